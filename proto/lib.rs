@@ -1,0 +1,33 @@
+//! The contract between Outrigger's controller and a cloud provider.
+//!
+//! The `.proto` files beside this one are the contract; the types here are generated from them and
+//! carry their comments. The controller is the only caller, the provider the only server.
+
+/// `cloudprovider.v1`: messages, clients and servers, as documented in `cloudprovider/v1/*.proto`.
+pub mod v1 {
+    #![allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
+    tonic::include_proto!("cloudprovider.v1");
+}
+
+/// The minor revision of `cloudprovider.v1` that this crate was generated from.
+pub const MINOR: u32 = 1;
+
+/// `google.rpc.ErrorInfo.domain` of every deliberate error.
+pub const ERROR_DOMAIN: &str = "cloudprovider.v1";
+
+/// Largest message that a peer accepts which named no limit at handshake, in bytes.
+pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 4 << 20;
+
+/// Environment variable that names the endpoint, on both sides.
+pub const ENDPOINT_ENV: &str = "CLOUDPROVIDER_ENDPOINT";
+
+/// Where the socket is unless [`ENDPOINT_ENV`] or a flag says otherwise.
+pub const DEFAULT_ENDPOINT: &str = "unix:///run/outrigger/provider.sock";
+
+/// The compiled contract as an encoded `google.protobuf.FileDescriptorSet`, for reflection and for
+/// tools that speak it without generated code.
+pub const FILE_DESCRIPTOR_SET: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// One `google.rpc.Status`, the error of a single item in a batch.
+pub use tonic_types::Status as RpcStatus;
