@@ -1,1 +1,13 @@
-//! Stub.
+//! Outrigger's cloud-controller-manager: everything that is Kubernetes, with the cloud behind a
+//! gRPC contract.
+//!
+//! ```text
+//!  kube::watch ──► kube::store ──► queue ──► loops (node, …) ──► core::plan ──► kube::patch
+//!                                              │  ▲
+//!                                              ▼  │
+//!                                            provider (lookups, connection, state)
+//! ```
+
+pub mod kube;
+pub mod provider;
+pub mod queue;

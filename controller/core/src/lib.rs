@@ -1,1 +1,15 @@
-//! Stub.
+//! The decisions of Outrigger's controller, and nothing else.
+//!
+//! Facts come in as small views ([`node::NodeView`], [`instance::Instance`]), decisions go out as
+//! values that can be compared. Nothing here waits, reads a clock, draws
+//! a random number or knows a transport: the list of dependencies is the proof.
+//!
+//! ```text
+//!  API JSON ──► NodeView ─┐
+//!                         ├─► plan(...) ──► Plan ──► (executed by the loops in `controller/src`)
+//!  provider ──► Instance ─┘
+//! ```
+
+pub mod instance;
+pub mod labels;
+pub mod node;

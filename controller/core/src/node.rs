@@ -1,0 +1,212 @@
+//! What the loops keep of a `v1.Node`: about a tenth of its bytes.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::labels::StringMap;
+
+/// Taint that the kubelet sets when it runs with an external cloud provider, and that the
+/// cloud-node loop removes; its value and effect do not matter.
+pub const TAINT_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// Annotation with the addresses given to the kubelet by `--node-ip`.
+pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+
+/// Written by kubectl, as large as the object itself, and nothing that a loop or provider reads.
+const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// A `v1.Node` as the loops see it, deserialised straight from the API's JSON with everything else
+/// skipped. Cheap to share, immutable: a change makes a new view.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "wire::Node")]
+pub struct NodeView {
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.uid`.
+    pub uid: Box<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: Box<str>,
+    /// `metadata.creationTimestamp`.
+    pub created: Timestamp,
+    /// `metadata.deletionTimestamp`.
+    pub deleted: Option<Timestamp>,
+    /// `metadata.labels`.
+    pub labels: StringMap,
+    /// `metadata.annotations` without kubectl's last-applied-configuration.
+    pub annotations: StringMap,
+    /// `spec.providerID`, empty until somebody sets it.
+    pub provider_id: Box<str>,
+    /// `spec.podCIDRs`.
+    pub pod_cidrs: Box<[Box<str>]>,
+    /// `spec.taints`.
+    pub taints: Box<[Taint]>,
+    /// `spec.unschedulable`.
+    pub unschedulable: bool,
+    /// `status.addresses`.
+    pub addresses: Box<[NodeAddress]>,
+    /// The condition `Ready`.
+    pub ready: Ready,
+    /// When `ready` became what it is; absent without the condition.
+    pub ready_since: Option<Timestamp>,
+    /// `status.nodeInfo.systemUUID`.
+    pub system_uuid: Box<str>,
+}
+
+impl NodeView {
+    /// Whether the kubelet's taint for a node that no cloud has looked at is still there (N-10).
+    pub fn is_uninitialized(&self) -> bool {
+        self.taints
+            .iter()
+            .any(|taint| &*taint.key == TAINT_UNINITIALIZED)
+    }
+}
+
+/// One of `spec.taints`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Taint {
+    /// Taint key.
+    pub key: Box<str>,
+    /// Taint value, may be empty.
+    #[serde(default)]
+    pub value: Box<str>,
+    /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`, or what a later Kubernetes adds.
+    #[serde(default)]
+    pub effect: Box<str>,
+}
+
+/// One of `status.addresses`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
+pub struct NodeAddress {
+    /// `Hostname`, `InternalIP`, `ExternalIP`, `InternalDNS`, `ExternalDNS`.
+    #[serde(rename = "type")]
+    pub kind: Box<str>,
+    /// IP address without prefix length, or DNS name, as the type says.
+    pub address: Box<str>,
+}
+
+/// Status of the condition `Ready`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ready {
+    /// `True`.
+    True,
+    /// `False`.
+    False,
+    /// `Unknown`, an unknown word, or no such condition (L-3).
+    #[default]
+    Unknown,
+}
+
+mod wire {
+    //! The parts of the API's JSON that a view is made of.
+
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use serde::Deserialize;
+
+    use super::{ANNOTATION_LAST_APPLIED, NodeAddress, NodeView, Ready, Taint};
+    use crate::labels::StringMap;
+
+    #[derive(Deserialize)]
+    pub(super) struct Node {
+        metadata: Metadata,
+        #[serde(default)]
+        spec: Spec,
+        #[serde(default)]
+        status: Status,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        name: Arc<str>,
+        #[serde(default)]
+        uid: Box<str>,
+        #[serde(default)]
+        resource_version: Box<str>,
+        creation_timestamp: Option<Timestamp>,
+        deletion_timestamp: Option<Timestamp>,
+        #[serde(default)]
+        labels: StringMap,
+        #[serde(default)]
+        annotations: StringMap,
+    }
+
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Spec {
+        #[serde(rename = "providerID")]
+        provider_id: Box<str>,
+        #[serde(rename = "podCIDRs")]
+        pod_cidrs: Box<[Box<str>]>,
+        taints: Option<Box<[Taint]>>,
+        unschedulable: bool,
+    }
+
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct Status {
+        addresses: Option<Box<[NodeAddress]>>,
+        conditions: Vec<Condition>,
+        node_info: NodeInfo,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Condition {
+        r#type: Box<str>,
+        status: Box<str>,
+        last_transition_time: Option<Timestamp>,
+    }
+
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct NodeInfo {
+        #[serde(rename = "systemUUID")]
+        system_uuid: Box<str>,
+    }
+
+    impl From<Node> for NodeView {
+        fn from(
+            Node {
+                metadata,
+                spec,
+                status,
+            }: Node,
+        ) -> Self {
+            let ready = status.conditions.iter().find(|c| &*c.r#type == "Ready");
+            let annotations = if metadata.annotations.contains_key(ANNOTATION_LAST_APPLIED) {
+                let kept = metadata
+                    .annotations
+                    .iter()
+                    .filter(|(k, _)| *k != ANNOTATION_LAST_APPLIED);
+                kept.collect()
+            } else {
+                metadata.annotations
+            };
+            Self {
+                name: metadata.name,
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+                created: metadata.creation_timestamp.unwrap_or_default(),
+                deleted: metadata.deletion_timestamp,
+                labels: metadata.labels,
+                annotations,
+                provider_id: spec.provider_id,
+                pod_cidrs: spec.pod_cidrs,
+                taints: spec.taints.unwrap_or_default(),
+                unschedulable: spec.unschedulable,
+                addresses: status.addresses.unwrap_or_default(),
+                ready: match ready.map(|c| &*c.status) {
+                    Some("True") => Ready::True,
+                    Some("False") => Ready::False,
+                    _ => Ready::Unknown,
+                },
+                ready_since: ready.and_then(|c| c.last_transition_time),
+                system_uuid: status.node_info.system_uuid,
+            }
+        }
+    }
+}

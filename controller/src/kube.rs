@@ -1,0 +1,3 @@
+//! The Kubernetes side: clients, watches, stores of views, writes, events.
+
+pub mod events;

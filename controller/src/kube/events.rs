@@ -1,0 +1,1 @@
+//! Writes core/v1 Events without ever delaying a loop.

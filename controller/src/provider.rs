@@ -1,0 +1,1 @@
+//! The provider side: one connection, its state, and typed calls over it.
