@@ -10,6 +10,7 @@
 //!  provider ──► Instance ─┘
 //! ```
 
+pub mod class;
 pub mod instance;
 pub mod labels;
 pub mod node;

@@ -1,0 +1,139 @@
+//! What kind of failure an error is: the one thing that decides what happens next.
+//!
+//! Every error enum of the project has `fn class(&self) -> ErrorClass`. Queues ask
+//! [`ErrorClass::requeue`], metrics take [`ErrorClass::as_str`], and nobody looks into a message.
+
+use std::time::Duration;
+
+/// The kinds of failure. Closed on purpose: a new kind is a decision about requeue, event and
+/// metric label, not a string.
+///
+/// "Event" below means an event on the object for its owner to see. The cloud-node loop emits none
+/// for a failed lookup (N-11), whatever the class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorClass {
+    /// Went wrong in a way that time heals, or nobody knows how it ended: a deadline, a lost
+    /// connection, a 5xx, a status without the provider's own word. Repeated with back-off; the
+    /// call is idempotent. Event.
+    Transient,
+    /// The provider is not connected, or is starting or ending. Repeated with back-off while the
+    /// queue is paused anyway. No event: it concerns every object alike.
+    Unavailable,
+    /// The cloud or the API server asked for less. The whole class of calls pauses for
+    /// `retry_after`; the item comes back exactly then, without growing its back-off. No event.
+    RateLimited {
+        /// How long to wait, if the other side said so.
+        retry_after: Option<Duration>,
+    },
+    /// An earlier operation on the same object still runs. Comes back after `retry_after`, without
+    /// growing its back-off. No event.
+    InProgress {
+        /// How long to wait, if the other side said so.
+        retry_after: Option<Duration>,
+    },
+    /// Somebody else wrote first: a failed precondition of a patch, a 409, a lost optimistic lock
+    /// in the cloud. Read again, plan again, at once the first time. No event.
+    Conflict,
+    /// Something else has to happen first: a resource in the way, an address not assigned yet, no
+    /// instance for a young node. Repeated with back-off. Event.
+    NotReady,
+    /// An account or object limit is reached. Concerns this object only; repeated with back-off.
+    /// Event.
+    Quota,
+    /// The object itself is wrong, such as an annotation that does not parse. Repeating brings the
+    /// same, so it waits until the object changes. Event.
+    Invalid,
+    /// The other side broke its contract: a malformed answer, an oversized one, a missing result.
+    /// Never read as absence. Repeated with back-off, for the next answer may be whole. Event.
+    Malformed,
+    /// The cloud refuses the provider's credentials, or the API server ours. All classes of calls
+    /// pause; repeated with back-off. No event: it concerns every object alike.
+    Unauthenticated,
+    /// One action is not allowed; the message names it. Repeated with back-off. Event.
+    Forbidden,
+    /// Not served. Treated as not offered until the next handshake; not repeated before. No event.
+    Unimplemented,
+    /// Nothing this process can do will help: it ends with a sentence that says why.
+    Fatal,
+}
+
+/// When an item that failed is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requeue {
+    /// After the item's own exponential back-off.
+    BackOff,
+    /// After exactly this long; the item's back-off neither grows nor resets.
+    After(Duration),
+    /// Not before the object, or what the provider offers, changes.
+    OnChange,
+    /// Never: the process ends.
+    Stop,
+}
+
+/// The wait for an operation in progress whose end the other side cannot tell.
+const IN_PROGRESS_DEFAULT: Duration = Duration::from_secs(5);
+
+impl ErrorClass {
+    /// One of each, for metrics that start at zero and for tests.
+    pub const ALL: [Self; 13] = [
+        Self::Transient,
+        Self::Unavailable,
+        Self::RateLimited { retry_after: None },
+        Self::InProgress { retry_after: None },
+        Self::Conflict,
+        Self::NotReady,
+        Self::Quota,
+        Self::Invalid,
+        Self::Malformed,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::Unimplemented,
+        Self::Fatal,
+    ];
+
+    /// The metric label: snake case, stable across releases.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Transient => "transient",
+            Self::Unavailable => "unavailable",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::InProgress { .. } => "in_progress",
+            Self::Conflict => "conflict",
+            Self::NotReady => "not_ready",
+            Self::Quota => "quota",
+            Self::Invalid => "invalid",
+            Self::Malformed => "malformed",
+            Self::Unauthenticated => "unauthenticated",
+            Self::Forbidden => "forbidden",
+            Self::Unimplemented => "unimplemented",
+            Self::Fatal => "fatal",
+        }
+    }
+
+    /// When an item that failed this way is tried again.
+    pub const fn requeue(self) -> Requeue {
+        match self {
+            Self::RateLimited {
+                retry_after: Some(after),
+            }
+            | Self::InProgress {
+                retry_after: Some(after),
+            } => Requeue::After(after),
+            Self::InProgress { retry_after: None } => Requeue::After(IN_PROGRESS_DEFAULT),
+            Self::Invalid | Self::Unimplemented => Requeue::OnChange,
+            Self::Fatal => Requeue::Stop,
+            Self::Transient
+            | Self::Unavailable
+            | Self::RateLimited { retry_after: None }
+            | Self::Conflict
+            | Self::NotReady
+            | Self::Quota
+            | Self::Malformed
+            | Self::Unauthenticated
+            | Self::Forbidden => Requeue::BackOff,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
