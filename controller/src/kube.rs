@@ -1,3 +1,9 @@
 //! The Kubernetes side: clients, watches, stores of views, writes, events.
 
+pub mod api;
+pub mod client;
+pub mod error;
 pub mod events;
+pub mod metrics;
+pub mod store;
+pub mod watch;

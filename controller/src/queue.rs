@@ -1,1 +1,135 @@
-//! The work queue.
+//! The work queue: client-go's semantics, plus priority.
+//!
+//! ```text
+//!  add ──────────────► ready (Fresh, then Bulk; first in, first out) ──► up to N handlers
+//!  add_after ─► delayed ─┘                                                     │
+//!                  ▲                                                           ▼
+//!                  └───────────────── Retry, RetryAfter ◄──────────────── Outcome
+//! ```
+//!
+//! What a loop can rely on:
+//! - A key is in the queue once, however often it is added, and is never worked on twice at the
+//!   same time. A key that is added while it is worked on runs again afterwards.
+//! - [`Priority::Fresh`] goes before [`Priority::Bulk`], but while both wait every eighth key is a
+//!   bulk one: a cluster that never rests still finishes its start-up and resync keys.
+//! - A key that waits in both ways at once (delay, back-off) runs at the earliest time. An `add`
+//!   runs it now, back-off or not, as in client-go: the change may be what heals it. A failure of
+//!   such an early run is not counted and leaves the back-off where it was, so that a stream of
+//!   changes cannot drive a key to the longest delay (client-go's wart, kubernetes#132805).
+//! - A retry keeps the priority of the run that failed.
+//! - There is no limit over all keys (client-go: 10 retries a second): a provider that is down
+//!   closes the [`Gate`] instead.
+//!
+//! There is no jitter: keys fail at times of their own, and the number of workers spreads the rest.
+
+mod backoff;
+mod gate;
+mod metrics;
+mod state;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, hash::Hash, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+
+pub use self::{backoff::Backoff, gate::Gate, metrics::QueueMetrics};
+use self::{
+    metrics::{Observed, Snapshot},
+    state::State,
+};
+
+/// Which of two waiting keys goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Something changed just now and somebody may be waiting for it.
+    Fresh,
+    /// Start-up and resync: many keys of which few need work.
+    Bulk,
+}
+
+/// What a handler made of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done; the failures of the past are forgotten.
+    Done,
+    /// Failed; try again after the key's own exponential [`Backoff`].
+    Retry,
+    /// Try again after exactly this long, because somebody said so. Neither counts as a failure
+    /// nor resets the count.
+    RetryAfter(Duration),
+}
+
+/// What is fit to be a key: small, cheap to clone, such as an `Arc<str>`.
+pub trait Key: Clone + Eq + Hash + fmt::Debug + Send + 'static {}
+
+impl<K: Clone + Eq + Hash + fmt::Debug + Send + 'static> Key for K {}
+
+/// A handle to one queue. Clones share it.
+#[derive(Debug)]
+pub struct Queue<K: Key> {
+    shared: Arc<Shared<K>>,
+}
+
+impl<K: Key> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Shared<K: Key> {
+    name: &'static str,
+    state: Mutex<State<K>>,
+    /// Wakes the one `run`: something became ready, or the earliest delay changed.
+    wake: Notify,
+}
+
+impl<K: Key> Queue<K> {
+    /// A queue whose metrics carry the label `name`. A later queue of the same name takes over the
+    /// gauges and goes on with the counters.
+    pub fn new(name: &'static str, backoff: Backoff, metrics: &QueueMetrics) -> Self {
+        let shared = Arc::new(Shared {
+            name,
+            state: Mutex::new(State::new(backoff, metrics.counters(name))),
+            wake: Notify::new(),
+        });
+        let observed: Arc<dyn Observed> = Arc::clone(&shared) as _;
+        metrics.observe(name, &observed);
+        Self { shared }
+    }
+
+    /// Makes the key run as soon as a worker is free. If it waits already, it keeps its place, or
+    /// is raised to the higher priority; it is never lowered.
+    pub fn add(&self, key: K, priority: Priority) {
+        let now = Instant::now();
+        self.shared.state.lock().add(now, key, priority);
+        self.shared.wake.notify_one();
+    }
+
+    /// As [`add`](Self::add), after a delay. Of several delays for one key the earliest counts.
+    pub fn add_after(&self, key: K, priority: Priority, delay: Duration) {
+        let now = Instant::now();
+        self.shared
+            .state
+            .lock()
+            .add_after(now, key, priority, delay);
+        self.shared.wake.notify_one();
+    }
+
+    /// How many keys wait for a worker; neither those that are delayed nor those worked on.
+    pub fn depth(&self) -> usize {
+        self.shared.state.lock().depth()
+    }
+}
+
+impl<K: Key> Observed for Shared<K> {
+    fn snapshot(&self) -> Snapshot {
+        self.state.lock().snapshot(Instant::now())
+    }
+}

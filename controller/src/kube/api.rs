@@ -1,0 +1,212 @@
+//! Requests to the API server: one function each, with a time limit and a closed error.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use http::{Method, Request, Response, header};
+use http_body_util::BodyExt;
+use kube::{
+    Client,
+    client::Body,
+    core::{Status, WatchEvent},
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::error::Error;
+
+/// How long one request may take in all, watches aside.
+const CALL_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// Asks for metadata alone: a Node is 14 kB, and after a write only its version is of interest.
+const ACCEPT_METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// Requests under one client's name and budget.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+}
+
+/// One page of a list.
+#[derive(Debug, Deserialize)]
+pub struct Page<T> {
+    /// Where the list stands.
+    pub metadata: ListMeta,
+    /// The objects.
+    #[serde(default = "Vec::new")]
+    pub items: Vec<T>,
+}
+
+/// `metadata` of a list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ListMeta {
+    /// The version that the list shows.
+    pub resource_version: String,
+    /// Token of the next page; empty on the last.
+    pub r#continue: String,
+}
+
+/// The API server's receipt for a write.
+#[derive(Debug, Deserialize)]
+pub struct Written {
+    /// Metadata of the object as it is now.
+    pub metadata: WrittenMeta,
+}
+
+/// The part of the metadata that a writer needs.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WrittenMeta {
+    /// Version of the object after the write.
+    pub resource_version: String,
+}
+
+/// How a PATCH is meant.
+#[derive(Clone, Copy, Debug)]
+pub enum PatchKind {
+    /// RFC 6902, with `test` operations as preconditions.
+    Json,
+    /// Kubernetes' own, which knows the keys of lists.
+    Strategic,
+}
+
+impl PatchKind {
+    const fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json-patch+json",
+            Self::Strategic => "application/strategic-merge-patch+json",
+        }
+    }
+}
+
+impl Api {
+    /// Requests through `client`.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The object at `path`.
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        decode(&self.call(Method::GET, path, "application/json", None).await?)
+    }
+
+    /// One page of at most `limit` objects at `path`, from `token` on.
+    pub async fn list<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        limit: u32,
+        token: &str,
+    ) -> Result<Page<T>, Error> {
+        let token = form_encode(token);
+        let path = format!("{path}?limit={limit}&continue={token}");
+        decode(&self.call(Method::GET, &path, "application/json", None).await?)
+    }
+
+    /// Changes at `path` after `version`, until the API server ends the watch after `seconds`.
+    pub async fn watch<T: DeserializeOwned + Clone>(
+        &self,
+        path: &str,
+        version: &str,
+        seconds: u32,
+    ) -> Result<impl Stream<Item = Result<WatchEvent<T>, Error>> + use<T>, Error> {
+        let uri = format!(
+            "{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={seconds}"
+        );
+        let request = Request::get(uri)
+            .header(header::ACCEPT, "application/json")
+            .body(Vec::new())
+            .map_err(|error| Error::Transport(error.to_string()))?;
+        let events = self.client.request_events::<T>(request).await?;
+        Ok(events.map(|event| event.map_err(Error::from)))
+    }
+
+    /// Changes the object (or sub-resource) at `path`; `patch` is the body.
+    pub async fn patch(
+        &self,
+        path: &str,
+        kind: PatchKind,
+        patch: &impl Serialize,
+    ) -> Result<Written, Error> {
+        let body = Some((kind.content_type(), encode(patch)?));
+        decode(&self.call(Method::PATCH, path, ACCEPT_METADATA, body).await?)
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &'static str,
+        body: Option<(&'static str, Vec<u8>)>,
+    ) -> Result<Bytes, Error> {
+        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
+        let body = match body {
+            Some((kind, body)) => {
+                request = request.header(header::CONTENT_TYPE, kind);
+                body
+            }
+            None => Vec::new(),
+        };
+        let request = request
+            .body(Body::from(body))
+            .map_err(|error| Error::Transport(error.to_string()))?;
+        let exchange = async {
+            let response = self.client.send(request).await?;
+            read(response).await
+        };
+        tokio::time::timeout(CALL_TIMEOUT, exchange)
+            .await
+            .map_err(|_| Error::Timeout(CALL_TIMEOUT))?
+    }
+}
+
+async fn read(response: Response<Body>) -> Result<Bytes, Error> {
+    let status = response.status();
+    let retry_after = response
+        .headers()
+        .get(header::RETRY_AFTER)
+        .and_then(|value| value.to_str().ok()?.parse().ok())
+        .map(Duration::from_secs);
+    let body = response.into_body().collect().await?.to_bytes();
+    if status.is_success() {
+        return Ok(body);
+    }
+    // The API server answers with a Status; what stands before it (a proxy, priority and fairness)
+    // with a line of text.
+    let parsed = serde_json::from_slice::<Status>(&body).ok().filter(|status| status.code != 0);
+    Err(match parsed.as_ref().map(Error::from_status) {
+        Some(Error::Status { code, reason, message, retry_after: inner }) => {
+            Error::Status { code, reason, message, retry_after: inner.or(retry_after) }
+        }
+        _ => Error::Status {
+            code: status.as_u16(),
+            reason: status.canonical_reason().unwrap_or_default().replace(' ', ""),
+            message: String::from_utf8_lossy(&body).trim().chars().take(200).collect(),
+            retry_after,
+        },
+    })
+}
+
+fn encode(body: &impl Serialize) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(body).map_err(|error| Error::Decode(error.to_string()))
+}
+
+fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(body).map_err(|error| Error::Decode(error.to_string()))
+}
+
+/// Continue tokens are base64 and hold characters that mean something in a query.
+fn form_encode(text: &str) -> String {
+    use std::fmt::Write;
+
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}

@@ -1,0 +1,90 @@
+//! What can go wrong between us and the API server, and what it means for the work.
+
+use std::time::Duration;
+
+use kube::core::Status;
+use outrigger_core::class::ErrorClass;
+
+/// A request to the API server failed.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server answered with an error.
+    #[error("{message} (HTTP {code} {reason})")]
+    Status {
+        /// HTTP status code.
+        code: u16,
+        /// `metav1.Status.reason`, for example `Conflict`.
+        reason: String,
+        /// Its message.
+        message: String,
+        /// When it wants to be asked again.
+        retry_after: Option<Duration>,
+    },
+    /// No answer in time; whether a write happened is not known.
+    #[error("the API server did not answer within {} s", .0.as_secs())]
+    Timeout(Duration),
+    /// The request or its answer got lost; whether a write happened is not known.
+    #[error("cannot talk to the API server: {0}")]
+    Transport(String),
+    /// An answer that is not what it should be.
+    #[error("the API server's answer cannot be read: {0}")]
+    Decode(String),
+}
+
+impl Error {
+    /// From a `metav1.Status` object, as in the body of an answer or in a watch event.
+    pub(super) fn from_status(status: &Status) -> Self {
+        let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        Self::Status {
+            code: status.code,
+            reason: status.reason.clone(),
+            message: status.message.clone(),
+            retry_after: (seconds > 0).then(|| Duration::from_secs(u64::from(seconds))),
+        }
+    }
+
+    /// The HTTP status code, if the API server answered.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Status { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// The object, or the namespace it would live in, is not there.
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// The resourceVersion or the continue token is too old: list again.
+    pub fn is_expired(&self) -> bool {
+        self.code() == Some(410)
+    }
+
+    /// What the work that met this error has to do.
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Status { code: 429, retry_after, .. } => {
+                ErrorClass::RateLimited { retry_after: *retry_after }
+            }
+            // 422 is how a failed `test` of a JSON Patch looks.
+            Self::Status { code: 409 | 422, .. } => ErrorClass::Conflict,
+            Self::Status { code: 401, .. } => ErrorClass::Unauthenticated,
+            // Heals when rights are granted.
+            Self::Status { code: 403, .. } => ErrorClass::Forbidden,
+            Self::Status { code: 400 | 405 | 406 | 413 | 415, .. } => ErrorClass::Invalid,
+            Self::Decode(_) => ErrorClass::Malformed,
+            Self::Status { .. } | Self::Timeout(_) | Self::Transport(_) => ErrorClass::Transient,
+        }
+    }
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::from_status(&status),
+            kube::Error::SerdeError(error) => Self::Decode(error.to_string()),
+            other => Self::Transport(super::client::chain(&other)),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What the Kubernetes side counts, under upstream's names where upstream has one (M-62).
+
+use std::{sync::Arc, time::Duration};
+
+use http::{Method, Uri};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
+    registry::Registry,
+};
+
+/// Upstream's buckets of the request and rate limiter latencies, in seconds.
+const LATENCY: [f64; 12] =
+    [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+
+/// Whether a request is a watch: an answer that goes on for minutes.
+pub(super) fn is_watch(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    code: String,
+    method: String,
+    host: Arc<str>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LatencyLabels {
+    verb: String,
+    host: Arc<str>,
+}
+
+type Latency = Family<LatencyLabels, Histogram, fn() -> Histogram>;
+
+/// Requests to the API server: `rest_client_*`.
+#[derive(Clone, Debug)]
+pub struct ClientMetrics {
+    requests: Family<RequestLabels, Counter>,
+    duration: Latency,
+    waited: Latency,
+}
+
+impl ClientMetrics {
+    /// Registers the families.
+    pub fn register(registry: &mut Registry) -> Self {
+        let latency = || Latency::new_with_constructor(|| Histogram::new(LATENCY));
+        let this = Self { requests: Family::default(), duration: latency(), waited: latency() };
+        registry.register(
+            "rest_client_requests",
+            "Number of HTTP requests, partitioned by status code, method, and host",
+            this.requests.clone(),
+        );
+        registry.register(
+            "rest_client_request_duration_seconds",
+            "Request latency in seconds. Broken down by verb, and host",
+            this.duration.clone(),
+        );
+        registry.register(
+            "rest_client_rate_limiter_duration_seconds",
+            "Client side rate limiter latency in seconds. Broken down by verb, and host",
+            this.waited.clone(),
+        );
+        this
+    }
+
+    pub(super) fn waited(&self, method: &Method, host: &Arc<str>, time: Duration) {
+        let labels = LatencyLabels { verb: method.to_string(), host: Arc::clone(host) };
+        self.waited.get_or_create(&labels).observe(time.as_secs_f64());
+    }
+
+    pub(super) fn answered(
+        &self,
+        method: &Method,
+        watch: bool,
+        host: &Arc<str>,
+        code: Option<u16>,
+        time: Duration,
+    ) {
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        let labels = RequestLabels { code, method: method.to_string(), host: Arc::clone(host) };
+        self.requests.get_or_create(&labels).inc();
+        if !watch {
+            let labels = LatencyLabels { verb: method.to_string(), host: Arc::clone(host) };
+            self.duration.get_or_create(&labels).observe(time.as_secs_f64());
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ResourceLabels {
+    pub(super) resource: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct RestartLabels {
+    pub(super) resource: &'static str,
+    pub(super) reason: &'static str,
+}
+
+/// Watches and the stores they fill: `outrigger_watch_*`, `outrigger_store_*`.
+#[derive(Clone, Debug, Default)]
+pub struct WatchMetrics {
+    pub(super) objects: Family<ResourceLabels, Gauge>,
+    pub(super) lists: Family<ResourceLabels, Counter>,
+    pub(super) restarts: Family<RestartLabels, Counter>,
+    pub(super) events: Family<ResourceLabels, Counter>,
+}
+
+impl WatchMetrics {
+    /// Registers the families.
+    pub fn register(registry: &mut Registry) -> Self {
+        let this = Self::default();
+        registry.register(
+            "outrigger_store_objects",
+            "Objects held in memory, by resource",
+            this.objects.clone(),
+        );
+        registry.register(
+            "outrigger_watch_lists",
+            "Full lists made, by resource; more than one each means a watch had to start over",
+            this.lists.clone(),
+        );
+        registry.register(
+            "outrigger_watch_restarts",
+            "Watches that ended and were started again, by resource and reason",
+            this.restarts.clone(),
+        );
+        registry.register(
+            "outrigger_watch_events",
+            "Watch events received, by resource",
+            this.events.clone(),
+        );
+        this
+    }
+}

@@ -1,0 +1,201 @@
+//! The views of all objects of one kind, kept in step by a watch, readable by every loop.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use parking_lot::RwLock;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use outrigger_core::node::NodeView;
+
+/// What a store holds: a small immutable picture of one object.
+pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
+    /// Name, or namespace/name: unique in the store.
+    fn key(&self) -> &Arc<str>;
+    /// `metadata.uid`.
+    fn uid(&self) -> &str;
+    /// `metadata.resourceVersion`.
+    fn resource_version(&self) -> &str;
+}
+
+impl View for NodeView {
+    fn key(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
+/// Why a change is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It was found in a full list: there may be thousands, none of them urgent.
+    List,
+    /// It has just happened.
+    Watch,
+}
+
+/// A change of one object in a store.
+#[derive(Debug)]
+pub enum Change<'a, V> {
+    /// It was not in the store before.
+    Added(&'a Arc<V>),
+    /// It was there and is another version now.
+    Updated(&'a Arc<V>, &'a Arc<V>),
+    /// It is gone; the last view of it.
+    Deleted(&'a Arc<V>),
+}
+
+type Handler<V> = Box<dyn Fn(&Change<'_, V>, Origin) + Send + Sync>;
+
+/// Views by key. Reading never waits for more than another reader's or writer's map access.
+pub struct Store<V> {
+    views: RwLock<HashMap<Arc<str>, Arc<V>>>,
+    handlers: Vec<Handler<V>>,
+    synced: watch::Sender<bool>,
+}
+
+impl<V> fmt::Debug for Store<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("len", &self.views.read().len()).finish_non_exhaustive()
+    }
+}
+
+impl<V: View> Default for Store<V> {
+    fn default() -> Self {
+        Self {
+            views: RwLock::default(),
+            handlers: Vec::new(),
+            synced: watch::Sender::new(false),
+        }
+    }
+}
+
+impl<V: View> Store<V> {
+    /// Calls `handler` on every change from now on, in order, before the next change is applied.
+    /// It must not wait: it puts keys into queues.
+    pub fn subscribe(&mut self, handler: impl Fn(&Change<'_, V>, Origin) + Send + Sync + 'static) {
+        self.handlers.push(Box::new(handler));
+    }
+
+    /// The view of one object.
+    pub fn get(&self, key: &str) -> Option<Arc<V>> {
+        self.views.read().get(key).cloned()
+    }
+
+    /// All views, in no order.
+    pub fn all(&self) -> Vec<Arc<V>> {
+        self.views.read().values().cloned().collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.views.read().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.views.read().is_empty()
+    }
+
+    /// Whether the first full list has been taken in.
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// Returns when the first full list has been taken in.
+    pub async fn synced(&self) {
+        // The sender lives as long as self: waiting cannot fail.
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// Takes in a view. An older version than the one held is dropped: after one of our own
+    /// writes ([`Self::written`]) the watch may still deliver what was before it.
+    pub fn apply(&self, view: V, origin: Origin) {
+        let view = Arc::new(view);
+        let old = {
+            let mut views = self.views.write();
+            match views.get_mut(&**view.key()) {
+                Some(held) if is_older(&*view, held) => return,
+                Some(held) => Some(std::mem::replace(held, Arc::clone(&view))),
+                None => {
+                    views.insert(Arc::clone(view.key()), Arc::clone(&view));
+                    None
+                }
+            }
+        };
+        match &old {
+            Some(old) if old.uid() != view.uid() => {
+                // Deleted and made again while nobody looked.
+                self.tell(&Change::Deleted(old), origin);
+                self.tell(&Change::Added(&view), origin);
+            }
+            // Equal but for what others changed beneath a write of ours is told below.
+            Some(old) if *old == view => {}
+            Some(old) => self.tell(&Change::Updated(old, &view), origin),
+            None => self.tell(&Change::Added(&view), origin),
+        }
+    }
+
+    /// Takes in what we have just written ourselves, so that no loop decides again on what was
+    /// before. Tells nobody. Does nothing if the object was deleted or is newer already.
+    pub fn written(&self, view: V) {
+        let mut views = self.views.write();
+        if let Some(held) = views.get_mut(&**view.key())
+            && held.uid() == view.uid()
+            && !is_older(&view, held)
+        {
+            *held = Arc::new(view);
+        }
+    }
+
+    /// Forgets an object that was deleted.
+    pub fn delete(&self, key: &str, origin: Origin) {
+        let gone = self.views.write().remove(key);
+        if let Some(gone) = gone {
+            self.tell(&Change::Deleted(&gone), origin);
+        }
+    }
+
+    /// Ends a full list that showed exactly the objects for which `listed` holds: forgets the
+    /// others, whose deletion nobody told us of.
+    pub fn finish_list(&self, listed: impl Fn(&str) -> bool) {
+        let mut gone: Vec<Arc<V>> = Vec::new();
+        self.views.write().retain(|key, view| {
+            let keep = listed(key);
+            if !keep {
+                gone.push(Arc::clone(view));
+            }
+            keep
+        });
+        for view in &gone {
+            self.tell(&Change::Deleted(view), Origin::List);
+        }
+        self.views.write().shrink_to_fit();
+        self.synced.send_replace(true);
+    }
+
+    fn tell(&self, change: &Change<'_, V>, origin: Origin) {
+        for handler in &self.handlers {
+            handler(change, origin);
+        }
+    }
+}
+
+/// Versions are etcd revisions, which Kubernetes lets clients compare as numbers (KEP-5504).
+/// Anything else is taken as newer: the API server's word counts.
+fn is_older<V: View>(new: &V, held: &V) -> bool {
+    match (new.resource_version().parse::<u64>(), held.resource_version().parse::<u64>()) {
+        (Ok(new), Ok(held)) => new < held,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

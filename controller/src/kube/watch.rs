@@ -1,0 +1,238 @@
+//! Keeps a store in step with the API server: list in pages, watch, list again when the watch is
+//! too old. One task and one back-off per resource, so that a sick watch delays no other.
+//!
+//! RBAC: `list` and `watch` on the resource.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use kube::core::WatchEvent;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::{
+    api::Api,
+    error::Error,
+    metrics::{ResourceLabels, RestartLabels, WatchMetrics},
+    store::{Origin, Store, View},
+};
+
+/// Objects in one page of a list. A Node is 14 kB of JSON: pages of 500 cost twice the memory of
+/// pages of 100 and save nothing.
+const PAGE: u32 = 100;
+
+/// How long the API server lets one watch last.
+const WATCH_SECONDS: u32 = 290;
+
+/// A watch that says nothing for so long is dead: bookmarks come about once a minute.
+const SILENCE: Duration = Duration::from_secs(150);
+
+/// Pause after the first failure; doubles up to [`MAX_PAUSE`].
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+
+/// Longest pause between two tries.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+
+/// A watch that lived so long was healthy: the next one starts at once, with the back-off reset.
+const HEALTHY: Duration = Duration::from_secs(20);
+
+/// What is watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Resource {
+    /// Plural name, for logs and metrics: `nodes`.
+    pub name: &'static str,
+    /// Path of the collection: `/api/v1/nodes`.
+    pub path: &'static str,
+}
+
+/// All Nodes.
+pub const NODES: Resource = Resource { name: "nodes", path: "/api/v1/nodes" };
+
+/// Why a watch has to be started again.
+#[derive(Debug)]
+enum End {
+    /// The API server ended it, as it does after [`WATCH_SECONDS`].
+    Clean,
+    /// Nothing came for [`SILENCE`].
+    Silent,
+    /// The version is too old: only a full list helps.
+    Expired,
+    /// Anything else.
+    Failed(Error),
+}
+
+impl End {
+    const fn label(&self) -> &'static str {
+        match self {
+            Self::Clean => "ended",
+            Self::Silent => "silent",
+            Self::Expired => "expired",
+            Self::Failed(_) => "error",
+        }
+    }
+}
+
+/// Keeps `store` in step until `stop`. Never gives up: what can fail here heals on the other side.
+pub async fn run<V: View>(
+    api: Api,
+    resource: Resource,
+    store: Arc<Store<V>>,
+    metrics: WatchMetrics,
+    stop: CancellationToken,
+) {
+    let reflector = Reflector { api, resource, store, metrics };
+    stop.run_until_cancelled(reflector.keep_in_step()).await;
+}
+
+struct Reflector<V> {
+    api: Api,
+    resource: Resource,
+    store: Arc<Store<V>>,
+    metrics: WatchMetrics,
+}
+
+impl<V: View> Reflector<V> {
+    async fn keep_in_step(&self) {
+        let mut pause = Pause::default();
+        // The version to watch from; none: list first.
+        let mut version: Option<String> = None;
+        loop {
+            let started = Instant::now();
+            let end = match version.take() {
+                None => match self.list().await {
+                    Ok(listed) => {
+                        version = Some(listed);
+                        continue;
+                    }
+                    Err(error) if error.is_expired() => End::Expired,
+                    Err(error) => End::Failed(error),
+                },
+                Some(mut at) => {
+                    let end = self.watch(&mut at, &mut pause).await;
+                    if !matches!(end, End::Expired) {
+                        version = Some(at);
+                    }
+                    end
+                }
+            };
+            let healthy = started.elapsed() >= HEALTHY;
+            self.ended(&end, healthy, pause.failures);
+            if healthy {
+                pause = Pause::default();
+                if matches!(end, End::Clean) {
+                    continue;
+                }
+            }
+            tokio::time::sleep(pause.next(fastrand::f64())).await;
+        }
+    }
+
+    fn ended(&self, end: &End, healthy: bool, failures: u32) {
+        let resource = self.resource.name;
+        self.metrics
+            .restarts
+            .get_or_create(&RestartLabels { resource, reason: end.label() })
+            .inc();
+        match end {
+            End::Failed(error) if failures == 0 || healthy => {
+                warn!(resource, %error, "cannot watch; trying again with back-off");
+            }
+            End::Failed(error) => debug!(resource, %error, failures, "still cannot watch"),
+            End::Expired => info!(resource, "the watch is too old; listing again"),
+            End::Silent => warn!(resource, "the watch has been silent too long; starting it again"),
+            End::Clean => debug!(resource, "the watch ended; starting it again"),
+        }
+    }
+
+    /// A full list, page by page into the store, and the version it shows.
+    async fn list(&self) -> Result<String, Error> {
+        let resource = self.resource.name;
+        self.metrics.lists.get_or_create(&ResourceLabels { resource }).inc();
+        let mut listed: HashSet<Arc<str>> = HashSet::new();
+        let mut token = String::new();
+        loop {
+            let page = self.api.list::<V>(self.resource.path, PAGE, &token).await?;
+            for view in page.items {
+                listed.insert(Arc::clone(view.key()));
+                self.store.apply(view, Origin::List);
+            }
+            self.count();
+            token = page.metadata.r#continue;
+            if token.is_empty() {
+                self.store.finish_list(|key| listed.contains(key));
+                self.count();
+                info!(resource, objects = listed.len(), "listed");
+                return Ok(page.metadata.resource_version);
+            }
+        }
+    }
+
+    /// Follows changes after `version`, which moves along, until the watch ends.
+    async fn watch(&self, version: &mut String, pause: &mut Pause) -> End {
+        let resource = self.resource.name;
+        let opened = timeout(
+            SILENCE,
+            self.api.watch::<V>(self.resource.path, version, WATCH_SECONDS),
+        );
+        let mut events = match opened.await {
+            Ok(Ok(events)) => std::pin::pin!(events),
+            Ok(Err(error)) if error.is_expired() => return End::Expired,
+            Ok(Err(error)) => return End::Failed(error),
+            Err(_) => return End::Silent,
+        };
+        if pause.failures > 0 {
+            info!(resource, "watching again");
+        }
+        loop {
+            let event = match timeout(SILENCE, events.next()).await {
+                Err(_) => return End::Silent,
+                Ok(None) => return End::Clean,
+                Ok(Some(Err(error))) if error.is_expired() => return End::Expired,
+                Ok(Some(Err(error))) => return End::Failed(error),
+                Ok(Some(Ok(event))) => event,
+            };
+            self.metrics.events.get_or_create(&ResourceLabels { resource }).inc();
+            match event {
+                WatchEvent::Added(view) | WatchEvent::Modified(view) => {
+                    view.resource_version().clone_into(version);
+                    self.store.apply(view, Origin::Watch);
+                }
+                WatchEvent::Deleted(view) => {
+                    view.resource_version().clone_into(version);
+                    self.store.delete(view.key(), Origin::Watch);
+                }
+                WatchEvent::Bookmark(mark) => *version = mark.metadata.resource_version,
+                WatchEvent::Error(status) => {
+                    let error = Error::from_status(&status);
+                    return if error.is_expired() { End::Expired } else { End::Failed(error) };
+                }
+            }
+            self.count();
+        }
+    }
+
+    fn count(&self) {
+        let labels = ResourceLabels { resource: self.resource.name };
+        self.metrics.objects.get_or_create(&labels).set(self.store.len() as i64);
+    }
+}
+
+/// Exponential back-off with jitter over everything that ends a watch early, a clean end included:
+/// a server that closes each watch at once must not be asked thousands of times a second.
+#[derive(Debug, Default)]
+struct Pause {
+    failures: u32,
+}
+
+impl Pause {
+    /// The next pause; `random` in [0, 1) takes up to half of it away.
+    fn next(&mut self, random: f64) -> Duration {
+        let full = MIN_PAUSE.saturating_mul(1 << self.failures.min(16)).min(MAX_PAUSE);
+        self.failures = self.failures.saturating_add(1);
+        full.mul_f64(1.0 - random / 2.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

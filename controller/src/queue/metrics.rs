@@ -1,0 +1,189 @@
+//! client-go's metrics under client-go's names (M-61), and two of our own.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric},
+    metrics::{
+        TypedMetric,
+        counter::Counter,
+        family::Family,
+        gauge::ConstGauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+type Labels = [(&'static str, &'static str); 1];
+type HistogramFamily = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// The metrics of all queues; registered once, handed to each queue.
+#[derive(Clone, Debug)]
+pub struct QueueMetrics {
+    adds: Family<Labels, Counter>,
+    retries: Family<Labels, Counter>,
+    panics: Family<Labels, Counter>,
+    waited: HistogramFamily,
+    worked: HistogramFamily,
+    queues: Queues,
+}
+
+impl QueueMetrics {
+    /// Registers the families; their series appear with the first queue of a name.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self::unregistered();
+        registry.register(
+            "workqueue_adds",
+            "Total number of adds handled by workqueue",
+            metrics.adds.clone(),
+        );
+        registry.register(
+            "workqueue_retries",
+            "Total number of retries handled by workqueue",
+            metrics.retries.clone(),
+        );
+        registry.register(
+            "workqueue_queue_duration_seconds",
+            "How long in seconds an item stays in workqueue before being requested",
+            metrics.waited.clone(),
+        );
+        registry.register(
+            "workqueue_work_duration_seconds",
+            "How long in seconds processing an item from workqueue takes",
+            metrics.worked.clone(),
+        );
+        registry.register(
+            "outrigger_workqueue_panics",
+            "Handlers that panicked; their keys were retried",
+            metrics.panics.clone(),
+        );
+        registry.register_collector(Box::new(metrics.queues.clone()));
+        metrics
+    }
+
+    /// Metrics that nobody scrapes, for tests of other things.
+    pub fn unregistered() -> Self {
+        let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(1e-8, 10.0, 10));
+        Self {
+            adds: Family::default(),
+            retries: Family::default(),
+            panics: Family::default(),
+            waited: Family::new_with_constructor(histogram),
+            worked: Family::new_with_constructor(histogram),
+            queues: Queues::default(),
+        }
+    }
+
+    pub(super) fn counters(&self, name: &'static str) -> Counters {
+        let labels = [("name", name)];
+        Counters {
+            adds: self.adds.get_or_create_owned(&labels),
+            retries: self.retries.get_or_create_owned(&labels),
+            panics: self.panics.get_or_create_owned(&labels),
+            waited: self.waited.get_or_create_owned(&labels),
+            worked: self.worked.get_or_create_owned(&labels),
+        }
+    }
+
+    /// Reads the gauges of a queue from now on, for as long as it exists.
+    pub(super) fn observe(&self, name: &'static str, queue: &Arc<dyn Observed>) {
+        self.queues.0.lock().insert(name, Arc::downgrade(queue));
+    }
+}
+
+/// The series of one queue.
+#[derive(Clone, Debug)]
+pub(super) struct Counters {
+    pub(super) adds: Counter,
+    pub(super) retries: Counter,
+    pub(super) panics: Counter,
+    waited: Histogram,
+    worked: Histogram,
+}
+
+impl Counters {
+    pub(super) fn waited(&self, duration: Duration) {
+        self.waited.observe(duration.as_secs_f64());
+    }
+
+    pub(super) fn worked(&self, duration: Duration) {
+        self.worked.observe(duration.as_secs_f64());
+    }
+}
+
+/// A queue that can be asked how it is.
+pub(super) trait Observed: fmt::Debug + Send + Sync {
+    fn snapshot(&self) -> Snapshot;
+}
+
+/// What the gauges show.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Snapshot {
+    pub(super) depth: usize,
+    /// Sum over the running handlers.
+    pub(super) unfinished: Duration,
+    pub(super) longest_running: Duration,
+    /// How long the first of the waiting keys has waited.
+    pub(super) oldest: Duration,
+}
+
+/// Computes the gauges when they are asked for, instead of every 500 ms as client-go does.
+#[derive(Clone, Debug, Default)]
+struct Queues(Arc<Mutex<BTreeMap<&'static str, Weak<dyn Observed>>>>);
+
+impl Collector for Queues {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let queues: Vec<_> = {
+            let mut queues = self.0.lock();
+            queues.retain(|_, queue| queue.strong_count() > 0);
+            let alive = queues
+                .iter()
+                .filter_map(|(name, queue)| Some((*name, queue.upgrade()?)));
+            alive
+                .map(|(name, queue)| (name, queue.snapshot()))
+                .collect()
+        };
+        if queues.is_empty() {
+            return Ok(());
+        }
+        for (family, help, value) in GAUGES {
+            let kind = ConstGauge::<f64>::TYPE;
+            let mut family = encoder.encode_descriptor(family, help, None, kind)?;
+            for (name, snapshot) in &queues {
+                let metric = family.encode_family(&[("name", *name)])?;
+                ConstGauge::new(value(snapshot)).encode(metric)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+type Gauge = (&'static str, &'static str, fn(&Snapshot) -> f64);
+
+const GAUGES: [Gauge; 4] = [
+    ("workqueue_depth", "Current depth of workqueue", |s| {
+        s.depth as f64
+    }),
+    (
+        "workqueue_unfinished_work_seconds",
+        "How many seconds of work has been done that is in progress and hasn't been observed by work_duration",
+        |s| s.unfinished.as_secs_f64(),
+    ),
+    (
+        "workqueue_longest_running_processor_seconds",
+        "How many seconds has the longest running processor for workqueue been running",
+        |s| s.longest_running.as_secs_f64(),
+    ),
+    (
+        "outrigger_workqueue_oldest_seconds",
+        "How long the oldest of the waiting keys has waited for a worker",
+        |s| s.oldest.as_secs_f64(),
+    ),
+];
