@@ -34,6 +34,7 @@ mod tests;
 use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::Notify, time::Instant};
 
 pub use self::{backoff::Backoff, gate::Gate, metrics::QueueMetrics};
@@ -86,6 +87,7 @@ impl<K: Key> Clone for Queue<K> {
 struct Shared<K: Key> {
     name: &'static str,
     state: Mutex<State<K>>,
+    panics: Counter,
     /// Wakes the one `run`: something became ready, or the earliest delay changed.
     wake: Notify,
 }
@@ -94,9 +96,11 @@ impl<K: Key> Queue<K> {
     /// A queue whose metrics carry the label `name`. A later queue of the same name takes over the
     /// gauges and goes on with the counters.
     pub fn new(name: &'static str, backoff: Backoff, metrics: &QueueMetrics) -> Self {
+        let counters = metrics.counters(name);
         let shared = Arc::new(Shared {
             name,
-            state: Mutex::new(State::new(backoff, metrics.counters(name))),
+            panics: counters.panics.clone(),
+            state: Mutex::new(State::new(backoff, counters)),
             wake: Notify::new(),
         });
         let observed: Arc<dyn Observed> = Arc::clone(&shared) as _;

@@ -24,7 +24,7 @@ impl<S> Gate<S> {
     /// Waits for another state.
     pub(super) async fn changed(&mut self) {
         if self.state.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

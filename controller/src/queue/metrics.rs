@@ -157,7 +157,8 @@ impl Collector for Queues {
             let kind = ConstGauge::<f64>::TYPE;
             let mut family = encoder.encode_descriptor(family, help, None, kind)?;
             for (name, snapshot) in &queues {
-                let metric = family.encode_family(&[("name", *name)])?;
+                let labels = [("name", *name)];
+                let metric = family.encode_family(&labels)?;
                 ConstGauge::new(value(snapshot)).encode(metric)?;
             }
         }

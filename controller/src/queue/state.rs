@@ -119,12 +119,11 @@ impl<K: Key> State<K> {
         };
         let entry = self.entries.entry(key.clone()).or_default();
         if entry.running.is_some() {
-            match &mut entry.again {
-                Some(again) => again.priority = again.priority.min(priority),
-                None => {
-                    self.counters.adds.inc();
-                    entry.again = Some(added);
-                }
+            if let Some(again) = &mut entry.again {
+                again.priority = again.priority.min(priority);
+            } else {
+                self.counters.adds.inc();
+                entry.again = Some(added);
             }
         } else if let Some(ready) = &mut entry.ready {
             if priority < ready.added.priority {
@@ -250,7 +249,7 @@ impl<K: Key> State<K> {
     }
 
     /// Makes ready what is due.
-    fn fire(&mut self, now: Instant) {
+    pub(super) fn fire(&mut self, now: Instant) {
         while self.next_due().is_some_and(|at| at <= now) {
             let Some((_, (key, delay))) = self.delayed.pop_first() else {
                 return;

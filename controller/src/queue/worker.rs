@@ -31,17 +31,13 @@ impl<K: Key> Queue<K> {
         let handler = Arc::new(handler);
         let mut handlers = Handlers::new(self.clone());
         loop {
-            let open = gate.is_open();
-            while open && handlers.tasks.len() < concurrency.max(1) && !shutdown.is_cancelled() {
-                let Some(key) = self.shared.state.lock().take(Instant::now()) else {
-                    break;
-                };
-                handlers.start(key, &handler);
-            }
-            // While no key can be taken a due one changes nothing; this also keeps a due delay
-            // behind a closed gate from spinning the loop.
-            let can_take = open && handlers.tasks.len() < concurrency.max(1);
-            let due = self.shared.state.lock().next_due().filter(|_| can_take);
+            let open = gate.is_open() && !shutdown.is_cancelled();
+            let free = if open {
+                concurrency.max(1).saturating_sub(handlers.tasks.len())
+            } else {
+                0
+            };
+            let due = handlers.fill(free, &handler);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
@@ -73,6 +69,26 @@ impl<K: Key> Handlers<K> {
         }
     }
 
+    /// Starts up to `free` handlers. Returns when the next delayed key is due.
+    fn fill<F, Fut>(&mut self, free: usize, handler: &Arc<F>) -> Option<Instant>
+    where
+        F: Fn(K) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Outcome> + Send + 'static,
+    {
+        let queue = self.queue.clone();
+        let mut state = queue.shared.state.lock();
+        let now = Instant::now();
+        // Also with no handler free and behind a closed gate: what is due counts as waiting.
+        state.fire(now);
+        for _ in 0..free {
+            let Some(key) = state.take(now) else {
+                break;
+            };
+            self.start(key, handler);
+        }
+        state.next_due()
+    }
+
     fn start<F, Fut>(&mut self, key: K, handler: &Arc<F>)
     where
         F: Fn(K) -> Fut + Send + Sync + 'static,
@@ -96,7 +112,7 @@ impl<K: Key> Handlers<K> {
         let shared = &self.queue.shared;
         let outcome = outcome.unwrap_or_else(|| {
             tracing::error!(queue = shared.name, ?key, "a handler panicked; will retry");
-            shared.panicked.inc();
+            shared.panics.inc();
             Outcome::Retry
         });
         shared.state.lock().finish(Instant::now(), &key, outcome);
