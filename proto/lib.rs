@@ -26,8 +26,7 @@ pub const DEFAULT_ENDPOINT: &str = "unix:///run/outrigger/provider.sock";
 
 /// The compiled contract as an encoded `google.protobuf.FileDescriptorSet`, for reflection and for
 /// tools that speak it without generated code.
-pub const FILE_DESCRIPTOR_SET: &[u8] =
-    include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 /// One `google.rpc.Status`, the error of a single item in a batch.
 pub use tonic_types::Status as RpcStatus;

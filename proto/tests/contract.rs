@@ -1,1 +1,135 @@
-//! Stub.
+//! The contract may grow, but nothing that a released provider relies on may change.
+
+use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::Path};
+
+use outrigger_api::FILE_DESCRIPTOR_SET;
+use prost::Message as _;
+use prost_types::{
+    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
+    FileDescriptorSet, ServiceDescriptorProto, field_descriptor_proto::Label,
+};
+
+/// The contract as it was committed, one line per name.
+const COMMITTED: &str = include_str!("../contract.txt");
+
+fn files() -> Vec<FileDescriptorProto> {
+    let set = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).expect("the build wrote descriptors");
+    let ours = |file: &FileDescriptorProto| file.package() == "cloudprovider.v1";
+    set.file.into_iter().filter(ours).collect()
+}
+
+fn field(message: &str, field: &FieldDescriptorProto, oneofs: &[String]) -> String {
+    let mut line = format!("{message}.{} = {}: ", field.name(), field.number());
+    if field.label() == Label::Repeated {
+        line.push_str("repeated ");
+    }
+    if field.proto3_optional() {
+        line.push_str("optional ");
+    } else if let Some(oneof) = field.oneof_index.and_then(|at| oneofs.get(at as usize)) {
+        let _ = write!(line, "oneof {oneof} ");
+    }
+    match field.type_name.as_deref() {
+        Some(name) => line.push_str(name.trim_start_matches('.')),
+        None => line.push_str(field.r#type().as_str_name().trim_start_matches("TYPE_")),
+    }
+    line
+}
+
+fn message(lines: &mut BTreeSet<String>, prefix: &str, proto: &DescriptorProto) {
+    let name = format!("{prefix}{}", proto.name());
+    lines.insert(format!("message {name}"));
+    let oneofs: Vec<String> = proto.oneof_decl.iter().map(|o| o.name().to_owned()).collect();
+    lines.extend(proto.field.iter().map(|f| format!("field {}", field(&name, f, &oneofs))));
+    for nested in &proto.nested_type {
+        message(lines, &format!("{name}."), nested);
+    }
+    for nested in &proto.enum_type {
+        enumeration(lines, &format!("{name}."), nested);
+    }
+}
+
+fn enumeration(lines: &mut BTreeSet<String>, prefix: &str, proto: &EnumDescriptorProto) {
+    let name = format!("{prefix}{}", proto.name());
+    let values = proto.value.iter();
+    lines.extend(values.map(|v| format!("value {name}.{} = {}", v.name(), v.number())));
+}
+
+fn service(lines: &mut BTreeSet<String>, proto: &ServiceDescriptorProto) {
+    for rpc in &proto.method {
+        let stream = |on: bool| if on { "stream " } else { "" };
+        lines.insert(format!(
+            "rpc {}.{}({}{}) returns ({}{})",
+            proto.name(),
+            rpc.name(),
+            stream(rpc.client_streaming()),
+            rpc.input_type().trim_start_matches('.'),
+            stream(rpc.server_streaming()),
+            rpc.output_type().trim_start_matches('.'),
+        ));
+    }
+}
+
+fn current() -> BTreeSet<String> {
+    let mut lines = BTreeSet::new();
+    for file in files() {
+        file.message_type.iter().for_each(|m| message(&mut lines, "", m));
+        file.enum_type.iter().for_each(|e| enumeration(&mut lines, "", e));
+        file.service.iter().for_each(|s| service(&mut lines, s));
+    }
+    lines
+}
+
+#[test]
+fn nothing_that_was_promised_has_changed() {
+    let current = current();
+    if env::var_os("UPDATE_CONTRACT").is_some() {
+        let text: String = current.iter().map(|line| format!("{line}\n")).collect();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("proto/contract.txt");
+        fs::write(path, text).expect("proto/contract.txt can be written");
+        return;
+    }
+    let committed: BTreeSet<String> = COMMITTED.lines().map(str::to_owned).collect();
+    let broken: Vec<_> = committed.difference(&current).collect();
+    assert!(
+        broken.is_empty(),
+        "a released provider may rely on these, which are gone or different: {broken:#?}\n\
+         Keep them and add something new beside them, or begin cloudprovider.v2."
+    );
+    let added: Vec<_> = current.difference(&committed).collect();
+    assert!(
+        added.is_empty(),
+        "new in the contract: {added:#?}\n\
+         Raise MINOR in proto/lib.rs if a release is between, then record them with\n\
+         UPDATE_CONTRACT=1 cargo test -p outrigger-api"
+    );
+}
+
+#[test]
+fn everything_is_documented() {
+    for file in files() {
+        let info = file.source_code_info.as_ref().expect("the compiler keeps comments");
+        // Paths of declarations: [4, i] message, [4, i, 2, j] field, [5, i] enum, [5, i, 2, j]
+        // value, [6, i] service, [6, i, 2, j] rpc; nested messages do not occur but for maps.
+        let declaration = |path: &[i32]| matches!(path, [4..=6, _] | [4..=6, _, 2, _]);
+        for location in info.location.iter().filter(|l| declaration(&l.path)) {
+            let comment = location.leading_comments().trim();
+            assert!(
+                comment.len() > 3,
+                "{}:{}: a declaration without a comment",
+                file.name(),
+                location.span.first().map_or(0, |line| line + 1)
+            );
+        }
+    }
+}
+
+#[test]
+fn the_zero_of_every_enum_is_unspecified() {
+    for file in files() {
+        for proto in &file.enum_type {
+            let zero = proto.value.iter().find(|value| value.number() == 0);
+            let name = zero.map(prost_types::EnumValueDescriptorProto::name).unwrap_or_default();
+            assert!(name.ends_with("_UNSPECIFIED"), "{}: zero is {name:?}", proto.name());
+        }
+    }
+}
