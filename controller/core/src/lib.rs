@@ -10,7 +10,11 @@
 //!  provider ──► Instance ─┘
 //! ```
 
+pub mod address;
+pub mod change;
 pub mod class;
+pub mod initialize;
 pub mod instance;
 pub mod labels;
 pub mod node;
+pub mod node_labels;

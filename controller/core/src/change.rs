@@ -1,0 +1,96 @@
+//! A change of a node's metadata and spec as a value, with what it presumes.
+
+use crate::node::{NodeAddress, NodeView};
+
+/// One write to `nodes/<name>`, made so that it cannot lose a concurrent change (instead of Q-3,
+/// the whole object): it names what it touches and what it presumes, and is refused as a whole
+/// when something it presumes no longer holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeChange {
+    /// Presumed `metadata.uid`: a node of the same name that registered anew is another node.
+    pub uid: Box<str>,
+    /// Taints to remove, the last one first, so that each index holds when its turn comes.
+    pub remove_taints: Vec<TaintRemoval>,
+    /// `spec.providerID` to set; presumed absent now, for it can never be changed.
+    pub provider_id: Option<Box<str>>,
+    /// Labels to write, by key.
+    pub labels: Vec<LabelWrite>,
+    /// Whether the node has no `metadata.labels` to write into: presumed absent, to be made first.
+    pub create_labels: bool,
+}
+
+/// A taint to remove.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaintRemoval {
+    /// Place in `spec.taints`.
+    pub index: usize,
+    /// Presumed key at that place.
+    pub key: Box<str>,
+}
+
+/// A label to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelWrite {
+    /// Label key.
+    pub key: Box<str>,
+    /// Label value.
+    pub value: Box<str>,
+    /// Whether the key is presumed absent now; otherwise whatever is there is overwritten.
+    pub must_be_absent: bool,
+}
+
+impl NodeChange {
+    /// A change of `node`, or `None` if there is nothing to write.
+    pub(crate) fn of(
+        node: &NodeView,
+        remove_taints: Vec<TaintRemoval>,
+        provider_id: Option<Box<str>>,
+        labels: Vec<LabelWrite>,
+    ) -> Option<Self> {
+        if remove_taints.is_empty() && provider_id.is_none() && labels.is_empty() {
+            return None;
+        }
+        Some(Self {
+            uid: node.uid.clone(),
+            remove_taints,
+            provider_id,
+            create_labels: node.labels.is_empty() && !labels.is_empty(),
+            labels,
+        })
+    }
+
+    /// The view once this is written, so that a store need not wait for its watch.
+    #[must_use]
+    pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
+        let removed = |index| self.remove_taints.iter().any(|taint| taint.index == index);
+        let mut view = node.clone();
+        if !self.remove_taints.is_empty() {
+            let taints = node.taints.iter().enumerate();
+            view.taints = taints
+                .filter(|(index, _)| !removed(*index))
+                .map(|(_, taint)| taint.clone())
+                .collect();
+        }
+        if let Some(provider_id) = &self.provider_id {
+            view.provider_id.clone_from(provider_id);
+        }
+        let writes = self.labels.iter();
+        view.labels = node
+            .labels
+            .with(writes.map(|label| (&*label.key, &*label.value)));
+        view.resource_version = resource_version.into();
+        view
+    }
+}
+
+impl NodeView {
+    /// The view once `addresses` are written to its status.
+    #[must_use]
+    pub fn with_addresses(&self, addresses: &[NodeAddress], resource_version: &str) -> Self {
+        Self {
+            addresses: addresses.into(),
+            resource_version: resource_version.into(),
+            ..self.clone()
+        }
+    }
+}
