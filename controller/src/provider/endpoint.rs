@@ -1,0 +1,83 @@
+//! Where the provider is.
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+/// Longest path of a socket, in bytes. The kernel takes 107; the rest is for the temporary name
+/// that the other side binds first.
+const MAX_PATH: usize = 100;
+
+/// Where the provider listens: `unix:///run/outrigger/provider.sock`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    path: PathBuf,
+}
+
+/// Why a text is not an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// Neither a Unix socket nor anything else we know.
+    #[error("provider endpoint {0:?} is not a Unix socket; write unix:///path/to/provider.sock")]
+    Scheme(String),
+    /// TCP, which is for later.
+    #[error(
+        "provider endpoint {0:?} is a network address; only Unix sockets are supported, \
+         since TCP without mutual TLS would let anyone answer: write unix:///path/to/provider.sock"
+    )]
+    Network(String),
+    /// `unix:provider.sock`, or `unix://run/…` where `run` is read as a host.
+    #[error(
+        "provider endpoint {0:?} has no absolute path; write unix:///path/to/provider.sock, \
+         with three slashes"
+    )]
+    Relative(String),
+    /// More than a socket's address can hold.
+    #[error(
+        "provider endpoint {0:?} is too long: its path has {1} bytes, at most 100 are possible"
+    )]
+    TooLong(String, usize),
+}
+
+impl Endpoint {
+    /// The socket's path.
+    pub fn path(&self) -> &std::path::Path {
+        &self.path
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        let Some(rest) = text.strip_prefix("unix:") else {
+            let network = [
+                "tcp:", "dns:", "ipv4:", "ipv6:", "http:", "https:", "vsock:",
+            ];
+            let is_network = network.iter().any(|scheme| text.starts_with(scheme))
+                || text.rsplit_once(':').is_some_and(|(_, port)| {
+                    !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit())
+                });
+            return Err(if is_network {
+                EndpointError::Network(text.into())
+            } else {
+                EndpointError::Scheme(text.into())
+            });
+        };
+        let path = rest.strip_prefix("//").unwrap_or(rest);
+        if !path.starts_with('/') || path.ends_with('/') || path.contains('\0') {
+            return Err(EndpointError::Relative(text.into()));
+        }
+        if path.len() > MAX_PATH {
+            return Err(EndpointError::TooLong(text.into(), path.len()));
+        }
+        Ok(Self { path: path.into() })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unix://{}", self.path.display())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! What can come of a call, and whose word it is.
+
+use std::{error::Error as StdError, sync::Arc, time::Duration};
+
+use outrigger_api::{ERROR_DOMAIN, RpcStatus, v1::ErrorReason};
+use outrigger_core::class::ErrorClass;
+use prost::Message;
+use tonic::{Code, Status, TimeoutExpired};
+use tonic_types::{ErrorInfo, RetryInfo, pb};
+
+use super::text;
+
+/// Why a call to the provider, or the part of it that concerns one node, did not succeed.
+///
+/// Cheap to clone: one failed batch answers many callers. Every text of the provider in it is cut
+/// and escaped, fit for logs and events.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is no session, so nothing was sent.
+    #[error("the provider cannot be asked: {reason}")]
+    Unavailable {
+        /// Why there is none.
+        reason: Arc<str>,
+    },
+    /// The deadline passed. The outcome is unknown.
+    #[error("{rpc}: the provider did not answer within {after:?}")]
+    Timeout {
+        /// Name of the method.
+        rpc: &'static str,
+        /// The deadline.
+        after: Duration,
+    },
+    /// The connection broke, or the provider dropped the call. The outcome is unknown.
+    #[error("{rpc}: the connection to the provider was lost before it answered")]
+    ConnectionLost {
+        /// Name of the method.
+        rpc: &'static str,
+    },
+    /// A status that is not the provider's word: a library, a crash or a limit made it. The outcome
+    /// is unknown.
+    #[error("{rpc}: the provider failed without giving a reason ({code}): {message}")]
+    Unexplained {
+        /// Name of the method.
+        rpc: &'static str,
+        /// Canonical code, such as `INTERNAL`.
+        code: &'static str,
+        /// For people.
+        message: Arc<str>,
+    },
+    /// The provider said no, in the words of the contract.
+    #[error("{message} ({})", reason_name(*.reason))]
+    Refused {
+        /// Name of the method.
+        rpc: &'static str,
+        /// Never `Unspecified`.
+        reason: ErrorReason,
+        /// For people.
+        message: Arc<str>,
+        /// When to call again, if the provider said so.
+        retry_after: Option<Duration>,
+    },
+    /// The answer breaks the contract. It says nothing, absence least of all.
+    #[error("{rpc}: the provider's answer breaks the contract: {what}")]
+    Malformed {
+        /// Name of the method.
+        rpc: &'static str,
+        /// How.
+        what: Arc<str>,
+    },
+    /// The request alone is larger than the largest message that the provider accepts.
+    #[error(
+        "{rpc}: {bytes} bytes are more than the {limit} that the provider accepts in one message"
+    )]
+    TooLarge {
+        /// Name of the method.
+        rpc: &'static str,
+        /// Of the request, encoded.
+        bytes: usize,
+        /// Named by the provider at handshake.
+        limit: usize,
+    },
+    /// The provider does not serve this method, at least not on this connection.
+    #[error("{rpc}: not served by this provider")]
+    NotServed {
+        /// Name of the method.
+        rpc: &'static str,
+    },
+}
+
+impl Error {
+    /// What happens next; the only thing that queues, events and metrics look at.
+    pub fn class(&self) -> ErrorClass {
+        match *self {
+            Self::Unavailable { .. } => ErrorClass::Unavailable,
+            Self::Timeout { .. } | Self::ConnectionLost { .. } | Self::Unexplained { .. } => {
+                ErrorClass::Transient
+            }
+            Self::Refused {
+                reason,
+                retry_after,
+                ..
+            } => class_of(reason, retry_after),
+            Self::Malformed { .. } => ErrorClass::Malformed,
+            Self::TooLarge { .. } => ErrorClass::Invalid,
+            Self::NotServed { .. } => ErrorClass::Unimplemented,
+        }
+    }
+
+    /// The reason that the provider gave, if it gave one.
+    pub fn reason(&self) -> Option<ErrorReason> {
+        match *self {
+            Self::Refused { reason, .. } => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Reads what a call ended with.
+    ///
+    /// Codes lie: a killed provider is `UNKNOWN`, a passed deadline `CANCELLED`. So where the
+    /// status comes from is asked first, and its code hardly ever.
+    pub(super) fn from_status(rpc: &'static str, deadline: Duration, status: &Status) -> Self {
+        match origin(status) {
+            Origin::Deadline => Self::Timeout {
+                rpc,
+                after: deadline,
+            },
+            Origin::Transport => Self::ConnectionLost { rpc },
+            Origin::Peer => {
+                // Details that do not decode are as good as none.
+                let details = pb::Status::decode(status.details())
+                    .map(|status| status.details)
+                    .unwrap_or_default();
+                Self::from_peer(rpc, status.code(), status.message(), &details)
+            }
+        }
+    }
+
+    /// Reads the error of one item of a batch. `None` for code OK, which is no error.
+    pub(super) fn from_item(rpc: &'static str, status: &RpcStatus) -> Option<Self> {
+        let code = Code::from_i32(status.code);
+        (code != Code::Ok).then(|| Self::from_peer(rpc, code, &status.message, &status.details))
+    }
+
+    fn from_peer(
+        rpc: &'static str,
+        code: Code,
+        message: &str,
+        details: &[prost_types::Any],
+    ) -> Self {
+        let message: Arc<str> = text::message(message).into();
+        let Some(reason) = said_reason(details).and_then(|said| read_reason(&said, code)) else {
+            // What a server answers for a method that it does not have.
+            if code == Code::Unimplemented {
+                return Self::NotServed { rpc };
+            }
+            return Self::Unexplained {
+                rpc,
+                code: code_name(code),
+                message,
+            };
+        };
+        if reason == ErrorReason::CapabilityDisabled {
+            return Self::NotServed { rpc };
+        }
+        Self::Refused {
+            rpc,
+            reason,
+            message,
+            retry_after: retry_after(details),
+        }
+    }
+}
+
+/// Where a status was made.
+enum Origin {
+    Deadline,
+    Transport,
+    Peer,
+}
+
+fn origin(status: &Status) -> Origin {
+    let mut source = status.source();
+    let mut local = false;
+    while let Some(error) = source {
+        if error.is::<TimeoutExpired>() {
+            return Origin::Deadline;
+        }
+        local = true;
+        source = error.source();
+    }
+    // tonic attaches a source to what it made of a failure, never to what it read off the wire.
+    if local {
+        Origin::Transport
+    } else {
+        Origin::Peer
+    }
+}
+
+/// The reason in the one `ErrorInfo` of our domain. Two of them are no word of anybody.
+fn said_reason(details: &[prost_types::Any]) -> Option<String> {
+    let mut ours = details
+        .iter()
+        .filter(|any| any.type_url == ErrorInfo::TYPE_URL)
+        .filter_map(|any| pb::ErrorInfo::decode(any.value.as_slice()).ok())
+        .filter(|info| info.domain == ERROR_DOMAIN);
+    let first = ours.next()?;
+    ours.next().is_none().then_some(first.reason)
+}
+
+fn retry_after(details: &[prost_types::Any]) -> Option<Duration> {
+    let any = details
+        .iter()
+        .find(|any| any.type_url == RetryInfo::TYPE_URL)?;
+    let delay = pb::RetryInfo::decode(any.value.as_slice())
+        .ok()?
+        .retry_delay?;
+    Duration::try_from(delay).ok().filter(|d| !d.is_zero())
+}
+
+/// A reason that a later minor added is the first of its code.
+fn read_reason(said: &str, code: Code) -> Option<ErrorReason> {
+    let known = ErrorReason::from_str_name(&format!("ERROR_REASON_{said}"))
+        .filter(|reason| *reason != ErrorReason::Unspecified);
+    known.or_else(|| first_of(code))
+}
+
+fn first_of(code: Code) -> Option<ErrorReason> {
+    Some(match code {
+        Code::InvalidArgument => ErrorReason::InvalidRequest,
+        Code::FailedPrecondition => ErrorReason::DependencyNotReady,
+        Code::Aborted => ErrorReason::OperationInProgress,
+        Code::ResourceExhausted => ErrorReason::RateLimited,
+        Code::Unauthenticated => ErrorReason::CredentialsInvalid,
+        Code::PermissionDenied => ErrorReason::PermissionMissing,
+        Code::Unavailable => ErrorReason::CloudUnavailable,
+        Code::Unimplemented => ErrorReason::CapabilityDisabled,
+        _ => return None,
+    })
+}
+
+fn class_of(reason: ErrorReason, retry_after: Option<Duration>) -> ErrorClass {
+    use ErrorReason as R;
+    match reason {
+        R::Unspecified => ErrorClass::Transient,
+        R::InvalidRequest
+        | R::InvalidAnnotation
+        | R::UnsupportedProtocol
+        | R::MalformedProviderId => ErrorClass::Invalid,
+        R::DependencyNotReady | R::ConflictingResource => ErrorClass::NotReady,
+        R::NodeSetUnknown | R::NodeSetBaseMismatch | R::Conflict => ErrorClass::Conflict,
+        R::OperationInProgress => ErrorClass::InProgress { retry_after },
+        R::RateLimited | R::Overloaded => ErrorClass::RateLimited { retry_after },
+        R::QuotaExceeded => ErrorClass::Quota,
+        R::CredentialsInvalid => ErrorClass::Unauthenticated,
+        R::PermissionMissing => ErrorClass::Forbidden,
+        R::NotHandshaked | R::VersionUnsupported | R::CloudUnavailable | R::ShuttingDown => {
+            ErrorClass::Unavailable
+        }
+        R::CapabilityDisabled => ErrorClass::Unimplemented,
+    }
+}
+
+/// The reason as it stands on the wire and in metrics.
+pub(super) fn reason_name(reason: ErrorReason) -> &'static str {
+    let name = reason.as_str_name();
+    name.strip_prefix("ERROR_REASON_").unwrap_or(name)
+}
+
+/// The canonical name of a gRPC code.
+pub(super) const fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests;

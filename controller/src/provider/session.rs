@@ -1,0 +1,70 @@
+//! What one handshake agreed on.
+
+use std::time::Duration;
+
+use outrigger_api::v1;
+
+/// What one handshake agreed on. A new one is published after each handshake, also on the same
+/// connection; whoever keeps facts about the provider compares [`Session::boot_id`].
+#[derive(Debug)]
+pub struct Session {
+    /// Counts the handshakes of this controller.
+    pub generation: u64,
+    /// The provider's name; the same for as long as the controller runs.
+    pub name: Box<str>,
+    /// Its version, for people.
+    pub version: Box<str>,
+    /// The minor revision of the contract that both speak.
+    pub minor: u32,
+    /// Another value tells that the provider's caches are gone.
+    pub boot_id: Box<str>,
+    /// How instances are looked up; `None` when the provider serves none.
+    pub instances: Option<Instances>,
+    /// Load balancers, as declared.
+    pub load_balancers: Option<v1::LoadBalancersCapability>,
+    /// Routes, as declared.
+    pub routes: Option<v1::RoutesCapability>,
+    /// Whether node sets are held.
+    pub node_sets: bool,
+    /// What the provider may write to Kubernetes; checked against the reserved prefixes.
+    pub effects: Option<v1::EffectsCapability>,
+    /// Service annotations that are sent; empty: all.
+    pub service_annotation_prefixes: Box<[Box<str>]>,
+    /// Node annotations that are sent; empty: none.
+    pub node_annotation_prefixes: Box<[Box<str>]>,
+    /// Largest message that may be sent, in bytes.
+    pub max_send_bytes: usize,
+}
+
+/// How instances are looked up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Instances {
+    /// Nodes in one call, 1 to 500.
+    pub max_batch_size: usize,
+    /// Whether they can be listed.
+    pub list: bool,
+    /// What is cheapest for the cloud.
+    pub preference: v1::LookupPreference,
+    /// Prefixes of the provider ids that belong to this provider; never empty.
+    pub provider_id_prefixes: Box<[Box<str>]>,
+    /// A younger Node is not deleted.
+    pub visibility_delay: Duration,
+    /// Whether a found instance may have no provider id.
+    pub without_provider_id: bool,
+    /// Labels that are kept in step after initialisation.
+    pub managed_label_keys: Box<[Box<str>]>,
+    /// Whether instances carry Pod CIDRs.
+    pub allocates_pod_cidrs: bool,
+}
+
+impl Instances {
+    /// Whether a Node with this `spec.providerID` is this provider's. Nobody's is: an empty one
+    /// belongs to whoever initialises the Node.
+    pub fn owns(&self, provider_id: &str) -> bool {
+        provider_id.is_empty()
+            || self
+                .provider_id_prefixes
+                .iter()
+                .any(|prefix| provider_id.starts_with(&**prefix))
+    }
+}

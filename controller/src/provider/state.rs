@@ -1,0 +1,128 @@
+//! How the provider is, as queues, probes and people see it.
+
+use std::{fmt, sync::Arc};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+/// How the provider is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// The first connection is being made.
+    #[default]
+    Connecting,
+    /// Connected, but the provider says that it is not ready yet.
+    Starting,
+    /// Serves.
+    Ready,
+    /// Serves, but errors are to be expected.
+    Degraded {
+        /// For people.
+        reason: Arc<str>,
+    },
+    /// Does not serve. Tried again for ever; nobody has to do anything about the connection.
+    Down {
+        /// What kind of trouble it is.
+        cause: Cause,
+        /// For people: what happened, and what to do where something can be done.
+        reason: Arc<str>,
+        /// Since when, through all reasons.
+        since: Instant,
+    },
+}
+
+impl State {
+    /// Whether queues may send work.
+    pub const fn serves(&self) -> bool {
+        matches!(self, Self::Ready | Self::Degraded { .. })
+    }
+
+    /// What keeps the provider from serving well, if anything.
+    pub fn reason(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Degraded { reason } | Self::Down { reason, .. } => Some(reason),
+            Self::Connecting | Self::Starting | Self::Ready => None,
+        }
+    }
+
+    /// What kind of trouble it is, if the provider is down.
+    pub const fn cause(&self) -> Option<Cause> {
+        match self {
+            Self::Down { cause, .. } => Some(*cause),
+            _ => None,
+        }
+    }
+
+    /// The value of the metric's label `state`.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Degraded { .. } => "degraded",
+            Self::Down { .. } => "down",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reason() {
+            Some(reason) => write!(f, "{}: {reason}", self.as_str()),
+            None => f.write_str(self.as_str()),
+        }
+    }
+}
+
+/// Why the provider is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// Nothing to connect to, or the connection was lost.
+    Disconnected,
+    /// Connected, but it does not answer.
+    Silent,
+    /// It does not speak this version of the contract, or not the contract at all.
+    Incompatible,
+    /// Its answer to the handshake breaks the contract.
+    BadHandshake,
+    /// It is not the provider that `--cloud-provider` names, or not the one it was before.
+    WrongName,
+    /// The cloud has no cluster id and `--allow-untagged-cloud` is not set. Whoever starts the
+    /// controller ends it (exit code 255) when this is the answer to the first handshake.
+    NoClusterId,
+    /// It says that only a restart of it would help.
+    Broken,
+}
+
+/// What the provider last said about itself; empty before its first answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Health {
+    /// The parts that its readiness is made of; at most 32.
+    pub dependencies: Vec<Dependency>,
+    /// What the cloud still allows; at most 32.
+    pub quotas: Vec<Quota>,
+}
+
+/// One thing that the provider depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// Short and stable.
+    pub name: Box<str>,
+    /// Whether it works.
+    pub ready: bool,
+    /// Why not, for people.
+    pub message: Box<str>,
+    /// When it last worked, by the provider's clock.
+    pub last_success: Option<Timestamp>,
+}
+
+/// One budget that the cloud grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Short and stable: a metric label.
+    pub name: Box<str>,
+    /// Granted.
+    pub limit: u64,
+    /// Left of it.
+    pub remaining: u64,
+}
