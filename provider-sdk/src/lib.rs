@@ -1,1 +1,41 @@
-//! Stub.
+//! Write a cloud provider for Outrigger in Rust.
+//!
+//! A provider is a process beside Outrigger's controller that answers its questions about one
+//! cloud. Implement [`Provider`] and a trait for each thing the cloud has, hand them to a
+//! [`Server`], and let [`main`] run it:
+//!
+//! ```text
+//!  controller ── gRPC over a Unix socket ──► Server ──► your Provider, Instances, …
+//!                                            socket, handshake, health, checks of requests,
+//!                                            deadlines, panics, errors, logs, shutdown
+//! ```
+//!
+//! The server takes what every provider needs and no provider should write again; a vendor's code
+//! sees checked, typed input and returns typed results. Nothing here knows a cloud, talks to
+//! Kubernetes, or keeps state that a restart would lose.
+//!
+//! What happens to a handler when its caller goes away is said at [`Context`].
+
+mod context;
+mod error;
+mod instances;
+mod provider;
+
+/// The contract itself, for what this crate passes through unchanged.
+pub use outrigger_api::v1 as api;
+pub use outrigger_api::v1::{
+    EffectsCapability, ErrorReason, KubernetesEffects as Effects, KubernetesEvent, Node, Taint,
+};
+
+pub use context::{Cluster, Context};
+pub use error::Error;
+pub use instances::{
+    Address, Certainty, Instance, InstanceSink, Instances, InstancesCapability, Lookup,
+    LookupPreference, Lookups, Outcome, PowerState, Query, View,
+};
+pub use provider::{
+    CallClass, Dependency, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit, Readiness,
+};
+
+/// Any error that a vendor's start-up code may end with.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;

@@ -1,0 +1,166 @@
+//! What a handler knows about the call it serves.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_api::v1;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::Error;
+
+/// The cluster that calls are about, as its controller named it at handshake.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// The controller's `--cluster-name`.
+    pub name: String,
+    /// UID of the namespace `kube-system`: a stable identity for tags in the cloud.
+    pub uid: String,
+    /// Pod CIDRs: none, one, or one of each IP family.
+    pub pod_cidrs: Vec<String>,
+    /// Service CIDRs: none, one, or one of each IP family.
+    pub service_cidrs: Vec<String>,
+}
+
+impl From<v1::ClusterInfo> for Cluster {
+    fn from(info: v1::ClusterInfo) -> Self {
+        Self {
+            name: info.name,
+            uid: info.uid,
+            pod_cidrs: info.pod_cidrs,
+            service_cidrs: info.service_cidrs,
+        }
+    }
+}
+
+/// One call: who asks, until when, and whether anybody still waits.
+///
+/// # Cancellation
+///
+/// A handler runs in a task of its own. When its caller goes away (cancelled, deadline passed,
+/// connection lost) the handler is **not** dropped where it stands: between two cloud calls that
+/// would leave half a change behind. Instead [`cancelled`](Self::cancelled) resolves and the
+/// handler is expected to
+///
+/// 1. start no further change in the cloud ([`check`](Self::check) between two of them),
+/// 2. let a running cloud request end,
+/// 3. return, with anything: nobody reads the result.
+///
+/// A handler that has not returned 30 s later is dropped at its next `await`, so that a cloud that
+/// hangs cannot collect tasks for ever. [`Instances::get_instance`](crate::Instances::get_instance)
+/// is the exception: it only looks, so it is dropped at once.
+///
+/// Clones are cheap and refer to the same call. A task that outlives the handler may keep one: a
+/// call that was answered in time is not cancelled afterwards.
+#[derive(Clone)]
+pub struct Context {
+    call: Arc<Call>,
+}
+
+struct Call {
+    request_id: String,
+    cluster: Arc<Cluster>,
+    deadline: Option<Instant>,
+    traceparent: Option<String>,
+    cancellation: CancellationToken,
+}
+
+impl Context {
+    /// A context outside of any server, for tests of a vendor's handlers: no deadline, cancelled by
+    /// nobody but the holder of `cancellation`.
+    pub fn detached(
+        request_id: impl Into<String>,
+        cluster: Cluster,
+        cancellation: CancellationToken,
+    ) -> Self {
+        Self::new(
+            request_id.into(),
+            Arc::new(cluster),
+            None,
+            None,
+            cancellation,
+        )
+    }
+
+    pub(crate) fn new(
+        request_id: String,
+        cluster: Arc<Cluster>,
+        deadline: Option<Instant>,
+        traceparent: Option<String>,
+        cancellation: CancellationToken,
+    ) -> Self {
+        Self {
+            call: Arc::new(Call {
+                request_id,
+                cluster,
+                deadline,
+                traceparent,
+                cancellation,
+            }),
+        }
+    }
+
+    /// Names this attempt in logs, traces and the cloud's client tokens. It changes with the next
+    /// attempt, so it is not what a change is idempotent by.
+    pub fn request_id(&self) -> &str {
+        &self.call.request_id
+    }
+
+    /// The cluster that the call is about.
+    pub fn cluster(&self) -> &Cluster {
+        &self.call.cluster
+    }
+
+    /// When the caller stops waiting; `None` if it named no time.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.call.deadline
+    }
+
+    /// Time until the deadline: the longest that a cloud request of this call should take.
+    pub fn remaining(&self) -> Option<Duration> {
+        self.deadline()
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// The caller's W3C `traceparent`, to be passed on to the cloud or to an exporter.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.call.traceparent.as_deref()
+    }
+
+    /// Whether nobody waits for this call any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.call.cancellation.is_cancelled()
+    }
+
+    /// Resolves once nobody waits for this call any more.
+    pub async fn cancelled(&self) {
+        self.call.cancellation.cancelled().await;
+    }
+
+    /// `Err` once nobody waits any more. To be asked before each change in the cloud:
+    /// `ctx.check()?`.
+    pub fn check(&self) -> Result<(), Error> {
+        if self.is_cancelled() {
+            Err(Error::cancelled())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The token behind [`cancelled`](Self::cancelled), for libraries that take one.
+    pub fn cancellation(&self) -> &CancellationToken {
+        &self.call.cancellation
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("request_id", &self.call.request_id)
+            .field("cluster", &self.call.cluster.name)
+            .field("deadline", &self.call.deadline)
+            .field("cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,237 @@
+//! Errors that a provider answers with, one constructor for each reason of the contract.
+
+mod wire;
+
+use std::fmt;
+use std::time::Duration;
+
+use outrigger_api::v1::ErrorReason;
+use tonic::Code;
+
+use crate::{BoxError, Effects};
+
+pub(crate) use wire::cut;
+
+/// Why a call, or one item of a batch, failed.
+///
+/// The constructor decides what the controller does next; the text is for people and ends up in
+/// events and logs, so it must hold no secrets. It says what happened, to what, and what to do, and
+/// is cut to 1 KiB. That something does not exist is not an error but a
+/// [`Lookup`](crate::Lookup).
+#[derive(Debug)]
+pub struct Error {
+    code: Code,
+    reason: Option<ErrorReason>,
+    message: String,
+    retry_after: Option<Duration>,
+    effects: Option<Box<Effects>>,
+    source: Option<BoxError>,
+}
+
+/// One constructor per reason: its documentation, name and [`ErrorReason`].
+macro_rules! reasons {
+    ($($(#[$doc:meta])+ $name:ident => $reason:ident;)+) => {
+        impl Error {
+            $(
+                $(#[$doc])+
+                pub fn $name(message: impl Into<String>) -> Self {
+                    Self::with_reason(ErrorReason::$reason, message.into())
+                }
+            )+
+        }
+    };
+}
+
+reasons! {
+    /// The request breaks the contract. The server checks requests before a handler sees them, so a
+    /// vendor rarely needs it. Not repeated unchanged.
+    invalid_request => InvalidRequest;
+    /// An annotation of the object has a bad value: say which and what would be legal. Shown on the
+    /// object and not repeated until the object changes.
+    invalid_annotation => InvalidAnnotation;
+    /// The cloud cannot serve this protocol or port. Not repeated until the object changes.
+    unsupported_protocol => UnsupportedProtocol;
+    /// The provider ID has this cloud's prefix but is none of its ids. Not repeated until the
+    /// object changes.
+    malformed_provider_id => MalformedProviderId;
+    /// Something else must happen first: say what. Repeated with back-off.
+    dependency_not_ready => DependencyNotReady;
+    /// A foreign cloud resource is in the way: say which. Repeated with back-off.
+    conflicting_resource => ConflictingResource;
+    /// The node set revision that the call names is not held here; the controller sends it.
+    node_set_unknown => NodeSetUnknown;
+    /// The base of a node set delta is not held here; the controller sends a snapshot.
+    node_set_base_mismatch => NodeSetBaseMismatch;
+    /// No handshake since this process started. The server answers this by itself.
+    not_handshaked => NotHandshaked;
+    /// No minor revision in common. The server answers this by itself.
+    version_unsupported => VersionUnsupported;
+    /// The object is being worked on by another call. Repeated after 5 s, or after
+    /// [`with_retry_after`](Self::with_retry_after).
+    operation_in_progress => OperationInProgress;
+    /// Lost an optimistic lock in the cloud. Repeated within 1 s.
+    conflict => Conflict;
+    /// A limit of the account or of one object is reached: say which. Concerns this object only;
+    /// repeated slowly. "Slow down" is [`rate_limited`](Self::rate_limited).
+    quota_exceeded => QuotaExceeded;
+    /// This process is full. The controller keeps fewer calls in flight.
+    overloaded => Overloaded;
+    /// The cloud refuses the credentials. All calls pause; the provider should report itself
+    /// [`Degraded`](crate::Readiness::Degraded).
+    credentials_invalid => CredentialsInvalid;
+    /// One cloud action is not allowed: name it, so that it can be granted.
+    permission_missing => PermissionMissing;
+    /// The cloud's API is down or out of reach. The class of calls backs off.
+    cloud_unavailable => CloudUnavailable;
+    /// This process is ending. The server answers this by itself.
+    shutting_down => ShuttingDown;
+    /// Not served by this provider. The controller does not ask again on this connection.
+    capability_disabled => CapabilityDisabled;
+}
+
+impl Error {
+    /// The cloud said slow down. The controller pauses every call of the same class for
+    /// `retry_after`; zero is sent as one second, since a pause must be named.
+    pub fn rate_limited(retry_after: Duration) -> Self {
+        let retry_after = if retry_after.is_zero() {
+            Duration::from_secs(1)
+        } else {
+            retry_after
+        };
+        Self::with_reason(
+            ErrorReason::RateLimited,
+            format!("the cloud's API limits the rate of calls; next call in {retry_after:?}"),
+        )
+        .with_retry_after(retry_after)
+    }
+
+    /// A bug, or something nobody thought of. Sent as `INTERNAL` without a reason: the controller
+    /// takes the outcome as unknown and repeats the call with back-off.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::plain(Code::Internal, message)
+    }
+
+    /// [`internal`](Self::internal) with the text of another error, which must hold no secrets:
+    /// `.map_err(Error::unexpected)?`.
+    pub fn unexpected(source: impl Into<BoxError>) -> Self {
+        let source = source.into();
+        let mut error = Self::internal(source.to_string());
+        error.source = Some(source);
+        error
+    }
+
+    /// Nobody waits for the call any more; see [`Context::check`](crate::Context::check).
+    pub fn cancelled() -> Self {
+        Self::plain(Code::Cancelled, "the caller no longer waits for this call")
+    }
+
+    pub(crate) fn deadline_exceeded() -> Self {
+        Self::plain(
+            Code::DeadlineExceeded,
+            "the deadline of the call passed before its answer",
+        )
+    }
+
+    /// Replaces the text.
+    #[must_use]
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// Says when to call again.
+    #[must_use]
+    pub fn with_retry_after(mut self, retry_after: Duration) -> Self {
+        self.retry_after = Some(retry_after);
+        self
+    }
+
+    /// Events, annotations and conditions that the controller shall write in spite of the failure.
+    /// Left out, with a warning in the log, where they would not fit into 4 KiB of details.
+    #[must_use]
+    pub fn with_effects(mut self, effects: Effects) -> Self {
+        self.effects = Some(Box::new(effects));
+        self
+    }
+
+    /// Keeps the error behind this one for logs. It is not sent.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<BoxError>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The reason on the wire; `None` for an error whose outcome is unknown.
+    pub fn reason(&self) -> Option<ErrorReason> {
+        self.reason
+    }
+
+    /// The gRPC code that goes with the reason.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The text for people.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// When the controller shall call again, if that was said.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    fn with_reason(reason: ErrorReason, message: String) -> Self {
+        let mut error = Self::plain(code_of(reason), message);
+        error.reason = (reason != ErrorReason::Unspecified).then_some(reason);
+        error
+    }
+
+    fn plain(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason: None,
+            message: message.into(),
+            retry_after: None,
+            effects: None,
+            source: None,
+        }
+    }
+}
+
+/// The code under which the contract lists a reason.
+fn code_of(reason: ErrorReason) -> Code {
+    match reason {
+        ErrorReason::Unspecified => Code::Internal,
+        ErrorReason::InvalidRequest
+        | ErrorReason::InvalidAnnotation
+        | ErrorReason::UnsupportedProtocol
+        | ErrorReason::MalformedProviderId => Code::InvalidArgument,
+        ErrorReason::DependencyNotReady
+        | ErrorReason::ConflictingResource
+        | ErrorReason::NodeSetUnknown
+        | ErrorReason::NodeSetBaseMismatch
+        | ErrorReason::NotHandshaked
+        | ErrorReason::VersionUnsupported => Code::FailedPrecondition,
+        ErrorReason::OperationInProgress | ErrorReason::Conflict => Code::Aborted,
+        ErrorReason::RateLimited | ErrorReason::QuotaExceeded | ErrorReason::Overloaded => {
+            Code::ResourceExhausted
+        }
+        ErrorReason::CredentialsInvalid => Code::Unauthenticated,
+        ErrorReason::PermissionMissing => Code::PermissionDenied,
+        ErrorReason::CloudUnavailable | ErrorReason::ShuttingDown => Code::Unavailable,
+        ErrorReason::CapabilityDisabled => Code::Unimplemented,
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

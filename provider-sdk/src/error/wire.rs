@@ -1,0 +1,107 @@
+//! How an [`Error`] travels: `google.rpc.Status` with `ErrorInfo`, `RetryInfo` and effects.
+
+use std::time::Duration;
+
+use outrigger_api::{ERROR_DOMAIN, RpcStatus};
+use prost::Message;
+use prost_types::Any;
+use tonic_types::pb;
+
+use super::Error;
+use crate::Effects;
+
+/// Longest text of a status. Longer ones make trailers that clients refuse.
+const MAX_MESSAGE_BYTES: usize = 1 << 10;
+
+/// Largest encoded status. Clients were seen to lose the whole status from 10 kB on.
+const MAX_STATUS_BYTES: usize = 4 << 10;
+
+impl Error {
+    /// The error of one item in a batch, and the effects that go beside it.
+    pub(crate) fn into_item(self) -> (RpcStatus, Option<Effects>) {
+        let mut details = Vec::with_capacity(2);
+        if let Some(reason) = self.reason {
+            let name = reason.as_str_name();
+            details.push(any(
+                "google.rpc.ErrorInfo",
+                &pb::ErrorInfo {
+                    reason: name
+                        .strip_prefix("ERROR_REASON_")
+                        .unwrap_or(name)
+                        .to_owned(),
+                    domain: ERROR_DOMAIN.to_owned(),
+                    ..pb::ErrorInfo::default()
+                },
+            ));
+        }
+        if let Some(retry_after) = self.retry_after {
+            let retry_delay = Some(duration(retry_after));
+            details.push(any("google.rpc.RetryInfo", &pb::RetryInfo { retry_delay }));
+        }
+        let message = cut(self.message, MAX_MESSAGE_BYTES);
+        (
+            RpcStatus {
+                code: self.code as i32,
+                message,
+                details,
+            },
+            self.effects.map(|e| *e),
+        )
+    }
+}
+
+impl From<Error> for tonic::Status {
+    fn from(error: Error) -> Self {
+        let code = error.code;
+        let (mut status, effects) = error.into_item();
+        if let Some(effects) = effects {
+            status
+                .details
+                .push(any("cloudprovider.v1.KubernetesEffects", &effects));
+            if status.encoded_len() > MAX_STATUS_BYTES {
+                tracing::warn!(
+                    bytes = status.encoded_len(),
+                    limit = MAX_STATUS_BYTES,
+                    "the effects beside an error are too large and were left out; \
+                     send fewer or shorter ones"
+                );
+                status.details.pop();
+            }
+        }
+        let bytes = status.encode_to_vec();
+        Self::with_details(code, status.message, bytes.into())
+    }
+}
+
+fn any(name: &str, message: &impl Message) -> Any {
+    Any {
+        type_url: format!("type.googleapis.com/{name}"),
+        value: message.encode_to_vec(),
+    }
+}
+
+/// Cuts a text to at most `limit` bytes, on a character, with an ellipsis where it was cut.
+pub(crate) fn cut(mut text: String, limit: usize) -> String {
+    const ELLIPSIS: &str = "…";
+    if text.len() > limit {
+        let mut end = limit.saturating_sub(ELLIPSIS.len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(ELLIPSIS);
+    }
+    text
+}
+
+/// Longer than protobuf can say (10,000 years) becomes the longest it can.
+fn duration(duration: Duration) -> prost_types::Duration {
+    const MAX_SECONDS: i64 = 315_576_000_000;
+    let seconds = i64::try_from(duration.as_secs())
+        .unwrap_or(MAX_SECONDS)
+        .min(MAX_SECONDS);
+    prost_types::Duration {
+        seconds,
+        nanos: duration.subsec_nanos().cast_signed(),
+    }
+}

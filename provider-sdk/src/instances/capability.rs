@@ -1,0 +1,85 @@
+use std::time::Duration;
+
+use outrigger_api::v1;
+
+/// How instances are looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstancesCapability {
+    /// Nodes in one lookup, 1 to 500. The server refuses larger batches. Default 100.
+    pub max_batch_size: u32,
+    /// [`list_instances`](crate::Instances::list_instances) is implemented.
+    pub list: bool,
+    /// Which lookup is the cheapest for the cloud.
+    pub lookup_preference: LookupPreference,
+    /// Prefixes of the provider IDs that are this provider's. Empty: `<provider name>://`.
+    pub provider_id_prefixes: Vec<String>,
+    /// A Node younger than this is not deleted: its instance may still be missing from lookups.
+    /// `None`: 1 min.
+    pub visibility_delay: Option<Duration>,
+    /// The cloud has no provider IDs: a found instance may have an empty one.
+    pub without_provider_id: bool,
+    /// Keys of labels that are kept in step after a Node was initialised. Empty: none.
+    pub managed_label_keys: Vec<String>,
+    /// [`Instance::pod_cidrs`](crate::Instance::pod_cidrs) is filled.
+    pub allocates_pod_cidrs: bool,
+    /// Calls of [`get_instance`](crate::Instances::get_instance) at one time in one batch. Not
+    /// sent; a provider with its own [`get_instances`](crate::Instances::get_instances) ignores it.
+    /// Default 8; 0 is 1.
+    pub concurrency: usize,
+}
+
+impl Default for InstancesCapability {
+    fn default() -> Self {
+        Self {
+            max_batch_size: 100,
+            list: false,
+            lookup_preference: LookupPreference::default(),
+            provider_id_prefixes: Vec::new(),
+            visibility_delay: None,
+            without_provider_id: false,
+            managed_label_keys: Vec::new(),
+            allocates_pod_cidrs: false,
+            concurrency: 8,
+        }
+    }
+}
+
+/// The cheapest lookup of a cloud.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LookupPreference {
+    /// One cloud call for each instance.
+    #[default]
+    Each,
+    /// One cloud call answers many ids.
+    Batch,
+    /// Listing everything is cheapest when many are wanted. Needs
+    /// [`list`](InstancesCapability::list).
+    ListAll,
+}
+
+impl From<LookupPreference> for v1::LookupPreference {
+    fn from(preference: LookupPreference) -> Self {
+        match preference {
+            LookupPreference::Each => Self::Each,
+            LookupPreference::Batch => Self::Batch,
+            LookupPreference::ListAll => Self::ListAll,
+        }
+    }
+}
+
+impl From<&InstancesCapability> for v1::InstancesCapability {
+    fn from(capability: &InstancesCapability) -> Self {
+        Self {
+            max_batch_size: capability.max_batch_size,
+            list: capability.list,
+            lookup_preference: v1::LookupPreference::from(capability.lookup_preference).into(),
+            provider_id_prefixes: capability.provider_id_prefixes.clone(),
+            visibility_delay: capability
+                .visibility_delay
+                .and_then(|delay| prost_types::Duration::try_from(delay).ok()),
+            without_provider_id: capability.without_provider_id,
+            managed_label_keys: capability.managed_label_keys.clone(),
+            allocates_pod_cidrs: capability.allocates_pod_cidrs,
+        }
+    }
+}

@@ -1,0 +1,53 @@
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt;
+use futures::stream::{FuturesUnordered, StreamExt};
+
+use super::{Instances, Lookups, Query};
+use crate::{Context, Error, Node};
+
+/// Looks up each Node by itself, a bounded number at a time, until nobody waits any more.
+pub(super) async fn get_each<I: Instances + ?Sized>(
+    instances: &I,
+    ctx: &Context,
+    nodes: &[Node],
+    query: &Query,
+) -> Result<Lookups, Error> {
+    let lookup = async |node: &Node| {
+        let result = AssertUnwindSafe(instances.get_instance(ctx, node, query))
+            .catch_unwind()
+            .await;
+        (
+            node.name.clone(),
+            result.unwrap_or_else(|_| Err(panicked(ctx))),
+        )
+    };
+    let mut waiting = nodes.iter();
+    let mut running: FuturesUnordered<_> = waiting
+        .by_ref()
+        .take(instances.capability().concurrency.max(1))
+        .map(&lookup)
+        .collect();
+    let mut results = HashMap::with_capacity(nodes.len());
+    loop {
+        let next = tokio::select! {
+            biased;
+            () = ctx.cancelled() => return Err(Error::cancelled()),
+            next = running.next() => next,
+        };
+        let Some((name, result)) = next else {
+            return Ok(results);
+        };
+        results.insert(name, result);
+        running.extend(waiting.next().map(&lookup));
+    }
+}
+
+/// The panic itself is in the log; its text may hold anything, so it is not sent.
+pub(crate) fn panicked(ctx: &Context) -> Error {
+    Error::internal(format!(
+        "the provider panicked: look for request id {} in its log",
+        ctx.request_id()
+    ))
+}

@@ -1,0 +1,192 @@
+use std::time::Duration;
+
+use jiff::Timestamp;
+use outrigger_api::v1;
+
+use crate::provider::timestamp;
+use crate::{Effects, Error, Instance};
+
+/// What is asked about instances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// How much of each is wanted; more may be filled.
+    pub view: View,
+    /// An answer from the provider's own caches may be this old. Zero: ask the cloud now.
+    pub max_staleness: Duration,
+}
+
+/// How much of an instance is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum View {
+    /// Everything.
+    #[default]
+    Full,
+    /// All but the power state.
+    Metadata,
+    /// Existence and power state; nothing else but the provider ID is read.
+    State,
+}
+
+impl Query {
+    /// Refuses a negative staleness; reads a view of a later minor as everything.
+    pub(crate) fn from_wire(
+        view: v1::InstanceView,
+        max_staleness: Option<prost_types::Duration>,
+    ) -> Result<Self, Error> {
+        let max_staleness = match max_staleness.map(Duration::try_from) {
+            None => Duration::ZERO,
+            Some(Ok(staleness)) => staleness,
+            Some(Err(_)) => {
+                return Err(Error::invalid_request(
+                    "max_staleness is negative; send zero to have the cloud asked now",
+                ));
+            }
+        };
+        let view = match view {
+            v1::InstanceView::Unspecified | v1::InstanceView::Full => View::Full,
+            v1::InstanceView::Metadata => View::Metadata,
+            v1::InstanceView::State => View::State,
+        };
+        Ok(Self {
+            view,
+            max_staleness,
+        })
+    }
+}
+
+/// The answer about one Node, and what Kubernetes shall be told beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lookup {
+    /// What was found.
+    pub outcome: Outcome,
+    /// Events, annotations and conditions of the Node.
+    pub effects: Option<Effects>,
+}
+
+/// What a lookup found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The instance exists, running or not.
+    Found(Box<Instance>),
+    /// The provider looked and there is none.
+    Absent {
+        /// How certain that is.
+        certainty: Certainty,
+        /// When the cloud was asked. `None`: during this call. A time before the call is never
+        /// sent as [`Certainty::Confirmed`].
+        observed_at: Option<Timestamp>,
+    },
+    /// Another provider, or nobody, owns the Node: why, for logs.
+    NotManaged(String),
+}
+
+/// How certain an absence is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// Asked now, allowed to see everything, answered in full: the Node may be deleted.
+    Confirmed,
+    /// May be a cache, or eventual consistency of a young instance.
+    NotVisibleYet,
+}
+
+impl Lookup {
+    /// The instance exists, running or not.
+    pub fn found(instance: Instance) -> Self {
+        Outcome::Found(Box::new(instance)).into()
+    }
+
+    /// The cloud was asked during this call, with the permission to see every instance of the
+    /// cluster, answered in full, and has no such instance. **The Node may be deleted.**
+    pub fn absent() -> Self {
+        Outcome::Absent {
+            certainty: Certainty::Confirmed,
+            observed_at: None,
+        }
+        .into()
+    }
+
+    /// Not there, but that may be a cache or eventual consistency. Deletes nothing.
+    pub fn not_visible_yet() -> Self {
+        Outcome::Absent {
+            certainty: Certainty::NotVisibleYet,
+            observed_at: None,
+        }
+        .into()
+    }
+
+    /// Not this provider's Node: why, for logs.
+    pub fn not_managed(reason: impl Into<String>) -> Self {
+        Outcome::NotManaged(reason.into()).into()
+    }
+
+    /// Adds what Kubernetes shall be told about the Node.
+    #[must_use]
+    pub fn with_effects(mut self, effects: Effects) -> Self {
+        self.effects = Some(effects);
+        self
+    }
+}
+
+impl From<Outcome> for Lookup {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            effects: None,
+        }
+    }
+}
+
+impl From<Instance> for Lookup {
+    fn from(instance: Instance) -> Self {
+        Self::found(instance)
+    }
+}
+
+/// The wire form of one result. `asked_at` is when the call began; it stands in for an observation
+/// time that was not named.
+pub(crate) fn into_wire(
+    node_name: String,
+    result: Result<Lookup, Error>,
+    asked_at: Timestamp,
+) -> v1::InstanceResult {
+    use v1::instance_result::Outcome as Wire;
+    let (outcome, effects) = match result {
+        Ok(Lookup { outcome, effects }) => {
+            let outcome = match outcome {
+                Outcome::Found(instance) => Wire::Found(instance.into_wire(asked_at)),
+                Outcome::Absent {
+                    certainty,
+                    observed_at,
+                } => Wire::Absent(absent(certainty, observed_at, asked_at)),
+                Outcome::NotManaged(reason) => Wire::NotManaged(v1::InstanceNotManaged { reason }),
+            };
+            (outcome, effects)
+        }
+        Err(error) => {
+            let (status, effects) = error.into_item();
+            (Wire::Error(status), effects)
+        }
+    };
+    v1::InstanceResult {
+        node_name,
+        outcome: Some(outcome),
+        effects,
+    }
+}
+
+fn absent(
+    certainty: Certainty,
+    observed_at: Option<Timestamp>,
+    asked_at: Timestamp,
+) -> v1::InstanceAbsent {
+    let observed_at = observed_at.unwrap_or(asked_at);
+    let certainty = match certainty {
+        // What was seen before the call is a cache, whatever the vendor calls it.
+        Certainty::Confirmed if observed_at >= asked_at => v1::AbsenceCertainty::Confirmed,
+        Certainty::Confirmed | Certainty::NotVisibleYet => v1::AbsenceCertainty::NotVisibleYet,
+    };
+    v1::InstanceAbsent {
+        certainty: certainty.into(),
+        observed_at: Some(timestamp(observed_at)),
+    }
+}

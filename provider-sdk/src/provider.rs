@@ -1,0 +1,189 @@
+//! Who a provider is and how it feels.
+
+use jiff::Timestamp;
+use outrigger_api::v1;
+
+use crate::EffectsCapability;
+
+/// The part that every provider has. Both methods are called often, from any thread, and must not
+/// block or call the cloud: a provider whose cloud is away answers all the same.
+pub trait Provider: Send + Sync + 'static {
+    /// Who answers. Asked once, when the server starts.
+    fn info(&self) -> ProviderInfo;
+
+    /// How the provider and its cloud are, from what it already knows. Asked every 10 s and by each
+    /// probe; answered within 100 ms even while the cloud hangs.
+    fn status(&self) -> ProviderStatus {
+        ProviderStatus::ready()
+    }
+}
+
+/// Facts of a provider that hold as long as its process runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProviderInfo {
+    /// `[a-z0-9-]{1,63}`, the same for ever: the controller refuses another one.
+    pub name: String,
+    /// For logs and metrics.
+    pub version: String,
+    /// The cloud has no cluster id by which the resources of two clusters are told apart. The
+    /// controller then refuses to run unless `--allow-untagged-cloud` is set.
+    pub without_cluster_id: bool,
+    /// Prefixes of the Service annotations that the provider reads; they alone are sent, and they
+    /// alone cause a call by changing. Empty: all.
+    pub service_annotation_prefixes: Vec<String>,
+    /// Prefixes of the Node annotations that the provider reads. Empty: none.
+    pub node_annotation_prefixes: Vec<String>,
+    /// What the cloud allows; the controller stays below. At most one for each class.
+    pub rate_limits: Vec<RateLimit>,
+    /// What [`Effects`](crate::Effects) may write to Kubernetes; `None` has them ignored.
+    pub effects: Option<EffectsCapability>,
+}
+
+impl ProviderInfo {
+    /// A provider that needs nothing special.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            version: version.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// A token bucket over calls to the provider; a batch is one call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateLimit {
+    /// What is limited.
+    pub class: CallClass,
+    /// Calls per second, above 0.
+    pub qps: f64,
+    /// Calls at once, at least 1.
+    pub burst: u32,
+}
+
+/// Calls that are limited and paused together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallClass {
+    /// All calls that reach the cloud.
+    All,
+    /// Lookups and lists of instances.
+    Instances,
+    /// Everything about load balancers.
+    LoadBalancers,
+    /// Everything about routes.
+    Routes,
+}
+
+/// How the provider and its cloud are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProviderStatus {
+    /// The whole.
+    pub readiness: Readiness,
+    /// The parts that it is made of; the first 32 are sent.
+    pub dependencies: Vec<Dependency>,
+    /// What the cloud still allows; the first 32 are sent.
+    pub quotas: Vec<Quota>,
+}
+
+impl ProviderStatus {
+    /// Serving, and nothing more to say.
+    pub fn ready() -> Self {
+        Self::new(Readiness::Ready)
+    }
+
+    /// `readiness`, and nothing more to say.
+    pub fn new(readiness: Readiness) -> Self {
+        Self {
+            readiness,
+            dependencies: Vec::new(),
+            quotas: Vec::new(),
+        }
+    }
+}
+
+impl Default for ProviderStatus {
+    fn default() -> Self {
+        Self::ready()
+    }
+}
+
+/// How ready something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// Serves soon; the controller waits.
+    Starting,
+    /// Serves.
+    Ready,
+    /// Serves, but expect errors. Everything that a restart cannot fix is this, bad credentials and
+    /// an unreachable cloud included.
+    Degraded,
+    /// A restart would help: the probe fails, so that the kubelet restarts the container.
+    Broken,
+}
+
+impl Readiness {
+    /// What `grpc.health.v1` calls `SERVING`.
+    pub fn is_serving(self) -> bool {
+        matches!(self, Self::Ready | Self::Degraded)
+    }
+}
+
+/// One thing the provider depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// Short and stable, for example `compute-api`; cut to 63 bytes.
+    pub name: String,
+    /// How it is.
+    pub readiness: Readiness,
+    /// Why, for people. No secrets. Cut to 1,024 bytes.
+    pub message: String,
+    /// When it last worked; `None`: never since the start.
+    pub last_success: Option<Timestamp>,
+}
+
+/// One budget that the cloud grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Short and stable: it becomes a metric label. Cut to 63 bytes.
+    pub name: String,
+    /// Calls or objects granted.
+    pub limit: u64,
+    /// What is left of it.
+    pub remaining: u64,
+    /// When it is full again; `None` for a budget that does not refill.
+    pub resets_at: Option<Timestamp>,
+}
+
+impl From<Readiness> for v1::Readiness {
+    fn from(readiness: Readiness) -> Self {
+        match readiness {
+            Readiness::Starting => Self::Starting,
+            Readiness::Ready => Self::Ready,
+            Readiness::Degraded => Self::Degraded,
+            Readiness::Broken => Self::Broken,
+        }
+    }
+}
+
+impl From<CallClass> for v1::CallClass {
+    fn from(class: CallClass) -> Self {
+        match class {
+            CallClass::All => Self::All,
+            CallClass::Instances => Self::Instances,
+            CallClass::LoadBalancers => Self::LoadBalancers,
+            CallClass::Routes => Self::Routes,
+        }
+    }
+}
+
+/// Every time that jiff knows is a legal protobuf timestamp.
+pub(crate) fn timestamp(time: Timestamp) -> prost_types::Timestamp {
+    // Protobuf counts nanoseconds forward from the second, jiff towards zero.
+    let nanos = time.subsec_nanosecond();
+    let (seconds, nanos) = if nanos < 0 {
+        (time.as_second() - 1, nanos + 1_000_000_000)
+    } else {
+        (time.as_second(), nanos)
+    };
+    prost_types::Timestamp { seconds, nanos }
+}
