@@ -7,3 +7,6 @@ pub mod events;
 pub mod metrics;
 pub mod store;
 pub mod watch;
+
+#[cfg(test)]
+pub(crate) mod scripted;

@@ -89,7 +89,11 @@ impl Api {
 
     /// The object at `path`.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        decode(&self.call(Method::GET, path, "application/json", None).await?)
+        decode(
+            &self
+                .call(Method::GET, path, "application/json", None)
+                .await?,
+        )
     }
 
     /// One page of at most `limit` objects at `path`, from `token` on.
@@ -101,7 +105,11 @@ impl Api {
     ) -> Result<Page<T>, Error> {
         let token = form_encode(token);
         let path = format!("{path}?limit={limit}&continue={token}");
-        decode(&self.call(Method::GET, &path, "application/json", None).await?)
+        decode(
+            &self
+                .call(Method::GET, &path, "application/json", None)
+                .await?,
+        )
     }
 
     /// Changes at `path` after `version`, until the API server ends the watch after `seconds`.
@@ -130,7 +138,11 @@ impl Api {
         patch: &impl Serialize,
     ) -> Result<Written, Error> {
         let body = Some((kind.content_type(), encode(patch)?));
-        decode(&self.call(Method::PATCH, path, ACCEPT_METADATA, body).await?)
+        decode(
+            &self
+                .call(Method::PATCH, path, ACCEPT_METADATA, body)
+                .await?,
+        )
     }
 
     async fn call(
@@ -140,7 +152,10 @@ impl Api {
         accept: &'static str,
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<Bytes, Error> {
-        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, accept);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, accept);
         let body = match body {
             Some((kind, body)) => {
                 request = request.header(header::CONTENT_TYPE, kind);
@@ -174,15 +189,32 @@ async fn read(response: Response<Body>) -> Result<Bytes, Error> {
     }
     // The API server answers with a Status; what stands before it (a proxy, priority and fairness)
     // with a line of text.
-    let parsed = serde_json::from_slice::<Status>(&body).ok().filter(|status| status.code != 0);
+    let parsed = serde_json::from_slice::<Status>(&body)
+        .ok()
+        .filter(|status| status.code != 0);
     Err(match parsed.as_ref().map(Error::from_status) {
-        Some(Error::Status { code, reason, message, retry_after: inner }) => {
-            Error::Status { code, reason, message, retry_after: inner.or(retry_after) }
-        }
+        Some(Error::Status {
+            code,
+            reason,
+            message,
+            retry_after: inner,
+        }) => Error::Status {
+            code,
+            reason,
+            message,
+            retry_after: inner.or(retry_after),
+        },
         _ => Error::Status {
             code: status.as_u16(),
-            reason: status.canonical_reason().unwrap_or_default().replace(' ', ""),
-            message: String::from_utf8_lossy(&body).trim().chars().take(200).collect(),
+            reason: status
+                .canonical_reason()
+                .unwrap_or_default()
+                .replace(' ', ""),
+            message: String::from_utf8_lossy(&body)
+                .trim()
+                .chars()
+                .take(200)
+                .collect(),
             retry_after,
         },
     })

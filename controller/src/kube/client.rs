@@ -94,7 +94,10 @@ impl Source {
 }
 
 async fn from_file(path: &Path) -> Result<Config, SourceError> {
-    let refuse = |reason: String| SourceError::Kubeconfig { path: path.to_owned(), reason };
+    let refuse = |reason: String| SourceError::Kubeconfig {
+        path: path.to_owned(),
+        reason,
+    };
     let file = Kubeconfig::read_from(path).map_err(|error| refuse(chain(&error)))?;
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
@@ -127,7 +130,10 @@ pub struct Budget {
 
 impl Budget {
     /// No limit, for requests that must not wait behind others: lease renewals.
-    pub const UNLIMITED: Self = Self { qps: -1.0, burst: 1 };
+    pub const UNLIMITED: Self = Self {
+        qps: -1.0,
+        burst: 1,
+    };
 
     fn limiter(self) -> Option<Arc<DefaultDirectRateLimiter>> {
         if self.qps.is_nan() || self.qps <= 0.0 {
@@ -160,9 +166,17 @@ impl Clients {
     /// A client whose User-Agent ends in `name` (upstream's line E-7). Requests wait for the
     /// budget; an answer that has not begun after 30 s is an error, except of a watch.
     pub fn build(&self, name: &str, budget: Budget) -> Result<Client, SourceError> {
-        let refuse = |reason: String| SourceError::Client { server: self.server(), reason };
+        let refuse = |reason: String| SourceError::Client {
+            server: self.server(),
+            reason,
+        };
         let agent = HeaderValue::from_str(&user_agent(name)).map_err(|e| refuse(chain(&e)))?;
-        let host = self.config.cluster_url.authority().map_or("", |a| a.as_str()).into();
+        let host = self
+            .config
+            .cluster_url
+            .authority()
+            .map_or("", |a| a.as_str())
+            .into();
         let layer = Govern {
             agent,
             limiter: budget.limiter(),
@@ -184,7 +198,10 @@ fn user_agent(client: &str) -> String {
         "aarch64" => "arm64",
         other => other,
     };
-    format!("outrigger/{} ({os}/{arch}) {client}", env!("CARGO_PKG_VERSION"))
+    format!(
+        "outrigger/{} ({os}/{arch}) {client}",
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// Adds the budget, the time limit, the name and the metrics to a client.
@@ -198,7 +215,9 @@ struct Govern {
 
 impl fmt::Debug for Govern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Govern").field("agent", &self.agent).finish_non_exhaustive()
+        f.debug_struct("Govern")
+            .field("agent", &self.agent)
+            .finish_non_exhaustive()
     }
 }
 
@@ -206,7 +225,10 @@ impl<S> Layer<S> for Govern {
     type Service = Governed<S>;
 
     fn layer(&self, inner: S) -> Governed<S> {
-        Governed { inner, govern: self.clone() }
+        Governed {
+            inner,
+            govern: self.clone(),
+        }
     }
 }
 
@@ -231,7 +253,9 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        request.headers_mut().insert(USER_AGENT, self.govern.agent.clone());
+        request
+            .headers_mut()
+            .insert(USER_AGENT, self.govern.agent.clone());
         let govern = self.govern.clone();
         let method = request.method().clone();
         let watch = is_watch(request.uri());
@@ -241,7 +265,9 @@ where
             if let Some(limiter) = &govern.limiter {
                 let asked = Instant::now();
                 limiter.until_ready().await;
-                govern.metrics.waited(&method, &govern.host, asked.elapsed());
+                govern
+                    .metrics
+                    .waited(&method, &govern.host, asked.elapsed());
             }
             let sent = Instant::now();
             let result = if watch {
@@ -252,8 +278,13 @@ where
                     Err(elapsed) => Err(elapsed.into()),
                 }
             };
-            let code = result.as_ref().ok().map(|response| response.status().as_u16());
-            govern.metrics.answered(&method, watch, &govern.host, code, sent.elapsed());
+            let code = result
+                .as_ref()
+                .ok()
+                .map(|response| response.status().as_u16());
+            govern
+                .metrics
+                .answered(&method, watch, &govern.host, code, sent.elapsed());
             result
         })
     }

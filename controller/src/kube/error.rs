@@ -34,7 +34,10 @@ pub enum Error {
 impl Error {
     /// From a `metav1.Status` object, as in the body of an answer or in a watch event.
     pub(super) fn from_status(status: &Status) -> Self {
-        let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+        let seconds = status
+            .details
+            .as_ref()
+            .map_or(0, |details| details.retry_after_seconds);
         Self::Status {
             code: status.code,
             reason: status.reason.clone(),
@@ -64,15 +67,24 @@ impl Error {
     /// What the work that met this error has to do.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Status { code: 429, retry_after, .. } => {
-                ErrorClass::RateLimited { retry_after: *retry_after }
-            }
+            Self::Status {
+                code: 429,
+                retry_after,
+                ..
+            } => ErrorClass::RateLimited {
+                retry_after: *retry_after,
+            },
             // 422 is how a failed `test` of a JSON Patch looks.
-            Self::Status { code: 409 | 422, .. } => ErrorClass::Conflict,
+            Self::Status {
+                code: 409 | 422, ..
+            } => ErrorClass::Conflict,
             Self::Status { code: 401, .. } => ErrorClass::Unauthenticated,
             // Heals when rights are granted.
             Self::Status { code: 403, .. } => ErrorClass::Forbidden,
-            Self::Status { code: 400 | 405 | 406 | 413 | 415, .. } => ErrorClass::Invalid,
+            Self::Status {
+                code: 400 | 405 | 406 | 413 | 415,
+                ..
+            } => ErrorClass::Invalid,
             Self::Decode(_) => ErrorClass::Malformed,
             Self::Status { .. } | Self::Timeout(_) | Self::Transport(_) => ErrorClass::Transient,
         }

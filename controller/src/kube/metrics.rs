@@ -10,12 +10,14 @@ use prometheus_client::{
 };
 
 /// Upstream's buckets of the request and rate limiter latencies, in seconds.
-const LATENCY: [f64; 12] =
-    [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
+const LATENCY: [f64; 12] = [
+    0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
+];
 
 /// Whether a request is a watch: an answer that goes on for minutes.
 pub(super) fn is_watch(uri: &Uri) -> bool {
-    uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
+    uri.query()
+        .is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -45,7 +47,11 @@ impl ClientMetrics {
     /// Registers the families.
     pub fn register(registry: &mut Registry) -> Self {
         let latency = || Latency::new_with_constructor(|| Histogram::new(LATENCY));
-        let this = Self { requests: Family::default(), duration: latency(), waited: latency() };
+        let this = Self {
+            requests: Family::default(),
+            duration: latency(),
+            waited: latency(),
+        };
         registry.register(
             "rest_client_requests",
             "Number of HTTP requests, partitioned by status code, method, and host",
@@ -65,8 +71,13 @@ impl ClientMetrics {
     }
 
     pub(super) fn waited(&self, method: &Method, host: &Arc<str>, time: Duration) {
-        let labels = LatencyLabels { verb: method.to_string(), host: Arc::clone(host) };
-        self.waited.get_or_create(&labels).observe(time.as_secs_f64());
+        let labels = LatencyLabels {
+            verb: method.to_string(),
+            host: Arc::clone(host),
+        };
+        self.waited
+            .get_or_create(&labels)
+            .observe(time.as_secs_f64());
     }
 
     pub(super) fn answered(
@@ -78,11 +89,20 @@ impl ClientMetrics {
         time: Duration,
     ) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
-        let labels = RequestLabels { code, method: method.to_string(), host: Arc::clone(host) };
+        let labels = RequestLabels {
+            code,
+            method: method.to_string(),
+            host: Arc::clone(host),
+        };
         self.requests.get_or_create(&labels).inc();
         if !watch {
-            let labels = LatencyLabels { verb: method.to_string(), host: Arc::clone(host) };
-            self.duration.get_or_create(&labels).observe(time.as_secs_f64());
+            let labels = LatencyLabels {
+                verb: method.to_string(),
+                host: Arc::clone(host),
+            };
+            self.duration
+                .get_or_create(&labels)
+                .observe(time.as_secs_f64());
         }
     }
 }

@@ -63,7 +63,9 @@ pub struct Store<V> {
 
 impl<V> fmt::Debug for Store<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("len", &self.views.read().len()).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("len", &self.views.read().len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -191,7 +193,10 @@ impl<V: View> Store<V> {
 /// Versions are etcd revisions, which Kubernetes lets clients compare as numbers (KEP-5504).
 /// Anything else is taken as newer: the API server's word counts.
 fn is_older<V: View>(new: &V, held: &V) -> bool {
-    match (new.resource_version().parse::<u64>(), held.resource_version().parse::<u64>()) {
+    match (
+        new.resource_version().parse::<u64>(),
+        held.resource_version().parse::<u64>(),
+    ) {
         (Ok(new), Ok(held)) => new < held,
         _ => false,
     }

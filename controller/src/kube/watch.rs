@@ -47,7 +47,10 @@ pub struct Resource {
 }
 
 /// All Nodes.
-pub const NODES: Resource = Resource { name: "nodes", path: "/api/v1/nodes" };
+pub const NODES: Resource = Resource {
+    name: "nodes",
+    path: "/api/v1/nodes",
+};
 
 /// Why a watch has to be started again.
 #[derive(Debug)]
@@ -81,7 +84,12 @@ pub async fn run<V: View>(
     metrics: WatchMetrics,
     stop: CancellationToken,
 ) {
-    let reflector = Reflector { api, resource, store, metrics };
+    let reflector = Reflector {
+        api,
+        resource,
+        store,
+        metrics,
+    };
     stop.run_until_cancelled(reflector.keep_in_step()).await;
 }
 
@@ -132,7 +140,10 @@ impl<V: View> Reflector<V> {
         let resource = self.resource.name;
         self.metrics
             .restarts
-            .get_or_create(&RestartLabels { resource, reason: end.label() })
+            .get_or_create(&RestartLabels {
+                resource,
+                reason: end.label(),
+            })
             .inc();
         match end {
             End::Failed(error) if failures == 0 || healthy => {
@@ -140,7 +151,10 @@ impl<V: View> Reflector<V> {
             }
             End::Failed(error) => debug!(resource, %error, failures, "still cannot watch"),
             End::Expired => info!(resource, "the watch is too old; listing again"),
-            End::Silent => warn!(resource, "the watch has been silent too long; starting it again"),
+            End::Silent => warn!(
+                resource,
+                "the watch has been silent too long; starting it again"
+            ),
             End::Clean => debug!(resource, "the watch ended; starting it again"),
         }
     }
@@ -148,7 +162,10 @@ impl<V: View> Reflector<V> {
     /// A full list, page by page into the store, and the version it shows.
     async fn list(&self) -> Result<String, Error> {
         let resource = self.resource.name;
-        self.metrics.lists.get_or_create(&ResourceLabels { resource }).inc();
+        self.metrics
+            .lists
+            .get_or_create(&ResourceLabels { resource })
+            .inc();
         let mut listed: HashSet<Arc<str>> = HashSet::new();
         let mut token = String::new();
         loop {
@@ -173,7 +190,8 @@ impl<V: View> Reflector<V> {
         let resource = self.resource.name;
         let opened = timeout(
             SILENCE,
-            self.api.watch::<V>(self.resource.path, version, WATCH_SECONDS),
+            self.api
+                .watch::<V>(self.resource.path, version, WATCH_SECONDS),
         );
         let mut events = match opened.await {
             Ok(Ok(events)) => std::pin::pin!(events),
@@ -192,7 +210,10 @@ impl<V: View> Reflector<V> {
                 Ok(Some(Err(error))) => return End::Failed(error),
                 Ok(Some(Ok(event))) => event,
             };
-            self.metrics.events.get_or_create(&ResourceLabels { resource }).inc();
+            self.metrics
+                .events
+                .get_or_create(&ResourceLabels { resource })
+                .inc();
             match event {
                 WatchEvent::Added(view) | WatchEvent::Modified(view) => {
                     view.resource_version().clone_into(version);
@@ -205,7 +226,11 @@ impl<V: View> Reflector<V> {
                 WatchEvent::Bookmark(mark) => *version = mark.metadata.resource_version,
                 WatchEvent::Error(status) => {
                     let error = Error::from_status(&status);
-                    return if error.is_expired() { End::Expired } else { End::Failed(error) };
+                    return if error.is_expired() {
+                        End::Expired
+                    } else {
+                        End::Failed(error)
+                    };
                 }
             }
             self.count();
@@ -213,8 +238,13 @@ impl<V: View> Reflector<V> {
     }
 
     fn count(&self) {
-        let labels = ResourceLabels { resource: self.resource.name };
-        self.metrics.objects.get_or_create(&labels).set(self.store.len() as i64);
+        let labels = ResourceLabels {
+            resource: self.resource.name,
+        };
+        self.metrics
+            .objects
+            .get_or_create(&labels)
+            .set(self.store.len() as i64);
     }
 }
 
@@ -228,7 +258,9 @@ struct Pause {
 impl Pause {
     /// The next pause; `random` in [0, 1) takes up to half of it away.
     fn next(&mut self, random: f64) -> Duration {
-        let full = MIN_PAUSE.saturating_mul(1 << self.failures.min(16)).min(MAX_PAUSE);
+        let full = MIN_PAUSE
+            .saturating_mul(1 << self.failures.min(16))
+            .min(MAX_PAUSE);
         self.failures = self.failures.saturating_add(1);
         full.mul_f64(1.0 - random / 2.0)
     }

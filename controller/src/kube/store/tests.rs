@@ -1,0 +1,98 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::*;
+
+fn node(name: &str, uid: &str, version: u64, label: &str) -> NodeView {
+    serde_json::from_value(json!({
+        "metadata": {
+            "name": name, "uid": uid, "resourceVersion": version.to_string(),
+            "labels": {"l": label},
+        },
+    }))
+    .unwrap()
+}
+
+/// A store and what it told.
+fn recorded() -> (Store<NodeView>, Arc<Mutex<Vec<String>>>) {
+    let mut store = Store::default();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    store.subscribe(move |change: &Change<'_, NodeView>, origin| {
+        let text = match change {
+            Change::Added(new) => format!("added {} {}", new.name, new.uid),
+            Change::Updated(old, new) => {
+                format!(
+                    "updated {} {}→{}",
+                    new.name, old.resource_version, new.resource_version
+                )
+            }
+            Change::Deleted(old) => format!("deleted {} {}", old.name, old.uid),
+        };
+        log.lock().push(format!("{text} {origin:?}"));
+    });
+    (store, told)
+}
+
+#[test]
+fn changes_are_told_once_and_older_versions_are_dropped() {
+    let (store, told) = recorded();
+    store.apply(node("a", "1", 10, "x"), Origin::List);
+    store.apply(node("a", "1", 10, "x"), Origin::Watch);
+    store.apply(node("a", "1", 9, "old"), Origin::Watch);
+    store.apply(node("a", "1", 11, "y"), Origin::Watch);
+    store.delete("a", Origin::Watch);
+    store.delete("a", Origin::Watch);
+    assert_eq!(
+        *told.lock(),
+        [
+            "added a 1 List",
+            "updated a 10→11 Watch",
+            "deleted a 1 Watch"
+        ]
+    );
+}
+
+#[test]
+fn a_write_of_ours_is_not_undone_by_a_late_watch_and_hides_nothing_of_others() {
+    let (store, told) = recorded();
+    store.apply(node("a", "1", 10, "x"), Origin::List);
+    store.written(node("a", "1", 12, "ours"));
+    // Somebody else wrote version 11 between; the watch brings it, then ours with theirs beneath.
+    store.apply(node("a", "1", 11, "theirs"), Origin::Watch);
+    assert_eq!(store.get("a").unwrap().labels.get("l"), Some("ours"));
+    store.apply(node("a", "1", 12, "both"), Origin::Watch);
+    assert_eq!(store.get("a").unwrap().labels.get("l"), Some("both"));
+    assert_eq!(*told.lock(), ["added a 1 List", "updated a 12→12 Watch"]);
+}
+
+#[test]
+fn a_write_of_ours_brings_no_deleted_or_other_object_back() {
+    let (store, _) = recorded();
+    store.written(node("a", "1", 12, "ours"));
+    assert!(store.get("a").is_none());
+    store.apply(node("a", "2", 20, "new"), Origin::Watch);
+    store.written(node("a", "1", 30, "ours"));
+    assert_eq!(store.get("a").unwrap().uid(), "2");
+}
+
+#[test]
+fn a_relist_finds_what_was_deleted_unseen() {
+    let (store, told) = recorded();
+    store.apply(node("a", "1", 10, "x"), Origin::List);
+    store.apply(node("b", "2", 10, "x"), Origin::List);
+    assert!(!store.is_synced());
+    store.finish_list(|_| true);
+    assert!(store.is_synced());
+    told.lock().clear();
+
+    store.apply(node("a", "9", 20, "again"), Origin::List);
+    store.finish_list(|key| key == "a");
+    assert_eq!(
+        *told.lock(),
+        ["deleted a 1 List", "added a 9 List", "deleted b 2 List"]
+    );
+    assert_eq!(store.len(), 1);
+}

@@ -1,0 +1,64 @@
+//! A scripted API server for tests: one closure answers every request, on the paused clock.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt, channel::mpsc, future::BoxFuture, stream};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
+use hyper::body::Frame;
+use kube::{Client, client::Body};
+use serde_json::{Value, json};
+use tower::service_fn;
+
+/// What an answer's body is.
+pub(crate) type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+/// A client whose requests go to `answer`.
+pub(crate) fn client<F>(answer: F) -> Client
+where
+    F: Fn(Request<Body>) -> BoxFuture<'static, Answer> + Send + 'static,
+{
+    Client::new(
+        service_fn(move |request| {
+            let answer = answer(request);
+            async move { Ok::<_, Infallible>(answer.await) }
+        }),
+        "default",
+    )
+}
+
+/// A whole JSON answer.
+pub(crate) fn json(code: u16, body: &Value) -> Answer {
+    let body = Full::new(Bytes::from(body.to_string())).boxed();
+    Response::builder().status(code).body(body).unwrap()
+}
+
+/// A `metav1.Status` that says no.
+pub(crate) fn refusal(code: u16, reason: &str) -> Answer {
+    json(code, &status(code, reason))
+}
+
+/// The same as an object, as it comes in a watch.
+pub(crate) fn status(code: u16, reason: &str) -> Value {
+    json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "code": code, "reason": reason, "message": format!("scripted {reason}"),
+    })
+}
+
+/// A watch that says `events` and then ends.
+pub(crate) fn watch(events: Vec<Value>) -> Answer {
+    streaming(stream::iter(events))
+}
+
+/// A watch that says what is sent, until the sender is dropped.
+pub(crate) fn live_watch() -> (mpsc::UnboundedSender<Value>, Answer) {
+    let (sender, receiver) = mpsc::unbounded();
+    (sender, streaming(receiver))
+}
+
+fn streaming(events: impl Stream<Item = Value> + Send + Sync + 'static) -> Answer {
+    let frames = events.map(|event| Ok(Frame::data(Bytes::from(format!("{event}\n")))));
+    Response::new(BoxBody::new(StreamBody::new(frames)))
+}
