@@ -11,10 +11,14 @@
 //! ```
 
 pub mod address;
+pub mod answer;
 pub mod change;
+pub mod claims;
 pub mod class;
 pub mod initialize;
 pub mod instance;
 pub mod labels;
 pub mod node;
 pub mod node_labels;
+pub mod ownership;
+pub mod syntax;
