@@ -1,1 +1,28 @@
-//! Stub.
+//! A real etcd and kube-apiserver for tests, measurements and the demo.
+//!
+//! ```text
+//!  test / bench / demo ──► ControlPlane ──► kube-apiserver ──► etcd
+//!                                           (built from their Go modules)
+//! ```
+//!
+//! Nobody imitates an API server here: what a controller is tested against is the
+//! program that it will meet.
+//!
+//! - [`binaries`] finds or builds the programs,
+//! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process.
+//!
+//! No process outlives its owner, even one that is killed: see [`ControlPlane`].
+
+pub mod binaries;
+mod control_plane;
+mod error;
+mod identity;
+mod process;
+mod shared;
+
+pub use control_plane::{ControlPlane, Options};
+pub use error::Error;
+pub use shared::shared;
+
+/// What the functions of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

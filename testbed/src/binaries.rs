@@ -1,0 +1,169 @@
+//! Where kube-apiserver and etcd come from.
+//!
+//! `KUBEBUILDER_ASSETS` names a directory with ready-made binaries, as for every project
+//! that uses envtest. Without it they are built from the Go modules in `control-plane/`,
+//! whose `go.mod` files are the only place where the versions stand.
+
+mod build;
+
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{Error, Result};
+
+/// The programs of a control plane.
+#[derive(Debug, Clone)]
+pub struct Binaries {
+    /// kube-apiserver.
+    pub kube_apiserver: PathBuf,
+    /// etcd.
+    pub etcd: PathBuf,
+}
+
+impl Binaries {
+    /// Finds the programs, building them first if that has not been done.
+    ///
+    /// A first build takes minutes and shows its progress on standard error. Several
+    /// processes may call this at once: one builds, the others wait for it.
+    pub async fn find() -> Result<Self> {
+        if let Some(dir) = env::var_os("KUBEBUILDER_ASSETS").filter(|dir| !dir.is_empty()) {
+            return Self::in_dir(Path::new(&dir));
+        }
+        let target = target_dir()?;
+        Ok(Self {
+            etcd: build::build(&ETCD, &target).await?,
+            kube_apiserver: build::build(&KUBE_APISERVER, &target).await?,
+        })
+    }
+
+    fn in_dir(dir: &Path) -> Result<Self> {
+        let find = |program: &'static str| {
+            let path = dir.join(program);
+            if path.is_file() {
+                Ok(path)
+            } else {
+                Err(Error::MissingAsset {
+                    program,
+                    dir: dir.to_owned(),
+                })
+            }
+        };
+        Ok(Self {
+            kube_apiserver: find("kube-apiserver")?,
+            etcd: find("etcd")?,
+        })
+    }
+}
+
+/// A program and the Go module that pins it.
+#[derive(Debug)]
+struct Program {
+    name: &'static str,
+    package: &'static str,
+    /// The requirement in `go.mod` whose version is the program's.
+    module: &'static str,
+    go_mod: &'static str,
+    go_sum: &'static str,
+    /// Where the version is stamped in, if it has such a place.
+    version_package: Option<&'static str>,
+}
+
+// The module files are compiled in, so that the testbed works without its source tree.
+const KUBE_APISERVER: Program = Program {
+    name: "kube-apiserver",
+    package: "k8s.io/kubernetes/cmd/kube-apiserver",
+    module: "k8s.io/kubernetes",
+    go_mod: include_str!("../control-plane/kubernetes/go.mod"),
+    go_sum: include_str!("../control-plane/kubernetes/go.sum"),
+    version_package: Some("k8s.io/component-base/version"),
+};
+
+const ETCD: Program = Program {
+    name: "etcd",
+    package: "go.etcd.io/etcd/server/v3",
+    module: "go.etcd.io/etcd/server/v3",
+    go_mod: include_str!("../control-plane/etcd/go.mod"),
+    go_sum: include_str!("../control-plane/etcd/go.sum"),
+    version_package: None,
+};
+
+impl Program {
+    /// The required version, with its `v`.
+    fn version(&self) -> &'static str {
+        self.directive(self.module).unwrap_or("v0.0.0")
+    }
+
+    /// The oldest Go that `go.mod` allows.
+    fn go(&self) -> &'static str {
+        self.directive("go").unwrap_or("1.26")
+    }
+
+    fn directive(&self, key: &str) -> Option<&'static str> {
+        self.go_mod.lines().find_map(|line| {
+            let line = line.trim();
+            let line = line.strip_prefix("require ").unwrap_or(line);
+            line.strip_prefix(key)?.strip_prefix(' ')?.split(' ').next()
+        })
+    }
+
+    fn ldflags(&self) -> String {
+        let mut flags = "-s -w".to_owned();
+        if let Some(package) = self.version_package {
+            let version = self.version();
+            let mut numbers = version.trim_start_matches('v').split('.');
+            for (name, value) in [
+                ("gitVersion", version),
+                ("gitMajor", numbers.next().unwrap_or_default()),
+                ("gitMinor", numbers.next().unwrap_or_default()),
+                ("gitTreeState", "clean"),
+            ] {
+                flags.extend([" -X ", package, ".", name, "=", value]);
+            }
+        }
+        flags
+    }
+}
+
+/// Cargo's target directory: as the environment says, else the one that the running
+/// program lies in (cargo marks it with `CACHEDIR.TAG`).
+fn target_dir() -> Result<PathBuf> {
+    if let Some(dir) = env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()) {
+        return std::path::absolute(dir).map_err(Error::io("resolve CARGO_TARGET_DIR"));
+    }
+    let program = env::current_exe().map_err(Error::io("find the running program"))?;
+    program
+        .ancestors()
+        .find(|dir| dir.join("CACHEDIR.TAG").is_file())
+        .map(Path::to_owned)
+        .ok_or_else(|| {
+            let hint = io::Error::other("set CARGO_TARGET_DIR or KUBEBUILDER_ASSETS");
+            Error::io("find cargo's target directory to build kube-apiserver and etcd in")(hint)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_come_from_go_mod() {
+        assert_eq!(KUBE_APISERVER.version(), "v1.36.3");
+        assert_eq!(ETCD.version(), "v3.7.3");
+        assert_eq!(KUBE_APISERVER.go(), "1.26.0");
+        assert_eq!(ETCD.ldflags(), "-s -w");
+        assert!(KUBE_APISERVER.ldflags().contains("version.gitMinor=36 "));
+    }
+
+    #[test]
+    fn an_assets_directory_without_a_program_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = Binaries::in_dir(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("holds no kube-apiserver"), "{error}");
+        for program in ["etcd", "kube-apiserver"] {
+            std::fs::write(dir.path().join(program), "").unwrap();
+        }
+        assert!(Binaries::in_dir(dir.path()).is_ok());
+    }
+}

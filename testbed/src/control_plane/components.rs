@@ -1,0 +1,109 @@
+//! The files and command lines of etcd and kube-apiserver.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use rcgen::KeyPair;
+
+use super::write_private;
+use crate::{Error, Result, identity::Authority};
+
+/// Certificates and keys that kube-apiserver reads from files.
+pub(super) fn write_files(dir: &Path, authority: &Authority) -> Result<()> {
+    let server = authority.server(
+        "kube-apiserver",
+        &[
+            "127.0.0.1",
+            "localhost",
+            "10.96.0.1",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+        ],
+    )?;
+    // Nobody uses it, but without it the ConfigMap extension-apiserver-authentication
+    // lacks the entries that delegated authentication looks for.
+    let front_proxy = Authority::new("outrigger-testbed-front-proxy")?;
+    let service_account = KeyPair::generate().map_err(|source| Error::Certificate {
+        subject: "service-account".to_owned(),
+        source,
+    })?;
+    for (name, text) in [
+        ("ca.crt", authority.pem()),
+        ("front-proxy-ca.crt", front_proxy.pem()),
+        ("apiserver.crt", &server.certificate),
+        ("apiserver.key", &server.key),
+        ("service-account.pub", &service_account.public_key_pem()),
+        ("service-account.key", &service_account.serialize_pem()),
+    ] {
+        write_private(&dir.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// Sockets in our own directory need no ports that somebody else could take.
+pub(super) fn etcd_socket(dir: &Path) -> PathBuf {
+    dir.join("etcd.sock")
+}
+
+pub(super) fn etcd_args(dir: &Path) -> Vec<String> {
+    let client = format!("unix://{}", etcd_socket(dir).display());
+    let peer = format!("unix://{}", dir.join("etcd-peer.sock").display());
+    vec![
+        "--name=testbed".to_owned(),
+        format!("--data-dir={}", dir.join("etcd").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=testbed={peer}"),
+        // The data is worth nothing after a power failure, and syncing it is most of
+        // the time of a write.
+        "--unsafe-no-fsync".to_owned(),
+        "--quota-backend-bytes=8589934592".to_owned(),
+        "--log-level=warn".to_owned(),
+    ]
+}
+
+pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, more: &[String]) -> Vec<String> {
+    let file = |name: &str| dir.join(name).display().to_string();
+    let mut args = vec![
+        format!("--etcd-servers=unix://{}", etcd_socket(dir).display()),
+        format!("--bind-address={}", address.ip()),
+        format!("--secure-port={}", address.port()),
+        "--permit-port-sharing=true".to_owned(),
+        // A loopback address cannot be advertised; nothing dials the Service anyway.
+        "--endpoint-reconciler-type=none".to_owned(),
+        format!("--tls-cert-file={}", file("apiserver.crt")),
+        format!("--tls-private-key-file={}", file("apiserver.key")),
+        format!("--client-ca-file={}", file("ca.crt")),
+        format!(
+            "--requestheader-client-ca-file={}",
+            file("front-proxy-ca.crt")
+        ),
+        "--requestheader-allowed-names=front-proxy-client".to_owned(),
+        "--requestheader-username-headers=X-Remote-User".to_owned(),
+        "--requestheader-group-headers=X-Remote-Group".to_owned(),
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
+        "--authorization-mode=RBAC".to_owned(),
+        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        format!("--service-account-key-file={}", file("service-account.pub")),
+        format!(
+            "--service-account-signing-key-file={}",
+            file("service-account.key")
+        ),
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
+        "--service-cluster-ip-range=10.96.0.0/12,fd00:10:96::/112".to_owned(),
+        "--service-node-port-range=20000-60000".to_owned(),
+        "--allow-privileged=true".to_owned(),
+        // What is measured is the client, so these are out of its way. Clients that are
+        // not in system:masters still pass through priority and fairness.
+        "--max-requests-inflight=4000".to_owned(),
+        "--max-mutating-requests-inflight=4000".to_owned(),
+    ];
+    args.extend_from_slice(more);
+    args
+}

@@ -1,0 +1,109 @@
+//! What can go wrong, told to the person who ran the test.
+
+use std::{io, path::PathBuf, time::Duration};
+
+/// An error of the testbed. Its text names the program or object and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The Go toolchain is missing and no ready-made binaries were named.
+    #[error(
+        "cannot build {program}: there is no `go` command. Install Go {needed} or newer, or set \
+         KUBEBUILDER_ASSETS to a directory that holds kube-apiserver and etcd"
+    )]
+    NoGo {
+        /// The program that was to be built.
+        program: &'static str,
+        /// The oldest Go that can build it.
+        needed: String,
+    },
+    /// `go build` failed.
+    #[error("`go build` of {program} failed ({status}):\n{output}")]
+    GoBuild {
+        /// The program that was to be built.
+        program: &'static str,
+        /// How the `go` command ended.
+        status: std::process::ExitStatus,
+        /// The last lines it printed.
+        output: String,
+    },
+    /// `KUBEBUILDER_ASSETS` is set, but a program is not there.
+    #[error(
+        "KUBEBUILDER_ASSETS is {}, but it holds no {program}. Correct the variable, or unset it to \
+         build {program} with Go", dir.display()
+    )]
+    MissingAsset {
+        /// The program that was looked for.
+        program: &'static str,
+        /// The value of the variable.
+        dir: PathBuf,
+    },
+    /// A component ended though nobody asked it to.
+    #[error("{program} ended by itself ({status}). The end of its log, {}:\n{log_end}", log.display())]
+    Ended {
+        /// The component.
+        program: &'static str,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// Its log file.
+        log: PathBuf,
+        /// The last lines of it.
+        log_end: String,
+    },
+    /// A component did not get ready in time.
+    #[error(
+        "{program} was not ready after {deadline:?} (last answer: {last}). The end of its log, \
+         {}:\n{log_end}", log.display()
+    )]
+    NotReady {
+        /// The component.
+        program: &'static str,
+        /// How long it was waited for.
+        deadline: Duration,
+        /// What the last probe said.
+        last: String,
+        /// Its log file.
+        log: PathBuf,
+        /// The last lines of it.
+        log_end: String,
+    },
+    /// The operating system refused something.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// What was tried, with the path or program.
+        action: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A certificate could not be made.
+    #[error("cannot make a certificate for {subject:?}: {source}")]
+    Certificate {
+        /// Whose certificate.
+        subject: String,
+        /// The reason.
+        source: rcgen::Error,
+    },
+    /// The API server refused a request, or could not be reached.
+    #[error("{action}: {source}")]
+    Kube {
+        /// What was tried, with the object.
+        action: String,
+        /// The reason.
+        source: Box<kube::Error>,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let action = action.into();
+        move |source| Self::Io { action, source }
+    }
+
+    pub(crate) fn kube(action: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
+        let action = action.into();
+        move |source| Self::Kube {
+            action,
+            source: Box::new(source),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Child processes that cannot outlive their owner.
+//!
+//! Each component runs below a small shell that holds one end of a pipe. When the other
+//! end closes, the shell kills the component. The pipe closes on drop, at the end of the
+//! owner's process, and when that process is killed; statics, panics, Ctrl-C and
+//! `kill -9` all come to the same. The kernel's parent-death signal would need `unsafe`
+//! and is bound to the thread that spawned, which in a test runner ends early.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+use crate::{Error, Result};
+
+/// `$@` is the component. It is a child of this shell until `wait` returns, so the
+/// process id that is killed cannot have been given to somebody else.
+const KEEPER: &str = r#"
+exec 3<&0
+"$@" </dev/null 3<&- &
+component=$!
+{ read -r _ <&3; kill -9 "$component"; } 2>/dev/null &
+watcher=$!
+wait "$component"
+status=$?
+kill "$watcher" 2>/dev/null
+exit "$status"
+"#;
+
+/// Removes the directory `$1` when the pipe closes. The components are killed at the
+/// same moment and may still add a file, so it tries again.
+const SWEEPER: &str = r#"
+read -r _
+for pause in 0.05 0.2 1 2 4; do
+  rm -rf -- "$1" 2>/dev/null && exit 0
+  sleep "$pause"
+done
+"#;
+
+/// A running component. Dropping it kills it and waits until it is gone.
+#[derive(Debug)]
+pub(crate) struct Process {
+    program: &'static str,
+    keeper: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `binary` with `args`; what it prints is appended to `log`.
+    pub(crate) fn start(
+        program: &'static str,
+        binary: &Path,
+        args: &[String],
+        log: PathBuf,
+    ) -> Result<Self> {
+        let open = || -> io::Result<(File, File)> {
+            let out = File::options().create(true).append(true).open(&log)?;
+            let err = out.try_clone()?;
+            Ok((out, err))
+        };
+        let (out, err) = open().map_err(Error::io(format!("open the log {}", log.display())))?;
+        let keeper = Command::new("/bin/sh")
+            .args(["-c", KEEPER, program])
+            .arg(binary)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(out)
+            .stderr(err)
+            // A terminal's Ctrl-C is for the owner, which ends its components in order.
+            .process_group(0)
+            .spawn()
+            .map_err(Error::io(format!("start {program}")))?;
+        Ok(Self {
+            program,
+            keeper,
+            log,
+        })
+    }
+
+    pub(crate) fn program(&self) -> &'static str {
+        self.program
+    }
+
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// The last lines that the component printed.
+    pub(crate) fn log_end(&self) -> String {
+        const LINES: usize = 25;
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(LINES)..].join("\n")
+    }
+
+    /// An error if the component has ended by itself.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        match self.keeper.try_wait() {
+            Ok(None) => Ok(()),
+            Ok(Some(status)) => Err(self.ended(status)),
+            Err(error) => Err(Error::io(format!("wait for {}", self.program))(error)),
+        }
+    }
+
+    fn ended(&self, status: ExitStatus) -> Error {
+        Error::Ended {
+            program: self.program,
+            status,
+            log: self.log.clone(),
+            log_end: self.log_end(),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Waiting closes the pipe first; a kill -9 is a matter of milliseconds.
+        let _ = self.keeper.wait();
+    }
+}
+
+/// A directory that is removed when dropped and, unlike a `TempDir`, when the process is
+/// killed as well.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    path: PathBuf,
+    sweeper: Option<Child>,
+}
+
+impl Scratch {
+    /// Makes a directory that only its owner may read. With `keep` it is left behind.
+    pub(crate) fn new(keep: bool) -> Result<Self> {
+        // Short: sockets lie in it, and their paths are limited to about 100 bytes.
+        let path = tempfile::Builder::new()
+            .prefix("outrigger-")
+            .tempdir()
+            .map_err(Error::io("make a temporary directory"))?
+            .keep();
+        let sweeper = if keep {
+            None
+        } else {
+            let sweeper = Command::new("/bin/sh")
+                .args(["-c", SWEEPER, "sweeper"])
+                .arg(&path)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .process_group(0)
+                .spawn()
+                .map_err(Error::io("start /bin/sh"))?;
+            Some(sweeper)
+        };
+        Ok(Self { path, sweeper })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(sweeper) = &mut self.sweeper {
+            let _ = sweeper.wait();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_process_is_gone_and_a_dropped_scratch_too() {
+        let scratch = Scratch::new(false).unwrap();
+        let path = scratch.path().to_owned();
+        let args = ["-c".into(), "echo $$; exec sleep 1000".into()];
+        let log = path.join("log");
+        let process = Process::start("sleep", Path::new("/bin/sh"), &args, log.clone()).unwrap();
+        let pid = loop {
+            let text = fs::read_to_string(&log).unwrap();
+            if let Some(pid) = text.strip_suffix('\n') {
+                break pid.parse::<i32>().unwrap();
+            }
+            std::thread::yield_now();
+        };
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        assert!(rustix::process::test_kill_process(pid).is_ok());
+        drop(process);
+        assert!(rustix::process::test_kill_process(pid).is_err());
+        drop(scratch);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_process_that_ends_by_itself_is_reported_with_its_log() {
+        let scratch = Scratch::new(false).unwrap();
+        let args = ["-c".into(), "echo no such flag; exit 3".into()];
+        let log = scratch.path().join("log");
+        let mut process = Process::start("etcd", Path::new("/bin/sh"), &args, log).unwrap();
+        let error = loop {
+            if let Err(error) = process.check() {
+                break error.to_string();
+            }
+            std::thread::yield_now();
+        };
+        assert!(
+            error.contains("etcd ended by itself (exit status: 3)"),
+            "{error}"
+        );
+        assert!(error.contains("no such flag"), "{error}");
+    }
+}

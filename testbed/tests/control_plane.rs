@@ -1,0 +1,78 @@
+//! The control plane itself.
+
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{
+    Api,
+    api::{ObjectMeta, PostParams},
+};
+use outrigger_testbed::{ControlPlane, Options, shared};
+
+fn namespace(name: &str) -> Namespace {
+    Namespace {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    }
+}
+
+#[tokio::test]
+async fn delegated_authentication_finds_its_config_map() {
+    let client = shared().await.unwrap().client().unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(client, "kube-system");
+    let map = maps
+        .get("extension-apiserver-authentication")
+        .await
+        .unwrap();
+    let data = map.data.unwrap();
+    for key in ["client-ca-file", "requestheader-client-ca-file"] {
+        assert!(data[key].contains("BEGIN CERTIFICATE"), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn rbac_refuses_a_user_without_rights() {
+    let client = shared().await.unwrap().client_of("nobody", None).unwrap();
+    let namespaces: Api<Namespace> = Api::all(client);
+    let error = namespaces.get("default").await.unwrap_err();
+    assert!(
+        matches!(&error, kube::Error::Api(status) if status.code == 403),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_killed_api_server_comes_back_with_its_data() {
+    let plane = ControlPlane::start(Options::default()).await.unwrap();
+    let namespaces: Api<Namespace> = Api::all(plane.client().unwrap());
+    namespaces
+        .create(&PostParams::default(), &namespace("kept"))
+        .await
+        .unwrap();
+
+    plane.kill_apiserver().await.unwrap();
+    let error = namespaces.get("kept").await.unwrap_err();
+    assert!(
+        !matches!(error, kube::Error::Api(_)),
+        "somebody answered: {error}"
+    );
+
+    plane.start_apiserver().await.unwrap();
+    namespaces.get("kept").await.unwrap();
+
+    let dir = plane.dir().to_owned();
+    plane.stop().await.unwrap();
+    assert!(!dir.exists());
+}
+
+#[tokio::test]
+async fn a_component_that_does_not_start_tells_why() {
+    let options = Options {
+        apiserver_args: vec!["--no-such-flag".to_owned()],
+        ..Options::default()
+    };
+    let error = ControlPlane::start(options).await.unwrap_err().to_string();
+    assert!(error.contains("kube-apiserver ended by itself"), "{error}");
+    assert!(error.contains("unknown flag: --no-such-flag"), "{error}");
+}
