@@ -9,5 +9,6 @@
 //! ```
 
 pub mod kube;
+pub mod options;
 pub mod provider;
 pub mod queue;

@@ -1,0 +1,302 @@
+//! What the flags come to: checked, typed, and grouped by who uses it.
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use super::{
+    controllers::Controllers, features::FeatureGates, logging::Logging, migration::Migration,
+};
+use crate::{
+    kube::client::{Budget, Source},
+    provider::Endpoint,
+};
+
+/// Everything that the command line and the environment decide.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where the API server is.
+    pub kube: Source,
+    /// How it may be used.
+    pub api: ApiAccess,
+    /// Which controllers run.
+    pub controllers: Controllers,
+    /// Pause between the starts of two controllers, stretched by up to its own length.
+    pub controller_start_interval: Duration,
+    /// Switches of unfinished or contested behaviour.
+    pub features: FeatureGates,
+    /// What providers are told about the cluster.
+    pub cluster: Cluster,
+    /// How the provider is reached and who it must be.
+    pub provider: Provider,
+    /// The cloud-node loop.
+    pub node: Node,
+    /// The cloud-node-lifecycle loop.
+    pub lifecycle: Lifecycle,
+    /// The service-lb loop.
+    pub service: Service,
+    /// The node-route loop.
+    pub route: Route,
+    /// The node-ipam loop.
+    pub ipam: Ipam,
+    /// Leader election; absent with `--leader-elect=false`.
+    pub election: Option<Election>,
+    /// The HTTPS server with health, metrics and debugging; absent with `--secure-port=0`.
+    pub serving: Option<Serving>,
+    /// The HTTPS server of webhooks; absent with `--webhook-secure-port=0`.
+    pub webhook_serving: Option<Serving>,
+    /// Who a caller of the HTTPS server is.
+    pub authentication: Authentication,
+    /// What it may see there.
+    pub authorization: Authorization,
+    /// What the HTTPS server shows under `/debug`.
+    pub debugging: Debugging,
+    /// What is logged, and how.
+    pub logging: Logging,
+    /// Lines for standard error before anything is logged: use of deprecated flags.
+    pub notices: Vec<String>,
+    /// Values that were accepted but have no effect, or not quite the asked one; to be logged.
+    pub warnings: Vec<String>,
+    /// Every flag with its value as Go prints it, by name: for the log, `/flagz` and `/configz`.
+    pub flags: Vec<FlagValue>,
+}
+
+/// One flag as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlagValue {
+    /// Without the dashes.
+    pub name: String,
+    /// As Go prints it: `5m0s`, `[a,b]`, `true`.
+    pub value: String,
+    /// Whether the command line or the environment gave it.
+    pub explicit: bool,
+}
+
+/// How the API server may be used.
+#[derive(Clone, Debug)]
+pub struct ApiAccess {
+    /// Of each client.
+    pub budget: Budget,
+    /// A service account for each controller instead of one for all.
+    pub service_account_credentials: bool,
+    /// Stores go over all they hold once in a random period between this and twice this.
+    pub min_resync_period: Duration,
+}
+
+/// What providers are told about the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// `--cluster-name`.
+    pub name: String,
+    /// `--cluster-cidr`: none, one, or one for each IP family; canonical.
+    pub pod_cidrs: Vec<String>,
+    /// `--service-cluster-ip-range`, in the same form.
+    pub service_cidrs: Vec<String>,
+}
+
+/// How the provider is reached and who it must be.
+#[derive(Clone, Debug)]
+pub struct Provider {
+    /// `--provider-endpoint`.
+    pub endpoint: Endpoint,
+    /// `--cloud-provider`: the name that the provider must give; absent: any.
+    pub name: Option<String>,
+    /// `--allow-untagged-cloud`: a provider without cluster id is warned about, not refused.
+    pub allow_untagged_cloud: bool,
+}
+
+/// The cloud-node loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Nodes initialised at once.
+    pub workers: usize,
+    /// Nodes refreshed at once.
+    pub status_workers: usize,
+    /// Every initialised node is refreshed once in this period.
+    pub status_update_period: Duration,
+}
+
+/// The cloud-node-lifecycle loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lifecycle {
+    /// Nodes looked at at once.
+    pub workers: usize,
+    /// Nodes are looked at once in this period.
+    pub monitor_period: Duration,
+}
+
+/// The service-lb loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Services worked on at once.
+    pub workers: usize,
+}
+
+/// The node-route loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// `--configure-cloud-routes`.
+    pub enabled: bool,
+    /// Routes are listed again once in this period.
+    pub reconciliation_period: Duration,
+}
+
+/// The node-ipam loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ipam {
+    /// `--allocate-node-cidrs`.
+    pub enabled: bool,
+    /// Length of a node's prefix out of an IPv4 Pod CIDR.
+    pub mask_size_ipv4: u8,
+    /// Length of a node's prefix out of an IPv6 Pod CIDR.
+    pub mask_size_ipv6: u8,
+}
+
+/// Leader election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Election {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// A Lease whose record has not changed for so long may be taken.
+    pub lease_duration: Duration,
+    /// A leader that could not renew for so long gives up.
+    pub renew_deadline: Duration,
+    /// Pause between two tries to acquire or renew.
+    pub retry_period: Duration,
+    /// `--enable-leader-migration`: the second Lease and who runs under it.
+    pub migration: Option<Migration>,
+}
+
+/// One HTTPS server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// Unspecified (`0.0.0.0`, `::`): all interfaces and both families.
+    pub address: IpAddr,
+    /// Never 0.
+    pub port: u16,
+    /// The certificate for clients that ask for no other.
+    pub certificate: Certificate,
+    /// Certificates by name; the first that fits is taken.
+    pub sni: Vec<SniCertificate>,
+    /// What may be negotiated.
+    pub tls: TlsPolicy,
+    /// HTTP/2 beside HTTP/1.1.
+    pub http2: bool,
+    /// Streams of one HTTP/2 connection; absent: the library's default.
+    pub http2_max_streams: Option<u32>,
+    /// `SO_REUSEPORT`.
+    pub permit_port_sharing: bool,
+    /// `SO_REUSEADDR`.
+    pub permit_address_sharing: bool,
+}
+
+/// Where a server's certificate comes from. Files are read again when they change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificate {
+    /// Made at start, kept in memory.
+    SelfSigned,
+    /// In `--cert-dir`: made there at start if they are missing.
+    Kept {
+        /// PEM.
+        certificate: PathBuf,
+        /// PEM.
+        key: PathBuf,
+    },
+    /// Given, and an error if they are missing.
+    Files {
+        /// PEM, with the chain behind the certificate.
+        certificate: PathBuf,
+        /// PEM.
+        key: PathBuf,
+    },
+}
+
+/// `--tls-sni-cert-key CERT,KEY[:DOMAINS]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SniCertificate {
+    /// PEM.
+    pub certificate: PathBuf,
+    /// PEM.
+    pub key: PathBuf,
+    /// Names or `*.` patterns; empty: those in the certificate.
+    pub domains: Vec<String>,
+}
+
+/// What a server may negotiate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsPolicy {
+    /// 1.2 is the least that is spoken.
+    pub min_version: TlsVersion,
+    /// By their IANA names, only ones that exist here; empty: all.
+    pub cipher_suites: Vec<String>,
+    /// By their numbers in TLS, only ones that exist here; empty: all.
+    pub curves: Vec<u16>,
+}
+
+/// A version of TLS that is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    #[default]
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+/// Who a caller of the HTTPS server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authentication {
+    /// For `TokenReview` and the lookup of CAs; absent: in a Pod its service account, else every
+    /// caller is anonymous.
+    pub kubeconfig: Option<PathBuf>,
+    /// The cluster is not asked for what the flags do not say.
+    pub skip_lookup: bool,
+    /// A failed lookup is no reason to end.
+    pub tolerate_lookup_failure: bool,
+    /// How long the answer about a token is believed.
+    pub token_cache_ttl: Duration,
+    /// CAs of client certificates.
+    pub client_ca_file: Option<PathBuf>,
+    /// Callers that speak for others.
+    pub request_header: RequestHeader,
+}
+
+/// Callers that speak for others, by headers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestHeader {
+    /// CAs of their certificates.
+    pub client_ca_file: Option<PathBuf>,
+    /// Common names of their certificates; empty: any.
+    pub allowed_names: Vec<String>,
+    /// Headers that hold the user's name.
+    pub username_headers: Vec<String>,
+    /// Headers that hold groups.
+    pub group_headers: Vec<String>,
+    /// Headers that hold the user's UID.
+    pub uid_headers: Vec<String>,
+    /// Beginnings of headers that hold more.
+    pub extra_header_prefixes: Vec<String>,
+}
+
+/// What a caller of the HTTPS server may see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authorization {
+    /// For `SubjectAccessReview`; absent: in a Pod its service account, else only
+    /// [`Self::always_allow_paths`].
+    pub kubeconfig: Option<PathBuf>,
+    /// Paths that need no right; a trailing `*` stands for anything.
+    pub always_allow_paths: Vec<String>,
+    /// How long a yes is believed.
+    pub authorized_ttl: Duration,
+    /// How long a no is believed.
+    pub unauthorized_ttl: Duration,
+}
+
+/// What the HTTPS server shows under `/debug`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Debugging {
+    /// `--profiling`.
+    pub profiling: bool,
+    /// `--contention-profiling`.
+    pub contention: bool,
+}

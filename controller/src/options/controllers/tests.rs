@@ -1,0 +1,106 @@
+use super::*;
+
+fn items(text: &str) -> Vec<String> {
+    match text {
+        "" => Vec::new(),
+        _ => text.split(',').map(Into::into).collect(),
+    }
+}
+
+fn check(flag: &str, expected: &str) {
+    let got = match Controllers::evaluate(&items(flag)) {
+        Ok(controllers) => Controller::ALL
+            .into_iter()
+            .filter(|controller| controllers.enabled(*controller))
+            .map(Controller::alias)
+            .collect::<Vec<_>>()
+            .join(" "),
+        Err(errors) => format!("error: {}", errors.join("; ")),
+    };
+    assert_eq!(got, expected, "--controllers={flag}");
+}
+
+const ALL: &str = "cloud-node cloud-node-lifecycle nodeipam route service";
+
+#[test]
+fn cli_20_21_canonical_names_and_aliases() {
+    for controller in Controller::ALL {
+        check(controller.name(), controller.alias());
+        check(controller.alias(), controller.alias());
+    }
+    check(
+        "service-lb",
+        r#"error: "service-lb" is not in the list of known controllers"#,
+    );
+}
+
+#[test]
+fn cli_22_star_enables_and_minus_disables() {
+    check("*", ALL);
+    check(
+        "*,-service",
+        "cloud-node cloud-node-lifecycle nodeipam route",
+    );
+    check("cloud-node,route", "cloud-node route");
+}
+
+#[test]
+fn cli_23_aliases_are_translated_with_and_without_the_minus() {
+    check(
+        "*,-service,-route",
+        "cloud-node cloud-node-lifecycle nodeipam",
+    );
+    check("-service,service-lb-controller", "");
+    check("service-lb-controller,-service", "service");
+}
+
+#[test]
+fn cli_24_the_first_item_wins_and_the_star_may_stand_anywhere() {
+    check("service,-service", "service");
+    check("-service,service", "");
+    check(
+        "-service,*",
+        "cloud-node cloud-node-lifecycle nodeipam route",
+    );
+    check(
+        "*,-service,service",
+        "cloud-node cloud-node-lifecycle nodeipam route",
+    );
+}
+
+#[test]
+fn cli_25_without_a_star_the_rest_is_off() {
+    check("", "");
+    check("-service", "");
+    check("-service,route", "route");
+}
+
+#[test]
+fn cli_26_unknown_names_are_errors_without_the_minus() {
+    check(
+        "foo",
+        r#"error: "foo" is not in the list of known controllers"#,
+    );
+    check(
+        "-foo",
+        r#"error: "foo" is not in the list of known controllers"#,
+    );
+    check(
+        "-*",
+        r#"error: "*" is not in the list of known controllers"#,
+    );
+    check(
+        "*,x,y",
+        r#"error: "x" is not in the list of known controllers; "y" is not in the list of known controllers"#,
+    );
+}
+
+#[test]
+fn cli_70_webhooks_follow_the_same_rules() {
+    let webhooks = |flag: &str| evaluate(&items(flag), &[], "webhooks");
+    assert_eq!(webhooks("*"), Ok(vec![]));
+    assert_eq!(
+        webhooks("foo"),
+        Err(vec![r#""foo" is not in the list of known webhooks"#.into()])
+    );
+}
