@@ -9,16 +9,20 @@
 //! program that it will meet.
 //!
 //! - [`binaries`] finds or builds the programs,
-//! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process.
+//! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process,
+//! - [`nodes`] registers nodes as kubelets do, [`floor`] measures the writes alone.
 //!
 //! No process outlives its owner, even one that is killed: see [`ControlPlane`].
 
 pub mod binaries;
 mod control_plane;
 mod error;
+pub mod floor;
 mod identity;
+pub mod nodes;
 mod process;
 mod shared;
+mod wire;
 
 pub use control_plane::{ControlPlane, Options};
 pub use error::Error;

@@ -1,0 +1,153 @@
+//! The writes of initialising nodes, with no logic around them.
+//!
+//! No controller can be faster than its writes. Measured in the same run, on the same API
+//! server and machine, this tells how much of a controller's time is its own.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client, api::ListParams};
+use serde_json::{Value, json};
+
+use crate::{
+    Error, Result,
+    nodes::{Load, UNINITIALIZED_TAINT},
+    wire,
+};
+
+/// The writes of one node: metadata and spec, status, event.
+pub const WRITES_PER_NODE: usize = 3;
+
+/// What a run came to.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured {
+    /// Nodes that were initialised.
+    pub nodes: usize,
+    /// From the first write to the last answer.
+    pub duration: Duration,
+}
+
+impl Measured {
+    /// Writes that the API server took per second.
+    pub fn writes_per_second(&self) -> f64 {
+        (self.nodes * WRITES_PER_NODE) as f64 / self.duration.as_secs_f64()
+    }
+}
+
+/// Initialises all tainted nodes whose name starts with `prefix`, `parallel` at a time.
+///
+/// Listing them is not part of the time. `done` is called after each node with the number
+/// of nodes so far.
+pub async fn measure(
+    client: &Client,
+    prefix: &str,
+    parallel: usize,
+    done: impl FnMut(usize),
+) -> Result<Measured> {
+    let tainted = tainted(client, prefix).await?;
+    let nodes = tainted.len();
+    let load = Load {
+        parallel,
+        per_second: None,
+    };
+    let numbered = tainted.into_iter().enumerate();
+    let duration = load
+        .run(numbered, done, |(number, node)| {
+            initialise(client, node, number)
+        })
+        .await?;
+    Ok(Measured { nodes, duration })
+}
+
+struct Tainted {
+    name: String,
+    uid: String,
+    taint_index: usize,
+}
+
+async fn tainted(client: &Client, prefix: &str) -> Result<Vec<Tainted>> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let mut found = Vec::new();
+    let mut page = ListParams::default().limit(500);
+    loop {
+        let list = nodes
+            .list(&page)
+            .await
+            .map_err(Error::kube("cannot list nodes"))?;
+        found.extend(list.items.into_iter().filter_map(|node| {
+            let name = node.metadata.name.filter(|name| name.starts_with(prefix))?;
+            let taints = node.spec?.taints?;
+            let taint_index = taints
+                .iter()
+                .position(|taint| taint.key == UNINITIALIZED_TAINT)?;
+            let uid = node.metadata.uid?;
+            Some(Tainted {
+                name,
+                uid,
+                taint_index,
+            })
+        }));
+        match list.metadata.continue_ {
+            Some(token) if !token.is_empty() => page = page.continue_token(&token),
+            _ => return Ok(found),
+        }
+    }
+}
+
+async fn initialise(client: &Client, node: Tainted, number: usize) -> Result<()> {
+    let Tainted { name, uid, .. } = &node;
+    let what = format!("node {name}");
+    let path = format!("/api/v1/nodes/{name}");
+    wire::json_patch(client, &path, &metadata_and_spec(&node), &what).await?;
+
+    let status = json!({"status": {"addresses": addresses(name, number)}});
+    wire::strategic_merge(client, &format!("{path}/status"), &status, &what).await?;
+
+    let now = Timestamp::now().to_string();
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": format!("{name}.{number:x}"), "namespace": "default"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid},
+        "type": "Normal", "reason": "Synced", "message": "Node synced successfully",
+        "source": {"component": "cloud-node-controller"},
+        "reportingComponent": "cloud-node-controller",
+        "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+    });
+    let events = "/api/v1/namespaces/default/events";
+    wire::post(client, events, &event, &format!("event about node {name}"))
+        .await
+        .map(drop)
+}
+
+fn metadata_and_spec(node: &Tainted) -> Value {
+    let taint = format!("/spec/taints/{}", node.taint_index);
+    let mut patch = vec![
+        json!({"op": "test", "path": "/metadata/uid", "value": node.uid}),
+        json!({"op": "test", "path": format!("{taint}/key"), "value": UNINITIALIZED_TAINT}),
+        json!({"op": "remove", "path": taint}),
+        json!({"op": "add", "path": "/spec/providerID", "value": format!("floor://{}", node.name)}),
+    ];
+    for (key, value) in [
+        ("beta.kubernetes.io~1instance-type", "m1.large"),
+        ("node.kubernetes.io~1instance-type", "m1.large"),
+        ("failure-domain.beta.kubernetes.io~1zone", "r1-a"),
+        ("topology.kubernetes.io~1zone", "r1-a"),
+        ("failure-domain.beta.kubernetes.io~1region", "r1"),
+        ("topology.kubernetes.io~1region", "r1"),
+    ] {
+        let path = format!("/metadata/labels/{key}");
+        patch.push(json!({"op": "add", "path": path, "value": value}));
+    }
+    Value::Array(patch)
+}
+
+fn addresses(name: &str, number: usize) -> Value {
+    let host = number as u32;
+    json!([
+        {"type": "InternalIP", "address": Ipv4Addr::from(0x0a00_0000 | host).to_string()},
+        {"type": "ExternalIP", "address": Ipv4Addr::from(0xc612_0000 | host).to_string()},
+        {"type": "Hostname", "address": name},
+        {"$patch": "replace"},
+    ])
+}

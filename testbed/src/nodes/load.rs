@@ -1,0 +1,110 @@
+//! Many nodes at once.
+
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
+use kube::Client;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::{Machine, node_named};
+use crate::{Error, Result, wire};
+
+/// The manager that the API server notes is kubelet, as on a real node.
+pub(super) const NODES: &str = "/api/v1/nodes?fieldManager=kubelet";
+
+/// How hard to push.
+#[derive(Debug, Clone, Copy)]
+pub struct Load {
+    /// Requests under way at the same time.
+    pub parallel: usize,
+    /// Requests started per second; `None` is as fast as they are answered.
+    pub per_second: Option<f64>,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self {
+            parallel: 16,
+            per_second: None,
+        }
+    }
+}
+
+/// Registers nodes and returns how long it took.
+///
+/// `done` is called after each node with the number of nodes so far. Ends at the first
+/// error; nodes registered before it stay.
+pub async fn register_all(
+    client: &Client,
+    machines: impl IntoIterator<Item = Machine>,
+    load: Load,
+    done: impl FnMut(usize),
+) -> Result<Duration> {
+    load.run(machines, done, |machine| async move {
+        let node = machine.node(Timestamp::now());
+        wire::post(client, NODES, &node, &node_named(machine.name()))
+            .await
+            .map(drop)
+    })
+    .await
+}
+
+/// Deletes nodes and returns how long it took. One that is not there counts as deleted.
+///
+/// `done` is called after each node with the number of nodes so far.
+pub async fn delete_all(
+    client: &Client,
+    names: impl IntoIterator<Item = String>,
+    load: Load,
+    done: impl FnMut(usize),
+) -> Result<Duration> {
+    load.run(names, done, |name| async move {
+        let path = format!("/api/v1/nodes/{name}");
+        match wire::delete(client, &path, &node_named(&name)).await {
+            Err(Error::Kube { source, .. })
+                if matches!(&*source, kube::Error::Api(status) if status.code == 404) =>
+            {
+                Ok(())
+            }
+            other => other,
+        }
+    })
+    .await
+}
+
+impl Load {
+    /// Does `work` for each item within the limits.
+    pub(crate) async fn run<T, W: Future<Output = Result<()>>>(
+        self,
+        items: impl IntoIterator<Item = T>,
+        mut done: impl FnMut(usize),
+        work: impl Fn(T) -> W,
+    ) -> Result<Duration> {
+        let pace = self.per_second.map(|per_second| {
+            let mut pace = interval(Duration::from_secs_f64(1.0 / per_second.max(0.001)));
+            // Late ticks are made up for, so that a high rate survives coarse timers.
+            pace.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            pace
+        });
+        let started = Instant::now();
+        let paced = stream::unfold((items.into_iter(), pace), async |(mut items, mut pace)| {
+            let item = items.next()?;
+            if let Some(pace) = &mut pace {
+                pace.tick().await;
+            }
+            Some((item, (items, pace)))
+        });
+        let mut finished = 0;
+        paced
+            .map(work)
+            .buffer_unordered(self.parallel.max(1))
+            .try_for_each(|()| {
+                finished += 1;
+                done(finished);
+                std::future::ready(Ok(()))
+            })
+            .await?;
+        Ok(started.elapsed())
+    }
+}

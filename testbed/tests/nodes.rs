@@ -1,0 +1,136 @@
+//! Nodes as kubelets register them, and the floor.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, Node};
+use kube::{Api, api::ListParams};
+use outrigger_testbed::{
+    floor,
+    nodes::{self, Load, Machine, Readiness, UNINITIALIZED_TAINT},
+    shared,
+};
+
+#[tokio::test]
+async fn a_node_registers_as_with_an_external_cloud_provider() {
+    let client = shared().await.unwrap().client().unwrap();
+    let machine = Machine::new("kubelet-1")
+        .provided_ip("10.0.0.5".parse().unwrap())
+        .taint("dedicated", Some("db"), "NoExecute");
+    let node = nodes::register(&client, &machine).await.unwrap();
+
+    let spec = node.spec.as_ref().unwrap();
+    assert_eq!(spec.provider_id, None);
+    let taints = spec.taints.as_ref().unwrap();
+    let taints: Vec<_> = taints
+        .iter()
+        .map(|taint| (&*taint.key, taint.value.as_deref(), &*taint.effect))
+        .collect();
+    // The last one comes from the API server's own admission.
+    assert_eq!(
+        taints,
+        [
+            ("dedicated", Some("db"), "NoExecute"),
+            (UNINITIALIZED_TAINT, Some("true"), "NoSchedule"),
+            ("node.kubernetes.io/not-ready", None, "NoSchedule"),
+        ]
+    );
+    assert_eq!(
+        node.metadata.annotations.as_ref().unwrap()["alpha.kubernetes.io/provided-node-ip"],
+        "10.0.0.5"
+    );
+    let addresses = node.status.as_ref().unwrap().addresses.as_ref().unwrap();
+    let addresses: Vec<_> = addresses.iter().map(|a| (&*a.type_, &*a.address)).collect();
+    assert_eq!(
+        addresses,
+        [("InternalIP", "10.0.0.5"), ("Hostname", "kubelet-1")]
+    );
+
+    let size = serde_json::to_vec(&node).unwrap().len();
+    assert!((12_000..16_000).contains(&size), "{size} bytes");
+}
+
+#[tokio::test]
+async fn readiness_changes_one_condition() {
+    let client = shared().await.unwrap().client().unwrap();
+    nodes::register(&client, &Machine::new("silent-1"))
+        .await
+        .unwrap();
+    let since: Timestamp = "2026-01-02T03:04:05Z".parse().unwrap();
+    nodes::set_readiness(&client, "silent-1", Readiness::Unknown, since)
+        .await
+        .unwrap();
+
+    let node = Api::<Node>::all(client).get("silent-1").await.unwrap();
+    let conditions = node.status.unwrap().conditions.unwrap();
+    assert_eq!(conditions.len(), 4);
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready")
+        .unwrap();
+    assert_eq!(ready.status, "Unknown");
+    assert_eq!(ready.last_transition_time.as_ref().unwrap().0, since);
+}
+
+#[tokio::test]
+async fn the_floor_initialises_every_node_once() {
+    let client = shared().await.unwrap().client().unwrap();
+    let machines: Vec<_> = Machine::numbered("floor-", 40).collect();
+    let mut seen = 0;
+    nodes::register_all(&client, machines, Load::default(), |done| seen = done)
+        .await
+        .unwrap();
+    assert_eq!(seen, 40);
+
+    let measured = floor::measure(&client, "floor-", 16, |_| {}).await.unwrap();
+    assert_eq!(measured.nodes, 40);
+    assert_eq!(
+        floor::measure(&client, "floor-", 16, |_| {})
+            .await
+            .unwrap()
+            .nodes,
+        0
+    );
+
+    let all = Api::<Node>::all(client.clone())
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    let by_name: BTreeMap<_, _> = all
+        .items
+        .into_iter()
+        .map(|node| (node.metadata.name.clone().unwrap(), node))
+        .collect();
+    let node = &by_name["floor-00039"];
+    let spec = node.spec.as_ref().unwrap();
+    assert_eq!(spec.provider_id.as_deref(), Some("floor://floor-00039"));
+    assert!(
+        spec.taints
+            .iter()
+            .flatten()
+            .all(|taint| taint.key != UNINITIALIZED_TAINT)
+    );
+    let addresses = node.status.as_ref().unwrap().addresses.as_ref().unwrap();
+    assert_eq!(addresses.len(), 3);
+    assert_eq!(addresses[0].address, "10.0.0.39");
+
+    let events = Api::<Event>::namespaced(client.clone(), "default");
+    let about = ListParams::default().fields("involvedObject.name=floor-00039");
+    assert_eq!(events.list(&about).await.unwrap().items.len(), 1);
+
+    let names = by_name
+        .into_keys()
+        .filter(|name| name.starts_with("floor-"));
+    nodes::delete_all(&client, names, Load::default(), |_| {})
+        .await
+        .unwrap();
+    let left = Api::<Node>::all(client)
+        .list_metadata(&ListParams::default())
+        .await
+        .unwrap();
+    let left = left
+        .items
+        .iter()
+        .filter_map(|node| node.metadata.name.as_deref());
+    assert_eq!(left.filter(|name| name.starts_with("floor-")).count(), 0);
+}
