@@ -24,6 +24,7 @@
 
 mod backoff;
 mod gate;
+mod lanes;
 mod metrics;
 mod state;
 mod worker;

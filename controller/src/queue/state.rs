@@ -1,7 +1,7 @@
 //! The queue as a value: what waits, what runs, what is delayed. Time is a parameter.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map},
+    collections::{BTreeMap, HashMap},
     time::Duration,
 };
 
@@ -9,14 +9,9 @@ use tokio::time::Instant;
 
 use super::{
     Backoff, Key, Outcome, Priority,
+    lanes::{Lanes, Ticket},
     metrics::{Counters, Snapshot},
 };
-
-/// While both priorities wait, this many fresh keys are taken for each bulk one.
-const FRESH_PER_BULK: u32 = 7;
-
-/// Orders keys that entered the same way at the same time.
-type Ticket = u64;
 
 #[derive(Debug)]
 pub(super) struct State<K> {
@@ -24,11 +19,9 @@ pub(super) struct State<K> {
     counters: Counters,
     /// Only keys that wait, run or have failed.
     entries: HashMap<K, Entry>,
-    ready: BTreeMap<(Priority, Ticket), K>,
+    ready: Lanes<K>,
     delayed: BTreeMap<(Instant, Ticket), (K, Delay)>,
     tickets: Ticket,
-    /// Fresh keys that were taken in a row while bulk ones waited.
-    fresh_in_row: u32,
 }
 
 #[derive(Debug, Default)]
@@ -96,15 +89,19 @@ impl<K: Key> State<K> {
             backoff,
             counters,
             entries: HashMap::new(),
-            ready: BTreeMap::new(),
+            ready: Lanes::default(),
             delayed: BTreeMap::new(),
             tickets: 0,
-            fresh_in_row: 0,
         }
     }
 
     pub(super) fn depth(&self) -> usize {
         self.ready.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.ready.len() == 0 && self.delayed.is_empty()
     }
 
     /// When a delayed key becomes ready.
@@ -127,15 +124,18 @@ impl<K: Key> State<K> {
             }
         } else if let Some(ready) = &mut entry.ready {
             if priority < ready.added.priority {
-                self.ready.remove(&(ready.added.priority, ready.ticket));
+                self.ready.remove(ready.added.priority, ready.ticket);
                 self.tickets += 1;
                 ready.added.priority = priority;
                 ready.ticket = self.tickets;
-                self.ready.insert((priority, ready.ticket), key);
+                self.ready.insert(priority, ready.ticket, key);
             }
         } else {
             self.counters.adds.inc();
-            self.push(key, added);
+            self.tickets += 1;
+            let ticket = self.tickets;
+            entry.ready = Some(Ready { added, ticket });
+            self.ready.insert(priority, ticket, key);
         }
     }
 
@@ -151,18 +151,36 @@ impl<K: Key> State<K> {
         let (at, priority) = later.map_or((at, priority), |later| {
             (at.min(later.at), priority.min(later.priority))
         });
-        self.delay(key, Delay::Later, at, priority, false);
+        self.delay(&key, Delay::Later, at, priority, false);
+    }
+
+    /// Makes ready what is due.
+    pub(super) fn fire(&mut self, now: Instant) {
+        while self.next_due().is_some_and(|at| at <= now) {
+            let Some((_, (key, delay))) = self.delayed.pop_first() else {
+                return;
+            };
+            let Some(entry) = self.entries.get_mut(&key) else {
+                continue;
+            };
+            let slot = match delay {
+                Delay::Retry => entry.retry.take(),
+                Delay::Later => entry.later.take(),
+            };
+            if let Some(Delayed { priority, .. }) = slot {
+                self.add(now, key, priority);
+            }
+        }
     }
 
     /// The next key, which is the caller's until [`finish`](Self::finish).
     pub(super) fn take(&mut self, now: Instant) -> Option<K> {
         self.fire(now);
-        let place = self.next_place()?;
-        let key = self.ready.remove(&place)?;
+        let (priority, key) = self.ready.pop()?;
         let entry = self.entries.get_mut(&key)?;
         let since = entry.ready.take().map_or(now, |ready| ready.added.since);
         entry.running = Some(Running {
-            priority: place.0,
+            priority,
             since: now,
             early: entry.retry.is_some_and(|retry| retry.backoff),
         });
@@ -180,24 +198,36 @@ impl<K: Key> State<K> {
         };
         self.counters
             .worked(now.saturating_duration_since(running.since));
-        match outcome {
+        // When to run again, and whether for a failure that counts.
+        let retry = match outcome {
             Outcome::Done => {
                 entry.failures = 0;
-                self.cancel_retry(key);
+                None
+            }
+            // The back-off that an early run went before still stands, or became due meanwhile
+            // and is in `again`.
+            Outcome::Retry if running.early => {
+                self.counters.retries.inc();
+                return self.settle(key);
             }
             Outcome::Retry => {
                 self.counters.retries.inc();
-                // The back-off that an early run cut short still stands, or became due meanwhile
-                // and is in `again`.
-                if !running.early {
-                    let delay = self.backoff.delay(entry.failures);
-                    entry.failures = entry.failures.saturating_add(1);
-                    self.retry_after(now, key, running.priority, delay, true);
-                }
+                let delay = self.backoff.delay(entry.failures);
+                entry.failures = entry.failures.saturating_add(1);
+                Some((delay, true))
             }
             Outcome::RetryAfter(delay) => {
                 self.counters.retries.inc();
-                self.retry_after(now, key, running.priority, delay, false);
+                Some((delay, false))
+            }
+        };
+        if let Some(old) = entry.retry.take() {
+            self.delayed.remove(&(old.at, old.ticket));
+        }
+        if let Some((delay, backoff)) = retry {
+            // As in `add_after`: what no clock can tell is for ever.
+            if let Some(at) = now.checked_add(delay) {
+                self.delay(key, Delay::Retry, at, running.priority, backoff);
             }
         }
         self.settle(key);
@@ -206,8 +236,8 @@ impl<K: Key> State<K> {
     /// Gives back a taken key whose run never came to an end.
     pub(super) fn abandon(&mut self, now: Instant, key: &K) {
         if let Some(running) = self.entries.get_mut(key).and_then(|e| e.running.take()) {
-            self.add(now, key.clone(), running.priority);
             self.settle(key);
+            self.add(now, key.clone(), running.priority);
         }
     }
 
@@ -231,72 +261,8 @@ impl<K: Key> State<K> {
         snapshot
     }
 
-    /// Where in `ready` the next key is.
-    fn next_place(&mut self) -> Option<(Priority, Ticket)> {
-        let (first, _) = self.ready.first_key_value()?;
-        let bulk = self.ready.range((Priority::Bulk, 0)..).next();
-        match bulk {
-            Some((bulk, _)) if first.0 == Priority::Bulk || self.fresh_in_row >= FRESH_PER_BULK => {
-                self.fresh_in_row = 0;
-                Some(*bulk)
-            }
-            Some(_) => {
-                self.fresh_in_row += 1;
-                Some(*first)
-            }
-            None => Some(*first),
-        }
-    }
-
-    /// Makes ready what is due.
-    pub(super) fn fire(&mut self, now: Instant) {
-        while self.next_due().is_some_and(|at| at <= now) {
-            let Some((_, (key, delay))) = self.delayed.pop_first() else {
-                return;
-            };
-            let Some(entry) = self.entries.get_mut(&key) else {
-                continue;
-            };
-            let slot = match delay {
-                Delay::Retry => entry.retry.take(),
-                Delay::Later => entry.later.take(),
-            };
-            if let Some(Delayed { priority, .. }) = slot {
-                self.add(now, key, priority);
-            }
-        }
-    }
-
-    fn push(&mut self, key: K, added: Added) {
-        self.tickets += 1;
-        let ticket = self.tickets;
-        self.ready.insert((added.priority, ticket), key.clone());
-        self.entries.entry(key).or_default().ready = Some(Ready { added, ticket });
-    }
-
-    fn retry_after(
-        &mut self,
-        now: Instant,
-        key: &K,
-        priority: Priority,
-        delay: Duration,
-        backoff: bool,
-    ) {
-        if let Some(at) = now.checked_add(delay) {
-            self.delay(key.clone(), Delay::Retry, at, priority, backoff);
-        } else {
-            self.cancel_retry(key);
-        }
-    }
-
-    fn cancel_retry(&mut self, key: &K) {
-        if let Some(retry) = self.entries.get_mut(key).and_then(|e| e.retry.take()) {
-            self.delayed.remove(&(retry.at, retry.ticket));
-        }
-    }
-
     /// Sets one of the two delays of a key, in place of an earlier one.
-    fn delay(&mut self, key: K, delay: Delay, at: Instant, priority: Priority, backoff: bool) {
+    fn delay(&mut self, key: &K, delay: Delay, at: Instant, priority: Priority, backoff: bool) {
         self.tickets += 1;
         let delayed = Delayed {
             at,
@@ -312,19 +278,23 @@ impl<K: Key> State<K> {
         if let Some(old) = slot.replace(delayed) {
             self.delayed.remove(&(old.at, old.ticket));
         }
-        self.delayed.insert((at, delayed.ticket), (key, delay));
+        self.delayed
+            .insert((at, delayed.ticket), (key.clone(), delay));
     }
 
     /// After a run: back into the queue if the key was added meanwhile, out of the map if nothing
     /// is left to know about it.
     fn settle(&mut self, key: &K) {
-        let hash_map::Entry::Occupied(mut entry) = self.entries.entry(key.clone()) else {
+        let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
-        if let Some(again) = entry.get_mut().again.take() {
-            self.push(key.clone(), again);
-        } else if entry.get().is_idle() {
-            entry.remove();
+        if let Some(added) = entry.again.take() {
+            self.tickets += 1;
+            let ticket = self.tickets;
+            entry.ready = Some(Ready { added, ticket });
+            self.ready.insert(added.priority, ticket, key.clone());
+        } else if entry.is_idle() {
+            self.entries.remove(key);
             self.shrink();
         }
     }

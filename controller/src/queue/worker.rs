@@ -41,7 +41,12 @@ impl<K: Key> Queue<K> {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                Some(ended) = handlers.tasks.join_next_with_id() => handlers.ended(ended),
+                Some(ended) = handlers.tasks.join_next_with_id() => {
+                    handlers.ended(ended);
+                    while let Some(ended) = handlers.tasks.try_join_next_with_id() {
+                        handlers.ended(ended);
+                    }
+                }
                 () = self.shared.wake.notified() => {}
                 () = gate.changed() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}

@@ -1,0 +1,161 @@
+//! Delays, back-off and what is counted as a failure.
+
+use super::*;
+
+#[test]
+fn backoff_doubles_up_to_its_cap() {
+    let service = Backoff::new(5 * SECOND, 300 * SECOND);
+    let delays: Vec<_> = (0..8).map(|n| service.delay(n).as_secs()).collect();
+    assert_eq!(delays, [5, 10, 20, 40, 80, 160, 300, 300]);
+
+    let default = Backoff::default();
+    for (failures, delay) in [
+        (0, 5 * MS),
+        (1, 10 * MS),
+        (17, 655_360 * MS),
+        (18, 1000 * SECOND),
+        (31, 1000 * SECOND),
+        (u32::MAX, 1000 * SECOND),
+    ] {
+        assert_eq!(default.delay(failures), delay, "after {failures} failures");
+    }
+    assert_eq!(Backoff::new(9 * SECOND, SECOND).delay(0), SECOND);
+    assert_eq!(
+        Backoff::new(Duration::MAX, Duration::MAX).delay(9),
+        Duration::MAX
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_key_backs_off_and_success_forgets() {
+    let rig = Rig::one_worker(|_, nth| match nth {
+        7 => (Duration::ZERO, Outcome::Done),
+        _ => (Duration::ZERO, Outcome::Retry),
+    });
+    rig.add("a");
+    rig.at(SECOND).await;
+    rig.add("a");
+    rig.at(1020 * MS).await;
+    assert_eq!(
+        rig.times(),
+        [0, 5, 15, 35, 75, 155, 315, 635, 1000, 1005, 1015]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_backoff_of_one_key_delays_no_other() {
+    let rig = Rig::one_worker(|key, _| match key {
+        "good" => (Duration::ZERO, Outcome::Done),
+        _ => (Duration::ZERO, Outcome::Retry),
+    });
+    rig.add("bad");
+    rig.at(100 * MS).await;
+    rig.add("good");
+    rig.at(101 * MS).await;
+    assert_eq!(rig.runs().last(), Some(&("good", 100)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_add_during_backoff_runs_at_once_and_its_failure_is_not_counted() {
+    let rig = Rig::one_worker(|_, _| (Duration::ZERO, Outcome::Retry));
+    rig.add("a");
+    // Failures at 0, 5, 15, 35, 75; the next back-off lasts until 155.
+    for ms in 80..150 {
+        rig.at(ms * MS).await;
+        rig.add("a");
+    }
+    rig.at(400 * MS).await;
+    let expected = [0, 5, 15, 35, 75].into_iter();
+    let expected = expected.chain(80..150).chain([155, 315]);
+    assert_eq!(rig.times(), expected.collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_during_backoff_cancels_the_retry() {
+    let rig = Rig::one_worker(|_, nth| match nth {
+        0..=4 | 6 => (Duration::ZERO, Outcome::Retry),
+        _ => (Duration::ZERO, Outcome::Done),
+    });
+    rig.add("a");
+    rig.at(100 * MS).await;
+    rig.add("a");
+    rig.at(SECOND).await;
+    rig.add("a");
+    rig.at(2 * SECOND).await;
+    assert_eq!(rig.times(), [0, 5, 15, 35, 75, 100, 1000, 1005]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_early_run_that_outlasts_the_backoff_is_followed_by_the_retry() {
+    let rig = Rig::one_worker(|_, nth| match nth {
+        1 => (20 * MS, Outcome::Retry),
+        3 => (Duration::ZERO, Outcome::Done),
+        _ => (Duration::ZERO, Outcome::Retry),
+    });
+    rig.add("a");
+    rig.at(3 * MS).await;
+    rig.add("a");
+    rig.at(SECOND).await;
+    // 5 is when the retry became due, 23 when the key was free again; the failure at 23 is the
+    // second one that counts.
+    assert_eq!(rig.times(), [0, 3, 23, 33]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_exact_and_leaves_the_count_alone() {
+    let rig = Rig::one_worker(|_, nth| match nth {
+        0 | 1 | 3 => (Duration::ZERO, Outcome::Retry),
+        2 => (Duration::ZERO, Outcome::RetryAfter(3 * SECOND)),
+        _ => (Duration::ZERO, Outcome::Done),
+    });
+    rig.add("a");
+    rig.at(10 * SECOND).await;
+    assert_eq!(rig.times(), [0, 5, 15, 3015, 3035]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_takes_the_place_of_a_backoff() {
+    let rig = Rig::start(
+        Queue::new(
+            "test",
+            Backoff::new(5 * SECOND, 300 * SECOND),
+            &QueueMetrics::unregistered(),
+        ),
+        1,
+        Gate::always_open(),
+        |_, nth| match nth {
+            0 => (Duration::ZERO, Outcome::Retry),
+            1 => (Duration::ZERO, Outcome::RetryAfter(60 * SECOND)),
+            _ => (Duration::ZERO, Outcome::Done),
+        },
+    );
+    rig.add("a");
+    rig.at(SECOND).await;
+    rig.add("a");
+    rig.at(100 * SECOND).await;
+    assert_eq!(rig.times(), [0, 1000, 61_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_several_delays_the_earliest_counts() {
+    let rig = Rig::one_worker(done);
+    let after = |key, ms| rig.queue.add_after(key, Priority::Fresh, ms * MS);
+    after("shortened", 300);
+    after("shortened", 100);
+    after("kept", 200);
+    after("kept", 400);
+    after("now", 0);
+    rig.queue.add_after("never", Priority::Fresh, Duration::MAX);
+    rig.at(SECOND).await;
+    assert_eq!(rig.runs(), [("now", 0), ("shortened", 100), ("kept", 200)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_outlives_an_earlier_run() {
+    let rig = Rig::one_worker(done);
+    rig.queue.add_after("a", Priority::Bulk, 500 * MS);
+    rig.at(100 * MS).await;
+    rig.add("a");
+    rig.at(SECOND).await;
+    assert_eq!(rig.times(), [100, 500]);
+}
