@@ -19,7 +19,14 @@
 mod context;
 mod error;
 mod instances;
+mod logging;
+mod probe;
 mod provider;
+mod runner;
+mod serve_error;
+mod server;
+mod signals;
+mod socket;
 
 /// The contract itself, for what this crate passes through unchanged.
 pub use outrigger_api::v1 as api;
@@ -33,9 +40,15 @@ pub use instances::{
     Address, Certainty, Instance, InstanceSink, Instances, InstancesCapability, Lookup,
     LookupPreference, Lookups, Outcome, PowerState, Query, View,
 };
+pub use logging::init_logging;
+pub use probe::{ProbeArgs, ProbeFailure, probe};
 pub use provider::{
     CallClass, Dependency, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit, Readiness,
 };
+pub use runner::{ServeArgs, main, main_with_args};
+pub use serve_error::ServeError;
+pub use server::Server;
+pub use socket::{Endpoint, InvalidEndpoint, SocketError};
 
 /// Any error that a vendor's start-up code may end with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;

@@ -5,6 +5,7 @@ use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use super::{Instances, Lookups, Query};
+use crate::error::panicked;
 use crate::{Context, Error, Node};
 
 /// Looks up each Node by itself, a bounded number at a time, until nobody waits any more.
@@ -20,7 +21,7 @@ pub(super) async fn get_each<I: Instances + ?Sized>(
             .await;
         (
             node.name.clone(),
-            result.unwrap_or_else(|_| Err(panicked(ctx))),
+            result.unwrap_or_else(|panic| Err(panicked(ctx, panic.as_ref()))),
         )
     };
     let mut waiting = nodes.iter();
@@ -42,12 +43,4 @@ pub(super) async fn get_each<I: Instances + ?Sized>(
         results.insert(name, result);
         running.extend(waiting.next().map(&lookup));
     }
-}
-
-/// The panic itself is in the log; its text may hold anything, so it is not sent.
-pub(crate) fn panicked(ctx: &Context) -> Error {
-    Error::internal(format!(
-        "the provider panicked: look for request id {} in its log",
-        ctx.request_id()
-    ))
 }

@@ -7,7 +7,7 @@ use prost::Message;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::{Error, Instance};
+use crate::{Context, Error, Instance};
 
 /// A message is sent once it has grown to this many bytes, unless the caller takes less.
 const TARGET_BYTES: usize = 1 << 20;
@@ -24,6 +24,7 @@ const ELEMENT_OVERHEAD: usize = 6;
 /// [`send`](Self::send) wait, so that memory stays bounded.
 #[derive(Debug)]
 pub struct InstanceSink {
+    ctx: Context,
     messages: mpsc::Sender<Result<v1::ListInstancesResponse, tonic::Status>>,
     gathered: Vec<v1::Instance>,
     bytes: usize,
@@ -36,11 +37,13 @@ pub struct InstanceSink {
 impl InstanceSink {
     /// A sink for messages of at most `max_bytes`.
     pub(crate) fn new(
+        ctx: Context,
         messages: mpsc::Sender<Result<v1::ListInstancesResponse, tonic::Status>>,
         max_bytes: usize,
         asked_at: Timestamp,
     ) -> Self {
         Self {
+            ctx,
             messages,
             gathered: Vec::new(),
             bytes: 0,
@@ -103,9 +106,10 @@ impl InstanceSink {
             instances,
             complete,
         };
-        self.messages
-            .send(Ok(message))
-            .await
-            .map_err(|_| Error::cancelled())
+        tokio::select! {
+            biased;
+            sent = self.messages.send(Ok(message)) => sent.map_err(|_| Error::cancelled()),
+            () = self.ctx.cancelled() => Err(Error::cancelled()),
+        }
     }
 }

@@ -1,0 +1,151 @@
+//! A ready-made `main`: flags, logs, runtime, signals, sub-commands.
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use clap::{Args, Command, FromArgMatches};
+
+use crate::probe::{ProbeArgs, probe};
+use crate::signals::Signals;
+use crate::{BoxError, Endpoint, ServeError, Server, init_logging};
+
+/// Flags of a server, to be flattened into a vendor's own.
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    /// Where to serve, as `unix:///absolute/path`
+    #[arg(
+        long,
+        env = outrigger_api::ENDPOINT_ENV,
+        default_value = outrigger_api::DEFAULT_ENDPOINT,
+        value_name = "ENDPOINT"
+    )]
+    pub endpoint: Endpoint,
+}
+
+/// For a provider without flags of its own.
+#[derive(Clone, Copy, Debug, Args)]
+struct NoArgs {}
+
+/// A provider's `main`: `serve` (the default) and `probe`, for exec probes of the kubelet.
+///
+/// `make` builds the server, inside a tokio runtime; whatever error it ends with is logged and ends
+/// the process with code 1.
+///
+/// ```no_run
+/// # use outrigger_provider_sdk::{Provider, ProviderInfo, Server};
+/// # struct Cloud;
+/// # impl Provider for Cloud { fn info(&self) -> ProviderInfo { ProviderInfo::new("cloud", "1") } }
+/// fn main() -> std::process::ExitCode {
+///     outrigger_provider_sdk::main(async || Ok(Server::new(Cloud)))
+/// }
+/// ```
+pub fn main<F>(make: impl FnOnce() -> F) -> ExitCode
+where
+    F: Future<Output = Result<Server, BoxError>>,
+{
+    main_with_args(|NoArgs {}| make())
+}
+
+/// As [`main`], for a provider with flags of its own, `A`. They belong to `serve`.
+pub fn main_with_args<A, F>(make: impl FnOnce(A) -> F) -> ExitCode
+where
+    A: Args,
+    F: Future<Output = Result<Server, BoxError>>,
+{
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("cannot start the async runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let code = match Action::<A>::parse() {
+        Action::Serve(args, vendor) => {
+            init_logging();
+            match runtime.block_on(serve(&args, || make(vendor))) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    tracing::error!("{error}");
+                    ExitCode::FAILURE
+                }
+            }
+        }
+        Action::Probe(args) => match runtime.block_on(probe(&args)) {
+            Ok(sentence) => {
+                println!("{sentence}");
+                ExitCode::SUCCESS
+            }
+            Err(failure) => {
+                eprintln!("{failure}");
+                ExitCode::FAILURE
+            }
+        },
+    };
+    // A handler that blocks its thread must not hold up the end.
+    runtime.shutdown_background();
+    code
+}
+
+async fn serve<F>(args: &ServeArgs, make: impl FnOnce() -> F) -> Result<(), BoxError>
+where
+    F: Future<Output = Result<Server, BoxError>>,
+{
+    let mut signals = Signals::new()?;
+    let server = tokio::select! {
+        server = make() => server?,
+        signal = signals.next() => {
+            tracing::info!(signal, "stopped before serving");
+            return Ok(());
+        }
+    };
+    server
+        .serve_signalled(&args.endpoint, &mut signals)
+        .await
+        .map_err(ServeError::into)
+}
+
+/// What the command line asks for.
+enum Action<A> {
+    Serve(ServeArgs, A),
+    Probe(ProbeArgs),
+}
+
+impl<A: Args> Action<A> {
+    /// Ends the process where clap does: at `--help` and at what cannot be parsed.
+    fn parse() -> Self {
+        let matches = Self::command().get_matches();
+        Self::from_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    fn command() -> Command {
+        // The flags' structs bring texts of their own, so ours come last.
+        let serve = |command| A::augment_args(ServeArgs::augment_args(command));
+        serve(Command::new("provider"))
+            .about("A cloud provider for Outrigger; without a sub-command it serves")
+            // Flags belong to the sub-command once there is one, and so does what they require.
+            .args_conflicts_with_subcommands(true)
+            .subcommand_negates_reqs(true)
+            .subcommand(serve(Command::new("serve")).about("Serve the provider (default)"))
+            .subcommand(
+                ProbeArgs::augment_args(Command::new("probe"))
+                    .about("Ask a running provider how it is; for exec probes"),
+            )
+    }
+
+    fn from_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        let matches = match matches.subcommand() {
+            Some(("probe", matches)) => {
+                return Ok(Self::Probe(ProbeArgs::from_arg_matches(matches)?));
+            }
+            Some((_, matches)) => matches,
+            None => matches,
+        };
+        Ok(Self::Serve(
+            ServeArgs::from_arg_matches(matches)?,
+            A::from_arg_matches(matches)?,
+        ))
+    }
+}

@@ -1,0 +1,27 @@
+use std::io;
+
+use crate::SocketError;
+
+/// Why a server did not start, or ended other than by being asked to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// What the provider says of itself breaks the contract.
+    #[error("this provider cannot be served: {0}")]
+    Provider(String),
+    /// The socket could not be made.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// Signals cannot be caught.
+    #[error("cannot catch SIGTERM and SIGINT: {0}")]
+    Signals(io::Error),
+    /// The transport failed.
+    #[error("the gRPC server failed: {0}")]
+    Transport(tonic::transport::Error),
+    /// A second signal came while running calls were waited for.
+    #[error("ended by a second {signal} before all calls had ended")]
+    Interrupted {
+        /// Its name.
+        signal: &'static str,
+    },
+}

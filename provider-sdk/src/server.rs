@@ -1,0 +1,197 @@
+//! The server that stands between the socket and a vendor's code.
+
+mod arrival;
+mod calls;
+mod core;
+mod drain;
+mod health;
+mod identity;
+mod instances;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use outrigger_api::DEFAULT_MAX_MESSAGE_BYTES;
+use outrigger_api::v1::{self, instances_service_server, provider_service_server};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_stream::Stream;
+use tonic::server::NamedService;
+use tonic::service::RoutesBuilder;
+use tonic::transport::server::{Connected, Router};
+
+use self::core::Core;
+use crate::socket::{self, SocketFile};
+use crate::{BoxError, Endpoint, Instances, Provider, ServeArgs, ServeError, signals::Signals};
+
+/// Adds one gRPC service, once the settings of the server are known.
+type AddService = Box<dyn FnOnce(&Arc<Core>, &mut RoutesBuilder) + Send>;
+
+/// A provider, ready to be served.
+///
+/// Besides the services of what is registered it answers `Handshake`, `GetStatus` and
+/// `grpc.health.v1`. A capability is offered exactly when its trait is registered.
+///
+/// ```no_run
+/// # use outrigger_provider_sdk::{Instances, Provider, ServeArgs, ServeError, Server};
+/// # async fn run(cloud: impl Provider + Instances + Clone, args: ServeArgs) -> Result<(), ServeError> {
+/// Server::new(cloud.clone()).instances(cloud).serve(&args).await
+/// # }
+/// ```
+#[must_use = "a server does nothing until it is served"]
+pub struct Server {
+    provider: Arc<dyn Provider>,
+    capabilities: v1::Capabilities,
+    services: BTreeMap<&'static str, AddService>,
+    max_message_bytes: usize,
+}
+
+impl Server {
+    /// A provider that serves nothing yet.
+    pub fn new(provider: impl Provider) -> Self {
+        Self {
+            provider: Arc::new(provider),
+            capabilities: v1::Capabilities::default(),
+            services: BTreeMap::new(),
+            max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
+        }
+    }
+
+    /// Serves instances. Registered twice, the last one counts.
+    pub fn instances(mut self, instances: impl Instances) -> Self {
+        let instances = Arc::new(instances);
+        let capability = instances.capability();
+        self.capabilities.instances = Some((&capability).into());
+        self.register::<instances_service_server::InstancesServiceServer<()>>(Box::new(
+            move |core, routes| {
+                let rpc = instances::InstancesRpc::new(Arc::clone(core), instances, &capability);
+                routes.add_service(
+                    instances_service_server::InstancesServiceServer::new(rpc)
+                        .max_decoding_message_size(core.max_message_bytes),
+                );
+            },
+        ))
+    }
+
+    /// Largest message that is accepted, in bytes; named at handshake. Default 4 MiB, at least
+    /// 1 MiB, which every provider has to take.
+    pub fn max_message_bytes(mut self, bytes: usize) -> Self {
+        self.max_message_bytes = bytes.max(1 << 20);
+        self
+    }
+
+    /// Serves at the endpoint of `args` until SIGTERM or SIGINT.
+    ///
+    /// The socket appears with mode 0660 once calls are answered. After the signal new calls get
+    /// `SHUTTING_DOWN`, running ones have 20 s to end by themselves and 5 s more once they are
+    /// cancelled, then the socket file is removed. A second signal ends it at once.
+    pub async fn serve(self, args: &ServeArgs) -> Result<(), ServeError> {
+        let mut signals = Signals::new()?;
+        self.serve_signalled(&args.endpoint, &mut signals).await
+    }
+
+    pub(crate) async fn serve_signalled(
+        self,
+        endpoint: &Endpoint,
+        signals: &mut Signals,
+    ) -> Result<(), ServeError> {
+        let stop = tokio_util::sync::CancellationToken::new();
+        let serving = self.serve_until(endpoint, stop.clone().cancelled_owned());
+        tokio::pin!(serving);
+        tokio::select! {
+            ended = &mut serving => return ended,
+            signal = signals.next() => tracing::info!(signal, "stopping"),
+        }
+        stop.cancel();
+        tokio::select! {
+            ended = &mut serving => ended,
+            signal = signals.next() => Err(ServeError::Interrupted { signal }),
+        }
+    }
+
+    /// As [`serve`](Self::serve), until `shutdown` resolves instead of a signal. Dropping the future
+    /// removes the socket file, but lets connections that were accepted live on.
+    pub async fn serve_until(
+        self,
+        endpoint: &Endpoint,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let (core, router) = self.build()?;
+        let (incoming, file) = socket::bind(endpoint).await?;
+        tracing::info!(
+            %endpoint,
+            provider = core.info.name,
+            version = core.info.version,
+            boot_id = core.boot_id,
+            "serving"
+        );
+        let ended = drain::serve(&core, router, incoming, shutdown, Some(file)).await;
+        tracing::info!("stopped");
+        ended
+    }
+
+    /// Serves connections of any kind, `tokio::io::duplex` included, until `shutdown` resolves;
+    /// then drains as [`serve`](Self::serve) does. The end of `incoming` means no more connections,
+    /// not the end of those it gave.
+    ///
+    /// Time is tokio's alone, so a test with a paused clock can drive both ends.
+    pub async fn serve_with_incoming<I, IO, E>(
+        self,
+        incoming: I,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), ServeError>
+    where
+        I: Stream<Item = Result<IO, E>>,
+        IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let (core, router) = self.build()?;
+        drain::serve(&core, router, incoming, shutdown, None::<SocketFile>).await
+    }
+
+    /// The bare services, for a caller that brings its own tonic server. Draining and the socket
+    /// are then the caller's.
+    pub fn into_router(self) -> Result<Router, ServeError> {
+        self.build().map(|(_, router)| router)
+    }
+
+    /// The place where a further service of the contract plugs in: sets its capability, then this.
+    fn register<S: NamedService>(mut self, add: AddService) -> Self {
+        self.services.insert(S::NAME, add);
+        self
+    }
+
+    fn build(self) -> Result<(Arc<Core>, Router), ServeError> {
+        let core = Arc::new(Core::new(
+            self.provider,
+            self.capabilities,
+            self.max_message_bytes,
+        )?);
+        let mut served: Vec<_> = self.services.keys().copied().collect();
+        served.push(provider_service_server::SERVICE_NAME);
+
+        let mut routes = RoutesBuilder::default();
+        routes.add_service(
+            provider_service_server::ProviderServiceServer::new(identity::Identity::new(
+                Arc::clone(&core),
+            ))
+            .max_decoding_message_size(self.max_message_bytes),
+        );
+        routes.add_service(health::service(Arc::clone(&core), served));
+        for add in self.services.into_values() {
+            add(&core, &mut routes);
+        }
+        let routes = arrival::layered(routes.routes());
+        Ok((core, tonic::transport::Server::builder().add_routes(routes)))
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("capabilities", &self.capabilities)
+            .field("services", &self.services.keys())
+            .field("max_message_bytes", &self.max_message_bytes)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,122 @@
+//! What the services of one server share.
+
+use std::sync::Arc;
+
+use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, v1};
+use parking_lot::RwLock;
+use uuid::Uuid;
+
+use super::calls::Calls;
+use crate::{Cluster, Error, Provider, ProviderInfo, ProviderStatus, Readiness, ServeError};
+
+pub(super) struct Core {
+    pub(super) provider: Arc<dyn Provider>,
+    pub(super) info: ProviderInfo,
+    pub(super) boot_id: String,
+    pub(super) capabilities: v1::Capabilities,
+    pub(super) max_message_bytes: usize,
+    pub(super) calls: Calls,
+    /// The latest handshake. A process serves one controller at a time (an old one may drain while
+    /// the next starts), so the latest is the one that counts.
+    session: RwLock<Option<Session>>,
+}
+
+/// What a handshake leaves behind.
+#[derive(Clone)]
+pub(super) struct Session {
+    pub(super) cluster: Arc<Cluster>,
+    /// Largest message that the controller accepts, in bytes.
+    pub(super) max_send_bytes: usize,
+}
+
+impl Core {
+    pub(super) fn new(
+        provider: Arc<dyn Provider>,
+        capabilities: v1::Capabilities,
+        max_message_bytes: usize,
+    ) -> Result<Self, ServeError> {
+        let info = provider.info();
+        check(&info, &capabilities)?;
+        Ok(Self {
+            provider,
+            info,
+            boot_id: Uuid::new_v4().to_string(),
+            capabilities,
+            max_message_bytes,
+            calls: Calls::default(),
+            session: RwLock::new(None),
+        })
+    }
+
+    pub(super) fn shake_hands(&self, cluster: Cluster, max_receive_message_bytes: u64) {
+        let max_send_bytes = match usize::try_from(max_receive_message_bytes) {
+            Ok(0) => DEFAULT_MAX_MESSAGE_BYTES,
+            Ok(bytes) => bytes,
+            Err(_) => usize::MAX,
+        };
+        let cluster = Arc::new(cluster);
+        *self.session.write() = Some(Session {
+            cluster,
+            max_send_bytes,
+        });
+    }
+
+    /// The handshake under which calls about `cluster_name` are made.
+    pub(super) fn session(&self, cluster_name: &str) -> Result<Session, Error> {
+        match &*self.session.read() {
+            Some(session) if session.cluster.name == cluster_name => Ok(session.clone()),
+            Some(session) => Err(Error::not_handshaked(format!(
+                "the call is about cluster {cluster_name:?}, the latest handshake about {:?}; call \
+                 Handshake first",
+                session.cluster.name
+            ))),
+            None => Err(Error::not_handshaked(
+                "no handshake since this provider process started; call Handshake first",
+            )),
+        }
+    }
+
+    /// The vendor's word on how it is; one that panics is broken.
+    pub(super) fn status(&self) -> ProviderStatus {
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.provider.status()))
+            .unwrap_or_else(|_| {
+                tracing::error!("the provider's status panicked; reported as broken");
+                ProviderStatus::new(Readiness::Broken)
+            })
+    }
+
+    pub(super) fn health(&self) -> tonic_health::ServingStatus {
+        if !self.calls.draining() && self.status().readiness.is_serving() {
+            tonic_health::ServingStatus::Serving
+        } else {
+            tonic_health::ServingStatus::NotServing
+        }
+    }
+}
+
+/// What the controller would refuse at handshake is refused at the start, where the author sees it.
+fn check(info: &ProviderInfo, capabilities: &v1::Capabilities) -> Result<(), ServeError> {
+    let name = &info.name;
+    let legal = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    if name.is_empty() || name.len() > 63 || !name.bytes().all(legal) {
+        return Err(ServeError::Provider(format!(
+            "the name {name:?} is not legal: use 1 to 63 of a-z, 0-9 and '-'"
+        )));
+    }
+    if let Some(instances) = &capabilities.instances {
+        if !(1..=500).contains(&instances.max_batch_size) {
+            return Err(ServeError::Provider(format!(
+                "InstancesCapability.max_batch_size is {}: use 1 to 500",
+                instances.max_batch_size
+            )));
+        }
+        if instances.provider_id_prefixes.iter().any(String::is_empty) {
+            return Err(ServeError::Provider(
+                "InstancesCapability.provider_id_prefixes holds an empty prefix, which would claim \
+                 every Node of the cluster: remove it"
+                    .to_owned(),
+            ));
+        }
+    }
+    Ok(())
+}

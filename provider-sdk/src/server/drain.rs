@@ -1,0 +1,62 @@
+//! The end of a server: refuse, wait, remove the socket, hang up.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_stream::Stream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::server::{Connected, Router};
+
+use super::core::Core;
+use crate::{BoxError, ServeError};
+
+/// How long running calls may take to end by themselves. With the two below less than the 30 s that
+/// Kubernetes waits by default.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long they may take once they are cancelled.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long the last answers may take to be read.
+const HANG_UP: Duration = Duration::from_secs(2);
+
+/// Serves until `shutdown`, then drains. `socket` is dropped, and with it its file, when no call
+/// runs any more: until then a caller that connects is told what is going on.
+pub(super) async fn serve<I, IO, E, S>(
+    core: &Core,
+    router: Router,
+    incoming: I,
+    shutdown: impl Future<Output = ()>,
+    socket: Option<S>,
+) -> Result<(), ServeError>
+where
+    I: Stream<Item = Result<IO, E>>,
+    IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+    E: Into<BoxError>,
+{
+    // tonic takes the end of `incoming` for the end of the server.
+    let incoming = incoming.chain(futures::stream::pending());
+    let hang_up = CancellationToken::new();
+    let serving = router.serve_with_incoming_shutdown(incoming, hang_up.clone().cancelled_owned());
+    tokio::pin!(serving);
+
+    let drained = async {
+        shutdown.await;
+        if let Err(running) = core.calls.drain(PATIENCE, GRACE).await {
+            tracing::warn!(running, "calls still run and are given up");
+        }
+        drop(socket);
+        hang_up.cancel();
+    };
+    tokio::select! {
+        ended = &mut serving => return ended.map_err(ServeError::Transport),
+        () = drained => {}
+    }
+    let Ok(ended) = tokio::time::timeout(HANG_UP, serving).await else {
+        tracing::info!("a connection was still open and is given up");
+        return Ok(());
+    };
+    ended.map_err(ServeError::Transport)
+}

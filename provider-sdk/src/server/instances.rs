@@ -1,0 +1,154 @@
+//! `InstancesService`: requests checked before, results completed after a vendor's handler.
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use outrigger_api::v1::{self, instances_service_server::InstancesService};
+use prost::Message;
+use tokio_stream::Stream;
+use tonic::{Request, Response, Status};
+
+use super::calls::Call;
+use super::core::Core;
+use crate::instances::{InstanceSink, Lookups, into_wire};
+use crate::{Error, Instances, InstancesCapability, Node, Query};
+
+pub(super) struct InstancesRpc<I> {
+    core: Arc<Core>,
+    instances: Arc<I>,
+    max_batch_size: usize,
+    list: bool,
+}
+
+impl<I: Instances> InstancesRpc<I> {
+    pub(super) fn new(
+        core: Arc<Core>,
+        instances: Arc<I>,
+        capability: &InstancesCapability,
+    ) -> Self {
+        let max_batch_size = capability.max_batch_size as usize;
+        Self {
+            core,
+            instances,
+            max_batch_size,
+            list: capability.list,
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl<I: Instances> InstancesService for InstancesRpc<I> {
+    async fn batch_get_instances(
+        &self,
+        request: Request<v1::BatchGetInstancesRequest>,
+    ) -> Result<Response<v1::BatchGetInstancesResponse>, Status> {
+        let call = Call::admit(&self.core, "BatchGetInstances", &request, |request| {
+            request.context.as_ref()
+        })?;
+        let request = request.into_inner();
+        let query = Query::from_wire(request.view(), request.max_staleness)?;
+        check_nodes(&request.nodes, self.max_batch_size)?;
+
+        let max_bytes = call.session.max_send_bytes;
+        let instances = Arc::clone(&self.instances);
+        let response = call.run(async move |ctx| {
+            let asked_at = Timestamp::now();
+            let nodes = request.nodes;
+            let found = instances.get_instances(&ctx, &nodes, &query).await?;
+            let results = one_each(nodes, found, asked_at);
+            within(max_bytes, v1::BatchGetInstancesResponse { results })
+        });
+        response.await.map(Response::new)
+    }
+
+    type ListInstancesStream =
+        Pin<Box<dyn Stream<Item = Result<v1::ListInstancesResponse, Status>> + Send>>;
+
+    async fn list_instances(
+        &self,
+        request: Request<v1::ListInstancesRequest>,
+    ) -> Result<Response<Self::ListInstancesStream>, Status> {
+        let call = Call::admit(&self.core, "ListInstances", &request, |request| {
+            request.context.as_ref()
+        })?;
+        if !self.list {
+            return Err(Error::capability_disabled("this provider does not list instances").into());
+        }
+        let request = request.into_inner();
+        let query = Query::from_wire(request.view(), request.max_staleness)?;
+
+        let max_bytes = call.session.max_send_bytes;
+        let instances = Arc::clone(&self.instances);
+        let messages = call.stream(async move |ctx, messages| {
+            let mut sink = InstanceSink::new(ctx.clone(), messages, max_bytes, Timestamp::now());
+            instances.list_instances(&ctx, &query, &mut sink).await?;
+            sink.complete().await
+        });
+        Ok(Response::new(Box::pin(messages)))
+    }
+}
+
+fn check_nodes(nodes: &[Node], max_batch_size: usize) -> Result<(), Error> {
+    if nodes.is_empty() || nodes.len() > max_batch_size {
+        return Err(Error::invalid_request(format!(
+            "the request asks about {} nodes; send 1 to {max_batch_size} \
+             (InstancesCapability.max_batch_size)",
+            nodes.len()
+        )));
+    }
+    let mut names = HashSet::with_capacity(nodes.len());
+    for (index, node) in nodes.iter().enumerate() {
+        let (name, id) = (&node.name, &node.provider_id);
+        let wrong = if name.is_empty() {
+            "has no name".to_owned()
+        } else if name.len() > 253 {
+            format!("has a name of {} bytes; send at most 253", name.len())
+        } else if id.len() > 1024 {
+            format!(
+                "has a provider_id of {} bytes; send at most 1,024",
+                id.len()
+            )
+        } else if !names.insert(name) {
+            format!("is {name:?}, which the request has asked about already")
+        } else {
+            continue;
+        };
+        return Err(Error::invalid_request(format!("nodes[{index}] {wrong}")));
+    }
+    Ok(())
+}
+
+/// Exactly one result for each Node, in the order of the request.
+fn one_each(nodes: Vec<Node>, mut found: Lookups, asked_at: Timestamp) -> Vec<v1::InstanceResult> {
+    let results = nodes
+        .into_iter()
+        .map(|Node { name, .. }| {
+            let result = found.remove(&name).unwrap_or_else(|| {
+                tracing::warn!(node = name, "get_instances gave no result for a node");
+                Err(Error::internal("the provider gave no result for this node"))
+            });
+            into_wire(name, result, asked_at)
+        })
+        .collect();
+    for node in found.keys() {
+        tracing::warn!(
+            node,
+            "get_instances gave a result for a node that was not asked about"
+        );
+    }
+    results
+}
+
+/// A response that the caller would refuse is an error that says so, not a broken call.
+fn within<M: Message>(max_bytes: usize, response: M) -> Result<M, Error> {
+    let bytes = response.encoded_len();
+    if bytes > max_bytes {
+        return Err(Error::internal(format!(
+            "the answer has {bytes} bytes, more than the {max_bytes} that the controller accepts; \
+             lower InstancesCapability.max_batch_size"
+        )));
+    }
+    Ok(response)
+}

@@ -1,0 +1,129 @@
+//! The Unix socket: who may connect, and what happens to one that is there already.
+
+mod endpoint;
+mod file;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::sleep;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::UnixListenerStream;
+
+pub use endpoint::{Endpoint, InvalidEndpoint};
+pub(crate) use file::SocketFile;
+
+/// How long the check for a live provider may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Pause after a failed accept: out of file descriptors, the next one fails at once as well.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Why a socket could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SocketError {
+    /// Another provider answers there.
+    #[error(
+        "another process serves {}; stop it or choose another endpoint",
+        path.display()
+    )]
+    Live {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Something that is not a socket is there; it is left alone.
+    #[error(
+        "{} exists and is not a socket; remove it or choose another endpoint",
+        path.display()
+    )]
+    NotASocket {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Another process is making a socket in the same directory and does not end.
+    #[error(
+        "the directory {} is locked by another process that makes a socket in it",
+        directory.display()
+    )]
+    Locked {
+        /// Where.
+        directory: PathBuf,
+    },
+    /// The operating system refused a step.
+    #[error("cannot {step} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        step: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl SocketError {
+    fn io(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            step,
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
+/// Makes the socket of `endpoint` and listens on it. The file is removed when the guard is dropped,
+/// if it is still this one.
+pub(crate) async fn bind(
+    endpoint: &Endpoint,
+) -> Result<
+    (
+        impl Stream<Item = io::Result<UnixStream>> + use<>,
+        SocketFile,
+    ),
+    SocketError,
+> {
+    let path = endpoint.path();
+    file::make_directory(endpoint.directory())?;
+    // Two providers that start together would each find no live one and the later rename would win.
+    let _lock = file::lock(endpoint.directory()).await?;
+    refuse_live(path).await?;
+    let (listener, file) = file::listen(endpoint)?;
+    let listener = UnixListener::from_std(listener).map_err(SocketError::io("listen on", path))?;
+    let incoming = UnixListenerStream::new(listener).then(async |accepted| {
+        if let Err(error) = &accepted {
+            tracing::warn!(%error, "cannot accept a connection");
+            sleep(ACCEPT_PAUSE).await;
+        }
+        accepted
+    });
+    Ok((incoming, file))
+}
+
+/// Renaming over a live socket succeeds and cuts its owner off, so it is asked first.
+async fn refuse_live(path: &Path) -> Result<(), SocketError> {
+    if !file::is_socket(path)? {
+        return Ok(());
+    }
+    let live = || SocketError::Live {
+        path: path.to_owned(),
+    };
+    match tokio::time::timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await {
+        Ok(Err(error)) => match error.kind() {
+            io::ErrorKind::ConnectionRefused => {
+                tracing::info!(path = %path.display(), "taking over a stale socket");
+                Ok(())
+            }
+            io::ErrorKind::NotFound => Ok(()),
+            // Its queue of connections is full.
+            io::ErrorKind::WouldBlock => Err(live()),
+            _ => Err(SocketError::io("tell whether a provider serves", path)(
+                error,
+            )),
+        },
+        Ok(Ok(_)) | Err(_) => Err(live()),
+    }
+}
