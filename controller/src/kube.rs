@@ -2,9 +2,11 @@
 
 pub mod api;
 pub mod client;
+pub mod cluster;
 pub mod error;
 pub mod events;
 pub mod metrics;
+pub mod patch;
 pub mod store;
 pub mod watch;
 

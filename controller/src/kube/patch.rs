@@ -1,0 +1,93 @@
+//! Changes as JSON Patches (RFC 6902) whose `test` operations say what they presume.
+//!
+//! A strategic merge patch of a list loses what somebody else added meanwhile, unless it names a
+//! resourceVersion, and then every heartbeat of the kubelet refuses it. A `test` is refused by
+//! just the change that matters: HTTP 422, nothing written.
+//!
+//! RBAC: `patch` on `nodes` and `nodes/status`.
+
+use outrigger_core::{change::NodeChange, node::NodeAddress};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum Operation {
+    /// Presumes a value; `null`: that there is none.
+    Test {
+        /// JSON pointer.
+        path: String,
+        /// What has to be there.
+        value: Value,
+    },
+    /// Writes a value, over whatever is there.
+    Add {
+        /// JSON pointer.
+        path: String,
+        /// What will be there.
+        value: Value,
+    },
+    /// Removes a value that is there.
+    Remove {
+        /// JSON pointer.
+        path: String,
+    },
+}
+
+fn test(path: impl Into<String>, value: impl Into<Value>) -> Operation {
+    Operation::Test { path: path.into(), value: value.into() }
+}
+
+fn add(path: impl Into<String>, value: impl Into<Value>) -> Operation {
+    Operation::Add { path: path.into(), value: value.into() }
+}
+
+/// The patch of `nodes/<name>` that makes `change` of metadata and spec.
+pub fn node(change: &NodeChange) -> Vec<Operation> {
+    let mut patch = vec![test("/metadata/uid", &*change.uid)];
+    for taint in &change.remove_taints {
+        let path = format!("/spec/taints/{}", taint.index);
+        patch.push(test(format!("{path}/key"), &*taint.key));
+        patch.push(Operation::Remove { path });
+    }
+    if let Some(provider_id) = &change.provider_id {
+        patch.push(test("/spec/providerID", Value::Null));
+        patch.push(add("/spec/providerID", &**provider_id));
+    }
+    if change.create_labels {
+        patch.push(test("/metadata/labels", Value::Null));
+        patch.push(add("/metadata/labels", json!({})));
+    }
+    for label in &change.labels {
+        let path = format!("/metadata/labels/{}", escape(&label.key));
+        if label.must_be_absent && !change.create_labels {
+            patch.push(test(path.as_str(), Value::Null));
+        }
+        patch.push(add(path, &*label.value));
+    }
+    patch
+}
+
+/// The patch of `nodes/<name>/status` that makes the address list `new`, where it is `old` now.
+pub fn addresses(uid: &str, old: &[NodeAddress], new: &[NodeAddress]) -> Vec<Operation> {
+    let presumed = if old.is_empty() { Value::Null } else { list(old) };
+    vec![
+        test("/metadata/uid", uid),
+        test("/status/addresses", presumed),
+        add("/status/addresses", list(new)),
+    ]
+}
+
+fn list(addresses: &[NodeAddress]) -> Value {
+    let entry = |a: &NodeAddress| json!({"type": &*a.kind, "address": &*a.address});
+    addresses.iter().map(entry).collect()
+}
+
+/// A key as one step of a JSON pointer (RFC 6901).
+fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+use outrigger_core::change::{LabelWrite, TaintRemoval};
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn a_node_change_names_what_it_presumes() {
+    let change = NodeChange {
+        uid: "u".into(),
+        remove_taints: vec![
+            TaintRemoval { index: 2, key: "k".into() },
+            TaintRemoval { index: 0, key: "k".into() },
+        ],
+        provider_id: Some("mock://1".into()),
+        labels: vec![
+            LabelWrite { key: "a/b~c".into(), value: "1".into(), must_be_absent: true },
+            LabelWrite { key: "d".into(), value: "2".into(), must_be_absent: false },
+        ],
+        create_labels: false,
+    };
+    let expected = json!([
+        {"op": "test", "path": "/metadata/uid", "value": "u"},
+        {"op": "test", "path": "/spec/taints/2/key", "value": "k"},
+        {"op": "remove", "path": "/spec/taints/2"},
+        {"op": "test", "path": "/spec/taints/0/key", "value": "k"},
+        {"op": "remove", "path": "/spec/taints/0"},
+        {"op": "test", "path": "/spec/providerID", "value": null},
+        {"op": "add", "path": "/spec/providerID", "value": "mock://1"},
+        {"op": "test", "path": "/metadata/labels/a~1b~0c", "value": null},
+        {"op": "add", "path": "/metadata/labels/a~1b~0c", "value": "1"},
+        {"op": "add", "path": "/metadata/labels/d", "value": "2"},
+    ]);
+    assert_eq!(serde_json::to_value(node(&change)).unwrap(), expected);
+}
+
+#[test]
+fn labels_are_made_before_a_first_label() {
+    let change = NodeChange {
+        uid: "u".into(),
+        remove_taints: Vec::new(),
+        provider_id: None,
+        labels: vec![LabelWrite { key: "d".into(), value: "2".into(), must_be_absent: true }],
+        create_labels: true,
+    };
+    let expected = json!([
+        {"op": "test", "path": "/metadata/uid", "value": "u"},
+        {"op": "test", "path": "/metadata/labels", "value": null},
+        {"op": "add", "path": "/metadata/labels", "value": {}},
+        {"op": "add", "path": "/metadata/labels/d", "value": "2"},
+    ]);
+    assert_eq!(serde_json::to_value(node(&change)).unwrap(), expected);
+}
+
+#[test]
+fn addresses_presume_the_old_list() {
+    let address = |ip: &str| NodeAddress { kind: "InternalIP".into(), address: ip.into() };
+    let patch = addresses("u", &[], &[address("10.0.0.1")]);
+    let expected = json!([
+        {"op": "test", "path": "/metadata/uid", "value": "u"},
+        {"op": "test", "path": "/status/addresses", "value": null},
+        {"op": "add", "path": "/status/addresses",
+         "value": [{"type": "InternalIP", "address": "10.0.0.1"}]},
+    ]);
+    assert_eq!(serde_json::to_value(patch).unwrap(), expected);
+    let patch = addresses("u", &[address("10.0.0.1")], &[address("10.0.0.2")]);
+    let presumed = json!([{"type": "InternalIP", "address": "10.0.0.1"}]);
+    assert_eq!(patch[1], test("/status/addresses", presumed));
+}
