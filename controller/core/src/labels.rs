@@ -1,66 +1,130 @@
 //! String maps in the least memory: most of what a node view holds is labels and annotations.
 
-use std::fmt;
+use std::{cmp::Ordering, collections::BTreeMap, fmt};
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// A read-only string map, sorted by key: 32 bytes an entry and no spare capacity.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct StringMap(Box<[(Box<str>, Box<str>)]>);
+/// A read-only string map: one text with all keys and values, sorted by key, and 8 bytes an entry
+/// to find them. Two allocations whatever its size, so that a copy of a view is cheap too.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct StringMap {
+    text: Box<str>,
+    ends: Box<[Ends]>,
+}
+
+/// Where the key and the value of an entry end in the text; the key starts where the value before
+/// it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Ends {
+    key: u32,
+    value: u32,
+}
 
 impl StringMap {
     /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
-        let at = self.0.binary_search_by(|(k, _)| (**k).cmp(key)).ok()?;
-        self.0.get(at).map(|(_, value)| &**value)
+        self.place(key).map(|at| self.entry(at).1)
     }
 
     /// Whether `key` is there, with whatever value.
     pub fn contains_key(&self, key: &str) -> bool {
-        self.get(key).is_some()
+        self.place(key).is_some()
     }
 
     /// All entries by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
-        self.0.iter().map(|(k, v)| (&**k, &**v))
+        (0..self.ends.len()).map(|at| self.entry(at))
     }
 
     /// How many entries there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
+    pub const fn len(&self) -> usize {
+        self.ends.len()
     }
 
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The same without `key`.
+    #[must_use]
+    pub fn without(self, key: &str) -> Self {
+        if self.contains_key(key) {
+            Self::packed(self.iter().filter(|(k, _)| *k != key))
+        } else {
+            self
+        }
     }
 
     /// A copy with `changes` written over it.
     #[must_use]
-    pub fn with<'a>(&self, changes: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let mut entries = self.0.to_vec();
-        for (key, value) in changes {
-            match entries.binary_search_by(|(k, _)| (**k).cmp(key)) {
-                Ok(at) => entries[at].1 = value.into(),
-                Err(at) => entries.insert(at, (key.into(), value.into())),
+    pub fn with<'a>(&'a self, changes: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut entries: BTreeMap<&str, &str> = self.iter().collect();
+        entries.extend(changes);
+        Self::packed(entries)
+    }
+
+    fn place(&self, key: &str) -> Option<usize> {
+        let mut range = 0..self.ends.len();
+        while !range.is_empty() {
+            let middle = range.start.midpoint(range.end);
+            match self.entry(middle).0.cmp(key) {
+                Ordering::Less => range.start = middle + 1,
+                Ordering::Equal => return Some(middle),
+                Ordering::Greater => range.end = middle,
             }
         }
-        Self(entries.into_boxed_slice())
+        None
+    }
+
+    fn entry(&self, at: usize) -> (&str, &str) {
+        let start = match at.checked_sub(1).and_then(|before| self.ends.get(before)) {
+            Some(before) => before.value as usize,
+            None => 0,
+        };
+        let Some(ends) = self.ends.get(at) else {
+            return ("", "");
+        };
+        let (key, value) = (ends.key as usize, ends.value as usize);
+        let text = |range| self.text.get(range).unwrap_or_default();
+        (text(start..key), text(key..value))
+    }
+
+    /// From entries that are sorted by key, no key twice.
+    fn packed<'a>(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut text = String::new();
+        let mut ends = Vec::new();
+        // The API server stops objects far below 4 GiB.
+        let place = |text: &str| u32::try_from(text.len()).unwrap_or(u32::MAX);
+        for (key, value) in entries {
+            text.push_str(key);
+            let key = place(&text);
+            text.push_str(value);
+            let value = place(&text);
+            ends.push(Ends { key, value });
+        }
+        Self {
+            text: text.into(),
+            ends: ends.into(),
+        }
     }
 }
 
-impl<K: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for StringMap {
+impl fmt::Debug for StringMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for StringMap {
+    /// Of two equal keys the later one is kept.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
-        let mut entries: Vec<(Box<str>, Box<str>)> = entries
-            .into_iter()
-            .map(|(k, v)| (k.into(), v.into()))
+        let entries: Vec<(K, V)> = entries.into_iter().collect();
+        let sorted: BTreeMap<&str, &str> = entries
+            .iter()
+            .map(|(k, v)| (k.as_ref(), v.as_ref()))
             .collect();
-        // Stable, so that of two equal keys the later one is the one that is kept.
-        entries.sort_by(|a, b| a.0.cmp(&b.0));
-        entries.reverse();
-        entries.dedup_by(|a, b| a.0 == b.0);
-        entries.reverse();
-        Self(entries.into_boxed_slice())
+        Self::packed(sorted)
     }
 }
 
@@ -80,9 +144,9 @@ impl<'de> Deserialize<'de> for StringMap {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StringMap, A::Error> {
-                let mut entries = Vec::with_capacity(map.size_hint().unwrap_or(0));
-                while let Some(entry) = map.next_entry::<Box<str>, Box<str>>()? {
-                    entries.push(entry);
+                let mut entries = Vec::new();
+                while let Some((key, value)) = map.next_entry::<Box<str>, Option<Box<str>>>()? {
+                    entries.push((key, value.unwrap_or_default()));
                 }
                 Ok(entries.into_iter().collect())
             }
@@ -91,3 +155,6 @@ impl<'de> Deserialize<'de> for StringMap {
         deserializer.deserialize_any(Entries)
     }
 }
+
+#[cfg(test)]
+mod tests;
