@@ -22,3 +22,6 @@ pub mod node;
 pub mod node_labels;
 pub mod ownership;
 pub mod syntax;
+
+#[cfg(test)]
+mod fixture;

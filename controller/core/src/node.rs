@@ -7,6 +7,8 @@ use serde::Deserialize;
 
 use crate::labels::StringMap;
 
+mod wire;
+
 /// Taint that the kubelet sets when it runs with an external cloud provider, and that the
 /// cloud-node loop removes; its value and effect do not matter.
 pub const TAINT_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
@@ -67,6 +69,7 @@ impl NodeView {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Taint {
     /// Taint key.
+    #[serde(default)]
     pub key: Box<str>,
     /// Taint value, may be empty.
     #[serde(default)]
@@ -80,9 +83,10 @@ pub struct Taint {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub struct NodeAddress {
     /// `Hostname`, `InternalIP`, `ExternalIP`, `InternalDNS`, `ExternalDNS`.
-    #[serde(rename = "type")]
+    #[serde(default, rename = "type")]
     pub kind: Box<str>,
     /// IP address without prefix length, or DNS name, as the type says.
+    #[serde(default)]
     pub address: Box<str>,
 }
 
@@ -98,115 +102,5 @@ pub enum Ready {
     Unknown,
 }
 
-mod wire {
-    //! The parts of the API's JSON that a view is made of.
-
-    use std::sync::Arc;
-
-    use jiff::Timestamp;
-    use serde::Deserialize;
-
-    use super::{ANNOTATION_LAST_APPLIED, NodeAddress, NodeView, Ready, Taint};
-    use crate::labels::StringMap;
-
-    #[derive(Deserialize)]
-    pub(super) struct Node {
-        metadata: Metadata,
-        #[serde(default)]
-        spec: Spec,
-        #[serde(default)]
-        status: Status,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        name: Arc<str>,
-        #[serde(default)]
-        uid: Box<str>,
-        #[serde(default)]
-        resource_version: Box<str>,
-        creation_timestamp: Option<Timestamp>,
-        deletion_timestamp: Option<Timestamp>,
-        #[serde(default)]
-        labels: StringMap,
-        #[serde(default)]
-        annotations: StringMap,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Spec {
-        #[serde(rename = "providerID")]
-        provider_id: Box<str>,
-        #[serde(rename = "podCIDRs")]
-        pod_cidrs: Box<[Box<str>]>,
-        taints: Option<Box<[Taint]>>,
-        unschedulable: bool,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(default, rename_all = "camelCase")]
-    struct Status {
-        addresses: Option<Box<[NodeAddress]>>,
-        conditions: Vec<Condition>,
-        node_info: NodeInfo,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Condition {
-        r#type: Box<str>,
-        status: Box<str>,
-        last_transition_time: Option<Timestamp>,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct NodeInfo {
-        #[serde(rename = "systemUUID")]
-        system_uuid: Box<str>,
-    }
-
-    impl From<Node> for NodeView {
-        fn from(
-            Node {
-                metadata,
-                spec,
-                status,
-            }: Node,
-        ) -> Self {
-            let ready = status.conditions.iter().find(|c| &*c.r#type == "Ready");
-            let annotations = if metadata.annotations.contains_key(ANNOTATION_LAST_APPLIED) {
-                let kept = metadata
-                    .annotations
-                    .iter()
-                    .filter(|(k, _)| *k != ANNOTATION_LAST_APPLIED);
-                kept.collect()
-            } else {
-                metadata.annotations
-            };
-            Self {
-                name: metadata.name,
-                uid: metadata.uid,
-                resource_version: metadata.resource_version,
-                created: metadata.creation_timestamp.unwrap_or_default(),
-                deleted: metadata.deletion_timestamp,
-                labels: metadata.labels,
-                annotations,
-                provider_id: spec.provider_id,
-                pod_cidrs: spec.pod_cidrs,
-                taints: spec.taints.unwrap_or_default(),
-                unschedulable: spec.unschedulable,
-                addresses: status.addresses.unwrap_or_default(),
-                ready: match ready.map(|c| &*c.status) {
-                    Some("True") => Ready::True,
-                    Some("False") => Ready::False,
-                    _ => Ready::Unknown,
-                },
-                ready_since: ready.and_then(|c| c.last_transition_time),
-                system_uuid: status.node_info.system_uuid,
-            }
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

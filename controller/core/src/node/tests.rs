@@ -1,0 +1,192 @@
+use serde_json::{Value, json};
+
+use super::{NodeView, Ready};
+use crate::{fixture, labels::StringMap};
+
+fn view(json: &Value) -> NodeView {
+    serde_json::from_str(&json.to_string()).unwrap()
+}
+
+#[test]
+fn a_real_node_becomes_its_view() {
+    let json = fixture::full_node();
+    let size = json.to_string().len();
+    assert!(
+        (12_000..18_000).contains(&size),
+        "no realistic node: {size} bytes"
+    );
+
+    let node = view(&json);
+    assert_eq!(&*node.name, "ip-10-0-0-5.eu-west-1.compute.internal");
+    assert_eq!(&*node.uid, "2f3f9a0e-6f62-4b1e-9d2b-0f4a6c1f7d11");
+    assert_eq!(&*node.resource_version, "123456");
+    assert_eq!(node.created, "2026-11-21T10:00:00Z".parse().unwrap());
+    assert_eq!(node.deleted, None);
+    assert_eq!(node.labels.len(), 12);
+    assert_eq!(node.labels.get("node-role.kubernetes.io/worker"), Some(""));
+    assert_eq!(
+        &*node.provider_id,
+        "example:///eu-west-1a/i-0123456789abcdef0"
+    );
+    assert_eq!(
+        *node.pod_cidrs,
+        ["10.1.4.0/24".into(), "fd00:1:4::/64".into()]
+    );
+    assert!(node.is_uninitialized());
+    assert_eq!(&*node.taints[1].effect, "NoExecute");
+    assert!(!node.unschedulable);
+    assert_eq!(&*node.addresses[0].address, "10.0.0.5");
+    assert_eq!(node.ready, Ready::True);
+    assert_eq!(
+        node.ready_since,
+        Some("2026-11-21T10:01:02Z".parse().unwrap())
+    );
+    assert_eq!(&*node.system_uuid, "ec2a1b2c-3d4e-5f60-7182-93a4b5c6d7e8");
+}
+
+/// It is as large as the node itself, and providers are not given it either.
+#[test]
+fn kubectls_copy_of_the_object_is_left_out() {
+    let annotations = view(&fixture::full_node()).annotations;
+    assert_eq!(annotations.len(), 4);
+    assert!(!annotations.contains_key("kubectl.kubernetes.io/last-applied-configuration"));
+}
+
+/// A map is two allocations: the text, and 8 bytes an entry.
+fn map_bytes(map: &StringMap) -> usize {
+    let text: usize = map.iter().map(|(k, v)| k.len() + v.len()).sum();
+    allocated(text) + allocated(8 * map.len())
+}
+
+fn text_bytes(text: &str) -> usize {
+    allocated(text.len())
+}
+
+/// What an allocator takes for so many bytes.
+const fn allocated(bytes: usize) -> usize {
+    (bytes + 8).next_multiple_of(16)
+}
+
+#[test]
+fn a_view_costs_a_fraction_of_the_json() {
+    let node = view(&fixture::full_node());
+    let texts = [
+        &*node.name,
+        &node.uid,
+        &node.resource_version,
+        &node.provider_id,
+        &node.system_uuid,
+    ];
+    let mut bytes = size_of::<NodeView>() + 16;
+    bytes += texts.into_iter().map(text_bytes).sum::<usize>();
+    bytes += map_bytes(&node.labels) + map_bytes(&node.annotations);
+    for taint in &node.taints {
+        bytes += size_of_val(taint) + text_bytes(&taint.key) + text_bytes(&taint.value);
+        bytes += text_bytes(&taint.effect);
+    }
+    for address in &node.addresses {
+        bytes += size_of_val(address) + text_bytes(&address.kind) + text_bytes(&address.address);
+    }
+    bytes += node
+        .pod_cidrs
+        .iter()
+        .map(|cidr| 16 + text_bytes(cidr))
+        .sum::<usize>();
+    assert!(bytes < 2_000, "{bytes}");
+}
+
+#[test]
+fn missing_parts_and_nulls_are_empty() {
+    let bare = view(&json!({"metadata": {"name": "n1"}}));
+    for json in [
+        json!({"metadata": {"name": "n1"}, "spec": null, "status": null}),
+        json!({"metadata": {"name": "n1"}, "spec": {}, "status": {}}),
+        json!({
+            "metadata": {
+                "name": "n1", "uid": null, "resourceVersion": null, "labels": null,
+                "annotations": null, "creationTimestamp": null, "deletionTimestamp": null,
+            },
+            "spec": {"providerID": null, "podCIDRs": null, "taints": null, "unschedulable": null},
+            "status": {"addresses": null, "conditions": null, "nodeInfo": {"systemUUID": null}},
+        }),
+        json!({"metadata": {"name": "n1"}, "status": {"nodeInfo": null}}),
+    ] {
+        assert_eq!(view(&json), bare, "{json}");
+    }
+    assert!(!bare.is_uninitialized());
+    assert!(bare.labels.is_empty() && bare.addresses.is_empty() && bare.provider_id.is_empty());
+}
+
+#[test]
+fn fields_of_a_later_kubernetes_are_skipped() {
+    let json = json!({
+        "metadata": {"name": "n1", "later": {"a": [1, null, {"b": "c"}]}},
+        "spec": {"later": [], "taints": [{"key": "k", "effect": "LaterEffect", "later": 1}]},
+        "status": {
+            "later": 1.5,
+            "addresses": [{"type": "LaterType", "address": "x", "later": null}],
+            "conditions": [{"type": "Later"}, {"type": "Ready", "status": "True", "later": {}}],
+        },
+        "later": "x",
+    });
+    let node = view(&json);
+    assert_eq!(node.taints, fixture::taints("k:LaterEffect"));
+    assert_eq!(node.addresses, fixture::addresses("LaterType=x"));
+    assert_eq!((node.ready, node.ready_since), (Ready::True, None));
+}
+
+/// L-3: no condition counts as Unknown, and so does a word that nobody knows.
+#[test]
+fn l3_ready_is_unknown_unless_it_says_true_or_false() {
+    for (status, ready) in [
+        (json!("True"), Ready::True),
+        (json!("False"), Ready::False),
+        (json!("Unknown"), Ready::Unknown),
+        (json!("true"), Ready::Unknown),
+        (json!(""), Ready::Unknown),
+        (json!(null), Ready::Unknown),
+    ] {
+        let conditions =
+            json!([{"type": "Other", "status": "True"}, {"type": "Ready", "status": status}]);
+        let json = json!({"metadata": {"name": "n1"}, "status": {"conditions": conditions}});
+        assert_eq!(view(&json).ready, ready, "{status}");
+    }
+    assert_eq!(
+        view(&json!({"metadata": {"name": "n1"}})).ready,
+        Ready::Unknown
+    );
+}
+
+#[test]
+fn a_node_without_a_name_is_an_error() {
+    for json in [
+        r#"{"metadata": {}}"#,
+        "{}",
+        "null",
+        r#"{"metadata": {"name": 7}}"#,
+    ] {
+        assert!(serde_json::from_str::<NodeView>(json).is_err(), "{json}");
+    }
+}
+
+/// N-10: neither value nor effect of the taint matters.
+#[test]
+fn n10_the_taint_is_known_by_its_key_alone() {
+    for (taints, expected) in [
+        ("cloud:NoSchedule", true),
+        ("cloud:NoExecute", true),
+        ("dedicated:NoSchedule cloud:", true),
+        ("dedicated:NoSchedule", false),
+        (
+            "node.cloudprovider.kubernetes.io/shutdown:NoSchedule",
+            false,
+        ),
+        ("", false),
+    ] {
+        let node = NodeView {
+            taints: fixture::taints(taints),
+            ..fixture::registered("n1")
+        };
+        assert_eq!(node.is_uninitialized(), expected, "{taints}");
+    }
+}

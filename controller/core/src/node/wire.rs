@@ -1,0 +1,115 @@
+//! The parts of the API's JSON that a view is made of. What is `null` counts as absent everywhere:
+//! one odd node must not end a watch.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+
+use super::{ANNOTATION_LAST_APPLIED, NodeAddress, NodeView, Ready, Taint};
+use crate::labels::StringMap;
+
+#[derive(Deserialize)]
+pub(super) struct Node {
+    metadata: Metadata,
+    #[serde(default, deserialize_with = "or_default")]
+    spec: Spec,
+    #[serde(default, deserialize_with = "or_default")]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Arc<str>,
+    #[serde(default, deserialize_with = "or_default")]
+    uid: Box<str>,
+    #[serde(default, deserialize_with = "or_default")]
+    resource_version: Box<str>,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+    #[serde(default)]
+    labels: StringMap,
+    #[serde(default)]
+    annotations: StringMap,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    #[serde(rename = "providerID", deserialize_with = "or_default")]
+    provider_id: Box<str>,
+    #[serde(rename = "podCIDRs", deserialize_with = "or_default")]
+    pod_cidrs: Box<[Box<str>]>,
+    #[serde(deserialize_with = "or_default")]
+    taints: Box<[Taint]>,
+    #[serde(deserialize_with = "or_default")]
+    unschedulable: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    #[serde(deserialize_with = "or_default")]
+    addresses: Box<[NodeAddress]>,
+    #[serde(deserialize_with = "or_default")]
+    conditions: Vec<Condition>,
+    #[serde(deserialize_with = "or_default")]
+    node_info: NodeInfo,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Condition {
+    r#type: Box<str>,
+    #[serde(default, deserialize_with = "or_default")]
+    status: Box<str>,
+    last_transition_time: Option<Timestamp>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NodeInfo {
+    #[serde(rename = "systemUUID", deserialize_with = "or_default")]
+    system_uuid: Box<str>,
+}
+
+fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+impl From<Node> for NodeView {
+    fn from(node: Node) -> Self {
+        let Node {
+            metadata,
+            spec,
+            status,
+        } = node;
+        let ready = status.conditions.iter().find(|c| &*c.r#type == "Ready");
+        Self {
+            name: metadata.name,
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            created: metadata.creation_timestamp.unwrap_or_default(),
+            deleted: metadata.deletion_timestamp,
+            labels: metadata.labels,
+            annotations: metadata.annotations.without(ANNOTATION_LAST_APPLIED),
+            provider_id: spec.provider_id,
+            pod_cidrs: spec.pod_cidrs,
+            taints: spec.taints,
+            unschedulable: spec.unschedulable,
+            addresses: status.addresses,
+            ready: match ready.map(|c| &*c.status) {
+                Some("True") => Ready::True,
+                Some("False") => Ready::False,
+                _ => Ready::Unknown,
+            },
+            ready_since: ready.and_then(|c| c.last_transition_time),
+            system_uuid: status.node_info.system_uuid,
+        }
+    }
+}
