@@ -15,6 +15,7 @@ pub mod answer;
 pub mod change;
 pub mod claims;
 pub mod class;
+pub mod events;
 pub mod initialize;
 pub mod instance;
 pub mod labels;

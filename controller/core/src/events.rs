@@ -1,0 +1,293 @@
+//! Which events are written, and as what: client-go's correlator (Annex C) as a value.
+//!
+//! An event that repeats raises the count of the one that is there (E-2). One that differs from
+//! many others by its message alone is folded into one (E-3). A source that talks too much about
+//! one object is cut off for a while (E-4). All that is remembered is bounded.
+
+mod lru;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+
+use self::lru::Lru;
+
+/// What a folded message starts with (E-3).
+pub const FOLDED: &str = "(combined from similar events): ";
+
+/// The longest message in bytes; `events.k8s.io` allows no more.
+pub const MAX_MESSAGE: usize = 1024;
+
+/// How much is remembered: client-go's number, for each of the three caches.
+const CAPACITY: usize = 4096;
+
+/// That many different messages are written as they are. client-go says "more than 10" of it, and
+/// folds the tenth.
+const DISTINCT_MESSAGES: usize = 9;
+
+/// Similar events are those with less than this between one and the next.
+const SIMILAR_WITHIN_SECONDS: f64 = 600.0;
+
+/// Events that one source may write about one object in one go, and how long it takes to earn
+/// another one.
+const BURST: f64 = 25.0;
+const SECONDS_PER_EVENT: f64 = 300.0;
+
+/// A name longer than this is no DNS subdomain, and the API server refuses it.
+const MAX_NAME: usize = 253;
+
+/// The object that an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectRef {
+    /// For example `v1`.
+    pub api_version: &'static str,
+    /// For example `Node`.
+    pub kind: &'static str,
+    /// Empty for objects that are in no namespace.
+    pub namespace: Arc<str>,
+    /// `metadata.name`.
+    pub name: Arc<str>,
+    /// `metadata.uid`, by which `kubectl describe` finds the events of an object.
+    pub uid: Arc<str>,
+}
+
+impl ObjectRef {
+    /// A `v1.Node`.
+    pub fn node(name: impl Into<Arc<str>>, uid: impl Into<Arc<str>>) -> Self {
+        Self {
+            api_version: "v1",
+            kind: "Node",
+            namespace: Arc::default(),
+            name: name.into(),
+            uid: uid.into(),
+        }
+    }
+
+    /// A `v1.Service`.
+    pub fn service(
+        namespace: impl Into<Arc<str>>,
+        name: impl Into<Arc<str>>,
+        uid: impl Into<Arc<str>>,
+    ) -> Self {
+        Self {
+            api_version: "v1",
+            kind: "Service",
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: uid.into(),
+        }
+    }
+
+    /// Where events about it are stored (B-10).
+    pub fn event_namespace(&self) -> &str {
+        if self.namespace.is_empty() {
+            "default"
+        } else {
+            &self.namespace
+        }
+    }
+}
+
+/// Whether somebody should worry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// All is well.
+    Normal,
+    /// Something may need a person.
+    Warning,
+}
+
+impl Kind {
+    /// The word in the field `type`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Who says so (E-6).
+    pub component: &'static str,
+    /// About what.
+    pub object: ObjectRef,
+    /// How bad.
+    pub kind: Kind,
+    /// In one word of a fixed set.
+    pub reason: &'static str,
+    /// In words; see [`cut`].
+    pub message: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What the API server should hold: POST it if `count` is 1, else PATCH the one of this name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// `metadata.name`, the same for all repeats.
+    pub name: Arc<str>,
+    /// The last of them; the message may be folded.
+    pub event: Event,
+    /// When the first one happened.
+    pub first: Timestamp,
+    /// How many there were, including those that were not written.
+    pub count: u32,
+}
+
+/// Remembers events in order to correlate the next.
+#[derive(Debug)]
+pub struct Correlator {
+    /// By source, object, type and reason.
+    similar: Lru<Similar>,
+    /// By the same and the message, or the same alone for folded ones.
+    seen: Lru<Seen>,
+    /// By source, object and type.
+    budgets: Lru<Budget>,
+    last_stamp: i128,
+}
+
+#[derive(Debug)]
+struct Similar {
+    messages: Vec<u64>,
+    last: Timestamp,
+}
+
+#[derive(Debug)]
+struct Seen {
+    name: Arc<str>,
+    first: Timestamp,
+    count: u32,
+}
+
+#[derive(Debug)]
+struct Budget {
+    left: f64,
+    last: Timestamp,
+}
+
+impl Default for Correlator {
+    fn default() -> Self {
+        Self::with_capacity(CAPACITY)
+    }
+}
+
+impl Correlator {
+    fn with_capacity(capacity: usize) -> Self {
+        Self {
+            similar: Lru::new(capacity),
+            seen: Lru::new(capacity),
+            budgets: Lru::new(capacity),
+            last_stamp: 0,
+        }
+    }
+
+    /// What to write because of this event; nothing if its source has said too much (E-4). It
+    /// still counts: the next one that is written has the whole count.
+    pub fn observe(&mut self, mut event: Event) -> Option<Record> {
+        event.message = cut(event.message, MAX_MESSAGE);
+        let subject = digest(&(event.component, &event.object, event.kind));
+        let group = digest(&(subject, event.reason));
+        let mut identity = digest(&(group, &event.message));
+        if self.is_folded(group, identity, event.at) {
+            event.message = cut(format!("{FOLDED}{}", event.message), MAX_MESSAGE);
+            identity = group;
+        }
+        let record = self.count(identity, event);
+        self.spend(subject, record.event.at).then_some(record)
+    }
+
+    fn is_folded(&mut self, group: u64, message: u64, at: Timestamp) -> bool {
+        let similar = self.similar.get_or_insert_with(group, || Similar {
+            messages: Vec::new(),
+            last: at,
+        });
+        if seconds_between(similar.last, at) > SIMILAR_WITHIN_SECONDS {
+            similar.messages.clear();
+        }
+        similar.last = similar.last.max(at);
+        // What was written as it is goes on so. client-go forgets a random one of the messages
+        // here.
+        if similar.messages.contains(&message) {
+            return false;
+        }
+        let folded = similar.messages.len() >= DISTINCT_MESSAGES;
+        if !folded {
+            similar.messages.push(message);
+        }
+        folded
+    }
+
+    fn count(&mut self, identity: u64, event: Event) -> Record {
+        let last_stamp = &mut self.last_stamp;
+        let seen = self.seen.get_or_insert_with(identity, || {
+            // Two events of one moment, or a clock that was set back, must not share a name.
+            *last_stamp = event.at.as_nanosecond().max(*last_stamp + 1);
+            Seen {
+                name: event_name(&event.object.name, *last_stamp),
+                first: event.at,
+                count: 0,
+            }
+        });
+        seen.count = seen.count.saturating_add(1);
+        Record {
+            name: Arc::clone(&seen.name),
+            first: seen.first,
+            count: seen.count,
+            event,
+        }
+    }
+
+    fn spend(&mut self, subject: u64, at: Timestamp) -> bool {
+        let budget = self.budgets.get_or_insert_with(subject, || Budget {
+            left: BURST,
+            last: at,
+        });
+        let earned = seconds_between(budget.last, at) / SECONDS_PER_EVENT;
+        budget.left = (budget.left + earned).min(BURST);
+        budget.last = budget.last.max(at);
+        let enough = budget.left >= 1.0;
+        if enough {
+            budget.left -= 1.0;
+        }
+        enough
+    }
+}
+
+/// At most `max` bytes of `text`, on a character boundary.
+pub fn cut(mut text: String, max: usize) -> String {
+    if text.len() > max {
+        text.truncate(text.floor_char_boundary(max));
+    }
+    text
+}
+
+/// `<object>.<hex nanoseconds>` (E-1), with a long object's name cut.
+fn event_name(object: &str, stamp: i128) -> Arc<str> {
+    let stamp = format!(".{stamp:x}");
+    let kept = object.floor_char_boundary(MAX_NAME.saturating_sub(stamp.len()));
+    // A label of a DNS name may not end in one of these.
+    let kept = object.get(..kept).unwrap_or_default();
+    let kept = kept.trim_end_matches(['.', '-']);
+    format!("{kept}{stamp}").into()
+}
+
+/// Whole keys would hold a kilobyte of message each.
+fn digest(key: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// None when the clock went back.
+fn seconds_between(earlier: Timestamp, later: Timestamp) -> f64 {
+    later.duration_since(earlier).as_secs_f64().max(0.0)
+}
