@@ -150,6 +150,13 @@ impl ControlPlane {
         Client::try_from(self.config(&pair)).map_err(Error::kube("make a client"))
     }
 
+    /// A client without an identity, for requests that bring a token.
+    pub(crate) fn client_of_nobody(&self) -> Result<Client> {
+        let mut config = self.config(&self.admin);
+        config.auth_info = kube::config::AuthInfo::default();
+        Client::try_from(config).map_err(Error::kube("make a client"))
+    }
+
     /// Kills the API server as `kill -9` does and returns when it is gone. Until
     /// [`start_apiserver`](Self::start_apiserver), connections to its port are refused.
     pub async fn kill_apiserver(&self) -> Result<()> {
@@ -207,7 +214,7 @@ impl ControlPlane {
         self.url().parse().unwrap_or_default()
     }
 
-    fn write_kubeconfig(&self, user: &str, text: &str) -> Result<PathBuf> {
+    pub(crate) fn write_kubeconfig(&self, user: &str, text: &str) -> Result<PathBuf> {
         let number = self.kubeconfigs.fetch_add(1, Ordering::Relaxed);
         let name = user.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         let path = self.dir().join(format!("{name}-{number}.kubeconfig"));
@@ -228,7 +235,7 @@ fn write_private(path: &Path, text: &str) -> Result<()> {
 
 /// A port that nobody else can take: it stays bound here, and the API server shares it
 /// with `--permit-port-sharing`. A socket that does not listen gets no connections.
-fn reserve_port() -> Result<(TcpSocket, SocketAddr)> {
+pub(crate) fn reserve_port() -> Result<(TcpSocket, SocketAddr)> {
     let reserve = || {
         let socket = TcpSocket::new_v4()?;
         socket.set_reuseport(true)?;

@@ -136,8 +136,8 @@ fn metadata_and_spec(node: &Tainted) -> Value {
         ("failure-domain.beta.kubernetes.io~1region", "r1"),
         ("topology.kubernetes.io~1region", "r1"),
     ] {
-        let path = format!("/metadata/labels/{key}");
-        patch.push(json!({"op": "add", "path": path, "value": value}));
+        let label = format!("/metadata/labels/{key}");
+        patch.push(json!({"op": "add", "path": label, "value": value}));
     }
     Value::Array(patch)
 }

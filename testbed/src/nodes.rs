@@ -245,9 +245,9 @@ pub async fn set_readiness(
         Readiness::Unknown => "kube-controller-manager",
         Readiness::Ready | Readiness::NotReady => "kubelet",
     };
-    let patch = json!({"status": {"conditions": [ready(readiness, since)]}});
+    let status = json!({"status": {"conditions": [ready(readiness, since)]}});
     let path = format!("/api/v1/nodes/{name}/status?fieldManager={manager}");
-    wire::strategic_merge(client, &path, &patch, &node_named(name)).await
+    wire::strategic_merge(client, &path, &status, &node_named(name)).await
 }
 
 fn node_named(name: &str) -> String {

@@ -30,10 +30,10 @@ pub(crate) async fn post(
 pub(crate) async fn json_patch(
     client: &Client,
     path: &str,
-    patch: &impl Serialize,
+    change: &impl Serialize,
     what: &str,
 ) -> Result<()> {
-    let body = json(patch, what)?;
+    let body = json(change, what)?;
     let kind = "application/json-patch+json";
     send(client, Method::PATCH, path, kind, body, "patch", what)
         .await
@@ -43,10 +43,10 @@ pub(crate) async fn json_patch(
 pub(crate) async fn strategic_merge(
     client: &Client,
     path: &str,
-    patch: &impl Serialize,
+    change: &impl Serialize,
     what: &str,
 ) -> Result<()> {
-    let body = json(patch, what)?;
+    let body = json(change, what)?;
     let kind = "application/strategic-merge-patch+json";
     send(client, Method::PATCH, path, kind, body, "patch", what)
         .await
