@@ -9,6 +9,7 @@
 //! ```
 
 pub mod kube;
+pub mod leader;
 pub mod options;
 pub mod provider;
 pub mod queue;

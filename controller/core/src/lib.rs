@@ -19,6 +19,7 @@ pub mod events;
 pub mod initialize;
 pub mod instance;
 pub mod labels;
+pub mod lease;
 pub mod node;
 pub mod node_labels;
 pub mod ownership;

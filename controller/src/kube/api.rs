@@ -119,15 +119,63 @@ impl Api {
         version: &str,
         seconds: u32,
     ) -> Result<impl Stream<Item = Result<WatchEvent<T>, Error>> + use<T>, Error> {
-        let uri = format!(
-            "{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={seconds}"
-        );
+        self.open(format!("{path}?{}", watch_query(version, seconds)))
+            .await
+    }
+
+    /// [`Self::watch`] of the one object `name`, which RBAC can allow by name. With an empty
+    /// `version` the first event shows the object as it is, if it exists.
+    pub async fn watch_named<T: DeserializeOwned + Clone>(
+        &self,
+        path: &str,
+        name: &str,
+        version: &str,
+        seconds: u32,
+    ) -> Result<impl Stream<Item = Result<WatchEvent<T>, Error>> + use<T>, Error> {
+        let query = watch_query(version, seconds);
+        self.open(format!("{path}?fieldSelector=metadata.name%3D{name}&{query}"))
+            .await
+    }
+
+    async fn open<T: DeserializeOwned + Clone>(
+        &self,
+        uri: String,
+    ) -> Result<impl Stream<Item = Result<WatchEvent<T>, Error>> + use<T>, Error> {
         let request = Request::get(uri)
             .header(header::ACCEPT, "application/json")
             .body(Vec::new())
             .map_err(|error| Error::Transport(error.to_string()))?;
         let events = self.client.request_events::<T>(request).await?;
         Ok(events.map(|event| event.map_err(Error::from)))
+    }
+
+    /// Makes an object in the collection at `path`.
+    pub async fn create<T: Serialize + DeserializeOwned>(
+        &self,
+        path: &str,
+        object: &T,
+    ) -> Result<T, Error> {
+        let body = Some(("application/json", encode(object)?));
+        decode(
+            &self
+                .call(Method::POST, path, "application/json", body)
+                .await?,
+        )
+    }
+
+    /// Replaces the object at `path`. One that holds a resourceVersion replaces only that version:
+    /// another gives 409.
+    pub async fn update<T: Serialize + DeserializeOwned>(
+        &self,
+        path: &str,
+        object: &T,
+    ) -> Result<T, Error> {
+        let body = Some(("application/json", encode(object)?));
+        decode(
+            &self
+                .call(Method::PUT, path, "application/json", body)
+                .await?,
+        )
     }
 
     /// Changes the object (or sub-resource) at `path`; `patch` is the body.
@@ -174,6 +222,12 @@ impl Api {
             .await
             .map_err(|_| Error::Timeout(CALL_TIMEOUT))?
     }
+}
+
+fn watch_query(version: &str, seconds: u32) -> String {
+    format!(
+        "watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={seconds}"
+    )
 }
 
 async fn read(response: Response<Body>) -> Result<Bytes, Error> {

@@ -33,7 +33,7 @@ pub enum Error {
 
 impl Error {
     /// From a `metav1.Status` object, as in the body of an answer or in a watch event.
-    pub(super) fn from_status(status: &Status) -> Self {
+    pub(crate) fn from_status(status: &Status) -> Self {
         let seconds = status
             .details
             .as_ref()

@@ -1,0 +1,146 @@
+//! The decision itself.
+
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use super::{Record, Sight, Tenure, Terms, sight::Seen};
+
+/// What a replica knows about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Own<'a> {
+    /// What it writes as holder; no other process ever has the same.
+    pub identity: &'a str,
+    /// The durations.
+    pub terms: &'a Terms,
+    /// Its time in office, if it leads.
+    pub tenure: Option<Tenure>,
+    /// From when on it contends ([`super::Candidacy`]); none: not for now.
+    pub contends_at: Option<Instant>,
+    /// No request before then: the last one failed.
+    pub not_before: Instant,
+}
+
+/// What to do next. At most one request is under way at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// GET the lease: what it is now is not known.
+    Read,
+    /// GET the lease: the record has stood too long, so its holder is dead, or we were not told of
+    /// its renewals.
+    Confirm,
+    /// POST a lease with this record: there is none.
+    Create(Record),
+    /// PUT this record over the version that was seen: a claim or a renewal.
+    Update(Record),
+    /// PUT this record over the version that was seen: it is ours, and we cannot use it.
+    Release(Record),
+    /// Nothing to do until then (or at all), unless something is seen.
+    Wait(Option<Instant>),
+    /// Stop acting at once; do not send anything any more.
+    Lost(Lost),
+}
+
+/// Why a leader leads no more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// No renewal was acknowledged in time.
+    #[error("no renewal was acknowledged within the renew deadline")]
+    RenewDeadline,
+    /// Somebody else holds the lease.
+    #[error("{0} holds the lease")]
+    Taken(String),
+    /// Somebody cleared the holder, so that anybody may lead by now.
+    #[error("the lease's holder was cleared")]
+    Cleared,
+}
+
+/// What to do at `now`; `wall` is what the machine's clock shows, which goes into the record.
+pub fn decide(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>) -> Decision {
+    let wanted = match own.tenure {
+        Some(tenure) => lead(now, wall, sight, own, tenure),
+        None => contend(now, wall, sight, own),
+    };
+    match wanted {
+        Decision::Lost(_) | Decision::Wait(_) => wanted,
+        _ if now < own.not_before => {
+            let deadline = own.tenure.map(|tenure| tenure.deadline(own.terms));
+            Decision::Wait(Some(
+                deadline.map_or(own.not_before, |at| at.min(own.not_before)),
+            ))
+        }
+        _ => wanted,
+    }
+}
+
+fn lead(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>, tenure: Tenure) -> Decision {
+    let deadline = tenure.deadline(own.terms);
+    if now >= deadline {
+        return Decision::Lost(Lost::RenewDeadline);
+    }
+    if let Some(lost) = sight.last().and_then(|seen| lost(seen, own.identity)) {
+        return Decision::Lost(lost);
+    }
+    let Some(seen) = sight.sure() else {
+        return Decision::Read;
+    };
+    let record = || Record::claimed(own.identity, own.terms, wall, Some(&seen.record));
+    if !seen.present {
+        // Deleted, but nobody else has made it again: others that know of us wait as if it were
+        // still there.
+        return Decision::Create(record());
+    }
+    let due = tenure.renewed() + own.terms.retry_period();
+    if now < due {
+        return Decision::Wait(Some(due.min(deadline)));
+    }
+    Decision::Update(record())
+}
+
+/// Whether the record shows that somebody else may be acting by now.
+fn lost(seen: &Seen, identity: &str) -> Option<Lost> {
+    if !seen.present || seen.record.holder == identity {
+        None
+    } else if seen.record.holder.is_empty() {
+        Some(Lost::Cleared)
+    } else {
+        Some(Lost::Taken(seen.record.holder.clone()))
+    }
+}
+
+fn contend(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>) -> Decision {
+    let Some(seen) = sight.sure() else {
+        return Decision::Read;
+    };
+    let ours = seen.record.holder == own.identity;
+    match own.contends_at {
+        Some(at) if at <= now => {}
+        // A claim that was thought lost, or a release that was.
+        _ if ours && seen.present => return Decision::Release(seen.record.released(wall)),
+        at => return Decision::Wait(at),
+    }
+    let free_at = if ours {
+        now
+    } else {
+        seen.free_at(own.terms.lease_duration())
+    };
+    if now < free_at {
+        return Decision::Wait(Some(free_at));
+    }
+    // A watch that broke unnoticed shows a live holder as dead: look before taking. An empty holder
+    // is taken unseen; if it is so no more, the write is refused.
+    let held = !ours && !seen.record.holder.is_empty();
+    if held && seen.asked.is_none_or(|asked| asked < free_at) {
+        return Decision::Confirm;
+    }
+    if seen.present {
+        Decision::Update(Record::claimed(
+            own.identity,
+            own.terms,
+            wall,
+            Some(&seen.record),
+        ))
+    } else {
+        Decision::Create(Record::claimed(own.identity, own.terms, wall, None))
+    }
+}

@@ -1,0 +1,138 @@
+//! What this replica has seen of the lease, and since when by its own clock (PROC-23).
+
+use std::time::{Duration, Instant};
+
+use super::Record;
+
+/// The last record seen and how long it has stood.
+///
+/// Answers to reads and writes are the API server's word and always win; watch events come late
+/// and count only if they are newer. Without anything seen, it says so.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    seen: Option<Seen>,
+    /// A request since then left it open what the record is now.
+    doubtful: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// Of an object that is gone: as it last was.
+    pub(super) record: Record,
+    pub(super) present: bool,
+    version: String,
+    /// The record has not changed since, as far as was seen.
+    since: Instant,
+    /// When the last request was sent whose answer showed it.
+    pub(super) asked: Option<Instant>,
+}
+
+impl Seen {
+    /// The version as a number: the API server counts up. Before the first object it is 0.
+    fn number(&self) -> Result<u64, std::num::ParseIntError> {
+        if self.version.is_empty() {
+            Ok(0)
+        } else {
+            self.version.parse()
+        }
+    }
+
+    /// From when on it is anybody's to take, unless it changes. `fallback` stands for a duration
+    /// that is missing from the record.
+    pub(super) fn free_at(&self, fallback: Duration) -> Instant {
+        if self.record.holder.is_empty() {
+            return self.since;
+        }
+        let seconds = self.record.duration_seconds;
+        let duration = match seconds.map(u64::try_from) {
+            Some(Ok(seconds)) => Duration::from_secs(seconds),
+            Some(Err(_)) | None => fallback,
+        };
+        self.since + duration
+    }
+}
+
+impl Sight {
+    /// An answer of the API server to a request that was sent at `sent`, received at `now`: the
+    /// record and the object's resourceVersion, or none if there is no such object.
+    pub fn answered(&mut self, sent: Instant, now: Instant, found: Option<(Record, &str)>) {
+        self.take(now, found);
+        self.doubtful = false;
+        if let Some(seen) = &mut self.seen {
+            seen.asked = Some(sent);
+        }
+    }
+
+    /// A watch event: the record and version, or that the object was deleted with `version`.
+    /// Returns whether it was news; what is not comparable is asked for.
+    pub fn watched(&mut self, now: Instant, record: Option<Record>, version: &str) -> bool {
+        if let Some(seen) = &self.seen {
+            match (version.parse::<u64>(), seen.number()) {
+                (Ok(new), Ok(held)) if new > held => {}
+                (Ok(_), Ok(_)) => return false,
+                _ => {
+                    self.doubtful |= version != seen.version;
+                    return false;
+                }
+            }
+        }
+        self.take(now, record.map(|record| (record, version)));
+        if let Some(seen) = &mut self.seen {
+            version.clone_into(&mut seen.version);
+        }
+        true
+    }
+
+    /// A request failed in a way that leaves it open what the record is now.
+    pub fn doubt(&mut self) {
+        self.doubtful = true;
+    }
+
+    /// Whether the record has to be asked for.
+    pub fn is_doubtful(&self) -> bool {
+        self.sure().is_none()
+    }
+
+    /// Who holds the lease, as far as was seen; none: nobody, or nothing was seen yet.
+    pub fn holder(&self) -> Option<&str> {
+        let seen = self.seen.as_ref().filter(|seen| seen.present)?;
+        Some(&*seen.record.holder).filter(|holder| !holder.is_empty())
+    }
+
+    /// What was seen, unless it has to be asked for.
+    pub(super) fn sure(&self) -> Option<&Seen> {
+        self.seen.as_ref().filter(|_| !self.doubtful)
+    }
+
+    /// What was seen last, certain or not.
+    pub(super) fn last(&self) -> Option<&Seen> {
+        self.seen.as_ref()
+    }
+
+    fn take(&mut self, now: Instant, found: Option<(Record, &str)>) {
+        match (&mut self.seen, found) {
+            (Some(seen), Some((record, version))) => {
+                // A version alone changes when somebody annotates the object.
+                if !seen.present || seen.record != record {
+                    seen.since = now;
+                }
+                seen.record = record;
+                seen.present = true;
+                version.clone_into(&mut seen.version);
+            }
+            // Its holder may not know yet: the record is remembered, and the time it has stood.
+            (Some(seen), None) => seen.present = false,
+            (None, found) => {
+                let present = found.is_some();
+                let (record, version) = found.unwrap_or_default();
+                self.seen = Some(Seen {
+                    record,
+                    present,
+                    version: version.to_owned(),
+                    since: now,
+                    asked: None,
+                });
+            }
+        }
+    }
+}

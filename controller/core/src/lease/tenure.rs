@@ -1,0 +1,55 @@
+//! A leader's time.
+
+use std::time::Instant;
+
+use super::{Record, Terms};
+
+/// One time in office: from a claim that was acknowledged until the renew deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tenure {
+    since: Instant,
+    renewed: Instant,
+    epoch: i32,
+}
+
+impl Tenure {
+    /// Begins with `record`, a claim that was sent at `sent` and whose acknowledgement was read at
+    /// `now`. None if that took too long to act on.
+    pub fn begin(sent: Instant, now: Instant, record: &Record, terms: &Terms) -> Option<Self> {
+        (now < terms.deadline(sent)).then_some(Self {
+            since: now,
+            renewed: sent,
+            epoch: record.transitions,
+        })
+    }
+
+    /// Goes on with a renewal that was sent at `sent`, if its acknowledgement was read (`now`)
+    /// while the tenure lasted. What is over stays over: its token may have been cancelled.
+    pub fn extend(&mut self, sent: Instant, now: Instant, terms: &Terms) -> bool {
+        let lasts = now < self.deadline(terms);
+        if lasts {
+            self.renewed = self.renewed.max(sent);
+        }
+        lasts
+    }
+
+    /// When it began.
+    pub const fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// When the last acknowledged renewal was sent.
+    pub const fn renewed(&self) -> Instant {
+        self.renewed
+    }
+
+    /// `leaseTransitions` of the record.
+    pub const fn epoch(&self) -> i32 {
+        self.epoch
+    }
+
+    /// From then on the leader must not act.
+    pub fn deadline(&self, terms: &Terms) -> Instant {
+        terms.deadline(self.renewed)
+    }
+}

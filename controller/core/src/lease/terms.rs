@@ -1,0 +1,104 @@
+//! The three durations of an election, checked once.
+
+use std::time::{Duration, Instant};
+
+/// Non-leaders spread their tries over `retry_period × [1, 1 + JITTER)` (PROC-24).
+const JITTER: f64 = 1.2;
+
+/// `--leader-elect-lease-duration`, `-renew-deadline` and `-retry-period`, which fit together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    lease_duration: Duration,
+    renew_deadline: Duration,
+    retry_period: Duration,
+}
+
+/// Durations that do not fit together (PROC-25); upstream panics with these texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidTerms {
+    /// A leader could act after another was elected.
+    #[error("leaseDuration must be greater than renewDeadline")]
+    LeaseDuration,
+    /// A leader would give up after its first failure.
+    #[error("renewDeadline must be greater than retryPeriod*JitterFactor")]
+    RenewDeadline,
+    /// The retry period is zero.
+    #[error("retryPeriod must be greater than zero")]
+    RetryPeriod,
+    /// `leaseDurationSeconds` is a 32 bit number.
+    #[error("leaseDuration must be at most {} seconds", i32::MAX)]
+    TooLong,
+}
+
+impl Terms {
+    /// Upstream's defaults: 15 s, 10 s and 2 s.
+    pub const DEFAULT: Self = Self {
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+
+    /// Checks the durations, in upstream's order.
+    pub fn new(
+        lease_duration: Duration,
+        renew_deadline: Duration,
+        retry_period: Duration,
+    ) -> Result<Self, InvalidTerms> {
+        if lease_duration <= renew_deadline {
+            return Err(InvalidTerms::LeaseDuration);
+        }
+        if lease_duration > Duration::from_secs(i32::MAX as u64) {
+            return Err(InvalidTerms::TooLong);
+        }
+        // Bounded first: the product of a huge retry period would not be a Duration.
+        if renew_deadline <= retry_period || renew_deadline <= retry_period.mul_f64(JITTER) {
+            return Err(InvalidTerms::RenewDeadline);
+        }
+        if retry_period.is_zero() {
+            return Err(InvalidTerms::RetryPeriod);
+        }
+        Ok(Self {
+            lease_duration,
+            renew_deadline,
+            retry_period,
+        })
+    }
+
+    /// How long non-leaders wait after the last change of the record.
+    pub const fn lease_duration(&self) -> Duration {
+        self.lease_duration
+    }
+
+    /// How long the leader goes on acting without an acknowledged renewal.
+    pub const fn renew_deadline(&self) -> Duration {
+        self.renew_deadline
+    }
+
+    /// How often the leader renews.
+    pub const fn retry_period(&self) -> Duration {
+        self.retry_period
+    }
+
+    /// How long a non-leader waits before it tries again; `random` is in [0, 1).
+    pub fn retry(&self, random: f64) -> Duration {
+        self.retry_period.mul_f64(1.0 + JITTER * random)
+    }
+
+    /// How long one request may take (PROC-22), so that a renewal has at least two tries.
+    pub fn request_timeout(&self) -> Duration {
+        (self.renew_deadline / 2).max(Duration::from_secs(1))
+    }
+
+    /// What goes into `leaseDurationSeconds`. Rounded up, where upstream rounds down: others must
+    /// never wait for less than we reckon with.
+    pub(super) fn written_seconds(&self) -> i32 {
+        let whole = self.lease_duration.as_secs();
+        let rest = u64::from(self.lease_duration.subsec_nanos() > 0);
+        i32::try_from(whole + rest).unwrap_or(i32::MAX)
+    }
+
+    /// Until when a leader may act whose last acknowledged renewal was sent at `sent`.
+    pub(super) fn deadline(&self, sent: Instant) -> Instant {
+        sent + self.renew_deadline
+    }
+}

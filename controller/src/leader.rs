@@ -1,0 +1,83 @@
+//! Leader election on a `coordination.k8s.io/v1` Lease (PROC-20 to PROC-27): one [`Elector`] a
+//! lock, run as a task; everybody else reads [`Leadership`] and asks through the [`Handle`].
+//!
+//! ```text
+//!           GET, POST, PUT                       ┌► watch::Receiver<Leadership> ─► app, loops
+//!  Lease ◄──────────────── Elector (core::lease) ┤
+//!        ───────────────►     ▲                  └► Leading::is_valid_now ─► before each write
+//!             watch           └─ Handle: give_up, release, check
+//! ```
+//!
+//! *Losing* the lease is the end of the process, as upstream (PROC-13). *Giving it up* is not: the
+//! elector goes on as a standby.
+//!
+//! RBAC: `get`, `create`, `update` and `watch` on `leases` of `coordination.k8s.io` in the lock's
+//! namespace; all but `create` can be narrowed to the lock's name. Without `watch` the election
+//! works, but fail-over takes up to 2.2 retry periods longer.
+
+use std::sync::Arc;
+
+use outrigger_core::lease::Terms;
+
+mod annotations;
+mod election;
+mod handle;
+mod identity;
+mod leadership;
+mod metrics;
+mod object;
+mod office;
+mod requests;
+mod watching;
+
+pub use election::{Elector, Ended};
+pub use handle::{Handle, Unhealthy};
+pub use identity::identity;
+pub use leadership::{Leadership, Leading};
+pub use metrics::LeaderMetrics;
+pub use outrigger_core::lease::Lost;
+
+/// What is contended for, and by whom.
+#[derive(Clone, Debug)]
+pub struct LeaderConfig {
+    /// `--leader-elect-resource-namespace`.
+    pub namespace: String,
+    /// `--leader-elect-resource-name`; also the metrics' label.
+    pub name: String,
+    /// Who we are, from [`identity()`]: never the same in two processes. Several locks of one
+    /// process share it (PROC-35).
+    pub identity: String,
+    /// How long things take.
+    pub terms: Terms,
+}
+
+impl LeaderConfig {
+    fn collection(&self) -> String {
+        format!(
+            "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
+            self.namespace
+        )
+    }
+}
+
+/// Reason of the events about the Lease; their type is `Normal` (PROC-26).
+pub const EVENT_REASON: &str = "LeaderElection";
+
+/// An event about the Lease, to be written by whoever the elector was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseEvent {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID; empty if it was never seen.
+    pub uid: String,
+    /// `<identity> became leader` or `<identity> stopped leading`.
+    pub message: String,
+}
+
+/// Takes the events. It must not wait.
+pub type OnEvent = Arc<dyn Fn(LeaseEvent) + Send + Sync>;
+
+#[cfg(test)]
+mod tests;

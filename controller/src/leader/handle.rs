@@ -1,0 +1,108 @@
+//! What the app asks of an elector.
+
+use std::{sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
+
+use super::{Leadership, annotations::Annotations};
+
+/// How far past its lease duration a leader may be before `/healthz` fails (HTTP-7).
+const HEALTH_SLACK: Duration = Duration::from_secs(20);
+
+#[derive(Debug)]
+pub(super) enum Command {
+    GiveUp {
+        hold_off: Duration,
+        done: oneshot::Sender<()>,
+    },
+    Release {
+        done: oneshot::Sender<()>,
+    },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) annotations: Annotations,
+    /// While leading: when the last acknowledged renewal was sent.
+    pub(super) renewed: Mutex<Option<Instant>>,
+}
+
+/// A leader that has not renewed for too long and still has not noticed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("failed election to renew leadership on lease {lease}")]
+pub struct Unhealthy {
+    /// The lease's name.
+    pub lease: Arc<str>,
+}
+
+/// Asks an elector for something; clones ask the same one.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(super) lease: Arc<str>,
+    pub(super) lease_duration: Duration,
+    pub(super) leadership: watch::Receiver<Leadership>,
+    pub(super) commands: mpsc::UnboundedSender<Command>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// The lease's name.
+    pub fn lease(&self) -> &str {
+        &self.lease
+    }
+
+    /// How this process stands, and changes of it.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.leadership.clone()
+    }
+
+    /// Gives the lease back and goes on as a standby that does not contend before `may_contend`
+    /// has been true for `hold_off` without a break. For a leader whose provider is down.
+    ///
+    /// Call it when all mutating work has stopped: another process may lead before it returns. It
+    /// returns within the renew deadline, whatever the API server does, and at once on a standby.
+    pub async fn give_up(&self, hold_off: Duration) {
+        self.ask(|done| Command::GiveUp { hold_off, done }).await;
+    }
+
+    /// Gives the lease back and ends the elector; for the way out. As [`give_up`](Self::give_up),
+    /// call it when all mutating work has stopped.
+    pub async fn release(&self) {
+        self.ask(|done| Command::Release { done }).await;
+    }
+
+    async fn ask(&self, command: impl FnOnce(oneshot::Sender<()>) -> Command) {
+        let (done, answered) = oneshot::channel();
+        // An elector that is gone has no lease to give back.
+        if self.commands.send(command(done)).is_ok() {
+            let _ = answered.await;
+        }
+    }
+
+    /// The health check `leaderElection` of this lock: fails only if this process leads and its
+    /// last renewal is older than the lease duration and 20 s. Standbys are healthy.
+    pub fn check(&self) -> Result<(), Unhealthy> {
+        let renewed = *self.shared.renewed.lock();
+        if renewed.is_some_and(|at| at.elapsed() > self.lease_duration + HEALTH_SLACK) {
+            return Err(Unhealthy {
+                lease: Arc::clone(&self.lease),
+            });
+        }
+        Ok(())
+    }
+
+    /// The Lease's annotation `key`: as last seen, or as it is about to be written.
+    pub fn annotation(&self, key: &str) -> Option<String> {
+        self.shared.annotations.get(key)
+    }
+
+    /// Sets (or removes) an annotation of the Lease with the next renewal or the release. Only
+    /// while leading; what was not written when the time in office ends is forgotten.
+    pub fn annotate(&self, key: &str, value: Option<String>) {
+        self.shared.annotations.want(key, value);
+    }
+}

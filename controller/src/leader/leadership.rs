@@ -1,0 +1,128 @@
+//! What everybody else learns from the elector.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use outrigger_core::lease::Lost;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How this process stands in one election.
+#[derive(Clone, Debug)]
+pub enum Leadership {
+    /// Somebody else leads, or nobody.
+    Standby {
+        /// Who holds the lease, as far as was seen.
+        holder: Option<Arc<str>>,
+    },
+    /// This process leads.
+    Leading(Leading),
+    /// It led and must not act any more: the process has to end with `leaderelection lost`.
+    Lost {
+        /// What happened.
+        reason: Lost,
+    },
+}
+
+impl Leadership {
+    /// The time in office, if this process leads.
+    pub fn leading(&self) -> Option<&Leading> {
+        match self {
+            Self::Leading(leading) => Some(leading),
+            _ => None,
+        }
+    }
+}
+
+/// One time in office. Cheap to clone; all clones end together.
+///
+/// The token is cancelled when the time in office ends, which is always before another process can
+/// be elected. But a process that was stopped and goes on (SIGSTOP, a frozen machine) may run a
+/// loop before the task that cancels: ask [`is_valid_now`](Self::is_valid_now) right before each
+/// mutating call.
+#[derive(Clone)]
+pub struct Leading {
+    since: Instant,
+    epoch: i32,
+    token: CancellationToken,
+    /// Nanoseconds after `since`; 0: over, `u64::MAX`: without end.
+    deadline: Arc<AtomicU64>,
+}
+
+impl Leading {
+    /// For `--leader-elect=false`: lasts until `token` is cancelled.
+    pub fn unelected(token: CancellationToken) -> Self {
+        Self {
+            since: Instant::now(),
+            epoch: 0,
+            token,
+            deadline: Arc::new(AtomicU64::new(u64::MAX)),
+        }
+    }
+
+    pub(super) fn until(since: Instant, deadline: Instant, epoch: i32) -> Self {
+        let this = Self {
+            since,
+            epoch,
+            token: CancellationToken::new(),
+            deadline: Arc::default(),
+        };
+        this.extend(deadline);
+        this
+    }
+
+    pub(super) fn extend(&self, deadline: Instant) {
+        let nanos = u64::try_from((deadline - self.since).as_nanos()).unwrap_or(u64::MAX - 1);
+        self.deadline.store(nanos, Ordering::Release);
+    }
+
+    pub(super) fn end(&self) {
+        self.deadline.store(0, Ordering::Release);
+        self.token.cancel();
+    }
+
+    /// When it began.
+    pub const fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// The Lease's `leaseTransitions`: larger with each new leader.
+    pub const fn epoch(&self) -> i32 {
+        self.epoch
+    }
+
+    /// Cancelled when the time in office ends.
+    pub const fn token(&self) -> &CancellationToken {
+        &self.token
+    }
+
+    /// Whether this process may act right now. Reads the clock, so it is right even when no task
+    /// could run for a while; an end that is found here ends all clones.
+    pub fn is_valid_now(&self) -> bool {
+        let now = Instant::now();
+        let valid = !self.token.is_cancelled()
+            && match self.deadline.load(Ordering::Acquire) {
+                u64::MAX => true,
+                nanos => now < self.since + Duration::from_nanos(nanos),
+            };
+        if !valid {
+            self.token.cancel();
+        }
+        valid
+    }
+}
+
+impl fmt::Debug for Leading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Leading")
+            .field("epoch", &self.epoch)
+            .field("over", &self.token.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,47 @@
+//! What upstream counts about elections (M-60).
+
+use prometheus_client::{
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+    registry::Registry,
+};
+
+type Labels = [(&'static str, String); 1];
+
+/// `leader_election_*`, by the name of the lease.
+#[derive(Clone, Debug, Default)]
+pub struct LeaderMetrics {
+    leading: Family<Labels, Gauge>,
+    slow: Family<Labels, Counter>,
+}
+
+impl LeaderMetrics {
+    /// Registers the families; a lock's series appear with its elector.
+    pub fn register(registry: &mut Registry) -> Self {
+        let this = Self::default();
+        registry.register(
+            "leader_election_master_status",
+            "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, \
+             1 indicates master. 'name' is the string used to identify the lease. Please make sure \
+             to group by name",
+            this.leading.clone(),
+        );
+        registry.register(
+            "leader_election_slowpath",
+            "Total number of slow path exercised in renewing leader leases. 'name' is the string \
+             used to identify the lease. Please make sure to group by name",
+            this.slow.clone(),
+        );
+        this
+    }
+
+    pub(super) fn leading(&self, lease: &str, leading: bool) {
+        self.leading
+            .get_or_create(&[("name", lease.to_owned())])
+            .set(i64::from(leading));
+    }
+
+    /// A renewal that had to read the lease first.
+    pub(super) fn slow(&self, lease: &str) {
+        self.slow.get_or_create(&[("name", lease.to_owned())]).inc();
+    }
+}

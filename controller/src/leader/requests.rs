@@ -1,0 +1,102 @@
+//! The elector's requests, each with a time limit on both sides: one that we gave up must not be
+//! carried out much later (PROC-22).
+
+use std::time::Duration;
+
+use futures::{FutureExt, future::BoxFuture};
+use tokio::time::{Instant, timeout};
+
+use super::{LeaderConfig, object::LeaseObject};
+use crate::kube::{api::Api, error::Error};
+
+/// What a request was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Read,
+    /// Reads before taking over from a holder that looks dead.
+    Confirm,
+    /// Makes the Lease, in our name.
+    Create,
+    /// Claims or renews it.
+    Update,
+    /// Frees it.
+    Release,
+}
+
+impl Purpose {
+    pub(super) const fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::Confirm)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) purpose: Purpose,
+    pub(super) sent: Instant,
+    pub(super) result: Result<LeaseObject, Error>,
+}
+
+pub(super) type Request = BoxFuture<'static, Answer>;
+
+#[derive(Clone)]
+pub(super) struct Requests {
+    api: Api,
+    /// With the query that limits the time.
+    collection: String,
+    object: String,
+    limit: Duration,
+}
+
+impl Requests {
+    pub(super) fn new(api: Api, config: &LeaderConfig) -> Self {
+        let limit = config.terms.request_timeout();
+        let collection = config.collection();
+        let query = format!("?timeout={}ms", limit.as_millis());
+        Self {
+            api,
+            object: format!("{collection}/{}{query}", config.name),
+            collection: collection + &query,
+            limit,
+        }
+    }
+
+    pub(super) fn read(&self, purpose: Purpose) -> Request {
+        let Self { api, object, .. } = self.clone();
+        self.send(purpose, async move { api.get(&object).await })
+    }
+
+    pub(super) fn create(&self, lease: LeaseObject) -> Request {
+        let Self {
+            api, collection, ..
+        } = self.clone();
+        self.send(Purpose::Create, async move {
+            api.create(&collection, &lease).await
+        })
+    }
+
+    /// Replaces the version that `lease` was made from.
+    pub(super) fn update(&self, purpose: Purpose, lease: LeaseObject) -> Request {
+        let Self { api, object, .. } = self.clone();
+        self.send(purpose, async move { api.update(&object, &lease).await })
+    }
+
+    fn send(
+        &self,
+        purpose: Purpose,
+        exchange: impl Future<Output = Result<LeaseObject, Error>> + Send + 'static,
+    ) -> Request {
+        let limit = self.limit;
+        async move {
+            let sent = Instant::now();
+            let result = timeout(limit, exchange)
+                .await
+                .unwrap_or(Err(Error::Timeout(limit)));
+            Answer {
+                purpose,
+                sent,
+                result,
+            }
+        }
+        .boxed()
+    }
+}
