@@ -11,7 +11,7 @@ use tonic::Code;
 
 use crate::{BoxError, Context, Effects};
 
-pub(crate) use wire::cut;
+pub(crate) use wire::{cut, duration};
 
 /// Why a call, or one item of a batch, failed.
 ///
@@ -250,3 +250,6 @@ pub(crate) fn panicked(ctx: &Context, panic: &(dyn Any + Send)) -> Error {
         "the provider panicked: look for request id {request_id} in its log"
     ))
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,7 +95,7 @@ pub(crate) fn cut(mut text: String, limit: usize) -> String {
 }
 
 /// Longer than protobuf can say (10,000 years) becomes the longest it can.
-fn duration(duration: Duration) -> prost_types::Duration {
+pub(crate) fn duration(duration: Duration) -> prost_types::Duration {
     const MAX_SECONDS: i64 = 315_576_000_000;
     let seconds = i64::try_from(duration.as_secs())
         .unwrap_or(MAX_SECONDS)

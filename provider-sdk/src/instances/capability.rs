@@ -2,6 +2,8 @@ use std::time::Duration;
 
 use outrigger_api::v1;
 
+use crate::error::duration;
+
 /// How instances are looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstancesCapability {
@@ -74,9 +76,7 @@ impl From<&InstancesCapability> for v1::InstancesCapability {
             list: capability.list,
             lookup_preference: v1::LookupPreference::from(capability.lookup_preference).into(),
             provider_id_prefixes: capability.provider_id_prefixes.clone(),
-            visibility_delay: capability
-                .visibility_delay
-                .and_then(|delay| prost_types::Duration::try_from(delay).ok()),
+            visibility_delay: capability.visibility_delay.map(duration),
             without_provider_id: capability.without_provider_id,
             managed_label_keys: capability.managed_label_keys.clone(),
             allocates_pod_cidrs: capability.allocates_pod_cidrs,

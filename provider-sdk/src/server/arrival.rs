@@ -63,7 +63,8 @@ fn in_contract_words<B: Default>(response: Response<B>) -> Response<B> {
     else {
         return response;
     };
-    if headers.contains_key("grpc-status-details-bin") {
+    let spoken = |name| headers.get(name).is_some_and(|value| !value.is_empty());
+    if spoken("grpc-status-details-bin") {
         return response;
     }
     let error = match code {
@@ -71,7 +72,7 @@ fn in_contract_words<B: Default>(response: Response<B>) -> Response<B> {
             "the request is larger than this provider accepts; stay below \
              HandshakeResponse.max_receive_message_bytes",
         ),
-        Code::Unimplemented => {
+        Code::Unimplemented if !spoken("grpc-message") => {
             Error::capability_disabled("this provider does not serve the method that was called")
         }
         _ => return response,

@@ -93,7 +93,7 @@ impl Call {
         }
         let session = core.session(&context.cluster_name)?;
         let arrival = Arrival::of(request);
-        let traceparent = arrival.traceparent.clone().unwrap_or_default();
+        let traceparent = arrival.traceparent.as_deref();
         let span = tracing::info_span!("call", rpc, request_id, traceparent);
         let ctx = Context::new(
             request_id.clone(),

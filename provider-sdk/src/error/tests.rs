@@ -1,0 +1,192 @@
+use std::collections::HashSet;
+
+use outrigger_api::ERROR_DOMAIN;
+use prost::Message;
+use tonic::Status;
+use tonic_types::{StatusExt, pb};
+
+use super::*;
+use crate::KubernetesEvent;
+
+type Helper = fn(&'static str) -> Error;
+
+/// A status as a client reads it.
+fn over_the_wire(error: Error) -> Status {
+    let response = Status::from(error).into_http::<()>();
+    Status::from_header_map(response.headers()).unwrap()
+}
+
+#[test]
+fn each_helper_arrives_with_its_code_reason_text_and_retry() {
+    use ErrorReason as R;
+    let retry = Duration::from_millis(2500);
+    let rows: &[(Helper, Code, R)] = &[
+        (
+            Error::invalid_request,
+            Code::InvalidArgument,
+            R::InvalidRequest,
+        ),
+        (
+            Error::invalid_annotation,
+            Code::InvalidArgument,
+            R::InvalidAnnotation,
+        ),
+        (
+            Error::unsupported_protocol,
+            Code::InvalidArgument,
+            R::UnsupportedProtocol,
+        ),
+        (
+            Error::malformed_provider_id,
+            Code::InvalidArgument,
+            R::MalformedProviderId,
+        ),
+        (
+            Error::dependency_not_ready,
+            Code::FailedPrecondition,
+            R::DependencyNotReady,
+        ),
+        (
+            Error::conflicting_resource,
+            Code::FailedPrecondition,
+            R::ConflictingResource,
+        ),
+        (
+            Error::node_set_unknown,
+            Code::FailedPrecondition,
+            R::NodeSetUnknown,
+        ),
+        (
+            Error::node_set_base_mismatch,
+            Code::FailedPrecondition,
+            R::NodeSetBaseMismatch,
+        ),
+        (
+            Error::not_handshaked,
+            Code::FailedPrecondition,
+            R::NotHandshaked,
+        ),
+        (
+            Error::version_unsupported,
+            Code::FailedPrecondition,
+            R::VersionUnsupported,
+        ),
+        (
+            Error::operation_in_progress,
+            Code::Aborted,
+            R::OperationInProgress,
+        ),
+        (Error::conflict, Code::Aborted, R::Conflict),
+        (
+            |text| Error::rate_limited(Duration::from_secs(7)).with_message(text),
+            Code::ResourceExhausted,
+            R::RateLimited,
+        ),
+        (
+            Error::quota_exceeded,
+            Code::ResourceExhausted,
+            R::QuotaExceeded,
+        ),
+        (Error::overloaded, Code::ResourceExhausted, R::Overloaded),
+        (
+            Error::credentials_invalid,
+            Code::Unauthenticated,
+            R::CredentialsInvalid,
+        ),
+        (
+            Error::permission_missing,
+            Code::PermissionDenied,
+            R::PermissionMissing,
+        ),
+        (
+            Error::cloud_unavailable,
+            Code::Unavailable,
+            R::CloudUnavailable,
+        ),
+        (Error::shutting_down, Code::Unavailable, R::ShuttingDown),
+        (
+            Error::capability_disabled,
+            Code::Unimplemented,
+            R::CapabilityDisabled,
+        ),
+    ];
+    let mut seen = HashSet::new();
+    for (helper, code, reason) in rows {
+        let status = over_the_wire(helper("what happened").with_retry_after(retry));
+        let info = status.get_details_error_info().unwrap();
+        assert_eq!(status.code(), *code, "{reason:?}");
+        assert_eq!(status.message(), "what happened", "{reason:?}");
+        assert_eq!(info.domain, ERROR_DOMAIN);
+        assert_eq!(
+            format!("ERROR_REASON_{}", info.reason),
+            reason.as_str_name()
+        );
+        assert_eq!(
+            status.get_details_retry_info().unwrap().retry_delay,
+            Some(retry)
+        );
+        seen.insert(info.reason);
+    }
+    let reasons = (1..100)
+        .filter(|number| R::try_from(*number).is_ok())
+        .count();
+    assert_eq!(
+        seen.len(),
+        reasons,
+        "a reason of the contract has no helper"
+    );
+}
+
+#[test]
+fn a_rate_limit_always_names_a_pause() {
+    for (asked, sent) in [(0, 1), (1, 1), (90, 90)] {
+        let status = over_the_wire(Error::rate_limited(Duration::from_secs(asked)));
+        let retry = status.get_details_retry_info().unwrap().retry_delay;
+        assert_eq!(retry, Some(Duration::from_secs(sent)));
+    }
+}
+
+#[test]
+fn an_unexpected_error_has_no_reason_so_that_its_outcome_counts_as_unknown() {
+    let error = Error::unexpected(std::io::Error::other("connection reset"));
+    assert_eq!(
+        std::error::Error::source(&error).unwrap().to_string(),
+        "connection reset"
+    );
+    let status = over_the_wire(error);
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::Internal, "connection reset")
+    );
+    assert!(status.get_details_error_info().is_none());
+}
+
+#[test]
+fn texts_are_cut_on_a_character_and_effects_that_do_not_fit_are_left_out() {
+    let event = |bytes| Effects {
+        events: vec![KubernetesEvent {
+            message: "e".repeat(bytes),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let effects_of = |status: &Status| {
+        let status = pb::Status::decode(status.details()).unwrap();
+        let name = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
+        let found = status.details.iter().find(|detail| detail.type_url == name);
+        found.map(|detail| Effects::decode(&*detail.value).unwrap())
+    };
+
+    let small = over_the_wire(Error::quota_exceeded("full").with_effects(event(1000)));
+    assert_eq!(effects_of(&small), Some(event(1000)));
+
+    let text = "ä".repeat(5000);
+    let large = over_the_wire(Error::quota_exceeded(text).with_effects(event(5000)));
+    assert_eq!(effects_of(&large), None);
+    assert!(large.message().len() <= 1024 && large.message().ends_with("ä…"));
+    assert!(large.details().len() <= 4096);
+    assert_eq!(
+        large.get_details_error_info().unwrap().reason,
+        "QUOTA_EXCEEDED"
+    );
+}

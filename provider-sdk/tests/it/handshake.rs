@@ -1,0 +1,227 @@
+use outrigger_provider_sdk::api::provider_service_client::ProviderServiceClient;
+use outrigger_provider_sdk::api::{
+    BatchGetInstancesRequest, CallContext, GetStatusRequest, HandshakeRequest, Readiness as Wire,
+};
+use outrigger_provider_sdk::{
+    CallClass, Dependency, EffectsCapability, InstancesCapability, LookupPreference, ProviderInfo,
+    ProviderStatus, Quota, RateLimit, Readiness, ServeError, Server,
+};
+use tonic::Code;
+
+use crate::harness::{Each, Named, Rig, ask, context, finds_all, found, handshake, lookup, reason};
+
+#[tokio::test]
+async fn a_handshake_tells_who_answers_and_what_is_registered() {
+    let mut named = Named::new();
+    named.info = ProviderInfo {
+        without_cluster_id: true,
+        service_annotation_prefixes: vec!["lb.test/".to_owned()],
+        node_annotation_prefixes: vec!["node.test/".to_owned()],
+        rate_limits: vec![RateLimit {
+            class: CallClass::Instances,
+            qps: 2.5,
+            burst: 4,
+        }],
+        effects: Some(EffectsCapability {
+            node_annotation_prefixes: vec!["node.test/".to_owned()],
+            ..Default::default()
+        }),
+        ..ProviderInfo::new("test", "1.2.3")
+    };
+    let capability = InstancesCapability {
+        max_batch_size: 7,
+        lookup_preference: LookupPreference::Batch,
+        visibility_delay: Some(std::time::Duration::from_secs(90)),
+        ..Default::default()
+    };
+    let instances = Each(capability, async |_, node: outrigger_provider_sdk::Node| {
+        Ok(found(&node.name))
+    });
+    let rig = Rig::serve(
+        Server::new(named)
+            .instances(instances)
+            .max_message_bytes(5 << 20),
+    );
+
+    let answer = handshake(rig.dial().await, 1, 1).await.unwrap();
+    assert_eq!((answer.minor, answer.provider_name.as_str()), (1, "test"));
+    assert_eq!(answer.provider_version, "1.2.3");
+    assert_eq!(answer.max_receive_message_bytes, 5 << 20);
+    assert!(answer.without_cluster_id);
+    assert_eq!(answer.service_annotation_prefixes, ["lb.test/"]);
+    assert_eq!(answer.node_annotation_prefixes, ["node.test/"]);
+    assert_eq!(
+        (
+            answer.rate_limits[0].call_class,
+            answer.rate_limits[0].burst
+        ),
+        (2, 4)
+    );
+
+    let offered = answer.capabilities.unwrap();
+    let instances = offered.instances.unwrap();
+    assert_eq!(
+        (instances.max_batch_size, instances.lookup_preference),
+        (7, 2)
+    );
+    assert_eq!(instances.visibility_delay.unwrap().seconds, 90);
+    assert!(offered.effects.is_some());
+    assert!(offered.load_balancers.is_none() && offered.routes.is_none());
+    assert!(offered.node_sets.is_none());
+}
+
+#[tokio::test]
+async fn what_is_not_registered_is_neither_offered_nor_served() {
+    let rig = Rig::serve(Server::new(Named::new()));
+    let channel = rig.dial().await;
+    let answer = handshake(channel, 1, 1).await.unwrap();
+    assert!(answer.capabilities.unwrap().instances.is_none());
+
+    let refused = lookup(&mut rig.instances().await, ask(&["a"]))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), Code::Unimplemented);
+    assert_eq!(reason(&refused), "CAPABILITY_DISABLED");
+}
+
+#[tokio::test]
+async fn the_boot_id_is_one_for_a_process_and_new_for_the_next() {
+    let (first, second) = (Rig::serve(finds_all()), Rig::serve(finds_all()));
+    let boot_id = async |rig: &Rig| handshake(rig.dial().await, 1, 1).await.unwrap().boot_id;
+    assert_eq!(boot_id(&first).await, boot_id(&first).await);
+    assert_ne!(boot_id(&first).await, boot_id(&second).await);
+    assert!(boot_id(&first).await.len() <= 64);
+}
+
+#[tokio::test]
+async fn without_a_common_minor_both_ranges_are_named() {
+    let rig = Rig::serve(finds_all());
+    let refused = handshake(rig.dial().await, 7, 9).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_eq!(reason(&refused), "VERSION_UNSUPPORTED");
+    assert!(
+        refused.message().contains("7 to 9"),
+        "{}",
+        refused.message()
+    );
+    assert!(
+        refused.message().contains("1 to 1"),
+        "{}",
+        refused.message()
+    );
+    // It counts for nothing.
+    let mut client = ProviderServiceClient::new(rig.dial().await);
+    assert_eq!(
+        reason(
+            &client
+                .handshake(HandshakeRequest::default())
+                .await
+                .unwrap_err()
+        ),
+        "INVALID_REQUEST"
+    );
+}
+
+#[tokio::test]
+async fn one_handshake_since_the_start_is_enough_for_every_connection() {
+    use outrigger_provider_sdk::api::instances_service_client::InstancesServiceClient;
+    let rig = Rig::serve(finds_all());
+    let mut early = InstancesServiceClient::new(rig.dial().await);
+    let refused = lookup(&mut early, ask(&["a"])).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_eq!(reason(&refused), "NOT_HANDSHAKED");
+
+    handshake(rig.dial().await, 1, 1).await.unwrap();
+    assert_eq!(
+        lookup(&mut early, ask(&["a"])).await.unwrap().results.len(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_call_about_another_cluster_than_that_of_the_handshake_is_refused() {
+    let rig = Rig::serve(finds_all());
+    let other = BatchGetInstancesRequest {
+        context: Some(CallContext {
+            cluster_name: "test".to_owned(),
+            ..context("r")
+        }),
+        ..ask(&["a"])
+    };
+    let refused = lookup(&mut rig.instances().await, other).await.unwrap_err();
+    assert_eq!(reason(&refused), "NOT_HANDSHAKED");
+    assert!(
+        refused.message().contains("\"prod\""),
+        "{}",
+        refused.message()
+    );
+}
+
+#[tokio::test]
+async fn the_status_is_the_vendors_cut_to_the_contract() {
+    let named = Named::new();
+    let rig = Rig::serve(Server::new(named.clone()));
+    let mut client = ProviderServiceClient::new(rig.dial().await);
+
+    let dependency = Dependency {
+        name: "n".repeat(100),
+        readiness: Readiness::Broken,
+        message: "m".repeat(2000),
+        last_success: Some("2026-01-02T03:04:05Z".parse().unwrap()),
+    };
+    let quota = Quota {
+        name: "calls".to_owned(),
+        limit: 10,
+        remaining: 3,
+        resets_at: None,
+    };
+    *named.status.lock() = ProviderStatus {
+        readiness: Readiness::Degraded,
+        dependencies: vec![dependency; 40],
+        quotas: vec![quota; 40],
+    };
+    let status = client
+        .get_status(GetStatusRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(status.readiness(), Wire::Degraded);
+    assert!(!status.boot_id.is_empty());
+    assert_eq!((status.dependencies.len(), status.quotas.len()), (32, 32));
+    let dependency = &status.dependencies[0];
+    assert!(dependency.name.len() <= 63 && dependency.message.len() <= 1024);
+    assert_eq!(dependency.last_success.unwrap().seconds, 1_767_323_045);
+}
+
+#[tokio::test]
+async fn what_the_controller_would_refuse_does_not_start() {
+    for name in ["", "Cloud", "a_b", &"x".repeat(64)] {
+        let mut named = Named::new();
+        name.clone_into(&mut named.info.name);
+        let refused = Server::new(named).into_router().unwrap_err();
+        assert!(
+            matches!(refused, ServeError::Provider(_)),
+            "{name}: {refused}"
+        );
+    }
+    for capability in [
+        InstancesCapability {
+            max_batch_size: 0,
+            ..Default::default()
+        },
+        InstancesCapability {
+            max_batch_size: 501,
+            ..Default::default()
+        },
+        InstancesCapability {
+            provider_id_prefixes: vec![String::new()],
+            ..Default::default()
+        },
+    ] {
+        let instances = Each(capability, async |_, node: outrigger_provider_sdk::Node| {
+            Ok(found(&node.name))
+        });
+        let refused = Server::new(Named::new()).instances(instances).into_router();
+        assert!(matches!(refused, Err(ServeError::Provider(_))));
+    }
+}

@@ -1,0 +1,335 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use outrigger_provider_sdk::api::{
+    AbsenceCertainty, BatchGetInstancesRequest, CallContext, InstanceAbsent, InstanceResult,
+    instance_result::Outcome as Wire,
+};
+use outrigger_provider_sdk::{
+    Address, Certainty, Context, Effects, Error, Instance, InstancesCapability, Lookup, Node,
+    Outcome, PowerState, Server,
+};
+use tonic::Code;
+
+use crate::harness::{
+    Batch, Each, Named, Rig, ask, context, finds_all, found, lookup, node, reason,
+};
+
+fn batch_of_three() -> Server {
+    let capability = InstancesCapability {
+        max_batch_size: 3,
+        ..Default::default()
+    };
+    Server::new(Named::new()).instances(Each(capability, async |_: Context, node: Node| {
+        Ok(found(&node.name))
+    }))
+}
+
+#[tokio::test]
+async fn requests_that_break_the_contract_never_reach_a_handler() {
+    let rig = Rig::serve(batch_of_three());
+    let mut client = rig.instances().await;
+    let with_context = |context| BatchGetInstancesRequest {
+        context,
+        ..ask(&["a"])
+    };
+    let with_node = |node| BatchGetInstancesRequest {
+        nodes: vec![node],
+        ..ask(&[])
+    };
+    let named = |request_id: &str| {
+        with_context(Some(CallContext {
+            request_id: request_id.to_owned(),
+            ..context("")
+        }))
+    };
+    let negative = prost_types::Duration {
+        seconds: -1,
+        nanos: 0,
+    };
+    for (request, text) in [
+        (with_context(None), "no context"),
+        (named(""), "request_id has 0 bytes"),
+        (named(&"r".repeat(65)), "request_id has 65 bytes"),
+        (ask(&[]), "0 nodes; send 1 to 3"),
+        (ask(&["a", "b", "c", "d"]), "4 nodes; send 1 to 3"),
+        (ask(&["a", ""]), "nodes[1] has no name"),
+        (ask(&["a", "b", "a"]), "nodes[2] is \"a\", which"),
+        (
+            with_node(node("x".repeat(254))),
+            "nodes[0] has a name of 254 bytes",
+        ),
+        (
+            with_node(Node {
+                provider_id: "y".repeat(1025),
+                ..node("a")
+            }),
+            "nodes[0] has a provider_id of 1025 bytes",
+        ),
+        (
+            BatchGetInstancesRequest {
+                max_staleness: Some(negative),
+                ..ask(&["a"])
+            },
+            "max_staleness is negative",
+        ),
+    ] {
+        let refused = lookup(&mut client, request).await.unwrap_err();
+        assert_eq!(
+            (refused.code(), reason(&refused).as_str()),
+            (Code::InvalidArgument, "INVALID_REQUEST")
+        );
+        assert!(
+            refused.message().contains(text),
+            "{} lacks {text}",
+            refused.message()
+        );
+    }
+    assert_eq!(
+        lookup(&mut client, ask(&["a", "b", "c"]))
+            .await
+            .unwrap()
+            .results
+            .len(),
+        3
+    );
+}
+
+#[tokio::test]
+async fn each_outcome_travels() {
+    let rig = Rig::serve(Server::new(Named::new()).instances(Each(
+        InstancesCapability::default(),
+        async |ctx: Context, node: Node| {
+            assert_eq!(
+                (ctx.request_id(), ctx.cluster().uid.as_str()),
+                ("req-1", "c-uid")
+            );
+            let effects = Effects {
+                remove_annotations: vec!["a".to_owned()],
+                ..Default::default()
+            };
+            match node.name.as_str() {
+                "found" => Ok(Lookup::found(Instance {
+                    provider_id: "test://1".to_owned(),
+                    addresses: vec![
+                        Address::InternalIp([10, 0, 0, 1].into()),
+                        Address::ExternalIp("2001:db8::1".parse().unwrap()),
+                        Address::Other {
+                            kind: "New".to_owned(),
+                            address: "x".to_owned(),
+                        },
+                    ],
+                    power_state: PowerState::Shutdown,
+                    ..Default::default()
+                })
+                .with_effects(effects)),
+                "foreign" => Ok(Lookup::not_managed("another cloud's")),
+                _ => Err(Error::rate_limited(Duration::from_secs(3)).with_effects(effects)),
+            }
+        },
+    )));
+    let answer = lookup(
+        &mut rig.instances().await,
+        ask(&["found", "foreign", "error"]),
+    )
+    .await;
+    let [found, foreign, failed] = &answer.unwrap().results[..] else {
+        panic!("three results")
+    };
+
+    let Some(Wire::Found(instance)) = &found.outcome else {
+        panic!("{found:?}")
+    };
+    let kinds: Vec<_> = instance
+        .addresses
+        .iter()
+        .map(|a| (&*a.r#type, &*a.address))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ("InternalIP", "10.0.0.1"),
+            ("ExternalIP", "2001:db8::1"),
+            ("New", "x")
+        ]
+    );
+    assert_eq!(instance.power_state, 3);
+    assert!(instance.observed_at.is_some());
+    assert_eq!(found.effects.as_ref().unwrap().remove_annotations, ["a"]);
+
+    let Some(Wire::NotManaged(why)) = &foreign.outcome else {
+        panic!("{foreign:?}")
+    };
+    assert_eq!(why.reason, "another cloud's");
+
+    let Some(Wire::Error(status)) = &failed.outcome else {
+        panic!("{failed:?}")
+    };
+    assert_eq!(
+        (status.code, status.details.len()),
+        (Code::ResourceExhausted as i32, 2)
+    );
+    assert_eq!(failed.effects.as_ref().unwrap().remove_annotations, ["a"]);
+}
+
+#[tokio::test]
+async fn only_what_was_seen_during_the_call_is_a_confirmed_absence() {
+    fn seen(certainty: Certainty, observed_at: Option<Timestamp>) -> Lookup {
+        Outcome::Absent {
+            certainty,
+            observed_at,
+        }
+        .into()
+    }
+    use AbsenceCertainty::{Confirmed, NotVisibleYet};
+    let rig = Rig::serve(Server::new(Named::new()).instances(Each(
+        InstancesCapability::default(),
+        async |_: Context, node: Node| {
+            let now = Timestamp::now();
+            let old = now - Duration::from_secs(1);
+            Ok(match node.name.as_str() {
+                "now" => Lookup::absent(),
+                "named" => seen(Certainty::Confirmed, Some(now)),
+                "cache" => seen(Certainty::Confirmed, Some(old)),
+                _ => Lookup::not_visible_yet(),
+            })
+        },
+    )));
+    let names = ["now", "named", "cache", "young"];
+    let before = Timestamp::now();
+    let answer = lookup(&mut rig.instances().await, ask(&names))
+        .await
+        .unwrap();
+    let absent = |result: &InstanceResult| match &result.outcome {
+        Some(Wire::Absent(absent)) => *absent,
+        other => panic!("{other:?}"),
+    };
+    let absences: Vec<InstanceAbsent> = answer.results.iter().map(absent).collect();
+    let certainties: Vec<_> = absences.iter().map(InstanceAbsent::certainty).collect();
+    assert_eq!(
+        certainties,
+        [Confirmed, Confirmed, NotVisibleYet, NotVisibleYet]
+    );
+    let observed = absences[0].observed_at.unwrap();
+    let observed = Timestamp::new(observed.seconds, observed.nanos).unwrap();
+    assert!(before <= observed && observed <= Timestamp::now());
+}
+
+#[tokio::test]
+async fn every_node_gets_exactly_one_result_in_the_order_of_the_request() {
+    let rig = Rig::serve(Server::new(Named::new()).instances(Batch(
+        async |_: Context, nodes: Vec<Node>| {
+            let known = nodes.iter().filter(|node| node.name != "lost");
+            let mut results: outrigger_provider_sdk::Lookups = known
+                .map(|node| (node.name.clone(), Ok(found(&node.name))))
+                .collect();
+            results.insert("never-asked".to_owned(), Ok(Lookup::absent()));
+            Ok(results)
+        },
+    )));
+    let answer = lookup(&mut rig.instances().await, ask(&["c", "lost", "a"]))
+        .await
+        .unwrap();
+    let names: Vec<_> = answer
+        .results
+        .iter()
+        .map(|result| &*result.node_name)
+        .collect();
+    assert_eq!(names, ["c", "lost", "a"]);
+    let Some(Wire::Error(status)) = &answer.results[1].outcome else {
+        panic!("no error")
+    };
+    // Not the provider's word, so the controller takes it as unknown.
+    assert_eq!(
+        (status.code, status.details.len()),
+        (Code::Internal as i32, 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn single_lookups_run_side_by_side_up_to_the_limit() {
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let highest = Arc::clone(&most);
+    let capability = InstancesCapability {
+        concurrency: 4,
+        ..Default::default()
+    };
+    let instances = Each(capability, move |_: Context, node: Node| {
+        let (running, highest) = (Arc::clone(&running), Arc::clone(&highest));
+        async move {
+            highest.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            running.fetch_sub(1, Ordering::SeqCst);
+            Ok(found(&node.name))
+        }
+    });
+    let rig = Rig::serve(Server::new(Named::new()).instances(instances));
+    let names: Vec<_> = (0..10).map(|n| n.to_string()).collect();
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let mut client = rig.instances().await;
+    let started = tokio::time::Instant::now();
+    assert_eq!(
+        lookup(&mut client, ask(&names))
+            .await
+            .unwrap()
+            .results
+            .len(),
+        10
+    );
+    assert_eq!(most.load(Ordering::SeqCst), 4);
+    assert_eq!(started.elapsed().as_secs(), 3);
+}
+
+#[tokio::test]
+async fn an_answer_that_the_caller_would_refuse_says_so() {
+    let rig = Rig::serve(Server::new(Named::new()).instances(Each(
+        InstancesCapability::default(),
+        async |_: Context, node: Node| {
+            let mut lookup = found(&node.name);
+            if let Outcome::Found(instance) = &mut lookup.outcome {
+                instance.instance_type = "x".repeat(9 << 20);
+            }
+            Ok(lookup)
+        },
+    )));
+    let refused = lookup(&mut rig.instances().await, ask(&["a"]))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.code(), Code::Internal);
+    assert!(
+        refused.message().contains("max_batch_size"),
+        "{}",
+        refused.message()
+    );
+}
+
+#[tokio::test]
+async fn a_request_above_the_limit_is_refused_and_the_connection_lives() {
+    let rig = Rig::serve(finds_all().max_message_bytes(1 << 20));
+    let mut client = rig.instances().await;
+    let padded = |bytes: usize| {
+        let labels = [("pad".to_owned(), "x".repeat(bytes))].into();
+        BatchGetInstancesRequest {
+            nodes: vec![Node {
+                labels,
+                ..node("a")
+            }],
+            ..ask(&[])
+        }
+    };
+    let overhead = prost::Message::encoded_len(&padded(1 << 20)) - (1 << 20);
+    let refused = lookup(&mut client, padded((1 << 20) - overhead + 1))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (refused.code(), reason(&refused).as_str()),
+        (Code::InvalidArgument, "INVALID_REQUEST")
+    );
+    assert!(
+        lookup(&mut client, padded((1 << 20) - overhead))
+            .await
+            .is_ok()
+    );
+}

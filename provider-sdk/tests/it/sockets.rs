@@ -1,0 +1,198 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use outrigger_provider_sdk::{Endpoint, ServeError, SocketError};
+use tempfile::TempDir;
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::{channel, finds_all, handshake};
+
+type Served = JoinSet<Result<(), ServeError>>;
+
+fn serve(path: &Path, stop: &CancellationToken) -> Served {
+    let endpoint = Endpoint::unix(path).unwrap();
+    let shutdown = stop.clone().cancelled_owned();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { finds_all().serve_until(&endpoint, shutdown).await });
+    tasks
+}
+
+async fn within<T>(limit: u64, what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(limit), what)
+        .await
+        .expect("took too long")
+}
+
+/// Serves and waits until somebody answers at `path`.
+async fn served(path: &Path, stop: &CancellationToken) -> Served {
+    let mut tasks = serve(path, stop);
+    let answers = async {
+        let mut ticks = tokio::time::interval(Duration::from_millis(5));
+        while UnixStream::connect(path).await.is_err() {
+            ticks.tick().await;
+        }
+    };
+    tokio::select! {
+        ended = tasks.join_next() => panic!("{ended:?}"),
+        () = within(10, answers) => {}
+    }
+    tasks
+}
+
+async fn refusal(mut tasks: Served) -> ServeError {
+    within(10, tasks.join_next())
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap_err()
+}
+
+fn directory() -> (TempDir, PathBuf) {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("p.sock");
+    (directory, path)
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn the_socket_is_for_owner_and_group_and_goes_with_its_provider() {
+    let (directory, path) = directory();
+    let stop = CancellationToken::new();
+    let mut tasks = served(&path, &stop).await;
+    assert!(fs::metadata(&path).unwrap().file_type().is_socket());
+    assert_eq!(mode(&path), 0o660);
+    assert_eq!(names(directory.path()), ["p.sock"]);
+    let client = channel(UnixStream::connect(&path).await.unwrap()).await;
+    assert_eq!(handshake(client, 1, 1).await.unwrap().minor, 1);
+
+    stop.cancel();
+    within(10, tasks.join_next())
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    assert_eq!(names(directory.path()), [""; 0]);
+}
+
+#[tokio::test]
+async fn directories_that_are_missing_are_made_for_the_group_and_others_are_left() {
+    let (directory, _) = directory();
+    let root = directory.path();
+    fs::set_permissions(root, Permissions::from_mode(0o1777)).unwrap();
+    let stop = CancellationToken::new();
+    let _tasks = served(&root.join("a/b/p.sock"), &stop).await;
+    assert_eq!(mode(root), 0o1777);
+    assert_eq!(
+        (mode(&root.join("a")), mode(&root.join("a/b"))),
+        (0o770, 0o770)
+    );
+}
+
+#[tokio::test]
+async fn a_stale_socket_is_taken_over() {
+    let (directory, path) = directory();
+    // What a killed provider leaves: both names, nobody behind them.
+    drop(UnixListener::bind(&path).unwrap());
+    drop(UnixListener::bind(directory.path().join(".p.sock.new")).unwrap());
+    assert!(path.exists());
+    let stop = CancellationToken::new();
+    let _tasks = served(&path, &stop).await;
+    assert_eq!(names(directory.path()), ["p.sock"]);
+}
+
+#[tokio::test]
+async fn a_live_socket_is_refused_and_left_alone() {
+    let (_directory, path) = directory();
+    let stop = CancellationToken::new();
+    let _tasks = served(&path, &stop).await;
+    let refused = refusal(serve(&path, &stop)).await;
+    assert!(
+        matches!(refused, ServeError::Socket(SocketError::Live { .. })),
+        "{refused}"
+    );
+    assert!(
+        refused.to_string().contains(path.to_str().unwrap()),
+        "{refused}"
+    );
+    let client = channel(UnixStream::connect(&path).await.unwrap()).await;
+    assert!(handshake(client, 1, 1).await.is_ok());
+}
+
+#[tokio::test]
+async fn of_many_that_start_at_once_one_serves() {
+    let (directory, path) = directory();
+    let stop = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+    for _ in 0..8 {
+        let mut one = serve(&path, &stop);
+        tasks.spawn(async move { one.join_next().await.unwrap().unwrap() });
+    }
+    for _ in 0..7 {
+        let refused = within(10, tasks.join_next())
+            .await
+            .unwrap()
+            .unwrap()
+            .unwrap_err();
+        assert!(
+            matches!(refused, ServeError::Socket(SocketError::Live { .. })),
+            "{refused}"
+        );
+    }
+    assert_eq!(names(directory.path()), ["p.sock"]);
+    let client = channel(UnixStream::connect(&path).await.unwrap()).await;
+    assert!(handshake(client, 1, 1).await.is_ok());
+}
+
+#[tokio::test]
+async fn what_is_no_socket_is_left_alone() {
+    let (_directory, path) = directory();
+    fs::write(&path, "precious").unwrap();
+    let refused = refusal(serve(&path, &CancellationToken::new())).await;
+    assert!(
+        matches!(refused, ServeError::Socket(SocketError::NotASocket { .. })),
+        "{refused}"
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_made_is_named() {
+    let (directory, path) = directory();
+    fs::write(directory.path().join("file"), "").unwrap();
+    let path = path.with_file_name("file").join("p.sock");
+    let refused = refusal(serve(&path, &CancellationToken::new()))
+        .await
+        .to_string();
+    assert!(refused.contains("file"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_socket_that_is_anothers_by_now_is_not_removed() {
+    let (_directory, path) = directory();
+    let stop = CancellationToken::new();
+    let mut tasks = served(&path, &stop).await;
+    fs::remove_file(&path).unwrap();
+    let _other = UnixListener::bind(&path).unwrap();
+    stop.cancel();
+    within(10, tasks.join_next())
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    assert!(path.exists());
+}
