@@ -1,1 +1,29 @@
-//! Stub.
+//! A whole fake cloud behind Outrigger's contract, to play with and to test against.
+//!
+//! ```text
+//!   controller ── gRPC ──► FaultLayer ──► MockProvider ──► Cloud: instances, what a call costs
+//!                          errors, hangs,  a correct         ▲
+//!                          bad answers     provider          │ create, stop, delete, faults, counters
+//!   provider-mock ctl ── HTTP and JSON ──► control ──────────┘
+//! ```
+//!
+//! The binary `provider-mock` serves it on a socket; tests build a [`Cloud`], hand it to
+//! [`MockProvider`], serve it in-process with [`MockServer`] and script what goes wrong with
+//! [`Cloud::inject`].
+
+pub mod cloud;
+pub mod control;
+pub mod duration;
+pub mod faults;
+pub mod instances;
+pub mod socket;
+pub mod state;
+
+mod provider;
+mod server;
+mod wire;
+
+pub use cloud::{Cloud, CloudConfig};
+pub use provider::{MockProvider, ProviderOptions};
+pub use server::MockServer;
+pub use wire::{FaultLayer, Faulty};

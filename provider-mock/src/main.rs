@@ -1,2 +1,42 @@
-//! Stub.
-fn main() {}
+//! `provider-mock`: a fake cloud behind Outrigger's contract, and the command that plays with it.
+
+mod cli;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("cannot start the async runtime: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let ended = match cli.command {
+        Command::Serve(args) => {
+            outrigger_provider_sdk::init_logging();
+            runtime.block_on(cli::serve::run(*args))
+        }
+        Command::Ctl(args) => runtime.block_on(cli::ctl::run(*args)),
+        Command::Probe(args) => runtime
+            .block_on(outrigger_provider_sdk::probe(&args))
+            .map(|sentence| println!("{sentence}"))
+            .map_err(Into::into),
+    };
+    runtime.shutdown_background();
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("provider-mock: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

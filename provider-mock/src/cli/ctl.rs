@@ -1,0 +1,230 @@
+//! `provider-mock ctl`.
+
+mod fault;
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use outrigger_provider_mock::cloud::Jitter;
+use outrigger_provider_mock::control::{
+    ChangeCost, Client, InjectFault, NewQuota, Targets, control_endpoint,
+};
+use outrigger_provider_mock::duration;
+use outrigger_provider_mock::instances::{
+    Address, InstanceId, InstanceSpec, LabelKey, LabelValue, NodeName, Power,
+};
+use outrigger_provider_sdk::{Endpoint, ServeArgs};
+
+use super::show::{Output, Shown};
+use fault::{AnswersArgs, ErrorsArgs, HangArgs};
+
+/// Names the control socket, on both sides.
+pub(crate) const CONTROL_ENDPOINT_ENV: &str = "PROVIDER_MOCK_CONTROL_ENDPOINT";
+
+#[derive(Debug, Args)]
+pub(crate) struct CtlCommand {
+    #[command(flatten)]
+    serve: ServeArgs,
+
+    /// Where the mock is controlled; by default the endpoint with .ctl at its end
+    #[arg(long, env = CONTROL_ENDPOINT_ENV, value_name = "ENDPOINT", global = true)]
+    control_endpoint: Option<Endpoint>,
+
+    /// How to print [default: table on a terminal, plain elsewhere]
+    #[arg(long, short, value_name = "FORMAT", global = true)]
+    output: Option<Output>,
+
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the instances
+    List,
+    /// Make an instance
+    Create(Box<CreateArgs>),
+    /// Stop instances: they stay, shut down
+    Stop(TargetArgs),
+    /// Start instances
+    Start(TargetArgs),
+    /// Delete instances for good: they are not synthesised again
+    Delete {
+        #[command(flatten)]
+        targets: TargetArgs,
+        /// Only begin: the instances stay, as terminating, until they are deleted again
+        #[arg(long)]
+        terminating: bool,
+    },
+    /// Change what a call costs, or let calls fail
+    #[command(subcommand)]
+    Set(SetAction),
+    /// Hold calls
+    Hang(HangArgs),
+    /// Answer nonsense
+    Answers(AnswersArgs),
+    /// Remove all faults and let go of each call that hangs
+    Clear,
+    /// Show what was asked of the mock, and what it asked of its cloud
+    Counters {
+        /// Start again at zero
+        #[arg(long)]
+        reset: bool,
+    },
+    /// Show how the mock is set up and which faults are set
+    Status,
+}
+
+#[derive(Debug, Subcommand)]
+enum SetAction {
+    /// How long each call to the cloud takes
+    Latency {
+        /// For example 20ms; 0 for an instant cloud
+        #[arg(value_parser = duration::parse)]
+        latency: Duration,
+        /// How much it varies: a part of it (0.2), or a duration (5ms)
+        #[arg(long, value_name = "PART|DURATION")]
+        jitter: Option<Jitter>,
+    },
+    /// How many calls per second the cloud takes
+    RateLimit {
+        /// Calls per second; 0 for no limit
+        qps: f64,
+        /// Calls at once [default: a second's worth]
+        #[arg(long, value_name = "N")]
+        burst: Option<u32>,
+    },
+    /// Let calls, or single items of their answers, fail
+    Errors(ErrorsArgs),
+}
+
+#[derive(Debug, Args)]
+struct CreateArgs {
+    /// Name that its kubelet registers with
+    name: NodeName,
+    /// Its id [default: derived from the name]
+    #[arg(long)]
+    id: Option<InstanceId>,
+    /// Its type
+    #[arg(long = "type", value_name = "TYPE")]
+    instance_type: Option<LabelValue>,
+    /// Its zone [default: one of the region's, by the name]
+    #[arg(long)]
+    zone: Option<LabelValue>,
+    /// Its region
+    #[arg(long)]
+    region: Option<LabelValue>,
+    /// An address, as 10.0.0.4 or `ExternalIP=192.0.2.4`; may be repeated
+    #[arg(long = "address", value_name = "[TYPE=]ADDRESS")]
+    addresses: Vec<Address>,
+    /// A label that it gives to its node; may be repeated
+    #[arg(long = "label", value_parser = super::serve::label, value_name = "KEY=VALUE")]
+    labels: Vec<(LabelKey, LabelValue)>,
+    /// Its power state: pending, running, shutdown or terminating
+    #[arg(long, default_value_t = Power::Running)]
+    power: Power,
+}
+
+impl CreateArgs {
+    fn into_spec(self) -> InstanceSpec {
+        InstanceSpec {
+            name: self.name,
+            id: self.id,
+            instance_type: self.instance_type,
+            zone: self.zone,
+            region: self.region,
+            addresses: self.addresses,
+            labels: self.labels.into_iter().collect(),
+            power: self.power,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+struct TargetArgs {
+    /// Names, ids or provider IDs; if one is not known, nothing is changed
+    #[arg(required_unless_present = "all", value_name = "NAME|ID")]
+    targets: Vec<String>,
+    /// Each instance
+    #[arg(long, conflicts_with = "targets")]
+    all: bool,
+}
+
+impl TargetArgs {
+    fn targets(self, terminating: bool) -> Targets {
+        Targets {
+            targets: self.targets,
+            all: self.all,
+            terminating,
+        }
+    }
+}
+
+pub(crate) async fn run(args: CtlCommand) -> anyhow::Result<()> {
+    let endpoint = match args.control_endpoint {
+        Some(control) => control,
+        None => control_endpoint(&args.serve.endpoint)?,
+    };
+    let shown = ask(&Client::new(endpoint.path().to_owned()), args.action).await?;
+    let output = args.output.unwrap_or_else(Output::for_stdout);
+    shown
+        .print(output, &mut std::io::stdout().lock())
+        .or_else(|error| {
+            // `ctl list | head` is no failure.
+            if error.kind() == std::io::ErrorKind::BrokenPipe {
+                Ok(())
+            } else {
+                Err(error.into())
+            }
+        })
+}
+
+async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
+    Ok(match action {
+        Action::List => Shown::Listed(client.list().await?),
+        Action::Create(args) => Shown::changed("created", client.create(&args.into_spec()).await?),
+        Action::Stop(args) => Shown::changed("stopped", client.stop(&args.targets(false)).await?),
+        Action::Start(args) => Shown::changed("started", client.start(&args.targets(false)).await?),
+        Action::Delete {
+            targets,
+            terminating,
+        } => {
+            let done = if terminating {
+                "terminating"
+            } else {
+                "deleted"
+            };
+            Shown::changed(done, client.delete(&targets.targets(terminating)).await?)
+        }
+        Action::Set(SetAction::Latency { latency, jitter }) => {
+            let jitter = jitter.map(|jitter| jitter.to_string());
+            let change = ChangeCost {
+                latency: Some(latency),
+                jitter,
+                rate_limit: None,
+            };
+            client.change_cost(&change).await?;
+            Shown::Status(client.status().await?)
+        }
+        Action::Set(SetAction::RateLimit { qps, burst }) => {
+            let rate_limit = Some(NewQuota { qps, burst });
+            client
+                .change_cost(&ChangeCost {
+                    rate_limit,
+                    ..ChangeCost::default()
+                })
+                .await?;
+            Shown::Status(client.status().await?)
+        }
+        Action::Set(SetAction::Errors(args)) => inject(client, args.into_fault()?).await?,
+        Action::Hang(args) => inject(client, args.into_fault()).await?,
+        Action::Answers(args) => inject(client, args.into_fault()).await?,
+        Action::Clear => Shown::Cleared(client.clear().await?),
+        Action::Counters { reset } => Shown::Counters(client.counters(reset).await?),
+        Action::Status => Shown::Status(client.status().await?),
+    })
+}
+
+async fn inject(client: &Client, fault: InjectFault) -> anyhow::Result<Shown> {
+    Ok(Shown::Fault(client.inject(&fault).await?))
+}

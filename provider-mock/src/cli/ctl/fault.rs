@@ -1,0 +1,156 @@
+//! Faults on the command line.
+
+use std::time::Duration;
+
+use clap::Args;
+use outrigger_provider_mock::control::InjectFault;
+use outrigger_provider_mock::duration;
+use outrigger_provider_mock::faults::{
+    BadAnswer, Budget, Code, Effect, Fault, InjectedError, Method,
+};
+use outrigger_provider_mock::instances::NodeName;
+
+/// Word for an error without `ErrorInfo`.
+const NO_REASON: &str = "none";
+
+/// How often a fault happens.
+#[derive(Debug, Args)]
+struct BudgetArgs {
+    /// So many times only [default: until cleared]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// With this probability, 0 to 1 [default: each time]
+    #[arg(long, value_name = "P", conflicts_with = "count", value_parser = probability)]
+    rate: Option<f64>,
+    /// After the faults of this kind that are set, instead of taking their place
+    #[arg(long)]
+    add: bool,
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
+        _ => Err(format!("{text:?} is no probability; use 0 to 1")),
+    }
+}
+
+impl BudgetArgs {
+    fn inject(self, method: Option<Method>, node: Option<NodeName>, effect: Effect) -> InjectFault {
+        let budget = match (self.count, self.rate) {
+            (Some(count), _) => Budget::Count(count),
+            (None, Some(rate)) => Budget::Rate(rate),
+            (None, None) => Budget::Always,
+        };
+        InjectFault {
+            fault: Fault {
+                method,
+                node,
+                effect,
+                budget,
+            },
+            add: self.add,
+        }
+    }
+}
+
+/// `ctl set errors`.
+#[derive(Debug, Args)]
+pub(super) struct ErrorsArgs {
+    /// Method that fails, for example `BatchGetInstances` [default: each]
+    #[arg(long)]
+    method: Option<Method>,
+    /// gRPC code, for example UNAVAILABLE
+    #[arg(long)]
+    code: Code,
+    /// `ErrorInfo.reason`; none for an error that is not the provider's word [default: the first
+    /// that the contract lists under the code]
+    #[arg(long)]
+    reason: Option<String>,
+    /// Text of the error
+    #[arg(long, default_value = "")]
+    message: String,
+    /// `RetryInfo`: when the caller shall call again
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    retry_after: Option<Duration>,
+    /// Let single items of a batch fail, not the call
+    #[arg(long)]
+    per_item: bool,
+    /// With --per-item: the item of this node only
+    #[arg(long, requires = "per_item", value_name = "NAME")]
+    node: Option<NodeName>,
+    #[command(flatten)]
+    budget: BudgetArgs,
+}
+
+impl ErrorsArgs {
+    pub(super) fn into_fault(self) -> anyhow::Result<InjectFault> {
+        anyhow::ensure!(
+            self.code.0 != tonic::Code::Ok,
+            "OK is no error; choose another --code, or `ctl clear`"
+        );
+        let mut error = InjectedError::new(self.code.0);
+        error = match self.reason.as_deref() {
+            None => error,
+            Some(NO_REASON) => error.without_reason(),
+            Some(reason) => error.with_reason(reason),
+        };
+        error.retry_after = self.retry_after.or(error.retry_after);
+        error.message = self.message;
+        let effect = if self.per_item {
+            Effect::ItemError(error)
+        } else {
+            Effect::Error(error)
+        };
+        Ok(self.budget.inject(self.method, self.node, effect))
+    }
+}
+
+/// `ctl hang`.
+#[derive(Debug, Args)]
+pub(super) struct HangArgs {
+    /// Method that hangs, for example `BatchGetInstances` [default: each]
+    #[arg(long)]
+    method: Option<Method>,
+    /// How long each call is held; it is served then [default: until cleared]
+    #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
+    duration: Option<Duration>,
+    #[command(flatten)]
+    budget: BudgetArgs,
+}
+
+impl HangArgs {
+    pub(super) fn into_fault(self) -> InjectFault {
+        self.budget.inject(
+            self.method,
+            None,
+            Effect::Hang {
+                duration: self.duration,
+            },
+        )
+    }
+}
+
+/// `ctl answers`.
+#[derive(Debug, Args)]
+pub(super) struct AnswersArgs {
+    /// What is wrong with the answers: duplicate-provider-id, malformed-address, oversized-reply,
+    /// oversized-strings, missing-result, duplicate-result, bad-label, wrong-prefix,
+    /// empty-provider-id, stale-absence, not-managed or empty
+    #[arg(long, value_name = "WHAT")]
+    bad: BadAnswer,
+    /// Method whose answers are bad [default: `BatchGetInstances` and `ListInstances`]
+    #[arg(long)]
+    method: Option<Method>,
+    /// Only what is said about this node
+    #[arg(long, value_name = "NAME")]
+    node: Option<NodeName>,
+    #[command(flatten)]
+    budget: BudgetArgs,
+}
+
+impl AnswersArgs {
+    pub(super) fn into_fault(self) -> InjectFault {
+        self.budget
+            .inject(self.method, self.node, Effect::BadAnswer(self.bad))
+    }
+}

@@ -1,0 +1,293 @@
+//! `provider-mock serve`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use outrigger_provider_mock::cloud::{Clock, Description, Jitter, Preference, Quota};
+use outrigger_provider_mock::control::{self, About, control_endpoint};
+use outrigger_provider_mock::instances::{
+    Inventory, LabelKey, LabelValue, Placement, ProviderName,
+};
+use outrigger_provider_mock::socket::Socket;
+use outrigger_provider_mock::state::{Keeper, StateFile};
+use outrigger_provider_mock::{
+    Cloud, CloudConfig, MockProvider, MockServer, ProviderOptions, duration,
+};
+use outrigger_provider_sdk::{Endpoint, ServeArgs};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeCommand {
+    #[command(flatten)]
+    serve: ServeArgs,
+
+    /// Where `ctl` reaches this mock; by default the endpoint with .ctl at its end
+    #[arg(long, env = super::ctl::CONTROL_ENDPOINT_ENV, value_name = "ENDPOINT")]
+    control_endpoint: Option<Endpoint>,
+
+    /// YAML file that describes the instances of the cloud
+    #[arg(long, value_name = "FILE")]
+    cloud: Option<PathBuf>,
+
+    /// Make an instance for each node that is asked about, unless its instance was deleted
+    #[arg(long)]
+    synthesize_instances: bool,
+
+    /// How long each call to the cloud takes
+    #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "DURATION")]
+    latency: Duration,
+
+    /// How much the latency varies: a part of it (0.2), or a duration (5ms)
+    #[arg(long, default_value = "0", value_name = "PART|DURATION")]
+    jitter: Jitter,
+
+    /// Most instances that one call to the cloud answers
+    #[arg(long, default_value = "200", value_parser = at_least_one, value_name = "N")]
+    page_size: NonZeroUsize,
+
+    /// Calls that one lookup makes to the cloud at a time
+    #[arg(long, default_value = "8", value_parser = at_least_one, value_name = "N")]
+    parallel_calls: NonZeroUsize,
+
+    /// Calls per second that the cloud takes; more are refused with `RATE_LIMITED` [default: no limit]
+    #[arg(long, value_parser = calls_per_second, value_name = "QPS")]
+    rate_limit: Option<f64>,
+
+    /// Calls that the cloud takes at once within --rate-limit [default: a second's worth]
+    #[arg(long, requires = "rate_limit", value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    rate_burst: Option<u32>,
+
+    /// Say at handshake what --rate-limit is, so that the controller stays below
+    #[arg(long, requires = "rate_limit")]
+    announce_rate_limit: bool,
+
+    /// File in which the instances survive a restart; made if it is not there
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+
+    /// How long changes are gathered before the state file is written: what a kill may lose
+    #[arg(long, default_value = "250ms", value_parser = duration::parse, value_name = "DURATION")]
+    state_interval: Duration,
+
+    /// Name of the provider and scheme of its provider IDs
+    #[arg(long, default_value = "mock", value_name = "NAME")]
+    provider_name: ProviderName,
+
+    /// Most nodes in one lookup
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=500), value_name = "N")]
+    max_batch_size: u32,
+
+    /// Which lookup the cloud does best, and so what looking up many nodes costs
+    #[arg(long, default_value = "batch", value_name = "HOW")]
+    lookup_preference: PreferenceArg,
+
+    /// Say at handshake that the cloud has no cluster id
+    #[arg(long)]
+    without_cluster_id: bool,
+
+    /// How long a new instance is not visible to lookups and lists [default: visible at once]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    visibility_delay: Option<Duration>,
+
+    /// Region of instances that name none
+    #[arg(long, default_value = "mock-1", value_name = "REGION")]
+    region: LabelValue,
+
+    /// Zones over which instances that name none are spread [default: REGIONa,REGIONb,REGIONc]
+    #[arg(long = "zone", value_delimiter = ',', value_name = "ZONE")]
+    zones: Vec<LabelValue>,
+
+    /// Type of instances that name none
+    #[arg(long, default_value = "mock.medium", value_name = "TYPE")]
+    instance_type: LabelValue,
+
+    /// Label that each instance gives to its node; may be repeated
+    #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
+    labels: Vec<(LabelKey, LabelValue)>,
+
+    /// Key of a label that is kept in step after a node was initialised; may be repeated
+    #[arg(long = "managed-label", value_name = "KEY")]
+    managed_labels: Vec<String>,
+
+    /// Seed of all randomness (jitter, rates of faults)
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PreferenceArg {
+    /// One call to the cloud per node
+    Each,
+    /// One call to the cloud per page of nodes
+    Batch,
+    /// As batch, and listing everything is cheaper still
+    List,
+}
+
+impl From<PreferenceArg> for Preference {
+    fn from(preference: PreferenceArg) -> Self {
+        match preference {
+            PreferenceArg::Each => Self::Each,
+            PreferenceArg::Batch => Self::Batch,
+            PreferenceArg::List => Self::List,
+        }
+    }
+}
+
+fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is no number of 1 or more"))
+}
+
+pub(super) fn calls_per_second(text: &str) -> Result<f64, String> {
+    let qps = text
+        .parse()
+        .map_err(|_| format!("{text:?} is no number of calls per second"))?;
+    Quota::checked(qps, None).map(|quota| quota.qps)
+}
+
+pub(super) fn label(text: &str) -> Result<(LabelKey, LabelValue), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{text:?} is no label; write key=value"))?;
+    let key = key.parse::<LabelKey>().map_err(|error| error.to_string())?;
+    Ok((
+        key,
+        value
+            .parse::<LabelValue>()
+            .map_err(|error| error.to_string())?,
+    ))
+}
+
+impl ServeCommand {
+    fn cloud_config(&self) -> anyhow::Result<CloudConfig> {
+        let mut placement = Placement::new(
+            self.region.clone(),
+            self.zones.clone(),
+            self.instance_type.clone(),
+        )?;
+        placement.labels = self.labels.iter().cloned().collect();
+        let quota = self
+            .rate_limit
+            .map(|qps| Quota::checked(qps, self.rate_burst));
+        Ok(CloudConfig {
+            provider_name: self.provider_name.clone(),
+            placement,
+            synthesize: self.synthesize_instances,
+            page_size: self.page_size,
+            preference: self.lookup_preference.into(),
+            parallel_calls: self.parallel_calls,
+            latency: self.latency,
+            jitter: self.jitter,
+            quota: quota.transpose().map_err(anyhow::Error::msg)?,
+            visibility_delay: self.visibility_delay,
+            seed: self.seed,
+            clock: Clock::Wall,
+        })
+    }
+
+    fn provider_options(&self) -> ProviderOptions {
+        ProviderOptions {
+            max_batch_size: self.max_batch_size,
+            without_cluster_id: self.without_cluster_id,
+            managed_label_keys: self.managed_labels.clone(),
+            announce_quota: self.announce_rate_limit,
+        }
+    }
+}
+
+/// Serves until SIGTERM or SIGINT; a second signal ends it at once.
+pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
+    let endpoint = args.serve.endpoint.clone();
+    let control_endpoint = match &args.control_endpoint {
+        Some(control) => control.clone(),
+        None => control_endpoint(&endpoint)?,
+    };
+    let state_file = args
+        .state
+        .as_ref()
+        .map(|path| StateFile::new(path.clone(), args.provider_name.clone()));
+
+    let inventory = match &state_file {
+        Some(file) => file.read()?.unwrap_or_default(),
+        None => Inventory::default(),
+    };
+    let cloud = Cloud::with_inventory(args.cloud_config()?, inventory);
+    if let Some(path) = &args.cloud {
+        cloud
+            .describe(Description::read(path)?)
+            .with_context(|| format!("the cloud description {}", path.display()))
+            .map_err(|error| anyhow::anyhow!("{error:#}"))?;
+    }
+
+    // The sockets before the state: who finds another mock there must not write its file. The
+    // provider's own socket appears last, so that whoever sees it finds everything in place.
+    let control_socket = Socket::bind(control_endpoint.path()).await?;
+    let socket = Socket::bind(endpoint.path()).await?;
+    let keeper = match state_file {
+        Some(file) => {
+            let keeper = Keeper::new(file, cloud.clone(), args.state_interval);
+            keeper.write().await?;
+            Some(keeper)
+        }
+        None => None,
+    };
+
+    let about = About {
+        endpoint: endpoint.to_string(),
+        state_file: args.state.as_ref().map(|path| path.display().to_string()),
+    };
+    tracing::info!(
+        %endpoint,
+        control = %control_endpoint,
+        provider = %args.provider_name,
+        instances = cloud.instances().len(),
+        "serving a fake cloud"
+    );
+    let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+    let server = MockServer::new(MockProvider::with_options(
+        cloud.clone(),
+        args.provider_options(),
+    ));
+    let serving = async {
+        let served = server
+            .serve_on(socket, stop.clone().cancelled_owned())
+            .await;
+        // Only now: calls that were drained may still have changed the cloud.
+        ended.cancel();
+        served
+    };
+    let keeping = async {
+        match keeper {
+            Some(keeper) => keeper.run(ended.clone()).await,
+            None => Ok(()),
+        }
+    };
+    let controlling = control::serve(control_socket, cloud.clone(), about, ended.clone());
+    let all = async {
+        let (served, kept, ()) = tokio::join!(serving, keeping, controlling);
+        served
+            .map_err(anyhow::Error::from)
+            .and(kept.map_err(anyhow::Error::from))
+    };
+    tokio::pin!(all);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    tokio::select! {
+        ended = &mut all => return ended,
+        _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
+        _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+    }
+    stop.cancel();
+    tokio::select! {
+        ended = &mut all => ended,
+        _ = terminate.recv() => anyhow::bail!("ended by a second SIGTERM"),
+        _ = interrupt.recv() => anyhow::bail!("ended by a second SIGINT"),
+    }
+}

@@ -1,0 +1,88 @@
+use clap::{CommandFactory as _, Parser as _};
+
+use super::Cli;
+
+fn refused(args: &str) -> String {
+    let args = std::iter::once("provider-mock").chain(args.split_whitespace());
+    Cli::try_parse_from(args).unwrap_err().to_string()
+}
+
+#[test]
+fn the_command_line_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_flag_is_documented() {
+    fn walk(command: &clap::Command) {
+        for arg in command.get_arguments() {
+            assert!(
+                arg.get_help().is_some(),
+                "{} {}",
+                command.get_name(),
+                arg.get_id()
+            );
+        }
+        command.get_subcommands().for_each(walk);
+    }
+    walk(&Cli::command());
+}
+
+#[test]
+fn a_bad_value_gets_one_clear_sentence() {
+    for (args, says) in [
+        ("serve --latency 20", "write it as 20ms, 1.5s or 1m30s"),
+        ("serve --jitter 2", "use 0 to 1"),
+        ("serve --page-size 0", "is no number of 1 or more"),
+        ("serve --rate-limit -3", "use more than 0"),
+        (
+            "serve --rate-limit much",
+            "is no number of calls per second",
+        ),
+        ("serve --rate-burst 3", "--rate-limit"),
+        ("serve --provider-name My_Cloud", "use 1 to 63 of a-z"),
+        ("serve --max-batch-size 501", "501 is not in 1..=500"),
+        (
+            "serve --lookup-preference all",
+            "[possible values: each, batch, list]",
+        ),
+        (
+            "serve --endpoint tcp://127.0.0.1:1",
+            "write unix:///absolute/path",
+        ),
+        ("serve --region -x", "-x"),
+        ("serve --label kubernetes.io/x=y", "outside kubernetes.io"),
+        ("serve --label xy", "write key=value"),
+        ("ctl create Worker", "use at most 253 of a-z"),
+        (
+            "ctl create worker --address 10.0.0.1/8",
+            "without a prefix length",
+        ),
+        (
+            "ctl create worker --power off",
+            "use pending, running, shutdown or terminating",
+        ),
+        ("ctl stop", "<NAME|ID>"),
+        (
+            "ctl set errors --code OOPS",
+            "use a name such as UNAVAILABLE",
+        ),
+        (
+            "ctl set errors --code INTERNAL --method Get",
+            "use Handshake, GetStatus",
+        ),
+        (
+            "ctl set errors --code INTERNAL --rate 1.5",
+            "is no probability",
+        ),
+        (
+            "ctl set errors --code INTERNAL --count 0",
+            "0 is not in 1..",
+        ),
+        ("ctl set errors --code INTERNAL --node a", "--per-item"),
+        ("ctl answers --bad luck", "use one of duplicate-provider-id"),
+    ] {
+        let error = refused(args);
+        assert!(error.contains(says), "{args}: {error}");
+    }
+}

@@ -1,0 +1,343 @@
+//! The fake cloud: what it holds, what a call to it costs, and what was asked of it.
+//!
+//! Rooms for other resources (load balancers, node sets, routes) stand beside
+//! [`instances`](crate::instances); this one holds what they share.
+
+mod clock;
+mod cost;
+mod counters;
+mod description;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+pub use clock::Clock;
+pub use cost::{Cost, Jitter, Quota, RateLimited};
+pub use counters::{CloudCounts, Counts};
+pub use description::{BadDescription, Description};
+
+use crate::faults::{Fault, Faults};
+use crate::instances::{
+    Asked, BadText, Found, Instance, InstanceId, InstanceSpec, Inventory, NodeName, Placement,
+    Power, ProviderName, Refused, Rules, is_visible,
+};
+use cost::Meter;
+use counters::Counters;
+
+/// How a cloud behaves. [`latency`](Self::latency), [`jitter`](Self::jitter) and
+/// [`quota`](Self::quota) can be changed while it runs, the rest is fixed.
+#[derive(Debug, Clone)]
+pub struct CloudConfig {
+    /// Name of the provider and scheme of its provider IDs.
+    pub provider_name: ProviderName,
+    /// Where instances are unless somebody says otherwise.
+    pub placement: Placement,
+    /// Makes an instance for each node that is asked about.
+    pub synthesize: bool,
+    /// Most instances that one call to the cloud answers.
+    pub page_size: NonZeroUsize,
+    /// Which lookup is the cheapest, and so what a lookup of many nodes costs.
+    pub preference: Preference,
+    /// Calls to the cloud that one lookup makes at a time.
+    pub parallel_calls: NonZeroUsize,
+    /// How long one call takes.
+    pub latency: Duration,
+    /// How much that varies.
+    pub jitter: Jitter,
+    /// How many calls are taken.
+    pub quota: Option<Quota>,
+    /// How long a new instance is missing from answers; absent: not at all.
+    pub visibility_delay: Option<Duration>,
+    /// Seed of all randomness.
+    pub seed: u64,
+    /// Where the time comes from.
+    pub clock: Clock,
+}
+
+impl CloudConfig {
+    /// An instant, unlimited cloud in the region `mock-1` that knows only what it was given.
+    pub fn new() -> Result<Self, BadText> {
+        Ok(Self {
+            provider_name: "mock".parse()?,
+            placement: Placement::new("mock-1".parse()?, Vec::new(), "mock.medium".parse()?)?,
+            synthesize: false,
+            page_size: NonZeroUsize::new(200).unwrap_or(NonZeroUsize::MIN),
+            preference: Preference::Batch,
+            parallel_calls: NonZeroUsize::new(8).unwrap_or(NonZeroUsize::MIN),
+            latency: Duration::ZERO,
+            jitter: Jitter::default(),
+            quota: None,
+            visibility_delay: None,
+            seed: 0,
+            clock: Clock::Wall,
+        })
+    }
+}
+
+/// Which lookup a cloud does best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preference {
+    /// One call per instance.
+    Each,
+    /// One call per page of ids.
+    Batch,
+    /// One call per page of everything; a lookup of some is one call per page of ids.
+    List,
+}
+
+/// A cloud. Clones are the same cloud.
+#[derive(Debug, Clone)]
+pub struct Cloud(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    config: CloudConfig,
+    inventory: Mutex<Inventory>,
+    meter: Mutex<Meter>,
+    faults: Faults,
+    counters: Counters,
+    /// Counts the changes of the inventory, for whoever writes them down.
+    changes: watch::Sender<u64>,
+}
+
+impl Cloud {
+    /// An empty cloud.
+    pub fn new(config: CloudConfig) -> Self {
+        Self::with_inventory(config, Inventory::default())
+    }
+
+    /// A cloud that holds this from the start.
+    pub fn with_inventory(config: CloudConfig, inventory: Inventory) -> Self {
+        let mut random = fastrand::Rng::with_seed(config.seed);
+        let meter = Meter::new(config.latency, config.jitter, config.quota, random.fork());
+        Self(Arc::new(Shared {
+            inventory: Mutex::new(inventory),
+            meter: Mutex::new(meter),
+            faults: Faults::new(random),
+            counters: Counters::default(),
+            changes: watch::Sender::new(0),
+            config,
+        }))
+    }
+
+    /// How it behaves, but for what was changed since the start.
+    pub fn config(&self) -> &CloudConfig {
+        &self.0.config
+    }
+
+    /// The provider ID of an instance.
+    pub fn provider_id(&self, id: &InstanceId) -> String {
+        format!("{}://{id}", self.0.config.provider_name)
+    }
+
+    // ---- what a provider does -------------------------------------------------------------
+
+    /// One call to the cloud about at most a page of instances. The answers are true together, at
+    /// the time returned.
+    pub async fn look_up(
+        &self,
+        asked: &[Asked],
+    ) -> Result<(jiff::Timestamp, Vec<Found>), RateLimited> {
+        self.pay("GetInstances").await?;
+        let now = self.0.config.clock.now();
+        let mut inventory = self.0.inventory.lock();
+        let known = inventory.len();
+        let rules = self.rules(now);
+        let found = asked
+            .iter()
+            .map(|one| inventory.look_up(one, rules))
+            .collect();
+        let changed = inventory.len() != known;
+        drop(inventory);
+        if changed {
+            self.changed();
+        }
+        Ok((now, found))
+    }
+
+    /// One call to the cloud for the page after an id. The page is the last one if it is not full.
+    pub async fn list_page(
+        &self,
+        after: Option<&InstanceId>,
+    ) -> Result<(jiff::Timestamp, Vec<Arc<Instance>>), RateLimited> {
+        self.pay("ListInstances").await?;
+        let now = self.0.config.clock.now();
+        Ok((
+            now,
+            self.0
+                .inventory
+                .lock()
+                .page(after, self.0.config.page_size.get()),
+        ))
+    }
+
+    /// Whether the cloud shows an instance of a page yet.
+    pub fn shows(&self, instance: &Instance, now: jiff::Timestamp) -> bool {
+        is_visible(instance, self.rules(now))
+    }
+
+    /// Takes a token, then waits as long as the cloud takes.
+    async fn pay(&self, operation: &str) -> Result<(), RateLimited> {
+        let price = self.0.meter.lock().price(Instant::now());
+        self.0.counters.cloud_called(operation, price.is_ok());
+        let latency = price?;
+        // Timers have a grain of 1 ms; an instant cloud should not cost that.
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
+        Ok(())
+    }
+
+    fn rules(&self, now: jiff::Timestamp) -> Rules<'_> {
+        let config = &self.0.config;
+        Rules {
+            synthesize: config.synthesize,
+            placement: &config.placement,
+            visibility_delay: config.visibility_delay.unwrap_or_default(),
+            now,
+        }
+    }
+
+    // ---- what people do -------------------------------------------------------------------
+
+    /// Makes an instance. A name whose instance was deleted gets one with another id.
+    pub fn create(&self, spec: InstanceSpec) -> Result<Arc<Instance>, Refused> {
+        let now = self.0.config.clock.now();
+        let mut inventory = self.0.inventory.lock();
+        let generation = inventory.next_generation(&spec.name);
+        let created = inventory.insert(spec.build(&self.0.config.placement, generation, now));
+        drop(inventory);
+        if created.is_ok() {
+            self.changed();
+        }
+        created
+    }
+
+    /// Makes those that it neither has nor had: what was stopped or deleted stays so.
+    pub fn describe(&self, description: Description) -> Result<(), Refused> {
+        for spec in description.instances {
+            let known = {
+                let inventory = self.0.inventory.lock();
+                inventory.by_name(spec.name.as_str()).is_some() || inventory.was_deleted(&spec.name)
+            };
+            if !known {
+                self.create(spec)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the power state of an instance, found by name or id; none: there is no such instance.
+    pub fn set_power(&self, name_or_id: &str, power: Power) -> Option<Arc<Instance>> {
+        let mut inventory = self.0.inventory.lock();
+        let instance = self.find_in(&inventory, name_or_id)?;
+        let changed = Instance {
+            power,
+            ..Instance::clone(&instance)
+        };
+        let changed = inventory.replace(changed)?;
+        drop(inventory);
+        self.changed();
+        Some(changed)
+    }
+
+    /// Deletes an instance, found by name or id, for good; none: there is no such instance.
+    pub fn delete(&self, name_or_id: &str) -> Option<Arc<Instance>> {
+        let mut inventory = self.0.inventory.lock();
+        let id = self.find_in(&inventory, name_or_id)?.id.clone();
+        let deleted = inventory.remove(&id);
+        drop(inventory);
+        self.changed();
+        deleted
+    }
+
+    /// The instance with this name, id or provider ID.
+    pub fn find(&self, name_or_id: &str) -> Option<Arc<Instance>> {
+        self.find_in(&self.0.inventory.lock(), name_or_id)
+    }
+
+    fn find_in(&self, inventory: &Inventory, name_or_id: &str) -> Option<Arc<Instance>> {
+        let scheme = self.0.config.provider_name.as_str();
+        let id = name_or_id
+            .strip_prefix(scheme)
+            .and_then(|rest| rest.strip_prefix("://"));
+        inventory
+            .by_name(name_or_id)
+            .or_else(|| inventory.by_id(id.unwrap_or(name_or_id)))
+            .map(Arc::clone)
+    }
+
+    /// All instances, by id.
+    pub fn instances(&self) -> Vec<Arc<Instance>> {
+        self.0.inventory.lock().iter().map(Arc::clone).collect()
+    }
+
+    /// Names whose last instance was deleted.
+    pub fn deleted(&self) -> Vec<NodeName> {
+        self.0.inventory.lock().deleted().keys().cloned().collect()
+    }
+
+    /// What a call costs now.
+    pub fn cost(&self) -> Cost {
+        self.0.meter.lock().cost(Instant::now())
+    }
+
+    /// Sets how long a call takes from now on; the jitter stays if none is given.
+    pub fn set_latency(&self, latency: Duration, jitter: Option<Jitter>) {
+        self.0.meter.lock().set_latency(latency, jitter);
+    }
+
+    /// Sets how many calls are taken from now on, starting with a full burst.
+    pub fn set_quota(&self, quota: Option<Quota>) {
+        self.0.meter.lock().set_quota(quota, Instant::now());
+    }
+
+    /// Sets a fault, to happen after those that are set.
+    pub fn inject(&self, fault: Fault) {
+        self.0.faults.add(fault);
+    }
+
+    /// Removes all faults and lets go of each call that hangs; says how many faults there were.
+    pub fn clear_faults(&self) -> usize {
+        self.0.faults.clear()
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.0.faults
+    }
+
+    /// Counts since the start or the last reset.
+    pub fn counters(&self) -> Counts {
+        self.0.counters.read()
+    }
+
+    /// Reads the counts and starts again at zero.
+    pub fn take_counters(&self) -> Counts {
+        self.0.counters.take()
+    }
+
+    pub(crate) fn count(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    // ---- what the state file needs --------------------------------------------------------
+
+    /// Changes each time the instances do.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    /// Everything it holds, as of one moment. Cheap: the instances are shared.
+    pub fn inventory(&self) -> Inventory {
+        self.0.inventory.lock().clone()
+    }
+
+    fn changed(&self) {
+        self.0.changes.send_modify(|changes| *changes += 1);
+    }
+}

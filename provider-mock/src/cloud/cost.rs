@@ -1,0 +1,286 @@
+//! What a call to the cloud costs: time, and a token of the quota.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::duration;
+
+/// How much the latency varies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Jitter {
+    /// By up to this part of the latency, up and down; 0 to 1.
+    Fraction(f64),
+    /// By up to this much, up and down.
+    Absolute(Duration),
+}
+
+impl Default for Jitter {
+    fn default() -> Self {
+        Self::Fraction(0.0)
+    }
+}
+
+impl Jitter {
+    /// One latency around `latency`. `roll` is in 0..1.
+    pub(crate) fn apply(self, latency: Duration, roll: f64) -> Duration {
+        let spread = match self {
+            Self::Fraction(part) => latency.as_secs_f64() * part,
+            Self::Absolute(spread) => spread.as_secs_f64(),
+        };
+        let seconds = latency.as_secs_f64() + spread * (2.0 * roll - 1.0);
+        Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(latency)
+    }
+}
+
+impl FromStr for Jitter {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(part) = text.parse::<f64>() {
+            return if (0.0..=1.0).contains(&part) {
+                Ok(Self::Fraction(part))
+            } else {
+                Err(format!(
+                    "{text:?} is no part of the latency; use 0 to 1, or a duration as 5ms"
+                ))
+            };
+        }
+        duration::parse(text).map(Self::Absolute).map_err(|_| {
+            format!("{text:?} is no jitter; use a part of the latency as 0.2, or a duration as 5ms")
+        })
+    }
+}
+
+impl fmt::Display for Jitter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fraction(part) => write!(f, "{part}"),
+            Self::Absolute(spread) => f.write_str(&duration::format(*spread)),
+        }
+    }
+}
+
+/// How many calls per second the cloud takes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// Calls per second; more than 0.
+    pub qps: f64,
+    /// Calls at once; at least 1.
+    pub burst: u32,
+}
+
+impl Quota {
+    /// That many calls per second, and a second's worth at once.
+    pub fn per_second(qps: f64) -> Self {
+        Self {
+            qps,
+            burst: (qps.ceil() as u32).max(1),
+        }
+    }
+
+    /// As somebody wrote it; without a burst a second's worth.
+    pub fn checked(qps: f64, burst: Option<u32>) -> Result<Self, String> {
+        if !(qps > 0.0 && qps.is_finite()) {
+            return Err(format!(
+                "{qps} calls per second make no rate limit; use more than 0"
+            ));
+        }
+        let quota = Self::per_second(qps);
+        match burst {
+            Some(0) => Err("a burst of 0 would take no call at all; use 1 or more".to_owned()),
+            Some(burst) => Ok(Self { burst, ..quota }),
+            None => Ok(quota),
+        }
+    }
+}
+
+/// The rate limit refused a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the rate limit of the cloud is used up")]
+pub struct RateLimited {
+    /// When the next call is taken.
+    pub retry_after: Duration,
+}
+
+/// What a call costs, as it is now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// How long one call takes.
+    pub latency: Duration,
+    /// How much that varies.
+    pub jitter: Jitter,
+    /// How many calls are taken.
+    pub quota: Option<Quota>,
+    /// Calls that would be taken now.
+    pub remaining: Option<u32>,
+}
+
+/// Prices calls.
+#[derive(Debug)]
+pub(super) struct Meter {
+    latency: Duration,
+    jitter: Jitter,
+    bucket: Option<TokenBucket>,
+    random: fastrand::Rng,
+}
+
+impl Meter {
+    pub(super) fn new(
+        latency: Duration,
+        jitter: Jitter,
+        quota: Option<Quota>,
+        random: fastrand::Rng,
+    ) -> Self {
+        let bucket = quota.map(|quota| TokenBucket::new(quota, Instant::now()));
+        Self {
+            latency,
+            jitter,
+            bucket,
+            random,
+        }
+    }
+
+    /// How long the next call takes, or when there may be one.
+    pub(super) fn price(&mut self, now: Instant) -> Result<Duration, RateLimited> {
+        if let Some(bucket) = &mut self.bucket {
+            bucket
+                .take(now)
+                .map_err(|retry_after| RateLimited { retry_after })?;
+        }
+        Ok(self.jitter.apply(self.latency, self.random.f64()))
+    }
+
+    pub(super) fn cost(&mut self, now: Instant) -> Cost {
+        let remaining = self.bucket.as_mut().map(|bucket| bucket.remaining(now));
+        let quota = self.bucket.as_ref().map(|bucket| bucket.quota);
+        Cost {
+            latency: self.latency,
+            jitter: self.jitter,
+            quota,
+            remaining,
+        }
+    }
+
+    pub(super) fn set_latency(&mut self, latency: Duration, jitter: Option<Jitter>) {
+        self.latency = latency;
+        self.jitter = jitter.unwrap_or(self.jitter);
+    }
+
+    pub(super) fn set_quota(&mut self, quota: Option<Quota>, now: Instant) {
+        self.bucket = quota.map(|quota| TokenBucket::new(quota, now));
+    }
+}
+
+/// The budget behind a [`Quota`], by the clock that its caller passes.
+#[derive(Debug, Clone, PartialEq)]
+struct TokenBucket {
+    quota: Quota,
+    tokens: f64,
+    filled_at: Instant,
+}
+
+impl TokenBucket {
+    /// A full one.
+    fn new(quota: Quota, now: Instant) -> Self {
+        Self {
+            quota,
+            tokens: f64::from(quota.burst),
+            filled_at: now,
+        }
+    }
+
+    /// Whole tokens that are left.
+    fn remaining(&mut self, now: Instant) -> u32 {
+        self.refill(now);
+        self.tokens as u32
+    }
+
+    /// Takes a token, or says how long until there is one.
+    fn take(&mut self, now: Instant) -> Result<(), Duration> {
+        self.refill(now);
+        if self.tokens >= 1.0 {
+            self.tokens -= 1.0;
+            return Ok(());
+        }
+        // Rounded up to a millisecond: whoever waits that long finds a token.
+        let seconds = (1.0 - self.tokens) / self.quota.qps;
+        Err(Duration::from_millis((seconds * 1e3).ceil() as u64))
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.filled_at);
+        self.tokens =
+            (self.tokens + elapsed.as_secs_f64() * self.quota.qps).min(f64::from(self.quota.burst));
+        self.filled_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn jitter_stays_in_its_band_and_above_zero() {
+        for (jitter, roll, want) in [
+            ("0", 0.9, ms(20)),
+            ("0.2", 0.0, ms(16)),
+            ("0.2", 0.5, ms(20)),
+            ("0.2", 1.0, ms(24)),
+            ("5ms", 0.0, ms(15)),
+            ("5ms", 1.0, ms(25)),
+            ("1s", 0.0, ms(0)),
+        ] {
+            let jitter: Jitter = jitter.parse().unwrap();
+            assert_eq!(jitter.apply(ms(20), roll), want, "{jitter}");
+        }
+        for bad in ["-0.1", "1.5", "5", "5 ms", "much"] {
+            assert!(bad.parse::<Jitter>().unwrap_err().contains(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_bucket_gives_its_burst_then_its_rate() {
+        let start = Instant::now();
+        let mut bucket = TokenBucket::new(
+            Quota {
+                qps: 10.0,
+                burst: 2,
+            },
+            start,
+        );
+        assert_eq!(bucket.take(start), Ok(()));
+        assert_eq!(bucket.take(start), Ok(()));
+        assert_eq!(bucket.take(start), Err(ms(100)));
+        assert_eq!(bucket.take(start + ms(40)), Err(ms(60)));
+        assert_eq!(
+            bucket.take(start + ms(100)),
+            Ok(()),
+            "waiting as told is enough"
+        );
+        assert_eq!(bucket.take(start + ms(100)), Err(ms(100)));
+        assert_eq!(
+            bucket.remaining(start + ms(60_000)),
+            2,
+            "never more than the burst"
+        );
+    }
+
+    #[test]
+    fn a_slow_quota_still_gives_one_call() {
+        let quota = Quota::per_second(0.5);
+        assert_eq!(quota.burst, 1);
+        let start = Instant::now();
+        let mut bucket = TokenBucket::new(quota, start);
+        assert_eq!(bucket.take(start), Ok(()));
+        assert_eq!(bucket.take(start), Err(ms(2_000)));
+    }
+}

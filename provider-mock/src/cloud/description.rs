@@ -1,0 +1,122 @@
+//! A cloud described in YAML.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::instances::{InstanceSpec, LabelKey, LabelValue};
+
+/// The instances that a cloud starts with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Description {
+    /// Each with the defaults of the file filled in.
+    pub instances: Vec<InstanceSpec>,
+}
+
+/// Why a description was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum BadDescription {
+    /// The file cannot be read.
+    #[error("cannot read the cloud description {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file says something that makes no sense.
+    #[error("the cloud description {} is wrong: {reason}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What and where.
+        reason: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct File {
+    #[serde(default)]
+    defaults: Defaults,
+    instances: Vec<InstanceSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Defaults {
+    #[serde(rename = "type", default)]
+    instance_type: Option<LabelValue>,
+    #[serde(default)]
+    zone: Option<LabelValue>,
+    #[serde(default)]
+    region: Option<LabelValue>,
+    #[serde(default)]
+    labels: BTreeMap<LabelKey, LabelValue>,
+}
+
+impl Description {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, BadDescription> {
+        let text = std::fs::read_to_string(path).map_err(|source| BadDescription::Unreadable {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::parse(&text).map_err(|reason| BadDescription::Wrong {
+            path: path.to_owned(),
+            reason,
+        })
+    }
+
+    /// Reads a text; the error says what is wrong and where.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: File = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let mut names = BTreeMap::new();
+        let mut ids = BTreeMap::new();
+        for (index, spec) in file.instances.iter().enumerate() {
+            if let Some(first) = names.insert(spec.name.clone(), index) {
+                return Err(format!(
+                    "instances[{index}] has the name {} of instances[{first}]; names are unique",
+                    spec.name
+                ));
+            }
+            if let Some(id) = &spec.id
+                && let Some(first) = ids.insert(id.clone(), index)
+            {
+                return Err(format!(
+                    "instances[{index}] has the id {id} of instances[{first}]; ids are unique"
+                ));
+            }
+        }
+        let instances = file
+            .instances
+            .into_iter()
+            .map(|spec| file.defaults.fill(spec))
+            .collect();
+        Ok(Self { instances })
+    }
+}
+
+impl Defaults {
+    fn fill(&self, spec: InstanceSpec) -> InstanceSpec {
+        let mut labels = self.labels.clone();
+        labels.extend(spec.labels);
+        // A zone belongs to one region: who names another region does not want the default zone.
+        let zone = if spec.region.is_none() {
+            self.zone.clone()
+        } else {
+            None
+        };
+        InstanceSpec {
+            instance_type: spec.instance_type.or_else(|| self.instance_type.clone()),
+            zone: spec.zone.or(zone),
+            region: spec.region.or_else(|| self.region.clone()),
+            labels,
+            ..spec
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

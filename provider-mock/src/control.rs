@@ -1,0 +1,23 @@
+//! The second socket: people and scripts change the cloud and read its counters.
+//!
+//! HTTP/1.1 and JSON over a Unix socket, so that `curl --unix-socket` works as well as
+//! `provider-mock ctl`.
+
+mod client;
+mod messages;
+mod server;
+
+pub use client::{Client, ClientError};
+pub use messages::{
+    ChangeCost, Changed, Cleared, Failure, InjectFault, Listed, NewQuota, Status, Targets,
+};
+pub use server::{About, serve};
+
+use outrigger_provider_sdk::{Endpoint, InvalidEndpoint};
+
+/// Where a mock at this endpoint is controlled unless somebody says otherwise: `….ctl`.
+pub fn control_endpoint(endpoint: &Endpoint) -> Result<Endpoint, InvalidEndpoint> {
+    let mut path = endpoint.path().as_os_str().to_owned();
+    path.push(".ctl");
+    Endpoint::unix(path)
+}

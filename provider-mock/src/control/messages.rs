@@ -1,0 +1,131 @@
+//! What goes over the control socket.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cloud::Quota;
+use crate::duration;
+use crate::faults::Fault;
+use crate::instances::Instance;
+
+/// `GET /v1/status`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Name of the provider.
+    pub provider_name: String,
+    /// Version of the mock.
+    pub version: String,
+    /// Where the contract is served.
+    pub endpoint: String,
+    /// Where the state is kept, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_file: Option<String>,
+    /// Whether an instance is made for each node that is asked about.
+    pub synthesizes: bool,
+    /// Instances by power state.
+    pub instances: BTreeMap<String, usize>,
+    /// Names whose last instance was deleted.
+    pub deleted: usize,
+    /// How long a call to the cloud takes, in Go's syntax.
+    pub latency: String,
+    /// How much that varies: a part of the latency, or a duration.
+    pub jitter: String,
+    /// How many calls the cloud takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<Quota>,
+    /// Faults that are set, with what is left of them.
+    pub faults: Vec<Fault>,
+}
+
+/// `GET /v1/instances`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listed {
+    /// Name of the provider: `<provider_name>://<id>` is the provider ID of an instance.
+    pub provider_name: String,
+    /// All of them, by name.
+    pub instances: Vec<Instance>,
+    /// Names whose last instance was deleted.
+    pub deleted: Vec<String>,
+}
+
+/// `POST /v1/instances/{start,stop,delete}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Targets {
+    /// Names, ids or provider IDs. If one is not known, nothing is changed.
+    #[serde(default)]
+    pub targets: Vec<String>,
+    /// Each instance, instead of `targets`.
+    #[serde(default)]
+    pub all: bool,
+    /// `delete` only: begin to delete; the instance stays, as terminating, until deleted again.
+    #[serde(default)]
+    pub terminating: bool,
+}
+
+/// What was changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Changed {
+    /// As they are now; deleted ones as they were.
+    pub changed: Vec<Instance>,
+}
+
+/// `PUT /v1/cost`: what is absent stays.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ChangeCost {
+    /// How long a call takes.
+    #[serde(
+        default,
+        with = "duration::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub latency: Option<Duration>,
+    /// How much that varies: a part of the latency, or a duration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<String>,
+    /// How many calls are taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limit: Option<NewQuota>,
+}
+
+/// A new quota.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct NewQuota {
+    /// Calls per second; 0: no limit.
+    pub qps: f64,
+    /// Calls at once; absent: a second's worth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+}
+
+/// `POST /v1/faults`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct InjectFault {
+    /// What goes wrong.
+    pub fault: Fault,
+    /// Happens after the faults of its kind that are set, instead of taking their place.
+    #[serde(default)]
+    pub add: bool,
+}
+
+/// `DELETE /v1/faults`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cleared {
+    /// How many there were.
+    pub cleared: usize,
+}
+
+/// Any answer that is not 2xx.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What happened, to what, and what to do.
+    pub error: String,
+}

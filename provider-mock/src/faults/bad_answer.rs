@@ -1,0 +1,224 @@
+//! Answers that no provider should give and every caller must survive.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::{SignedDuration, Timestamp};
+use outrigger_api::v1::{
+    AbsenceCertainty, Instance, InstanceAbsent, InstanceNotManaged, InstanceResult, NodeAddress,
+    instance_result::Outcome,
+};
+use serde::{Deserialize, Serialize};
+
+/// What is wrong with an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BadAnswer {
+    /// Each instance found has the same provider ID.
+    DuplicateProviderId,
+    /// Each instance found has an `InternalIP` that is no IP address.
+    MalformedAddress,
+    /// The message is larger than the caller accepts.
+    OversizedReply,
+    /// Each instance found has an id, a zone and an address beyond the limits of the contract.
+    OversizedStrings,
+    /// A node that was asked about has no result.
+    MissingResult,
+    /// A node has two results.
+    DuplicateResult,
+    /// Each instance found has a zone that is no label value, and a label of Kubernetes' own.
+    BadLabel,
+    /// Each instance found has the provider ID of another provider.
+    WrongPrefix,
+    /// Each instance found has no provider ID.
+    EmptyProviderId,
+    /// Each instance found is absent for sure, by an observation of an hour ago.
+    StaleAbsence,
+    /// Each node is said to be managed by somebody else.
+    NotManaged,
+    /// Each result has no outcome; a list is cut off before its end.
+    Empty,
+}
+
+impl BadAnswer {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::DuplicateProviderId,
+        Self::MalformedAddress,
+        Self::OversizedReply,
+        Self::OversizedStrings,
+        Self::MissingResult,
+        Self::DuplicateResult,
+        Self::BadLabel,
+        Self::WrongPrefix,
+        Self::EmptyProviderId,
+        Self::StaleAbsence,
+        Self::NotManaged,
+        Self::Empty,
+    ];
+
+    /// As on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DuplicateProviderId => "duplicate-provider-id",
+            Self::MalformedAddress => "malformed-address",
+            Self::OversizedReply => "oversized-reply",
+            Self::OversizedStrings => "oversized-strings",
+            Self::MissingResult => "missing-result",
+            Self::DuplicateResult => "duplicate-result",
+            Self::BadLabel => "bad-label",
+            Self::WrongPrefix => "wrong-prefix",
+            Self::EmptyProviderId => "empty-provider-id",
+            Self::StaleAbsence => "stale-absence",
+            Self::NotManaged => "not-managed",
+            Self::Empty => "empty",
+        }
+    }
+
+    /// Spoils the results of a batch.
+    pub(crate) fn spoil_results(
+        self,
+        results: &mut Vec<InstanceResult>,
+        concerns: impl Fn(&str) -> bool,
+        now: Timestamp,
+    ) {
+        match self {
+            Self::MissingResult => results.retain(|result| !concerns(&result.node_name)),
+            Self::DuplicateResult => {
+                let twins: Vec<_> = results
+                    .iter()
+                    .filter(|result| concerns(&result.node_name))
+                    .cloned()
+                    .collect();
+                results.extend(twins);
+            }
+            _ => {
+                for result in results
+                    .iter_mut()
+                    .filter(|result| concerns(&result.node_name))
+                {
+                    self.spoil_outcome(&mut result.outcome, now);
+                }
+            }
+        }
+    }
+
+    fn spoil_outcome(self, outcome: &mut Option<Outcome>, now: Timestamp) {
+        match (self, outcome) {
+            (Self::NotManaged, outcome) => {
+                *outcome = Some(Outcome::NotManaged(InstanceNotManaged {
+                    reason: "injected with provider-mock ctl answers".to_owned(),
+                }));
+            }
+            (Self::Empty, outcome) => *outcome = None,
+            (Self::StaleAbsence, outcome @ Some(Outcome::Found(_))) => {
+                let observed = now
+                    .checked_sub(SignedDuration::from_hours(1))
+                    .unwrap_or(now);
+                *outcome = Some(Outcome::Absent(InstanceAbsent {
+                    certainty: AbsenceCertainty::Confirmed.into(),
+                    observed_at: Some(prost_types::Timestamp {
+                        seconds: observed.as_second(),
+                        nanos: 0,
+                    }),
+                }));
+            }
+            (_, Some(Outcome::Found(instance))) => self.spoil_instance(instance),
+            _ => {}
+        }
+    }
+
+    /// Spoils a part of a list.
+    pub(crate) fn spoil_list(
+        self,
+        instances: &mut Vec<Instance>,
+        complete: &mut bool,
+        concerns: impl Fn(&str) -> bool,
+    ) {
+        match self {
+            Self::MissingResult | Self::StaleAbsence | Self::NotManaged => {
+                instances.retain(|instance| !concerns(&instance.node_name));
+            }
+            Self::DuplicateResult => {
+                let twins: Vec<_> = instances
+                    .iter()
+                    .filter(|one| concerns(&one.node_name))
+                    .cloned()
+                    .collect();
+                instances.extend(twins);
+            }
+            Self::Empty => {
+                instances.clear();
+                *complete = false;
+            }
+            _ => instances
+                .iter_mut()
+                .filter(|instance| concerns(&instance.node_name))
+                .for_each(|instance| self.spoil_instance(instance)),
+        }
+    }
+
+    fn spoil_instance(self, instance: &mut Instance) {
+        let scheme = instance
+            .provider_id
+            .split("://")
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        match self {
+            Self::DuplicateProviderId => {
+                instance.provider_id = format!("{scheme}://i-the-same-for-all");
+            }
+            Self::WrongPrefix => {
+                instance.provider_id = instance.provider_id.replacen(&scheme, "another-cloud", 1);
+            }
+            Self::EmptyProviderId => instance.provider_id.clear(),
+            Self::MalformedAddress => {
+                instance.addresses.insert(0, internal_ip("999.0.2.1/33"));
+            }
+            Self::OversizedStrings => {
+                instance.provider_id = format!("{scheme}://{}", "i".repeat(2_000));
+                instance.zone = "z".repeat(2_000);
+                instance.addresses.push(NodeAddress {
+                    r#type: "Hostname".to_owned(),
+                    address: "h".repeat(2_000),
+                });
+            }
+            Self::BadLabel => {
+                instance.zone = "no label value!".to_owned();
+                instance.additional_labels.insert(
+                    "node-role.kubernetes.io/control-plane".to_owned(),
+                    String::new(),
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+fn internal_ip(address: &str) -> NodeAddress {
+    NodeAddress {
+        r#type: "InternalIP".to_owned(),
+        address: address.to_owned(),
+    }
+}
+
+impl fmt::Display for BadAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for BadAnswer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|bad| bad.as_str() == text)
+            .ok_or_else(|| {
+                let known = Self::ALL.map(Self::as_str).join(", ");
+                format!("{text:?} is no bad answer; use one of {known}")
+            })
+    }
+}

@@ -1,0 +1,125 @@
+//! Errors that somebody set.
+
+use std::time::Duration;
+
+use outrigger_api::{ERROR_DOMAIN, RpcStatus};
+use serde::{Deserialize, Serialize};
+use tonic_types::{ErrorDetails, StatusExt as _};
+
+use super::Code;
+use crate::duration;
+
+/// How long a caller is told to wait by a `RATE_LIMITED` that names no time: the contract wants one.
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// An error as it goes over the wire.
+///
+/// Nothing keeps it from breaking the contract: a reason that does not belong to its code, or none
+/// at all, is what a caller has to survive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct InjectedError {
+    /// The gRPC code.
+    pub code: Code,
+    /// `ErrorInfo.reason`; absent: no `ErrorInfo`, so that it is not the provider's word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// For people.
+    #[serde(default)]
+    pub message: String,
+    /// `RetryInfo`.
+    #[serde(
+        default,
+        with = "duration::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub retry_after: Option<Duration>,
+}
+
+impl InjectedError {
+    /// The error that the contract means by this code; [`without_reason`](Self::without_reason) for
+    /// codes that it has no reason for.
+    pub fn new(code: tonic::Code) -> Self {
+        let reason = default_reason(code).map(str::to_owned);
+        let retry_after =
+            (reason.as_deref() == Some("RATE_LIMITED")).then_some(DEFAULT_RETRY_AFTER);
+        Self {
+            code: Code(code),
+            reason,
+            message: String::new(),
+            retry_after,
+        }
+    }
+
+    /// With this reason.
+    #[must_use]
+    pub fn with_reason(self, reason: &str) -> Self {
+        let retry_after = (reason == "RATE_LIMITED").then_some(DEFAULT_RETRY_AFTER);
+        Self {
+            reason: Some(reason.to_owned()),
+            retry_after: self.retry_after.or(retry_after),
+            ..self
+        }
+    }
+
+    /// Without `ErrorInfo`, as a library or a crash makes it.
+    #[must_use]
+    pub fn without_reason(self) -> Self {
+        Self {
+            reason: None,
+            retry_after: None,
+            ..self
+        }
+    }
+
+    /// With `RetryInfo`.
+    #[must_use]
+    pub fn retry_after(self, after: Duration) -> Self {
+        Self {
+            retry_after: Some(after),
+            ..self
+        }
+    }
+
+    /// The error of a whole call.
+    pub fn to_status(&self) -> tonic::Status {
+        let mut details = ErrorDetails::new();
+        if let Some(reason) = &self.reason {
+            details.set_error_info(reason, ERROR_DOMAIN, std::collections::HashMap::new());
+        }
+        if let Some(after) = self.retry_after {
+            details.set_retry_info(Some(after));
+        }
+        let message = if self.message.is_empty() {
+            "injected with provider-mock ctl set errors"
+        } else {
+            &self.message
+        };
+        tonic::Status::with_error_details(self.code.0, message, details)
+    }
+
+    /// The error of one item.
+    pub fn to_item(&self) -> RpcStatus {
+        let status = self.to_status();
+        prost::Message::decode(status.details()).unwrap_or_else(|_| RpcStatus {
+            code: status.code() as i32,
+            message: status.message().to_owned(),
+            details: Vec::new(),
+        })
+    }
+}
+
+/// The first reason that the contract lists under a code.
+fn default_reason(code: tonic::Code) -> Option<&'static str> {
+    Some(match code {
+        tonic::Code::InvalidArgument => "INVALID_REQUEST",
+        tonic::Code::FailedPrecondition => "DEPENDENCY_NOT_READY",
+        tonic::Code::Aborted => "OPERATION_IN_PROGRESS",
+        tonic::Code::ResourceExhausted => "RATE_LIMITED",
+        tonic::Code::Unauthenticated => "CREDENTIALS_INVALID",
+        tonic::Code::PermissionDenied => "PERMISSION_MISSING",
+        tonic::Code::Unavailable => "CLOUD_UNAVAILABLE",
+        tonic::Code::Unimplemented => "CAPABILITY_DISABLED",
+        _ => return None,
+    })
+}

@@ -1,0 +1,110 @@
+//! The machines of the fake cloud.
+
+mod inventory;
+mod lookup;
+mod serve;
+mod spec;
+mod syntax;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use inventory::{Inventory, Refused};
+pub use lookup::{Asked, Found, Key};
+pub(crate) use lookup::{Rules, is_visible};
+pub use spec::{InstanceSpec, Placement};
+pub use syntax::{
+    Address, AddressType, BadText, InstanceId, LabelKey, LabelValue, NodeName, ProviderName,
+};
+
+/// A machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Instance {
+    /// Unique for ever: what follows `<provider_name>://` in the provider ID.
+    pub id: InstanceId,
+    /// Name that its kubelet registers with; unique among the instances that exist.
+    pub name: NodeName,
+    /// How many instances of this name were deleted before this one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generation: u32,
+    /// Whether it runs.
+    pub power: Power,
+    /// Machine type.
+    #[serde(rename = "type")]
+    pub instance_type: LabelValue,
+    /// Zone it is in.
+    pub zone: LabelValue,
+    /// Region of that zone.
+    pub region: LabelValue,
+    /// In the order in which they are answered.
+    pub addresses: Vec<Address>,
+    /// Labels that its Node is given.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<LabelKey, LabelValue>,
+    /// When it was made, by the cloud's clock.
+    pub created_at: Timestamp,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes the field by reference"
+)]
+fn is_zero(generation: &u32) -> bool {
+    *generation == 0
+}
+
+/// Whether an instance runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Power {
+    /// Being made or started.
+    Pending,
+    /// Running.
+    #[default]
+    Running,
+    /// Stopped; can be started.
+    Shutdown,
+    /// Being deleted.
+    Terminating,
+}
+
+impl Power {
+    /// In lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Shutdown => "shutdown",
+            Self::Terminating => "terminating",
+        }
+    }
+}
+
+impl fmt::Display for Power {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Power {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [
+            Self::Pending,
+            Self::Running,
+            Self::Shutdown,
+            Self::Terminating,
+        ]
+        .into_iter()
+        .find(|power| power.as_str() == text)
+        .ok_or_else(|| {
+            format!("{text:?} is no power state; use pending, running, shutdown or terminating")
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! One lookup, as the cloud decides it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::spec::{derived_id, synthesized_addresses};
+use super::{Instance, InstanceId, InstanceSpec, Inventory, NodeName, Placement};
+
+/// What is asked about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// By id where one is known, else by name.
+    pub key: Key,
+    /// IP addresses that the node's kubelet was told to use; a synthesised instance gets them.
+    pub provided: Vec<IpAddr>,
+}
+
+/// How an instance is looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Key {
+    /// By id. The name is that of the Node which carries the id.
+    Id(InstanceId, Option<NodeName>),
+    /// By node name.
+    Name(NodeName),
+}
+
+/// What the cloud says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// It exists.
+    Instance(Arc<Instance>),
+    /// It does not exist.
+    Absent,
+    /// It exists, but is so young that this cloud does not show it yet.
+    NotVisibleYet,
+}
+
+/// How lookups behave.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub(crate) synthesize: bool,
+    pub(crate) placement: &'a Placement,
+    pub(crate) visibility_delay: Duration,
+    pub(crate) now: Timestamp,
+}
+
+impl Inventory {
+    /// Looks one up, and makes it first where the rules say so.
+    ///
+    /// An id is synthesised only if it is the one that its Node's name gives: such a Node was
+    /// initialised by a mock that has forgotten, any other id is of an instance that never was.
+    pub(crate) fn look_up(&mut self, asked: &Asked, rules: Rules<'_>) -> Found {
+        let known = match &asked.key {
+            Key::Id(id, _) => self.by_id(id.as_str()),
+            Key::Name(name) => self.by_name(name.as_str()),
+        };
+        let instance = match known {
+            Some(instance) => Some(Arc::clone(instance)),
+            None if rules.synthesize => self.synthesize(asked, rules),
+            None => None,
+        };
+        match instance {
+            None => Found::Absent,
+            Some(instance) if is_visible(&instance, rules) => Found::Instance(instance),
+            Some(_) => Found::NotVisibleYet,
+        }
+    }
+
+    fn synthesize(&mut self, asked: &Asked, rules: Rules<'_>) -> Option<Arc<Instance>> {
+        let name = match &asked.key {
+            Key::Name(name) => name,
+            Key::Id(id, Some(name)) if *id == derived_id(name, 0) => name,
+            Key::Id(..) => return None,
+        };
+        if self.was_deleted(name) {
+            return None;
+        }
+        let spec = InstanceSpec {
+            addresses: synthesized_addresses(name, &asked.provided),
+            ..InstanceSpec::named(name.clone())
+        };
+        self.insert(spec.build(rules.placement, 0, rules.now)).ok()
+    }
+}
+
+/// Whether the cloud shows the instance to lookups and lists.
+pub(crate) fn is_visible(instance: &Instance, rules: Rules<'_>) -> bool {
+    let age = rules.now.duration_since(instance.created_at);
+    rules.visibility_delay.is_zero()
+        || std::time::Duration::try_from(age).is_ok_and(|age| age >= rules.visibility_delay)
+}

@@ -1,0 +1,249 @@
+//! Instances as the contract asks for them.
+
+use std::net::IpAddr;
+
+use futures::stream::{self, StreamExt as _};
+use jiff::Timestamp;
+use outrigger_provider_sdk as sdk;
+use outrigger_provider_sdk::{Context, Error, Instances, Lookup, Lookups, Node, Query};
+
+use super::{Address, AddressType, Asked, Found, Instance, InstanceId, Key, NodeName, Power};
+use crate::cloud::{Cloud, Preference, RateLimited};
+use crate::provider::{MockProvider, PROVIDED_NODE_IP};
+
+impl Instances for MockProvider {
+    fn capability(&self) -> sdk::InstancesCapability {
+        let (options, config) = (self.options(), self.cloud().config());
+        sdk::InstancesCapability {
+            max_batch_size: options.max_batch_size,
+            list: true,
+            lookup_preference: match config.preference {
+                Preference::Each => sdk::LookupPreference::Each,
+                Preference::Batch => sdk::LookupPreference::Batch,
+                Preference::List => sdk::LookupPreference::ListAll,
+            },
+            visibility_delay: config.visibility_delay,
+            managed_label_keys: options.managed_label_keys.clone(),
+            ..sdk::InstancesCapability::default()
+        }
+    }
+
+    async fn get_instance(
+        &self,
+        ctx: &Context,
+        node: &Node,
+        query: &Query,
+    ) -> Result<Lookup, Error> {
+        let mut lookups = self
+            .get_instances(ctx, std::slice::from_ref(node), query)
+            .await?;
+        lookups
+            .remove(&node.name)
+            .unwrap_or_else(|| Err(Error::internal("the lookup was lost")))
+    }
+
+    async fn get_instances(
+        &self,
+        ctx: &Context,
+        nodes: &[Node],
+        query: &Query,
+    ) -> Result<Lookups, Error> {
+        let cloud = self.cloud();
+        cloud.count().items_asked("BatchGetInstances", nodes.len());
+        let mut lookups = Lookups::with_capacity(nodes.len());
+        let mut pending = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            match key_of(cloud, node) {
+                Ok(key) => pending.push((
+                    node.name.clone(),
+                    Asked {
+                        key,
+                        provided: provided_ips(node),
+                    },
+                )),
+                Err(answer) => {
+                    lookups.insert(node.name.clone(), answer);
+                }
+            }
+        }
+        let config = cloud.config();
+        let each = config.preference == Preference::Each;
+        let size = if each { 1 } else { config.page_size.get() };
+        let mut calls = Vec::with_capacity(pending.len().div_ceil(size));
+        while !pending.is_empty() {
+            let rest = pending.split_off(size.min(pending.len()));
+            calls.push(look_up(cloud, std::mem::replace(&mut pending, rest), query));
+        }
+        let mut calls = stream::iter(calls).buffer_unordered(config.parallel_calls.get());
+        loop {
+            let answered = tokio::select! {
+                () = ctx.cancelled() => return Err(Error::cancelled()),
+                answered = calls.next() => answered,
+            };
+            match answered {
+                None => return Ok(lookups),
+                Some((names, Ok(found))) => lookups.extend(names.into_iter().zip(found)),
+                // One call per instance: the others have answers of their own.
+                Some((names, Err(limited))) if each => lookups.extend(
+                    names
+                        .into_iter()
+                        .map(|name| (name, Err(rate_limited(limited)))),
+                ),
+                Some((_, Err(limited))) => return Err(rate_limited(limited)),
+            }
+        }
+    }
+
+    async fn list_instances(
+        &self,
+        ctx: &Context,
+        _query: &Query,
+        instances: &mut sdk::InstanceSink,
+    ) -> Result<(), Error> {
+        let cloud = self.cloud();
+        let mut after = None;
+        loop {
+            let (now, page) = tokio::select! {
+                () = ctx.cancelled() => return Err(Error::cancelled()),
+                page = cloud.list_page(after.as_ref()) => page.map_err(rate_limited)?,
+            };
+            let full = page.len() == cloud.config().page_size.get();
+            after = page.last().map(|last| last.id.clone());
+            let visible = page.iter().filter(|instance| cloud.shows(instance, now));
+            let visible: Vec<_> = visible
+                .map(|instance| answer(cloud, instance, now))
+                .collect();
+            instances.send_all(visible).await?;
+            if !full {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// One call to the cloud. The names come back with their answers, in the same order.
+async fn look_up(
+    cloud: &Cloud,
+    page: Vec<(String, Asked)>,
+    query: &Query,
+) -> (Vec<String>, Result<Vec<Result<Lookup, Error>>, RateLimited>) {
+    let (names, asked): (Vec<String>, Vec<Asked>) = page.into_iter().unzip();
+    let answered = cloud.look_up(&asked).await.map(|(now, found)| {
+        found
+            .iter()
+            .map(|found| Ok(lookup(cloud, found, now, query)))
+            .collect()
+    });
+    (names, answered)
+}
+
+fn lookup(cloud: &Cloud, found: &Found, now: Timestamp, query: &Query) -> Lookup {
+    let absent = |certainty| {
+        sdk::Outcome::Absent {
+            certainty,
+            observed_at: Some(now),
+        }
+        .into()
+    };
+    match found {
+        Found::Instance(instance) => Lookup::found(answer(cloud, instance, now)),
+        // Who allows an old answer does not ask in order to delete.
+        Found::Absent if query.max_staleness.is_zero() => absent(sdk::Certainty::Confirmed),
+        Found::Absent | Found::NotVisibleYet => absent(sdk::Certainty::NotVisibleYet),
+    }
+}
+
+fn answer(cloud: &Cloud, instance: &Instance, now: Timestamp) -> sdk::Instance {
+    sdk::Instance {
+        provider_id: cloud.provider_id(&instance.id),
+        node_name: instance.name.to_string(),
+        instance_type: instance.instance_type.to_string(),
+        addresses: instance.addresses.iter().map(to_sdk).collect(),
+        zone: instance.zone.to_string(),
+        region: instance.region.to_string(),
+        additional_labels: instance
+            .labels
+            .iter()
+            .map(|(key, value)| (key.to_string(), value.to_string()))
+            .collect(),
+        power_state: match instance.power {
+            Power::Pending => sdk::PowerState::Pending,
+            Power::Running => sdk::PowerState::Running,
+            Power::Shutdown => sdk::PowerState::Shutdown,
+            Power::Terminating => sdk::PowerState::Terminating,
+        },
+        observed_at: Some(now),
+        pod_cidrs: Vec::new(),
+    }
+}
+
+fn to_sdk(address: &Address) -> sdk::Address {
+    let text = || address.as_str().to_owned();
+    let ip = address.as_str().parse::<IpAddr>();
+    match (address.kind(), ip) {
+        (AddressType::InternalIp, Ok(ip)) => sdk::Address::InternalIp(ip),
+        (AddressType::ExternalIp, Ok(ip)) => sdk::Address::ExternalIp(ip),
+        (AddressType::Hostname, _) => sdk::Address::Hostname(text()),
+        (AddressType::InternalDns, _) => sdk::Address::InternalDns(text()),
+        (AddressType::ExternalDns, _) => sdk::Address::ExternalDns(text()),
+        (kind, Err(_)) => sdk::Address::Other {
+            kind: kind.as_str().to_owned(),
+            address: text(),
+        },
+    }
+}
+
+/// How to look for a node's instance, or the answer if the cloud need not be asked.
+fn key_of(cloud: &Cloud, node: &Node) -> Result<Key, Result<Lookup, Error>> {
+    let scheme = cloud.config().provider_name.as_str();
+    if node.provider_id.is_empty() {
+        // No instance can have a name that no Node can have.
+        return node
+            .name
+            .parse()
+            .map(Key::Name)
+            .map_err(|_| Ok(Lookup::absent()));
+    }
+    let id = node
+        .provider_id
+        .strip_prefix(scheme)
+        .and_then(|rest| rest.strip_prefix("://"));
+    let Some(id) = id else {
+        let reason = format!("the provider ID {:?} is not of {scheme}", node.provider_id);
+        return Err(Ok(Lookup::not_managed(reason)));
+    };
+    match id.parse::<InstanceId>() {
+        Ok(id) => Ok(Key::Id(id, node.name.parse::<NodeName>().ok())),
+        Err(bad) => Err(Err(Error::malformed_provider_id(format!(
+            "the provider ID {:?} of node {:?} is wrong: {bad}",
+            node.provider_id, node.name
+        )))),
+    }
+}
+
+/// What the kubelet was told by `--node-ip`: its annotation, and the addresses it reported.
+fn provided_ips(node: &Node) -> Vec<IpAddr> {
+    let annotated = node
+        .annotations
+        .get(PROVIDED_NODE_IP)
+        .map(String::as_str)
+        .unwrap_or_default();
+    let reported = node
+        .addresses
+        .iter()
+        .filter(|address| address.r#type == AddressType::InternalIp.as_str())
+        .map(|address| address.address.as_str());
+    let mut ips = Vec::new();
+    for ip in annotated.split(',').chain(reported) {
+        if let Ok(ip) = ip.trim().parse()
+            && !ips.contains(&ip)
+        {
+            ips.push(ip);
+        }
+    }
+    ips
+}
+
+fn rate_limited(limited: RateLimited) -> Error {
+    Error::rate_limited(limited.retry_after)
+}

@@ -1,0 +1,99 @@
+//! The provider: what the contract asks, answered from the cloud.
+
+use outrigger_provider_sdk::{CallClass, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit};
+
+use crate::cloud::Cloud;
+
+/// Annotation in which a kubelet with `--node-ip` says which address its Node shall have.
+pub(crate) const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
+
+/// What the provider says about itself at handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderOptions {
+    /// Most nodes in one lookup, 1 to 500.
+    pub max_batch_size: u32,
+    /// Says that the cloud has no cluster id.
+    pub without_cluster_id: bool,
+    /// Keys of labels that are kept in step after initialisation.
+    pub managed_label_keys: Vec<String>,
+    /// Says at handshake what the quota of the cloud is, so that the controller stays below.
+    pub announce_quota: bool,
+}
+
+impl Default for ProviderOptions {
+    fn default() -> Self {
+        Self {
+            max_batch_size: 500,
+            without_cluster_id: false,
+            managed_label_keys: Vec::new(),
+            announce_quota: false,
+        }
+    }
+}
+
+/// A correct provider over a [`Cloud`]. Clones answer for the same cloud.
+///
+/// Faults are not its business: they stand in front of it, in [`FaultLayer`](crate::FaultLayer).
+#[derive(Debug, Clone)]
+pub struct MockProvider {
+    cloud: Cloud,
+    options: ProviderOptions,
+}
+
+impl MockProvider {
+    /// Answers for this cloud.
+    pub fn new(cloud: Cloud) -> Self {
+        Self::with_options(cloud, ProviderOptions::default())
+    }
+
+    /// Answers for this cloud, and says this about itself.
+    pub fn with_options(cloud: Cloud, options: ProviderOptions) -> Self {
+        Self { cloud, options }
+    }
+
+    /// The cloud it answers for.
+    pub fn cloud(&self) -> &Cloud {
+        &self.cloud
+    }
+
+    pub(crate) fn options(&self) -> &ProviderOptions {
+        &self.options
+    }
+}
+
+impl Provider for MockProvider {
+    fn info(&self) -> ProviderInfo {
+        let config = self.cloud.config();
+        let quota = config.quota.filter(|_| self.options.announce_quota);
+        ProviderInfo {
+            without_cluster_id: self.options.without_cluster_id,
+            node_annotation_prefixes: vec![PROVIDED_NODE_IP.to_owned()],
+            rate_limits: quota
+                .map(|quota| RateLimit {
+                    class: CallClass::Instances,
+                    qps: quota.qps,
+                    burst: quota.burst,
+                })
+                .into_iter()
+                .collect(),
+            ..ProviderInfo::new(config.provider_name.as_str(), env!("CARGO_PKG_VERSION"))
+        }
+    }
+
+    fn status(&self) -> ProviderStatus {
+        let cost = self.cloud.cost();
+        let quotas = cost
+            .quota
+            .zip(cost.remaining)
+            .map(|(quota, remaining)| Quota {
+                name: "cloud-calls".to_owned(),
+                limit: quota.burst.into(),
+                remaining: remaining.into(),
+                resets_at: None,
+            });
+        ProviderStatus {
+            quotas: quotas.into_iter().collect(),
+            ..ProviderStatus::ready()
+        }
+    }
+}

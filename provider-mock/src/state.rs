@@ -1,0 +1,183 @@
+//! The state file: what the cloud holds, over restarts and kills.
+//!
+//! It is replaced, never changed: whoever reads it, at any moment, reads one whole state.
+
+mod keeper;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::instances::{Instance, Inventory, NodeName, ProviderName};
+
+pub use keeper::Keeper;
+
+/// What stands in the file to tell it from others and from later ones.
+const FORMAT: &str = "outrigger-mock-state/1";
+
+/// A state file.
+#[derive(Debug, Clone)]
+pub struct StateFile {
+    path: PathBuf,
+    provider_name: ProviderName,
+}
+
+/// Why a state was not read or written. The file is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// It cannot be read.
+    #[error("cannot read the state file {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no state, or not a whole one.
+    #[error(
+        "the state file {} is damaged: {reason}; it was left as it is. Repair it, or move it away \
+         to start with a new cloud",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// It belongs to another provider.
+    #[error(
+        "the state file {} is of the provider {found}, not of {expected}; give --provider-name \
+         {found}, or another --state",
+        path.display()
+    )]
+    AnotherProvider {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        found: ProviderName,
+        /// Whose it should be.
+        expected: ProviderName,
+    },
+    /// It cannot be written.
+    #[error("cannot write the state file {}: {source}", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written<'a> {
+    format: &'static str,
+    provider_name: &'a ProviderName,
+    instances: Vec<&'a Instance>,
+    deleted: &'a BTreeMap<NodeName, u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Read {
+    format: String,
+    provider_name: ProviderName,
+    instances: Vec<Instance>,
+    #[serde(default)]
+    deleted: BTreeMap<NodeName, u32>,
+}
+
+impl StateFile {
+    /// The file at this path, for this provider.
+    pub fn new(path: PathBuf, provider_name: ProviderName) -> Self {
+        Self {
+            path,
+            provider_name,
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads it; none: there is no file yet.
+    pub fn read(&self) -> Result<Option<Inventory>, StateError> {
+        let text = match fs::read_to_string(&self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(self.damaged(error.to_string()));
+            }
+            Err(source) => {
+                return Err(StateError::Unreadable {
+                    path: self.path.clone(),
+                    source,
+                });
+            }
+        };
+        let state: Read =
+            serde_json::from_str(&text).map_err(|error| self.damaged(error.to_string()))?;
+        if state.format != FORMAT {
+            return Err(self.damaged(format!("its format is {:?}, not {FORMAT:?}", state.format)));
+        }
+        if state.provider_name != self.provider_name {
+            return Err(StateError::AnotherProvider {
+                path: self.path.clone(),
+                found: state.provider_name,
+                expected: self.provider_name.clone(),
+            });
+        }
+        Inventory::restore(state.instances, state.deleted)
+            .map(Some)
+            .map_err(|refused| self.damaged(refused.to_string()))
+    }
+
+    /// Replaces it. Blocks on the disk.
+    pub fn write(&self, inventory: &Inventory) -> Result<(), StateError> {
+        let state = Written {
+            format: FORMAT,
+            provider_name: &self.provider_name,
+            instances: inventory.iter().map(AsRef::as_ref).collect(),
+            deleted: inventory.deleted(),
+        };
+        self.replace(&state)
+            .map_err(|source| StateError::Unwritable {
+                path: self.path.clone(),
+                source,
+            })
+    }
+
+    fn replace(&self, state: &Written<'_>) -> io::Result<()> {
+        let name = self.path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+        let directory = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        // One fixed name: what a kill leaves behind is overwritten by the next write.
+        let temporary = directory.join(format!(".{}.tmp", name.to_string_lossy()));
+        let mut file = BufWriter::new(File::create(&temporary)?);
+        serde_json::to_writer_pretty(&mut file, state)?;
+        file.write_all(b"\n")?;
+        file.into_inner()
+            .map_err(io::IntoInnerError::into_error)?
+            .sync_all()?;
+        fs::rename(&temporary, &self.path)?;
+        // The rename itself must reach the disk too.
+        File::open(directory)?.sync_all()
+    }
+
+    fn damaged(&self, reason: String) -> StateError {
+        StateError::Damaged {
+            path: self.path.clone(),
+            reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

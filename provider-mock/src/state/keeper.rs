@@ -1,0 +1,87 @@
+//! Writes the state down while it changes.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{StateError, StateFile};
+use crate::cloud::Cloud;
+
+/// How long a failed write waits before the next.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Keeps a state file in step with a cloud.
+///
+/// Changes are gathered: the file is written at most once per interval, however many there are, so
+/// a kill loses at most the changes of the last interval.
+#[derive(Debug)]
+pub struct Keeper {
+    file: StateFile,
+    cloud: Cloud,
+    interval: Duration,
+    /// From before the first write: what changes in between is written again.
+    changes: watch::Receiver<u64>,
+}
+
+impl Keeper {
+    /// Keeps `file` in step with `cloud`.
+    pub fn new(file: StateFile, cloud: Cloud, interval: Duration) -> Self {
+        let changes = cloud.changes();
+        Self {
+            file,
+            cloud,
+            interval,
+            changes,
+        }
+    }
+
+    /// Runs until `stop`, then writes what is left. Fails only if that last write does.
+    pub async fn run(self, stop: CancellationToken) -> Result<(), StateError> {
+        let mut changes = self.changes.clone();
+        let mut pause = self.interval;
+        loop {
+            let changed = tokio::select! {
+                changed = changes.changed() => changed.is_ok(),
+                () = stop.cancelled() => false,
+            };
+            if !changed {
+                break;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = stop.cancelled() => {
+                    changes.mark_changed();
+                    break;
+                }
+            }
+            changes.mark_unchanged();
+            pause = match self.write().await {
+                Ok(()) => self.interval,
+                Err(error) => {
+                    tracing::error!(%error, "the state is not saved; trying again");
+                    changes.mark_changed();
+                    RETRY
+                }
+            };
+        }
+        if changes.has_changed().unwrap_or(false) {
+            self.write().await
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes the state as it is now.
+    pub async fn write(&self) -> Result<(), StateError> {
+        let (file, inventory) = (self.file.clone(), self.cloud.inventory());
+        let written = tokio::task::spawn_blocking(move || file.write(&inventory)).await;
+        written.unwrap_or_else(|failed| {
+            let source = std::io::Error::other(failed);
+            Err(StateError::Unwritable {
+                path: self.file.path().to_owned(),
+                source,
+            })
+        })
+    }
+}

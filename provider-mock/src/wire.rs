@@ -1,0 +1,104 @@
+//! Between the socket and the provider: counts each call, and lets faults happen.
+//!
+//! It works on HTTP, below every type of the contract, since most faults are answers that typed
+//! code cannot even express: a result that is missing, a reply that is too large, an error that
+//! nobody deliberately gives.
+
+mod count;
+mod frames;
+mod spoil;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::{Request, Response};
+use tonic::body::Body;
+use tower::{Layer, Service};
+
+use crate::cloud::Cloud;
+use crate::faults::Method;
+use count::{Counted, Ended};
+
+/// Puts the faults and the counters of a [`Cloud`] in front of a gRPC service.
+#[derive(Debug, Clone)]
+pub struct FaultLayer {
+    cloud: Cloud,
+}
+
+impl FaultLayer {
+    /// Those of this cloud.
+    pub fn new(cloud: Cloud) -> Self {
+        Self { cloud }
+    }
+}
+
+impl<S> Layer<S> for FaultLayer {
+    type Service = Faulty<S>;
+
+    fn layer(&self, inner: S) -> Faulty<S> {
+        Faulty {
+            inner,
+            cloud: self.cloud.clone(),
+        }
+    }
+}
+
+/// A service behind a [`FaultLayer`].
+#[derive(Debug, Clone)]
+pub struct Faulty<S> {
+    inner: S,
+    cloud: Cloud,
+}
+
+impl<S, B> Service<Request<B>> for Faulty<S>
+where
+    S: Service<Request<B>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Future: Send,
+    B: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        // The clone that was polled ready is the one that takes the call.
+        let fresh = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, fresh);
+        let Some(method) = Method::of_path(request.uri().path()) else {
+            return Box::pin(inner.call(request));
+        };
+        let cloud = self.cloud.clone();
+        Box::pin(async move {
+            let mut ended = Ended::cancelled_unless_said(cloud.clone(), method);
+            if let Err(error) = cloud.faults().interfere(method).await {
+                let status = error.to_status();
+                ended.with(status.code());
+                return Ok(status.into_http());
+            }
+            let response = inner.call(request).await?;
+            if let Some(status) = tonic::Status::from_header_map(response.headers()) {
+                ended.with(status.code());
+                return Ok(response);
+            }
+            let (head, mut body) = response.into_parts();
+            if cloud.faults().may_spoil(method) {
+                body = match spoil::spoil(&cloud, method, body).await {
+                    Ok(body) => body,
+                    Err(status) => {
+                        ended.with(status.code());
+                        return Ok(status.into_http());
+                    }
+                };
+            }
+            Ok(Response::from_parts(
+                head,
+                Body::new(Counted::new(body, ended)),
+            ))
+        })
+    }
+}

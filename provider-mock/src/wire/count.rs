@@ -1,0 +1,87 @@
+//! Counts a call when it has ended, however it does.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+use crate::cloud::Cloud;
+use crate::faults::{self, Method};
+
+/// Counts a call when dropped.
+#[derive(Debug)]
+pub(super) struct Ended {
+    cloud: Cloud,
+    method: Method,
+    code: Code,
+}
+
+impl Ended {
+    /// A call that is dropped before it has a status was cancelled by its caller.
+    pub(super) fn cancelled_unless_said(cloud: Cloud, method: Method) -> Self {
+        Self {
+            cloud,
+            method,
+            code: Code::Cancelled,
+        }
+    }
+
+    pub(super) fn with(&mut self, code: Code) {
+        self.code = code;
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.cloud
+            .count()
+            .call_ended(self.method.as_str(), faults::Code(self.code).as_str());
+    }
+}
+
+/// A body whose trailers tell how the call ended.
+#[derive(Debug)]
+pub(super) struct Counted {
+    body: Body,
+    ended: Ended,
+}
+
+impl Counted {
+    pub(super) fn new(body: Body, ended: Ended) -> Self {
+        Self { body, ended }
+    }
+}
+
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        match &frame {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(trailers) = frame.trailers_ref() {
+                    let status = Status::from_header_map(trailers);
+                    self.ended
+                        .with(status.map_or(Code::Unknown, |status| status.code()));
+                }
+            }
+            Poll::Ready(Some(Err(status))) => self.ended.with(status.code()),
+            _ => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
