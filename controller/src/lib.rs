@@ -8,8 +8,10 @@
 //!                                            provider (lookups, connection, state)
 //! ```
 
+pub mod app;
 pub mod kube;
 pub mod leader;
+pub mod node;
 pub mod options;
 pub mod provider;
 pub mod queue;

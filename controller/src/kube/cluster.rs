@@ -80,5 +80,8 @@ async fn ask(api: &Api) -> Result<Facts, Error> {
         }
         Err(error) => return Err(error),
     };
-    Ok(Facts { version: version.git_version, uid })
+    Ok(Facts {
+        version: version.git_version,
+        uid,
+    })
 }

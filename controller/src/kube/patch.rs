@@ -36,11 +36,17 @@ pub enum Operation {
 }
 
 fn test(path: impl Into<String>, value: impl Into<Value>) -> Operation {
-    Operation::Test { path: path.into(), value: value.into() }
+    Operation::Test {
+        path: path.into(),
+        value: value.into(),
+    }
 }
 
 fn add(path: impl Into<String>, value: impl Into<Value>) -> Operation {
-    Operation::Add { path: path.into(), value: value.into() }
+    Operation::Add {
+        path: path.into(),
+        value: value.into(),
+    }
 }
 
 /// The patch of `nodes/<name>` that makes `change` of metadata and spec.
@@ -71,7 +77,11 @@ pub fn node(change: &NodeChange) -> Vec<Operation> {
 
 /// The patch of `nodes/<name>/status` that makes the address list `new`, where it is `old` now.
 pub fn addresses(uid: &str, old: &[NodeAddress], new: &[NodeAddress]) -> Vec<Operation> {
-    let presumed = if old.is_empty() { Value::Null } else { list(old) };
+    let presumed = if old.is_empty() {
+        Value::Null
+    } else {
+        list(old)
+    };
     vec![
         test("/metadata/uid", uid),
         test("/status/addresses", presumed),

@@ -8,13 +8,27 @@ fn a_node_change_names_what_it_presumes() {
     let change = NodeChange {
         uid: "u".into(),
         remove_taints: vec![
-            TaintRemoval { index: 2, key: "k".into() },
-            TaintRemoval { index: 0, key: "k".into() },
+            TaintRemoval {
+                index: 2,
+                key: "k".into(),
+            },
+            TaintRemoval {
+                index: 0,
+                key: "k".into(),
+            },
         ],
         provider_id: Some("mock://1".into()),
         labels: vec![
-            LabelWrite { key: "a/b~c".into(), value: "1".into(), must_be_absent: true },
-            LabelWrite { key: "d".into(), value: "2".into(), must_be_absent: false },
+            LabelWrite {
+                key: "a/b~c".into(),
+                value: "1".into(),
+                must_be_absent: true,
+            },
+            LabelWrite {
+                key: "d".into(),
+                value: "2".into(),
+                must_be_absent: false,
+            },
         ],
         create_labels: false,
     };
@@ -39,7 +53,11 @@ fn labels_are_made_before_a_first_label() {
         uid: "u".into(),
         remove_taints: Vec::new(),
         provider_id: None,
-        labels: vec![LabelWrite { key: "d".into(), value: "2".into(), must_be_absent: true }],
+        labels: vec![LabelWrite {
+            key: "d".into(),
+            value: "2".into(),
+            must_be_absent: true,
+        }],
         create_labels: true,
     };
     let expected = json!([
@@ -53,7 +71,10 @@ fn labels_are_made_before_a_first_label() {
 
 #[test]
 fn addresses_presume_the_old_list() {
-    let address = |ip: &str| NodeAddress { kind: "InternalIP".into(), address: ip.into() };
+    let address = |ip: &str| NodeAddress {
+        kind: "InternalIP".into(),
+        address: ip.into(),
+    };
     let patch = addresses("u", &[], &[address("10.0.0.1")]);
     let expected = json!([
         {"op": "test", "path": "/metadata/uid", "value": "u"},

@@ -1,0 +1,251 @@
+//! One node: ask, plan, write.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use outrigger_core::{
+    address::{self, Wanted},
+    class::{ErrorClass, Requeue},
+    initialize::{self, Policy},
+    instance::{Instance, Lookup},
+    node::NodeView,
+};
+use tracing::{debug, info, warn};
+
+use super::{ANNOTATION_PAUSED, CloudNode, error::Error, question, write::Write};
+use crate::{
+    kube::events::{Kind, ObjectRef},
+    provider::{Instances, Session, View},
+    queue::Outcome,
+};
+
+impl CloudNode {
+    pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
+        let Some(node) = self.parts.nodes.get(&name) else {
+            return Outcome::Done;
+        };
+        if node.annotations.get(ANNOTATION_PAUSED) == Some("true") {
+            debug!(node = &*name, "held by {ANNOTATION_PAUSED}");
+            return Outcome::Done;
+        }
+        let result = if node.is_uninitialized() || self.owes(&node) {
+            self.initialize(node).await
+        } else {
+            self.reconcile(node).await
+        };
+        match result {
+            Ok(()) => Outcome::Done,
+            Err(error) => self.failed(&name, &error),
+        }
+    }
+
+    /// N-11: logged, no event, tried again.
+    fn failed(&self, name: &str, error: &Error) -> Outcome {
+        let class = error.class();
+        self.parts.metrics.failed(class.as_str());
+        match class {
+            // Concerns every node alike: whoever paused the calls has said why.
+            ErrorClass::Unavailable
+            | ErrorClass::RateLimited { .. }
+            | ErrorClass::Unauthenticated => {
+                debug!(
+                    node = name,
+                    class = class.as_str(),
+                    "cannot initialize: {error}"
+                );
+            }
+            _ => warn!(
+                node = name,
+                class = class.as_str(),
+                "cannot initialize: {error}"
+            ),
+        }
+        match class.requeue() {
+            Requeue::BackOff => Outcome::Retry,
+            Requeue::After(delay) => Outcome::RetryAfter(delay),
+            Requeue::OnChange | Requeue::Stop => Outcome::Done,
+        }
+    }
+
+    async fn initialize(&self, node: Arc<NodeView>) -> Result<(), Error> {
+        // The gate was open a moment ago; if it is not now, the queue waits for it.
+        let Some(session) = self.parts.provider.session() else {
+            return self.lookup(node).await.map(drop);
+        };
+        let Some(instances) = &session.instances else {
+            return Ok(());
+        };
+        if !instances.owns(&node.provider_id) {
+            debug!(
+                node = &*node.name,
+                provider_id = &*node.provider_id,
+                "another provider's node"
+            );
+            return Ok(());
+        }
+        if self.is_known_not_managed(&node, &session) {
+            return Ok(());
+        }
+        match self.lookup(Arc::clone(&node)).await? {
+            Lookup::Found(instance) => {
+                let fresh = node.provider_id.is_empty();
+                let id = if fresh {
+                    &instance.provider_id
+                } else {
+                    &node.provider_id
+                };
+                self.claim(id, &node)?;
+                let done = self.write(Arc::clone(&node), &instance, instances).await;
+                if done.is_err() && fresh {
+                    self.unclaim(id, &node);
+                }
+                done
+            }
+            Lookup::Absent { .. } => Err(Error::Absent),
+            Lookup::NotManaged { reason } => {
+                // N-12: no retry until the node, or the provider, changes.
+                info!(node = &*node.name, %reason, "the provider does not manage this node");
+                let question = question(&node, &session.boot_id);
+                self.memory
+                    .not_managed
+                    .lock()
+                    .insert(Arc::clone(&node.name), question);
+                Ok(())
+            }
+        }
+    }
+
+    async fn lookup(&self, node: Arc<NodeView>) -> Result<Lookup, Error> {
+        let lookup = self
+            .parts
+            .provider
+            .lookup(node, View::Metadata, Duration::ZERO);
+        Ok(lookup.await?)
+    }
+
+    fn is_known_not_managed(&self, node: &NodeView, session: &Session) -> bool {
+        let known = self.memory.not_managed.lock().get(&node.name).copied();
+        known == Some(question(node, &session.boot_id))
+    }
+
+    /// Two nodes with one provider id are both refused: the id can never be changed again.
+    fn claim(&self, provider_id: &str, node: &NodeView) -> Result<(), Error> {
+        let mut claims = self.memory.claims.lock();
+        claims.claim(provider_id, &node.name);
+        let checked = claims.check(provider_id, &node.name);
+        if checked.is_err() && node.provider_id.is_empty() {
+            claims.release(provider_id, &node.name);
+        }
+        drop(claims);
+        if let Err(duplicate) = &checked {
+            self.event(
+                node,
+                Kind::Warning,
+                "DuplicateProviderID",
+                duplicate.to_string(),
+            );
+        }
+        Ok(checked?)
+    }
+
+    fn unclaim(&self, provider_id: &str, node: &NodeView) {
+        let written = self.parts.nodes.get(&node.name);
+        if written.is_none_or(|node| *node.provider_id != *provider_id) {
+            self.memory.claims.lock().release(provider_id, &node.name);
+        }
+    }
+
+    async fn write(
+        &self,
+        node: Arc<NodeView>,
+        instance: &Instance,
+        instances: &Instances,
+    ) -> Result<(), Error> {
+        // Never closed.
+        let _permit = self.writers.acquire().await;
+        let policy = Policy {
+            without_provider_id: instances.without_provider_id,
+            managed_label_keys: instances.managed_label_keys.clone(),
+        };
+        for warning in &initialize::plan(&node, instance, &policy)?.warnings {
+            warn!(node = &*node.name, "{warning}");
+        }
+        // Provider id, labels and the end of the taint are one write (N-20).
+        let metadata = |node: &NodeView| {
+            Ok(initialize::plan(node, instance, &policy)?
+                .change
+                .map(Write::Node))
+        };
+        let Some(node) = self.settle(node, metadata).await? else {
+            return Ok(());
+        };
+        let uid = node.uid.clone();
+        if self
+            .memory
+            .owed
+            .lock()
+            .insert(Arc::clone(&node.name), uid)
+            .is_none()
+        {
+            self.parts.metrics.taint_removed.observe(age(&node));
+        }
+        // N-21, but a failure is made good by the queue and not left to the next period.
+        let addresses = |node: &NodeView| match address::wanted(node, &instance.addresses) {
+            Ok(Wanted::Changed(wanted)) => Ok(Some(Write::Addresses(wanted))),
+            Ok(Wanted::Unchanged | Wanted::Untouched) => Ok(None),
+            Err(source) => {
+                let node = Arc::clone(&node.name);
+                Err(initialize::Error::ProvidedNodeIp { node, source }.into())
+            }
+        };
+        let Some(node) = self.settle(node, addresses).await? else {
+            return Ok(());
+        };
+        self.memory.owed.lock().remove(&node.name);
+        self.event(
+            &node,
+            Kind::Normal,
+            "Synced",
+            "Node synced successfully".to_owned(),
+        );
+        self.parts.metrics.initialized.observe(age(&node));
+        info!(
+            node = &*node.name,
+            provider_id = &*node.provider_id,
+            "initialized"
+        );
+        Ok(())
+    }
+
+    /// N-10, N-35: a node that is initialised may still need a label.
+    async fn reconcile(&self, node: Arc<NodeView>) -> Result<(), Error> {
+        let labels = |node: &NodeView| Ok(initialize::reconcile(node).change.map(Write::Node));
+        self.settle(node, labels).await.map(drop)
+    }
+
+    fn owes(&self, node: &NodeView) -> bool {
+        self.memory
+            .owed
+            .lock()
+            .get(&node.name)
+            .is_some_and(|uid| *uid == node.uid)
+    }
+
+    /// N-22, B-10: about the node, by its real UID.
+    fn event(&self, node: &NodeView, kind: Kind, reason: &'static str, message: String) {
+        self.parts.events.event(
+            &ObjectRef::node(Arc::clone(&node.name), &*node.uid),
+            kind,
+            reason,
+            message,
+        );
+    }
+}
+
+/// Seconds since the node was created, by this machine's clock (N-23).
+fn age(node: &NodeView) -> f64 {
+    Timestamp::now()
+        .duration_since(node.created)
+        .as_secs_f64()
+        .max(0.0)
+}
