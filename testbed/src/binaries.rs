@@ -118,6 +118,8 @@ impl Program {
                 ("gitMajor", numbers.next().unwrap_or_default()),
                 ("gitMinor", numbers.next().unwrap_or_default()),
                 ("gitTreeState", "clean"),
+                // Else the placeholder that only an archive made by git replaces.
+                ("gitCommit", ""),
             ] {
                 flags.extend([" -X ", package, ".", name, "=", value]);
             }

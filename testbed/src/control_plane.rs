@@ -12,11 +12,12 @@ use std::{
     time::Duration,
 };
 
+use futures::TryFutureExt;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use parking_lot::Mutex;
 use tokio::{
-    net::TcpSocket,
+    net::{TcpSocket, UnixStream},
     task,
     time::{Instant, sleep, timeout},
 };
@@ -198,11 +199,9 @@ impl ControlPlane {
         )?;
         *self.etcd.lock() = Some(process);
         let socket = components::etcd_socket(self.dir());
-        wait_ready(&self.etcd, self.options.deadline, async || {
-            let connected = tokio::net::UnixStream::connect(&socket).await;
-            connected.map(drop).map_err(|error| error.to_string())
-        })
-        .await
+        let connect = || UnixStream::connect(&socket);
+        let probe = || connect().map_ok(drop).map_err(|error| error.to_string());
+        wait_ready(&self.etcd, self.options.deadline, probe).await
     }
 
     fn config(&self, identity: &Pair) -> kube::Config {
@@ -261,10 +260,10 @@ async fn probe_apiserver(client: &Client) -> Result<(), String> {
     Ok(())
 }
 
-async fn wait_ready(
+async fn wait_ready<P: Future<Output = Result<(), String>>>(
     process: &Mutex<Option<Process>>,
     deadline: Duration,
-    probe: impl AsyncFn() -> Result<(), String>,
+    probe: impl Fn() -> P,
 ) -> Result<()> {
     const PROBE_EVERY: Duration = Duration::from_millis(25);
     const PROBE_TIME: Duration = Duration::from_secs(5);

@@ -83,6 +83,17 @@ pub enum Error {
         /// The reason.
         source: rcgen::Error,
     },
+    /// A measurement would work on nodes that are not its own.
+    #[error(
+        "there are already {existing} nodes whose names start with {prefix:?}: delete them, or \
+         choose another prefix"
+    )]
+    NamesTaken {
+        /// How many.
+        existing: usize,
+        /// The prefix of their names.
+        prefix: String,
+    },
     /// The API server refused a request, or could not be reached.
     #[error("{action}: {source}")]
     Kube {

@@ -17,7 +17,7 @@ use k8s_openapi::{
 use kube::{Client, api::ObjectMeta};
 use serde_json::json;
 
-pub use self::load::{Load, delete_all, register_all};
+pub use self::load::{Load, delete_all, names, register_all};
 use crate::{Result, wire};
 
 /// The taint that keeps Pods off a node until a cloud controller has initialised it.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
-use kube::Client;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client, api::ListParams};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Machine, node_named};
@@ -71,6 +72,25 @@ pub async fn delete_all(
         }
     })
     .await
+}
+
+/// The names of all nodes that start with `prefix`.
+pub async fn names(client: &Client, prefix: &str) -> Result<Vec<String>> {
+    let nodes: Api<Node> = Api::all(client.clone());
+    let mut names = Vec::new();
+    let mut page = ListParams::default().limit(500);
+    loop {
+        let list = nodes
+            .list_metadata(&page)
+            .await
+            .map_err(Error::kube("cannot list nodes"))?;
+        let all = list.items.into_iter().filter_map(|node| node.metadata.name);
+        names.extend(all.filter(|name| name.starts_with(prefix)));
+        match list.metadata.continue_ {
+            Some(token) if !token.is_empty() => page = page.continue_token(&token),
+            _ => return Ok(names),
+        }
+    }
 }
 
 impl Load {

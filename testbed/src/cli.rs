@@ -1,0 +1,292 @@
+//! The commands of `outrigger-testbed`.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, Parser, Subcommand};
+use comfy_table::{CellAlignment, Table, presets};
+use indicatif::{ProgressBar, ProgressStyle};
+use kube::{
+    Client,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    ControlPlane, Error, Options, Result,
+    binaries::Binaries,
+    floor::{self, Measured},
+    nodes::{self, Load, Machine},
+};
+
+/// Runs a real kube-apiserver and etcd, and puts load on them.
+#[derive(Debug, Parser)]
+#[command(name = "outrigger-testbed", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Build kube-apiserver and etcd, and print where they are.
+    Build,
+    /// Run a control plane until Ctrl-C; prints the path of an administrator's kubeconfig.
+    Up(Up),
+    /// Register nodes as kubelets do.
+    Nodes(Nodes),
+    /// Measure how fast nodes can be initialised at best: three writes each, no logic.
+    Floor(Floor),
+}
+
+#[derive(Debug, Args)]
+struct Up {
+    /// Leave data and logs behind.
+    #[arg(long)]
+    keep: bool,
+    /// A further flag of kube-apiserver; can be repeated.
+    #[arg(
+        long = "apiserver-arg",
+        value_name = "FLAG",
+        allow_hyphen_values = true
+    )]
+    apiserver_args: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct Nodes {
+    /// The cluster's kubeconfig.
+    #[arg(long, env = "KUBECONFIG", value_name = "FILE")]
+    kubeconfig: PathBuf,
+    /// How many nodes.
+    #[arg(long, default_value_t = 100)]
+    count: usize,
+    /// Nodes per second; as fast as possible if left out.
+    #[arg(long)]
+    rate: Option<f64>,
+    /// Requests at the same time.
+    #[arg(long, default_value_t = 16)]
+    parallel: usize,
+    /// The names are this and a number of five digits.
+    #[arg(long, default_value = "node-")]
+    prefix: String,
+    /// Delete these nodes instead.
+    #[arg(long)]
+    delete: bool,
+}
+
+#[derive(Debug, Args)]
+struct Floor {
+    /// The cluster's kubeconfig. Without it, a control plane is started for the run.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// How many nodes to register, initialise and delete.
+    #[arg(long, default_value_t = 2000)]
+    count: usize,
+    /// Nodes worked on at the same time.
+    #[arg(long, default_value_t = 16)]
+    parallel: usize,
+    /// The names are this and a number of five digits. There must be no such nodes yet.
+    #[arg(long, default_value = "floor-")]
+    prefix: String,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Does what the command line says.
+pub async fn run(cli: Cli) -> Result<()> {
+    match cli.command {
+        Command::Build => build().await,
+        Command::Up(up) => up.run().await,
+        Command::Nodes(nodes) => nodes.run().await,
+        Command::Floor(floor) => floor.run().await,
+    }
+}
+
+async fn build() -> Result<()> {
+    let binaries = Binaries::find().await?;
+    for path in [binaries.kube_apiserver, binaries.etcd] {
+        print(&format!("{}\n", path.display()))?;
+    }
+    Ok(())
+}
+
+impl Up {
+    async fn run(self) -> Result<()> {
+        // Before anything is started: a signal must not find only half of it.
+        let ended = Error::io("wait for signals");
+        let signals = || {
+            Ok((
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::terminate())?,
+            ))
+        };
+        let (mut interrupt, mut terminate) = signals().map_err(ended)?;
+        let options = Options {
+            keep: self.keep,
+            apiserver_args: self.apiserver_args,
+            ..Options::default()
+        };
+        let start = ControlPlane::start(options);
+        let plane = tokio::select! {
+            plane = start => plane?,
+            _ = interrupt.recv() => return Ok(()),
+            _ = terminate.recv() => return Ok(()),
+        };
+        print(&format!("{}\n", plane.admin_kubeconfig()?.display()))?;
+        note(&format!(
+            "the API server is {}; Ctrl-C ends it",
+            plane.url()
+        ));
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        if self.keep {
+            note(&format!("data and logs are in {}", plane.dir().display()));
+        }
+        plane.stop().await
+    }
+}
+
+impl Nodes {
+    async fn run(self) -> Result<()> {
+        let client = client(&self.kubeconfig).await?;
+        let load = Load {
+            parallel: self.parallel,
+            per_second: self.rate,
+        };
+        let machines = Machine::numbered(&self.prefix, self.count);
+        let (verb, took) = if self.delete {
+            let names = machines.map(|machine| machine.name().to_owned());
+            let bar = bar("deleting", self.count);
+            let done = |done| bar.set_position(done as u64);
+            (
+                "deleted",
+                nodes::delete_all(&client, names, load, done).await?,
+            )
+        } else {
+            let bar = bar("registering", self.count);
+            let done = |done| bar.set_position(done as u64);
+            (
+                "registered",
+                nodes::register_all(&client, machines, load, done).await?,
+            )
+        };
+        note(&format!(
+            "{verb} {} nodes in {:.2} s",
+            self.count,
+            took.as_secs_f64()
+        ));
+        Ok(())
+    }
+}
+
+impl Floor {
+    async fn run(self) -> Result<()> {
+        let (plane, client) = if let Some(path) = &self.kubeconfig {
+            (None, client(path).await?)
+        } else {
+            let plane = ControlPlane::start(Options::default()).await?;
+            let client = plane.client()?;
+            (Some(plane), client)
+        };
+        // All nodes with the prefix are measured and then deleted, so they must be ours.
+        let existing = nodes::names(&client, &self.prefix).await?.len();
+        if existing > 0 {
+            return Err(Error::NamesTaken {
+                existing,
+                prefix: self.prefix,
+            });
+        }
+        let measured = self.measure(&client).await;
+        // Also after an error; a control plane of our own goes as a whole.
+        if let Some(plane) = plane {
+            plane.stop().await?;
+        } else {
+            let names = nodes::names(&client, &self.prefix).await?;
+            nodes::delete_all(&client, names, Load::default(), |_| {}).await?;
+        }
+        print(&self.report(&measured?))
+    }
+
+    async fn measure(&self, client: &Client) -> Result<Measured> {
+        let machines = Machine::numbered(&self.prefix, self.count);
+        let progress = bar("registering", self.count);
+        let done = |done| progress.set_position(done as u64);
+        nodes::register_all(client, machines, Load::default(), done).await?;
+        progress.finish_and_clear();
+        let progress = bar("initialising", self.count);
+        let done = |done| progress.set_position(done as u64);
+        floor::measure(client, &self.prefix, self.parallel, done).await
+    }
+
+    fn report(&self, measured: &Measured) -> String {
+        let seconds = measured.duration.as_secs_f64();
+        let per_second = measured.writes_per_second();
+        if self.json {
+            let report = json!({
+                "nodes": measured.nodes,
+                "parallel": self.parallel,
+                "seconds": seconds,
+                "writesPerSecond": per_second,
+            });
+            return format!("{report}\n");
+        }
+        let mut table = Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_header(["NODES", "PARALLEL", "SECONDS", "WRITES/S"])
+            .add_row([
+                measured.nodes.to_string(),
+                self.parallel.to_string(),
+                format!("{seconds:.2}"),
+                format!("{per_second:.0}"),
+            ]);
+        for column in table.column_iter_mut() {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        format!("{table}\n")
+    }
+}
+
+async fn client(kubeconfig: &Path) -> Result<Client> {
+    let failed = |error: kube::config::KubeconfigError| Error::Io {
+        action: format!("read the kubeconfig {}", kubeconfig.display()),
+        source: io::Error::other(error),
+    };
+    let file = Kubeconfig::read_from(kubeconfig).map_err(failed)?;
+    let options = KubeConfigOptions::default();
+    let mut config = kube::Config::from_custom_kubeconfig(file, &options)
+        .await
+        .map_err(failed)?;
+    config.default_retry = false;
+    Client::try_from(config).map_err(Error::kube("make a client"))
+}
+
+/// A progress bar, if somebody is looking.
+fn bar(what: &'static str, count: usize) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} [{elapsed_precise}]");
+    ProgressBar::new(count as u64)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_message(what)
+}
+
+/// The result goes to standard output, so that a script can use it.
+fn print(text: &str) -> Result<()> {
+    io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(Error::io("write to standard output"))
+}
+
+/// Everything else goes to standard error.
+fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
