@@ -1,4 +1,3 @@
-use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,7 +7,6 @@ use outrigger_provider_sdk::api::{GetStatusRequest, instance_result::Outcome as 
 use outrigger_provider_sdk::{
     Context, Error, Instances, InstancesCapability, Lookup, Lookups, Node, Server,
 };
-use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Request};
@@ -48,58 +46,6 @@ async fn a_panic_is_an_internal_error_and_the_next_call_works() {
             .len(),
         1
     );
-}
-
-/// What is logged while it exists, on this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.lock().write(line)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn a_panic_is_logged_with_its_call() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(move || writer.clone())
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
-    let rig = serve(Batch(async |_: Context, _: Vec<Node>| {
-        panic!("out of cheese")
-    }));
-    let mut request = Request::new(ask(&["a"]));
-    request
-        .metadata_mut()
-        .insert("traceparent", "00-aa-bb-01".parse().unwrap());
-    rig.instances()
-        .await
-        .batch_get_instances(request)
-        .await
-        .unwrap_err();
-
-    let log = String::from_utf8(log.0.lock().clone()).unwrap();
-    let line = log
-        .lines()
-        .find(|line| line.contains("a handler panicked"))
-        .expect(&log);
-    for part in [
-        "ERROR",
-        "BatchGetInstances",
-        "req-1",
-        "00-aa-bb-01",
-        "out of cheese",
-    ] {
-        assert!(line.contains(part), "{line} lacks {part}");
-    }
 }
 
 #[tokio::test]
