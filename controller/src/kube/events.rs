@@ -1,1 +1,185 @@
 //! Writes core/v1 Events without ever delaying a loop.
+//!
+//! ```text
+//!  Recorder::event ──try_send──► queue ──► Correlator ──► backlog ──► at most 4 writes
+//!        │                                     │
+//!        └─ full: dropped, counted             └─ too chatty: dropped, counted
+//! ```
+//!
+//! Events are hints for people: nothing depends on them, so they wait behind everything else and
+//! are lost rather than waited for. A write that fails is tried for about two minutes (E-5),
+//! during which the others wait, at most four requests every ten seconds: the API server has
+//! other worries. RBAC: `create` and `patch` on `events`.
+
+mod backlog;
+mod metrics;
+mod request;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use kube::Client;
+use outrigger_core::events::{Event, MAX_MESSAGE, cut};
+pub use outrigger_core::events::{Kind, ObjectRef};
+use tokio::sync::{
+    mpsc::{self, error::TrySendError},
+    watch,
+};
+
+pub use self::{metrics::EventMetrics, writer::Writer};
+
+/// How many events may wait. client-go has room for 1,000, and one writer that lags behind a cold
+/// start of 5,000 nodes would lose most of their `Synced`. Full of long messages this is 12 MB.
+const QUEUE: usize = 10_000;
+
+/// Makes [`Recorder`]s and waits for what they recorded.
+#[derive(Clone, Debug)]
+pub struct Events {
+    shared: Arc<Shared>,
+}
+
+/// Records the events of one component. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    component: &'static str,
+    shared: Arc<Shared>,
+}
+
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+struct Shared {
+    queue: mpsc::Sender<Event>,
+    unsettled: Unsettled,
+    now: Clock,
+    metrics: EventMetrics,
+    overflowing: AtomicBool,
+}
+
+/// How many events are recorded and neither written nor given up.
+type Unsettled = Arc<watch::Sender<usize>>;
+
+impl Events {
+    /// The two ends of the queue. Somebody has to [`run`](Writer::run) the writer, whose requests
+    /// go through `client`.
+    pub fn new(client: Client, metrics: &EventMetrics) -> (Self, Writer) {
+        Self::with(client, metrics, Arc::new(Timestamp::now), fastrand::f64)
+    }
+
+    fn with(
+        client: Client,
+        metrics: &EventMetrics,
+        now: Clock,
+        random: fn() -> f64,
+    ) -> (Self, Writer) {
+        let (queue, recorded) = mpsc::channel(QUEUE);
+        let unsettled = Arc::new(watch::Sender::new(0));
+        let writer = Writer::new(
+            client,
+            recorded,
+            Arc::clone(&unsettled),
+            metrics.clone(),
+            random,
+        );
+        let shared = Arc::new(Shared {
+            queue,
+            unsettled,
+            now,
+            metrics: metrics.clone(),
+            overflowing: AtomicBool::new(false),
+        });
+        (Self { shared }, writer)
+    }
+
+    /// A recorder whose events say that they come from `component` (E-6).
+    pub fn recorder(&self, component: &'static str) -> Recorder {
+        Recorder {
+            component,
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// Waits until all that is recorded is written or given up, but no longer than `limit`. Tells
+    /// whether nothing is left.
+    pub async fn flush(&self, limit: Duration) -> bool {
+        let mut unsettled = self.shared.unsettled.subscribe();
+        let settled = unsettled.wait_for(|count| *count == 0);
+        tokio::time::timeout(limit, settled).await.is_ok()
+    }
+}
+
+impl Recorder {
+    /// Records that something happened to `object`. Never blocks and never fails: an event that
+    /// finds no room is dropped and counted. A message above 1,024 bytes is cut.
+    pub fn event(
+        &self,
+        object: &ObjectRef,
+        kind: Kind,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) {
+        let event = Event {
+            component: self.component,
+            object: object.clone(),
+            kind,
+            reason,
+            message: cut(message.into(), MAX_MESSAGE),
+            at: (self.shared.now)(),
+        };
+        tracing::debug!(
+            component = event.component,
+            object = %event.object.name,
+            kind = kind.as_str(),
+            reason,
+            message = event.message,
+            "event"
+        );
+        self.shared.record(event);
+    }
+}
+
+impl Shared {
+    fn record(&self, event: Event) {
+        self.unsettled.send_modify(|count| *count += 1);
+        let Err(error) = self.queue.try_send(event) else {
+            if self.queue.capacity() > QUEUE / 2 {
+                self.overflowing.store(false, Ordering::Relaxed);
+            }
+            return;
+        };
+        settle(&self.unsettled, 1);
+        match error {
+            TrySendError::Full(_) => {
+                self.metrics.overflow.inc();
+                if !self.overflowing.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("too many events wait to be written; dropping new ones");
+                }
+            }
+            TrySendError::Closed(_) => {
+                self.metrics.shutdown.inc();
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("unsettled", &*self.unsettled.borrow())
+            .finish_non_exhaustive()
+    }
+}
+
+fn settle(unsettled: &watch::Sender<usize>, events: usize) {
+    unsettled.send_modify(|count| *count = count.saturating_sub(events));
+}

@@ -1,0 +1,72 @@
+//! What is to be written next: one write at a time for each event, its repeats in one.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use outrigger_core::events::Record;
+
+/// A write that is due.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Write {
+    pub(super) record: Record,
+    /// Whether the API server cannot have it yet.
+    pub(super) create: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    order: VecDeque<Arc<str>>,
+    slots: HashMap<Arc<str>, Slot>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    waiting: Option<Write>,
+    in_flight: bool,
+}
+
+impl Backlog {
+    /// How many events are here, waiting or in flight.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Puts a record in line. Returns whether that made one that waited already superfluous.
+    pub(super) fn push(&mut self, record: Record) -> bool {
+        let name = Arc::clone(&record.name);
+        let slot = self.slots.entry(Arc::clone(&name)).or_default();
+        if let Some(waiting) = &mut slot.waiting {
+            waiting.record = record;
+            return true;
+        }
+        let create = record.count == 1;
+        slot.waiting = Some(Write { record, create });
+        if !slot.in_flight {
+            self.order.push_back(name);
+        }
+        false
+    }
+
+    /// The next write, in flight until [`done`](Self::done).
+    pub(super) fn next(&mut self) -> Option<Write> {
+        let name = self.order.pop_front()?;
+        let slot = self.slots.get_mut(&name)?;
+        slot.in_flight = true;
+        slot.waiting.take()
+    }
+
+    /// The write of this event came to an end.
+    pub(super) fn done(&mut self, name: &Arc<str>) {
+        let Some(slot) = self.slots.get_mut(name) else {
+            return;
+        };
+        slot.in_flight = false;
+        if slot.waiting.is_some() {
+            self.order.push_back(Arc::clone(name));
+        } else {
+            self.slots.remove(name);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! One event as a request to the API server, tried until it is written or hopeless.
+
+use std::time::Duration;
+
+use http::{Method, Request, header};
+use jiff::Timestamp;
+use kube::Client;
+use outrigger_core::events::Record;
+use serde::Serialize;
+use tokio::time::{sleep, timeout};
+
+use super::backlog::Write;
+use crate::kube::error::Error;
+
+/// E-5
+const TRIES: u32 = 12;
+/// E-5: between tries; the first one is a random part of it, so that the processes that met the
+/// same outage do not come back at once.
+const PAUSE: Duration = Duration::from_secs(10);
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Nothing of the answer is of interest, so asks for a short one.
+const ACCEPT: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// How an event came to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    Created,
+    Repeated,
+}
+
+/// Why it did not.
+#[derive(Clone, Debug)]
+pub(super) enum GaveUp {
+    /// Another try would have the same answer.
+    Refused(Error),
+    /// The last error of all tries.
+    Unreachable(Error),
+}
+
+/// Writes, with pauses between tries.
+pub(super) async fn write(
+    client: &Client,
+    write: &Write,
+    random: fn() -> f64,
+) -> Result<Written, GaveUp> {
+    let mut pause = PAUSE.mul_f64(random().clamp(0.0, 1.0));
+    let mut tries = 1;
+    loop {
+        let error = match attempt(client, write).await {
+            Ok(written) => return Ok(written),
+            // The answer to an earlier try got lost.
+            Err(Error::Status { code: 409, .. }) if write.create && tries > 1 => {
+                return Ok(Written::Created);
+            }
+            Err(error) => error,
+        };
+        if !may_heal(&error) {
+            return Err(GaveUp::Refused(error));
+        }
+        if tries == TRIES {
+            return Err(GaveUp::Unreachable(error));
+        }
+        tracing::debug!(event = %write.record.name, %error, tries, "cannot write an event yet");
+        sleep(pause).await;
+        pause = PAUSE;
+        tries += 1;
+    }
+}
+
+async fn attempt(client: &Client, Write { record, create }: &Write) -> Result<Written, Error> {
+    if !create {
+        match patch(client, record).await {
+            // Events live for an hour by default.
+            Err(error) if error.is_not_found() => {}
+            patched => return patched.map(|()| Written::Repeated),
+        }
+    }
+    post(client, record).await.map(|()| Written::Created)
+}
+
+/// What the server says of the event itself stays; what it says of its own state or our token may
+/// change. client-go takes every answer for a final one, overload too.
+fn may_heal(error: &Error) -> bool {
+    match error.code() {
+        None | Some(401 | 408 | 429) => true,
+        Some(code) => code >= 500,
+    }
+}
+
+async fn post(client: &Client, record: &Record) -> Result<(), Error> {
+    let path = path(record);
+    let body = Body::from(record);
+    send(client, Method::POST, path, "application/json", &body).await
+}
+
+async fn patch(client: &Client, record: &Record) -> Result<(), Error> {
+    let path = format!("{}/{}", path(record), record.name);
+    let body = Repeat {
+        count: record.count,
+        last_timestamp: seconds(record.event.at),
+        // A folded event shows the last of its messages.
+        message: &record.event.message,
+    };
+    let kind = "application/strategic-merge-patch+json";
+    send(client, Method::PATCH, path, kind, &body).await
+}
+
+fn path(record: &Record) -> String {
+    let namespace = record.event.object.event_namespace();
+    format!("/api/v1/namespaces/{namespace}/events")
+}
+
+async fn send(
+    client: &Client,
+    method: Method,
+    path: String,
+    content_type: &str,
+    body: &impl Serialize,
+) -> Result<(), Error> {
+    let body = serde_json::to_vec(body).map_err(|error| Error::Decode(error.to_string()))?;
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, content_type)
+        .header(header::ACCEPT, ACCEPT)
+        .body(body)
+        .map_err(|error| Error::Transport(error.to_string()))?;
+    match timeout(TIMEOUT, client.request_text(request)).await {
+        Ok(answer) => Ok(answer.map(drop)?),
+        Err(_) => Err(Error::Timeout(TIMEOUT)),
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Repeat<'a> {
+    count: u32,
+    last_timestamp: String,
+    message: &'a str,
+}
+
+/// A core/v1 Event.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: Metadata<'a>,
+    involved_object: InvolvedObject<'a>,
+    r#type: &'static str,
+    reason: &'a str,
+    message: &'a str,
+    count: u32,
+    first_timestamp: String,
+    last_timestamp: String,
+    source: Source<'a>,
+    reporting_component: &'a str,
+    /// Empty as upstream's: the host is not known.
+    reporting_instance: &'static str,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InvolvedObject<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    component: &'a str,
+}
+
+impl<'a> From<&'a Record> for Body<'a> {
+    fn from(record: &'a Record) -> Self {
+        let event = &record.event;
+        Self {
+            api_version: "v1",
+            kind: "Event",
+            metadata: Metadata {
+                name: &record.name,
+                namespace: event.object.event_namespace(),
+            },
+            involved_object: InvolvedObject {
+                api_version: event.object.api_version,
+                kind: event.object.kind,
+                namespace: &event.object.namespace,
+                name: &event.object.name,
+                uid: &event.object.uid,
+            },
+            r#type: event.kind.as_str(),
+            reason: event.reason,
+            message: &event.message,
+            count: record.count,
+            first_timestamp: seconds(record.first),
+            last_timestamp: seconds(event.at),
+            source: Source {
+                component: event.component,
+            },
+            reporting_component: event.component,
+            reporting_instance: "",
+        }
+    }
+}
+
+/// `metav1.Time` has whole seconds.
+fn seconds(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,144 @@
+//! The one task that writes events.
+
+use std::{fmt, sync::Arc};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use kube::Client;
+use outrigger_core::events::{Correlator, Event};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    EventMetrics, Unsettled,
+    backlog::Backlog,
+    request::{GaveUp, Written, write},
+    settle,
+};
+
+/// Requests at once. Few, since whatever else the process wants from the API server goes first;
+/// more than client-go's one, so that one event that cannot be written does not hold up all others.
+const IN_FLIGHT: usize = 4;
+
+/// Events that are taken from the queue before they can be written, so that the repeats of one
+/// become a single write.
+const WINDOW: usize = 64;
+
+/// The end of the queue of events that writes.
+pub struct Writer {
+    client: Client,
+    recorded: mpsc::Receiver<Event>,
+    unsettled: Unsettled,
+    metrics: EventMetrics,
+    random: fn() -> f64,
+    correlator: Correlator,
+    /// Said so in the log, and nothing was written since.
+    complained: bool,
+}
+
+impl Writer {
+    pub(super) fn new(
+        client: Client,
+        recorded: mpsc::Receiver<Event>,
+        unsettled: Unsettled,
+        metrics: EventMetrics,
+        random: fn() -> f64,
+    ) -> Self {
+        Self {
+            client,
+            recorded,
+            unsettled,
+            metrics,
+            random,
+            correlator: Correlator::default(),
+            complained: false,
+        }
+    }
+
+    /// Writes until `shutdown`, which drops what is left (see [`Events::flush`](super::Events::flush)),
+    /// or until there are no recorders any more and all is written.
+    pub async fn run(mut self, shutdown: CancellationToken) {
+        let mut backlog = Backlog::default();
+        let mut writes = FuturesUnordered::new();
+        let mut open = true;
+        while open || backlog.len() > 0 {
+            while writes.len() < IN_FLIGHT
+                && let Some(next) = backlog.next()
+            {
+                let (client, random) = (self.client.clone(), self.random);
+                writes.push(async move {
+                    let written = write(&client, &next, random).await;
+                    (next.record.name, written)
+                });
+            }
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                Some((name, written)) = writes.next() => {
+                    backlog.done(&name);
+                    self.ended(&name, written);
+                }
+                event = self.recorded.recv(), if open && backlog.len() < WINDOW => match event {
+                    Some(event) => self.correlate(event, &mut backlog),
+                    None => open = false,
+                },
+            }
+        }
+    }
+
+    fn correlate(&mut self, event: Event, backlog: &mut Backlog) {
+        let Some(record) = self.correlator.observe(event) else {
+            self.metrics.spam.inc();
+            return settle(&self.unsettled, 1);
+        };
+        if backlog.push(record) {
+            settle(&self.unsettled, 1);
+        }
+    }
+
+    fn ended(&mut self, name: &Arc<str>, written: Result<Written, GaveUp>) {
+        settle(&self.unsettled, 1);
+        let error = match written {
+            Ok(written) => {
+                self.complained = false;
+                match written {
+                    Written::Created => self.metrics.created.inc(),
+                    Written::Repeated => self.metrics.repeated.inc(),
+                };
+                return;
+            }
+            Err(GaveUp::Refused(error)) => {
+                self.metrics.refused.inc();
+                error
+            }
+            Err(GaveUp::Unreachable(error)) => {
+                self.metrics.unreachable.inc();
+                error
+            }
+        };
+        // A missing right fails every event; once says it.
+        if std::mem::replace(&mut self.complained, true) {
+            tracing::debug!(event = %name, %error, "cannot write an event; giving it up");
+        } else {
+            tracing::warn!(event = %name, %error, "cannot write an event; giving it up");
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.recorded.close();
+        let left = self.unsettled.send_replace(0);
+        if left > 0 {
+            tracing::warn!(events = left, "events are lost: not written in time");
+            self.metrics.shutdown.inc_by(left as u64);
+        }
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("recorded", &self.recorded.len())
+            .finish_non_exhaustive()
+    }
+}
