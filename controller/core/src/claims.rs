@@ -63,6 +63,15 @@ impl Claims {
         }
     }
 
+    /// Takes back whatever `node` claims: it is gone, perhaps before its id was seen on it. Looks at
+    /// every id.
+    pub fn forget(&mut self, node: &str) {
+        self.0.retain(|_, nodes| {
+            nodes.retain(|claimant| **claimant != *node);
+            !nodes.is_empty()
+        });
+    }
+
     /// Refuses if a node other than `node` claims `provider_id`.
     pub fn check(&self, provider_id: &str, node: &Arc<str>) -> Result<(), Duplicate> {
         let claimants = self.0.get(provider_id).into_iter().flatten();

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::{labels::StringMap, node::NodeAddress};
 
-/// A machine in the cloud. Only checked answers become one (see the provider adapter).
+/// A machine in the cloud. Only checked answers become one (see [`crate::answer`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Instance {
     /// Becomes `spec.providerID`; empty only where the cloud has no such ids.

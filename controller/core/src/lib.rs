@@ -5,9 +5,9 @@
 //! a random number or knows a transport: the list of dependencies is the proof.
 //!
 //! ```text
-//!  API JSON ──► NodeView ─┐
-//!                         ├─► plan(...) ──► Plan ──► (executed by the loops in `controller/src`)
-//!  provider ──► Instance ─┘
+//!  API JSON ─────────────────► NodeView ─┐
+//!                                        ├─► plan(...) ──► Plan ──► (executed by the loops)
+//!  provider ─► RawInstance ─► Instance ──┘
 //! ```
 
 pub mod address;

@@ -5,7 +5,7 @@ pub const MAX_SUBDOMAIN: usize = 253;
 /// Longest label value, label name, and part of a DNS name.
 pub const MAX_LABEL: usize = 63;
 
-/// What is wrong with a text, as an end of "<text> …".
+/// What is wrong with a text, in words that follow the text.
 pub type Complaint = &'static str;
 
 /// Whether `text` is legal as the value of a label. The empty text is.

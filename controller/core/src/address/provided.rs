@@ -43,10 +43,7 @@ fn parse_v4(text: &str) -> Option<Ipv4Addr> {
         if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
             return None;
         }
-        *octet = match part.trim_start_matches('0') {
-            "" => 0,
-            digits => digits.parse().ok()?,
-        };
+        *octet = part.parse().ok()?;
     }
     parts.next().is_none().then(|| octets.into())
 }

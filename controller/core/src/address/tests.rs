@@ -78,6 +78,12 @@ fn n43_the_provided_ip_comes_first_and_alone_of_its_type() {
             "ExternalIP=10.0.0.55 InternalIP=10.0.0.5 InternalIP=10.0.0.55 ExternalIP=1.1.1.1 Hostname=h",
             "ExternalIP=10.0.0.55 InternalIP=10.0.0.55 Hostname=h",
         ),
+        // Of the other types all stay.
+        (
+            "10.0.0.5",
+            "ExternalIP=1.1.1.1 InternalIP=10.0.0.5 ExternalIP=2.2.2.2 Hostname=h Hostname=i",
+            "InternalIP=10.0.0.5 ExternalIP=1.1.1.1 ExternalIP=2.2.2.2 Hostname=h Hostname=i",
+        ),
         // A pair, in the annotation's order and not in the provider's.
         (
             "fd00::5,10.0.0.5",

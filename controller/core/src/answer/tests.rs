@@ -68,7 +68,7 @@ fn a_legal_answer_becomes_an_instance_unchanged() {
             ("InternalIP", "fd00::5"),
             ("ExternalIP", "198.51.100.7"),
             ("Hostname", "N6"),
-            ("Hostname", "10.0.0.5"),
+            ("Hostname", "fd00::5"),
             ("InternalDNS", "n6.internal"),
             ("ExternalDNS", "n6.example.com."),
             ("example.com/Serial", "ttyS0:9600"),
@@ -80,7 +80,7 @@ fn a_legal_answer_becomes_an_instance_unchanged() {
         instance_type: "m5.large".into(),
         addresses: addresses(
             "InternalIP=10.0.0.5 InternalIP=fd00::5 ExternalIP=198.51.100.7 Hostname=N6 \
-             Hostname=10.0.0.5 InternalDNS=n6.internal ExternalDNS=n6.example.com. \
+             Hostname=fd00::5 InternalDNS=n6.internal ExternalDNS=n6.example.com. \
              example.com/Serial=ttyS0:9600",
         ),
         zone: "eu-west-1a".into(),

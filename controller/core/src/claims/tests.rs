@@ -17,7 +17,9 @@ fn an_id_is_one_nodes() {
     let mut claims = Claims::default();
     assert_eq!(claims.check("mock://a", &n1), Ok(()));
     claims.claim("mock://a", &n1);
+    let once = claims.clone();
     claims.claim("mock://a", &n1);
+    assert_eq!(claims, once);
     assert_eq!(claims.check("mock://a", &n1), Ok(()));
     assert_eq!(claims.check("mock://a", &n2), duplicate("n2", "n1"));
     assert_eq!(claims.check("mock://b", &n2), Ok(()));
@@ -48,6 +50,18 @@ fn a_claim_that_was_taken_back_is_free() {
     claims.release("mock://a", "n1");
     assert!(claims.is_empty());
     assert_eq!(claims, Claims::default());
+}
+
+#[test]
+fn a_node_that_is_gone_claims_nothing() {
+    let (n1, n2): (Arc<str>, Arc<str>) = ("n1".into(), "n2".into());
+    let mut claims = Claims::default();
+    claims.claim("mock://a", &n1);
+    claims.claim("mock://a", &n2);
+    claims.claim("mock://b", &n1);
+    claims.forget("n1");
+    assert_eq!(claims.check("mock://a", &n2), Ok(()));
+    assert_eq!(claims.len(), 1);
 }
 
 /// Clouds without provider ids give every node the same: none.

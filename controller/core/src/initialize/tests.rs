@@ -96,6 +96,14 @@ fn n20_the_view_after_the_change_is_what_the_api_server_will_send() {
         ..node.clone()
     };
     assert_eq!(after, expected);
+    // The two writes one by one, each with its version.
+    let plan = planned(&node, &full()).unwrap();
+    let change = plan.change.unwrap().applied_to(&node, "8");
+    assert_eq!(
+        (&*change.resource_version, &change.addresses),
+        ("8", &node.addresses)
+    );
+    assert_eq!(change.with_addresses(&plan.addresses.unwrap(), "9"), after);
     // Nothing written, nothing changed: not even the version.
     assert_eq!(Plan::default().applied_to(&node, "9"), node);
 }
@@ -177,6 +185,11 @@ fn n13_another_id_than_the_nodes_is_not_written_but_told() {
         ..registered("n6")
     };
     let warnings = planned(&node, &full()).unwrap().warnings;
+    let same = NodeView {
+        provider_id: full().provider_id,
+        ..node
+    };
+    assert_eq!(planned(&same, &full()).unwrap().warnings, []);
     let expected = Warning::ProviderId {
         given: "mock://i-1".into(),
         kept: "mock://kept".into(),
