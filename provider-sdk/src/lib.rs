@@ -48,7 +48,7 @@ pub use provider::{
 pub use runner::{ServeArgs, main, main_with_args};
 pub use serve_error::ServeError;
 pub use server::Server;
-pub use socket::{Endpoint, InvalidEndpoint, SocketError};
+pub use socket::{Endpoint, InvalidEndpoint, Listener, SocketError};
 
 /// Any error that a vendor's start-up code may end with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;

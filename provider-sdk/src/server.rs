@@ -17,12 +17,12 @@ use outrigger_api::v1::{self, instances_service_server, provider_service_server}
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_stream::Stream;
 use tonic::server::NamedService;
-use tonic::service::RoutesBuilder;
+use tonic::service::{Routes, RoutesBuilder};
 use tonic::transport::server::{Connected, Router};
 
 use self::core::Core;
-use crate::socket::{self, SocketFile};
-use crate::{BoxError, Endpoint, Instances, Provider, ServeArgs, ServeError, signals::Signals};
+use crate::signals::Signals;
+use crate::{BoxError, Endpoint, Instances, Listener, Provider, ServeArgs, ServeError};
 
 /// Adds one gRPC service, once the settings of the server are known.
 type AddService = Box<dyn FnOnce(&Arc<Core>, &mut RoutesBuilder) + Send>;
@@ -43,6 +43,7 @@ pub struct Server {
     provider: Arc<dyn Provider>,
     capabilities: v1::Capabilities,
     services: BTreeMap<&'static str, AddService>,
+    wrappers: Vec<Box<dyn FnOnce(Routes) -> Routes + Send>>,
     max_message_bytes: usize,
 }
 
@@ -53,6 +54,7 @@ impl Server {
             provider: Arc::new(provider),
             capabilities: v1::Capabilities::default(),
             services: BTreeMap::new(),
+            wrappers: Vec::new(),
             max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
         }
     }
@@ -71,6 +73,26 @@ impl Server {
                 );
             },
         ))
+    }
+
+    /// Wraps all services, those of the SDK included, for instance in a tower layer:
+    ///
+    /// ```
+    /// # use outrigger_provider_sdk::Server;
+    /// # fn with_layer(server: Server) -> Server {
+    /// # let layer = tower::layer::util::Identity::new();
+    /// server.wrap(move |mut routes| {
+    ///     let router = routes.axum_router_mut();
+    ///     *router = std::mem::take(router).layer(layer);
+    ///     routes
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// What is wrapped last sees a call first. Handlers, deadlines and draining are inside.
+    pub fn wrap(mut self, wrap: impl FnOnce(Routes) -> Routes + Send + 'static) -> Self {
+        self.wrappers.push(Box::new(wrap));
+        self
     }
 
     /// Largest message that is accepted, in bytes; named at handshake. Default 4 MiB, at least
@@ -117,7 +139,7 @@ impl Server {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
         let (core, router) = self.build()?;
-        let (incoming, file) = socket::bind(endpoint).await?;
+        let listener = Listener::bind(endpoint).await?;
         tracing::info!(
             %endpoint,
             provider = core.info.name,
@@ -125,9 +147,19 @@ impl Server {
             boot_id = core.boot_id,
             "serving"
         );
-        let ended = drain::serve(&core, router, incoming, shutdown, Some(file)).await;
+        let ended = drain::serve_on(&core, router, listener, shutdown).await;
         tracing::info!("stopped");
         ended
+    }
+
+    /// As [`serve_until`](Self::serve_until), on a socket that was made before.
+    pub async fn serve_on(
+        self,
+        listener: Listener,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let (core, router) = self.build()?;
+        drain::serve_on(&core, router, listener, shutdown).await
     }
 
     /// Serves connections of any kind, `tokio::io::duplex` included, until `shutdown` resolves;
@@ -146,7 +178,7 @@ impl Server {
         E: Into<BoxError>,
     {
         let (core, router) = self.build()?;
-        drain::serve(&core, router, incoming, shutdown, None::<SocketFile>).await
+        drain::serve(&core, router, incoming, shutdown, None).await
     }
 
     /// The bare services, for a caller that brings its own tonic server. Draining and the socket
@@ -182,6 +214,10 @@ impl Server {
             add(&core, &mut routes);
         }
         let routes = arrival::layered(routes.routes());
+        let routes = self
+            .wrappers
+            .into_iter()
+            .fold(routes, |routes, wrap| wrap(routes));
         Ok((core, tonic::transport::Server::builder().add_routes(routes)))
     }
 }

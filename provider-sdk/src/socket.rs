@@ -75,32 +75,55 @@ impl SocketError {
     }
 }
 
-/// Makes the socket of `endpoint` and listens on it. The file is removed when the guard is dropped,
-/// if it is still this one.
-pub(crate) async fn bind(
-    endpoint: &Endpoint,
-) -> Result<
-    (
-        impl Stream<Item = io::Result<UnixStream>> + use<>,
-        SocketFile,
-    ),
-    SocketError,
-> {
-    let path = endpoint.path();
-    file::make_directory(endpoint.directory())?;
-    // Two providers that start together would each find no live one and the later rename would win.
-    let _lock = file::lock(endpoint.directory()).await?;
-    refuse_live(path).await?;
-    let (listener, file) = file::listen(endpoint)?;
-    let listener = UnixListener::from_std(listener).map_err(SocketError::io("listen on", path))?;
-    let incoming = UnixListenerStream::new(listener).then(async |accepted| {
-        if let Err(error) = &accepted {
-            tracing::warn!(%error, "cannot accept a connection");
-            sleep(ACCEPT_PAUSE).await;
-        }
-        accepted
-    });
-    Ok((incoming, file))
+/// A Unix socket that is listened on, with the care that [`Server::serve`](crate::Server::serve)
+/// takes of its own. For a second socket of a provider, or to know that it is there before serving.
+///
+/// Dropping it removes the file, if that is still this one.
+#[derive(Debug)]
+pub struct Listener {
+    listener: UnixListener,
+    file: SocketFile,
+}
+
+impl Listener {
+    /// Makes the socket, with mode 0660, and listens. A stale one is taken over, a live one refused.
+    pub async fn bind(endpoint: &Endpoint) -> Result<Self, SocketError> {
+        let path = endpoint.path();
+        file::make_directory(endpoint.directory())?;
+        // Two that start together would each find nobody, and the later rename would win.
+        let _lock = file::lock(endpoint.directory()).await?;
+        refuse_live(path).await?;
+        let (listener, file) = file::listen(endpoint)?;
+        let listener =
+            UnixListener::from_std(listener).map_err(SocketError::io("listen on", path))?;
+        Ok(Self { listener, file })
+    }
+
+    /// The next connection. A failure is logged and followed by a short pause, so that a caller may
+    /// just ask again.
+    ///
+    /// # Cancellation
+    ///
+    /// Safe to drop: no connection is lost.
+    pub async fn accept(&self) -> io::Result<UnixStream> {
+        paused(self.listener.accept().await.map(|(stream, _)| stream)).await
+    }
+
+    /// The connections, and the file apart from them: it goes before the last of them ends.
+    pub(crate) fn split(self) -> (impl Stream<Item = io::Result<UnixStream>>, SocketFile) {
+        (
+            UnixListenerStream::new(self.listener).then(paused),
+            self.file,
+        )
+    }
+}
+
+async fn paused(accepted: io::Result<UnixStream>) -> io::Result<UnixStream> {
+    if let Err(error) = &accepted {
+        tracing::warn!(%error, "cannot accept a connection");
+        sleep(ACCEPT_PAUSE).await;
+    }
+    accepted
 }
 
 /// Renaming over a live socket succeeds and cuts its owner off, so it is asked first.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use outrigger_api::v1;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_stream::Stream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -48,14 +48,11 @@ impl Calls {
     pub(super) async fn drain(&self, patience: Duration, grace: Duration) -> Result<(), usize> {
         self.draining.cancel();
         self.tasks.close();
-        if tokio::time::timeout(patience, self.tasks.wait())
-            .await
-            .is_ok()
-        {
+        if timeout(patience, self.tasks.wait()).await.is_ok() {
             return Ok(());
         }
         self.stop.cancel();
-        let ended = tokio::time::timeout(grace, self.tasks.wait()).await;
+        let ended = timeout(grace, self.tasks.wait()).await;
         ended.map_err(|_| self.tasks.len())
     }
 }
@@ -161,8 +158,8 @@ impl Call {
         let work = handler(self.ctx.clone(), sender.clone());
         let task = async move {
             if let Err(error) = supervise(self.ctx, work).await {
-                // Fails only when nobody reads any more.
-                let _ = sender.send(Err(error.into())).await;
+                // Fails only when nobody reads any more; a reader that is stuck is not waited for.
+                let _ = timeout(CANCEL_GRACE, sender.send(Err(error.into()))).await;
             }
         };
         self.core.calls.tasks.spawn(task.instrument(self.span));

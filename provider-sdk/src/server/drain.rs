@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::server::{Connected, Router};
 
 use super::core::Core;
-use crate::{BoxError, ServeError};
+use crate::socket::SocketFile;
+use crate::{BoxError, Listener, ServeError};
 
 /// How long running calls may take to end by themselves. With the two below less than the 30 s that
 /// Kubernetes waits by default.
@@ -22,14 +23,25 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long the last answers may take to be read.
 const HANG_UP: Duration = Duration::from_secs(2);
 
-/// Serves until `shutdown`, then drains. `socket` is dropped, and with it its file, when no call
-/// runs any more: until then a caller that connects is told what is going on.
-pub(super) async fn serve<I, IO, E, S>(
+/// Serves a socket; its file goes when no call runs any more: until then a caller that connects is
+/// told what is going on.
+pub(super) async fn serve_on(
+    core: &Core,
+    router: Router,
+    listener: Listener,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let (incoming, file) = listener.split();
+    serve(core, router, incoming, shutdown, Some(file)).await
+}
+
+/// Serves until `shutdown`, then drains. `file` is dropped before the connections are closed.
+pub(super) async fn serve<I, IO, E>(
     core: &Core,
     router: Router,
     incoming: I,
     shutdown: impl Future<Output = ()>,
-    socket: Option<S>,
+    file: Option<SocketFile>,
 ) -> Result<(), ServeError>
 where
     I: Stream<Item = Result<IO, E>>,
@@ -47,7 +59,7 @@ where
         if let Err(running) = core.calls.drain(PATIENCE, GRACE).await {
             tracing::warn!(running, "calls still run and are given up");
         }
-        drop(socket);
+        drop(file);
         hang_up.cancel();
     };
     tokio::select! {

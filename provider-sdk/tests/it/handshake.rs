@@ -225,3 +225,27 @@ async fn what_the_controller_would_refuse_does_not_start() {
         assert!(matches!(refused, Err(ServeError::Provider(_))));
     }
 }
+
+#[tokio::test]
+async fn a_wrapper_sees_every_call_the_last_one_first() {
+    use tower::util::MapResponseLayer;
+    let mark = |with: &'static str| {
+        move |mut routes: tonic::service::Routes| {
+            let router = routes.axum_router_mut();
+            *router = std::mem::take(router).layer(MapResponseLayer::new(
+                move |mut response: http::Response<_>| {
+                    response
+                        .headers_mut()
+                        .append("seen-by", with.parse().unwrap());
+                    response
+                },
+            ));
+            routes
+        }
+    };
+    let rig = Rig::serve(finds_all().wrap(mark("inner")).wrap(mark("outer")));
+    let mut client = ProviderServiceClient::new(rig.dial().await);
+    let answer = client.get_status(GetStatusRequest {}).await.unwrap();
+    let seen: Vec<_> = answer.metadata().get_all("seen-by").iter().collect();
+    assert_eq!(seen, ["inner", "outer"]);
+}

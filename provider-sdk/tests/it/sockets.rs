@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use outrigger_provider_sdk::{Endpoint, ServeError, SocketError};
+use outrigger_provider_sdk::{Endpoint, Listener, ServeError, SocketError};
 use tempfile::TempDir;
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
@@ -133,29 +133,61 @@ async fn a_live_socket_is_refused_and_left_alone() {
     assert!(handshake(client, 1, 1).await.is_ok());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_that_start_at_once_one_serves() {
+    for _ in 0..10 {
+        let (directory, path) = directory();
+        drop(UnixListener::bind(&path).unwrap());
+        let stop = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        for _ in 0..8 {
+            let mut one = serve(&path, &stop);
+            tasks.spawn(async move { one.join_next().await.unwrap().unwrap() });
+        }
+        for _ in 0..7 {
+            let refused = within(10, tasks.join_next())
+                .await
+                .unwrap()
+                .unwrap()
+                .unwrap_err();
+            assert!(
+                matches!(refused, ServeError::Socket(SocketError::Live { .. })),
+                "{refused}"
+            );
+        }
+        assert_eq!(names(directory.path()), ["p.sock"]);
+        let client = channel(UnixStream::connect(&path).await.unwrap()).await;
+        assert!(handshake(client, 1, 1).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_listener_takes_the_same_care_for_other_sockets() {
     let (directory, path) = directory();
+    let endpoint = Endpoint::unix(&path).unwrap();
+    let listener = Listener::bind(&endpoint).await.unwrap();
+    assert_eq!(mode(&path), 0o660);
+    let refused = Listener::bind(&endpoint).await.unwrap_err();
+    assert!(matches!(refused, SocketError::Live { .. }), "{refused}");
+    let client = UnixStream::connect(&path);
+    let (accepted, connected) = tokio::join!(listener.accept(), client);
+    assert!(accepted.is_ok() && connected.is_ok());
+    drop(listener);
+    assert_eq!(names(directory.path()), [""; 0]);
+
+    let listener = Listener::bind(&endpoint).await.unwrap();
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();
-    for _ in 0..8 {
-        let mut one = serve(&path, &stop);
-        tasks.spawn(async move { one.join_next().await.unwrap().unwrap() });
-    }
-    for _ in 0..7 {
-        let refused = within(10, tasks.join_next())
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap_err();
-        assert!(
-            matches!(refused, ServeError::Socket(SocketError::Live { .. })),
-            "{refused}"
-        );
-    }
-    assert_eq!(names(directory.path()), ["p.sock"]);
+    tasks.spawn(finds_all().serve_on(listener, stop.clone().cancelled_owned()));
     let client = channel(UnixStream::connect(&path).await.unwrap()).await;
     assert!(handshake(client, 1, 1).await.is_ok());
+    stop.cancel();
+    within(10, tasks.join_next())
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    assert!(!path.exists());
 }
 
 #[tokio::test]
