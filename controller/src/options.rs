@@ -1,15 +1,34 @@
 //! The command line and the environment: every flag of upstream's cloud-controller-manager, and
 //! ours, parsed by Go's rules and checked at once.
+//!
+//! ```text
+//!  words, variables ─► command_line ─► flags (clap) ─► check ─► Config
+//!                                        └─► catalogue, for --help and the documentation
+//! ```
 
+pub mod catalogue;
+mod check;
+mod command_line;
 pub mod config;
 pub mod controllers;
 pub mod features;
+mod flags;
 pub mod logging;
 pub mod migration;
+pub mod standing;
+mod tls;
+pub mod values;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, error::Error, ffi::OsString, io::Write, process::ExitCode};
+
+use clap::error::{ContextKind, ContextValue};
+
+use self::{command_line::CommandLine, flags::Flags};
 
 pub use config::Config;
+
+/// The version of this program, with upstream's `v` before it.
+pub const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 /// The process is to end before it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,15 +41,159 @@ pub struct Exit {
     pub stderr: String,
 }
 
-/// Parses and checks. `args` are those after the program's name, `env` is the environment.
+impl Exit {
+    fn content(stdout: String) -> Self {
+        Self {
+            code: 0,
+            stdout,
+            stderr: String::new(),
+        }
+    }
+
+    /// A command line that cannot be read.
+    fn misuse(error: &str) -> Self {
+        let stderr = format!(
+            "Error: {error}\nRun 'cloud-controller-manager --help' for a list of all flags.\n"
+        );
+        Self::refused(stderr)
+    }
+
+    fn refused(stderr: String) -> Self {
+        Self {
+            code: 1,
+            stdout: String::new(),
+            stderr,
+        }
+    }
+}
+
+/// Parses and checks what the process was started with, and prints what there is to print before
+/// anything is logged.
+///
+/// # Errors
+/// The exit code to end with.
+pub fn parse_from_env() -> Result<Config, ExitCode> {
+    let utf8 = |text: OsString| {
+        text.into_string()
+            .map_err(|text| Exit::misuse(&format!("{} is not UTF-8", text.display())))
+    };
+    let args: Result<Vec<String>, Exit> = std::env::args_os().skip(1).map(utf8).collect();
+    let env = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    // A closed stream is no reason to behave otherwise.
+    let mut stderr = std::io::stderr();
+    match args.and_then(|args| parse_from(&args, &env)) {
+        Ok(config) => {
+            for notice in &config.notices {
+                let _ = writeln!(stderr, "{notice}");
+            }
+            Ok(config)
+        }
+        Err(exit) => {
+            let _ = std::io::stdout().write_all(exit.stdout.as_bytes());
+            let _ = stderr.write_all(exit.stderr.as_bytes());
+            Err(ExitCode::from(exit.code))
+        }
+    }
+}
+
+/// Parses and checks. `args` are those after the program's name, `env` is the environment. Reads
+/// no file but that of `--leader-migration-config`.
 ///
 /// # Errors
 /// What to print and the exit code to end with.
 pub fn parse_from(args: &[String], env: &BTreeMap<String, String>) -> Result<Config, Exit> {
-    let _ = (args, env);
-    Err(Exit {
-        code: 1,
-        stdout: String::new(),
-        stderr: "flags are not parsed yet\n".into(),
+    let mut command = flags::command();
+    let line = CommandLine::read(&command, args, env).map_err(|error| Exit::misuse(&error))?;
+    let (flags, matches) =
+        flags::read(&line.words()).map_err(|error| Exit::misuse(&explain(&error, &line)))?;
+    if flags.global.help.0 {
+        return Err(Exit::content(format!("{}", command.render_help())));
+    }
+    let positional: Vec<&String> = line
+        .positional
+        .iter()
+        .filter(|word| !word.is_empty())
+        .collect();
+    if !positional.is_empty() {
+        return Err(Exit::misuse(&format!(
+            "\"cloud-controller-manager\" does not take any arguments, got {positional:?}; a \
+             switch takes its value as in --leader-elect=false"
+        )));
+    }
+    if let Some(text) = version(&flags.global.version).map_err(|error| Exit::misuse(&error))? {
+        return Err(Exit::content(text));
+    }
+    let values = catalogue::values(&command, &matches, &line);
+    let config = check_all(flags, &line).map(|config| Config {
+        flags: values,
+        ..config
+    });
+    config
+}
+
+fn check_all(flags: Flags, line: &CommandLine) -> Result<Config, Exit> {
+    check::check(flags, line).map_err(|errors| {
+        let errors = match &errors[..] {
+            [error] => error.clone(),
+            errors => format!("[{}]", errors.join(", ")),
+        };
+        let mut lines = check::notices(line);
+        lines.push(errors);
+        Exit::refused(lines.join("\n") + "\n")
     })
+}
+
+/// The text of `--version`, if it was given.
+fn version(value: &str) -> Result<Option<String>, String> {
+    match value {
+        "false" => Ok(None),
+        "true" => Ok(Some(format!("Outrigger {VERSION}\n"))),
+        "raw" => Ok(Some(format!(
+            "outrigger.Version{{Version:\"{VERSION}\", Contract:\"cloudprovider.v1\", \
+             Parity:\"cloud-controller-manager v1.37\", Platform:\"{}/{}\"}}\n",
+            std::env::consts::OS,
+            std::env::consts::ARCH
+        ))),
+        other => Err(format!(
+            "invalid argument {other:?} for \"--version\" flag: it must be true, false or raw; \
+             another version cannot be pretended"
+        )),
+    }
+}
+
+/// What clap has against a value, as Go's flag library would say it.
+fn explain(error: &clap::Error, line: &CommandLine) -> String {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let argument = context(ContextKind::InvalidArg);
+    let flag = argument.trim_start_matches('-');
+    let flag = flag.split([' ', '[', '=']).next().unwrap_or(flag);
+    let value = context(ContextKind::InvalidValue);
+    let reason = error.source().map_or_else(
+        || {
+            error
+                .to_string()
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        },
+        |source| match argument.rsplit(['<', '[']).next() {
+            Some(kind) if kind.starts_with("int") || kind.starts_with("Level") => {
+                format!("{source}; it must be a whole number")
+            }
+            Some(kind) if kind.starts_with("float") => {
+                format!("{source}; it must be a number")
+            }
+            _ => source.to_string(),
+        },
+    );
+    format!(
+        "invalid argument {value:?} for {}: {reason}",
+        line.place(flag)
+    )
 }

@@ -41,8 +41,6 @@ pub struct Config {
     pub election: Option<Election>,
     /// The HTTPS server with health, metrics and debugging; absent with `--secure-port=0`.
     pub serving: Option<Serving>,
-    /// The HTTPS server of webhooks; absent with `--webhook-secure-port=0`.
-    pub webhook_serving: Option<Serving>,
     /// Who a caller of the HTTPS server is.
     pub authentication: Authentication,
     /// What it may see there.
@@ -227,8 +225,9 @@ pub struct SniCertificate {
 pub struct TlsPolicy {
     /// 1.2 is the least that is spoken.
     pub min_version: TlsVersion,
-    /// By their IANA names, only ones that exist here; empty: all.
-    pub cipher_suites: Vec<String>,
+    /// Suites of TLS 1.2 by their IANA names, only ones that exist here; absent: all. Those of
+    /// TLS 1.3 are not chosen, as in Go.
+    pub cipher_suites: Option<Vec<String>>,
     /// By their numbers in TLS, only ones that exist here; empty: all.
     pub curves: Vec<u16>,
 }

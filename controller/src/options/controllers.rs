@@ -49,7 +49,7 @@ impl Controller {
 }
 
 /// What `--controllers` comes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controllers {
     enabled: Vec<Controller>,
 }

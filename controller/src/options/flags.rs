@@ -1,0 +1,106 @@
+//! The flags as they are declared: names, types, defaults and texts, in upstream's groups.
+//!
+//! Every value name is the type as Go's flag library calls it; [`super::command_line`] and the
+//! documentation go by it. Defaults are written as Go prints them.
+
+mod access;
+mod generic;
+mod loops;
+mod process;
+mod serving;
+
+use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser};
+
+pub(super) use access::{AuthenticationFlags, AuthorizationFlags};
+pub(super) use generic::GenericFlags;
+pub(super) use loops::{IpamFlags, LifecycleFlags, NodeFlags, ServiceFlags};
+pub(super) use process::{DebuggingFlags, GlobalFlags, MigrationFlags, MiscFlags};
+pub(super) use serving::{ServingFlags, WebhookFlags, WebhookServingFlags};
+
+/// All flags, in the order of `--help`.
+#[derive(Parser)]
+#[command(
+    name = "cloud-controller-manager",
+    about = "Outrigger's cloud-controller-manager: the cloud loops of Kubernetes, with the cloud \
+             behind a gRPC provider.",
+    override_usage = "cloud-controller-manager [flags]",
+    after_help = "Each flag can be given as a variable of the environment too: OUTRIGGER_ and the name in \
+                  capitals, with underscores, as in OUTRIGGER_CLUSTER_NAME. The command line goes before the \
+                  environment; an empty variable counts as absent. KUBECONFIG is not read, as by upstream."
+)]
+pub(super) struct Flags {
+    #[command(flatten)]
+    pub(super) provider: ProviderFlags,
+    #[command(flatten)]
+    pub(super) debugging: DebuggingFlags,
+    #[command(flatten)]
+    pub(super) migration: MigrationFlags,
+    #[command(flatten)]
+    pub(super) generic: GenericFlags,
+    #[command(flatten)]
+    pub(super) node: NodeFlags,
+    #[command(flatten)]
+    pub(super) lifecycle: LifecycleFlags,
+    #[command(flatten)]
+    pub(super) service: ServiceFlags,
+    #[command(flatten)]
+    pub(super) ipam: IpamFlags,
+    #[command(flatten)]
+    pub(super) webhook: WebhookFlags,
+    #[command(flatten)]
+    pub(super) webhook_serving: WebhookServingFlags,
+    #[command(flatten)]
+    pub(super) serving: ServingFlags,
+    #[command(flatten)]
+    pub(super) authentication: AuthenticationFlags,
+    #[command(flatten)]
+    pub(super) authorization: AuthorizationFlags,
+    #[command(flatten)]
+    pub(super) misc: MiscFlags,
+    #[command(flatten)]
+    pub(super) global: GlobalFlags,
+}
+
+/// Ours.
+#[derive(Args)]
+#[command(next_help_heading = "Provider flags")]
+pub(super) struct ProviderFlags {
+    /// Where the cloud provider listens. CLOUDPROVIDER_ENDPOINT in the environment says the same
+    /// to both sides.
+    #[arg(
+        long,
+        value_name = "string",
+        default_value = "unix:///run/outrigger/provider.sock"
+    )]
+    pub(super) provider_endpoint: String,
+}
+
+/// The declaration, with what holds for all flags of one type.
+pub(super) fn command() -> Command {
+    Flags::command()
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .no_binary_name(true)
+        .args_override_self(true)
+        .mut_args(|arg| match type_of(&arg) {
+            "bool" | "version" => arg
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true"),
+            _ => arg,
+        })
+}
+
+/// The flags out of `--name=value` items, one for each flag at most.
+pub(super) fn read(items: &[String]) -> Result<(Flags, clap::ArgMatches), clap::Error> {
+    let matches = command().try_get_matches_from(items)?;
+    let flags = Flags::from_arg_matches(&matches)?;
+    Ok((flags, matches))
+}
+
+/// What Go's flag library calls the type.
+pub(super) fn type_of(arg: &Arg) -> &str {
+    arg.get_value_names()
+        .and_then(|names| names.first())
+        .map_or("string", |name| name.as_str())
+}
