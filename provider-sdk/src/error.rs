@@ -182,6 +182,27 @@ impl Error {
         self.retry_after
     }
 
+    /// Whether other calls of the same class would fail alike, so that the controller pauses them.
+    pub(crate) fn stops_the_class(&self) -> bool {
+        matches!(
+            self.reason,
+            Some(
+                ErrorReason::RateLimited
+                    | ErrorReason::CredentialsInvalid
+                    | ErrorReason::CloudUnavailable
+            )
+        )
+    }
+
+    /// The same failure of another item; effects and source stay with the first.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            reason: self.reason,
+            retry_after: self.retry_after,
+            ..Self::plain(self.code, self.message.clone())
+        }
+    }
+
     fn with_reason(reason: ErrorReason, message: String) -> Self {
         let mut error = Self::plain(code_of(reason), message);
         error.reason = (reason != ErrorReason::Unspecified).then_some(reason);

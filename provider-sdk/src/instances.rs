@@ -60,7 +60,9 @@ pub trait Instances: Send + Sync + 'static {
     /// are logged.
     ///
     /// As provided it calls [`get_instance`](Self::get_instance) for each, at most
-    /// [`InstancesCapability::concurrency`] at a time; a panic concerns its own Node only.
+    /// [`InstancesCapability::concurrency`] at a time; a panic concerns its own Node only. Once the
+    /// cloud limits the rate, refuses the credentials or is away, the Nodes that were not asked
+    /// about yet get that error too.
     ///
     /// # Cancellation
     ///

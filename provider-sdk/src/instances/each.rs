@@ -40,6 +40,16 @@ pub(super) async fn get_each<I: Instances + ?Sized>(
         let Some((name, result)) = next else {
             return Ok(results);
         };
+        // Asking on would only meet the same wall, and a cloud that limits the rate counts each try.
+        if let Err(error) = &result
+            && error.stops_the_class()
+        {
+            results.extend(
+                waiting
+                    .by_ref()
+                    .map(|node| (node.name.clone(), Err(error.again()))),
+            );
+        }
         results.insert(name, result);
         running.extend(waiting.next().map(&lookup));
     }

@@ -283,6 +283,44 @@ async fn single_lookups_run_side_by_side_up_to_the_limit() {
 }
 
 #[tokio::test]
+async fn a_cloud_that_limits_the_rate_is_not_asked_on() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let capability = InstancesCapability {
+        concurrency: 1,
+        ..Default::default()
+    };
+    let instances = Each(capability, move |_: Context, node: Node| {
+        let nth = count.fetch_add(1, Ordering::SeqCst);
+        async move {
+            match nth {
+                0 => Ok(found(&node.name)),
+                // Concerns one node.
+                1 => Err(Error::malformed_provider_id("no id of this cloud")),
+                _ => Err(Error::rate_limited(Duration::from_secs(9))),
+            }
+        }
+    });
+    let rig = Rig::serve(Server::new(Named::new()).instances(instances));
+    let mut client = rig.instances().await;
+    let answer = lookup(&mut client, ask(&["a", "b", "c", "d", "e"]))
+        .await
+        .unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    let code = |result: &InstanceResult| match &result.outcome {
+        Some(Wire::Error(status)) => Code::from(status.code),
+        _ => Code::Ok,
+    };
+    let codes: Vec<_> = answer.results.iter().map(code).collect();
+    let limited = Code::ResourceExhausted;
+    assert_eq!(
+        codes,
+        [Code::Ok, Code::InvalidArgument, limited, limited, limited]
+    );
+    assert_eq!(answer.results[2].outcome, answer.results[4].outcome);
+}
+
+#[tokio::test]
 async fn an_answer_that_the_caller_would_refuse_says_so() {
     let rig = Rig::serve(Server::new(Named::new()).instances(Each(
         InstancesCapability::default(),

@@ -135,7 +135,7 @@ async fn a_live_socket_is_refused_and_left_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_that_start_at_once_one_serves() {
-    for _ in 0..10 {
+    for _ in 0..3 {
         let (directory, path) = directory();
         drop(UnixListener::bind(&path).unwrap());
         let stop = CancellationToken::new();
@@ -159,6 +159,26 @@ async fn of_many_that_start_at_once_one_serves() {
         let client = channel(UnixStream::connect(&path).await.unwrap()).await;
         assert!(handshake(client, 1, 1).await.is_ok());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_waits_for_another_in_its_directory() {
+    let (directory, path) = directory();
+    let other = fs::File::open(directory.path()).unwrap();
+    other.lock().unwrap();
+    let refused = refusal(serve(&path, &CancellationToken::new())).await;
+    assert!(
+        matches!(refused, ServeError::Socket(SocketError::Locked { .. })),
+        "{refused}"
+    );
+
+    let waiting = serve(&path, &CancellationToken::new());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!path.exists());
+    drop(other);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(path.exists());
+    drop(waiting);
 }
 
 #[tokio::test]
