@@ -90,6 +90,17 @@ pub enum Preference {
     List,
 }
 
+/// One page of everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// By id.
+    pub instances: Vec<Arc<Instance>>,
+    /// Whether there are more after the last.
+    pub more: bool,
+    /// When that was so.
+    pub observed_at: jiff::Timestamp,
+}
+
 /// A cloud. Clones are the same cloud.
 #[derive(Debug, Clone)]
 pub struct Cloud(Arc<Shared>);
@@ -160,20 +171,19 @@ impl Cloud {
         Ok((now, found))
     }
 
-    /// One call to the cloud for the page after an id. The page is the last one if it is not full.
-    pub async fn list_page(
-        &self,
-        after: Option<&InstanceId>,
-    ) -> Result<(jiff::Timestamp, Vec<Arc<Instance>>), RateLimited> {
+    /// One call to the cloud for the page after an id.
+    pub async fn list_page(&self, after: Option<&InstanceId>) -> Result<Page, RateLimited> {
         self.pay("ListInstances").await?;
         let now = self.0.config.clock.now();
-        Ok((
-            now,
-            self.0
-                .inventory
-                .lock()
-                .page(after, self.0.config.page_size.get()),
-        ))
+        let size = self.0.config.page_size.get();
+        let mut instances = self.0.inventory.lock().page(after, size.saturating_add(1));
+        let more = instances.len() > size;
+        instances.truncate(size);
+        Ok(Page {
+            instances,
+            more,
+            observed_at: now,
+        })
     }
 
     /// Whether the cloud shows an instance of a page yet.

@@ -21,6 +21,9 @@ pub use syntax::{
     Address, AddressType, BadText, InstanceId, LabelKey, LabelValue, NodeName, ProviderName,
 };
 
+#[cfg(test)]
+mod tests;
+
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

@@ -87,19 +87,19 @@ impl MockServer {
         E: Into<BoxError>,
     {
         let cloud = self.provider.cloud().clone();
-        let (hops, served) = mpsc::unbounded_channel();
+        let (hops, dialed) = mpsc::unbounded_channel();
         let server = Server::new(self.provider.clone()).instances(self.provider);
         let shutdown = async {
             shutdown.await;
             // A call that hangs would hold up the end.
             cloud.clear_faults();
         };
-        let served = UnboundedReceiverStream::new(served).map(Ok::<DuplexStream, Infallible>);
-        let provider = server.serve_with_incoming(served, shutdown);
+        let dialed = UnboundedReceiverStream::new(dialed).map(Ok::<DuplexStream, Infallible>);
+        let provider = server.serve_with_incoming(dialed, shutdown);
 
         let mut routes = Routes::default();
-        let router = routes.axum_router_mut();
-        *router = std::mem::take(router).fallback_service(Hop::new(hops));
+        let axum = routes.axum_router_mut();
+        *axum = std::mem::take(axum).fallback_service(Hop::new(hops));
         let hang_up = CancellationToken::new();
         let front = tonic::transport::Server::builder()
             .layer(FaultLayer::new(cloud.clone()))
@@ -133,10 +133,10 @@ impl Hop {
     fn new(hops: mpsc::UnboundedSender<DuplexStream>) -> Self {
         let dial = service_fn(move |_: Uri| {
             let (here, there) = tokio::io::duplex(HOP_BUFFER);
-            let dialed = hops
+            let sent = hops
                 .send(there)
                 .map_err(|_| io::Error::other("the provider has ended"));
-            std::future::ready(dialed.map(|()| TokioIo::new(here)))
+            std::future::ready(sent.map(|()| TokioIo::new(here)))
         });
         Self {
             channel: Endpoint::from_static("http://localhost").connect_with_connector_lazy(dial),

@@ -112,7 +112,7 @@ mod tests {
         assert!(error.contains("p.sock"), "{error}");
 
         // A killed process drops nothing but its descriptors.
-        drop(UnixListener::from(killed.listener_only()));
+        drop(killed.listener_only());
         assert!(path.exists());
         let heir = Socket::bind(&path).await.unwrap();
         drop(heir);

@@ -89,6 +89,7 @@ enum SetAction {
     /// How many calls per second the cloud takes
     RateLimit {
         /// Calls per second; 0 for no limit
+        #[arg(allow_negative_numbers = true)]
         qps: f64,
         /// Calls at once [default: a second's worth]
         #[arg(long, value_name = "N")]

@@ -54,7 +54,7 @@ pub(crate) struct ServeCommand {
     parallel_calls: NonZeroUsize,
 
     /// Calls per second that the cloud takes; more are refused with `RATE_LIMITED` [default: no limit]
-    #[arg(long, value_parser = calls_per_second, value_name = "QPS")]
+    #[arg(long, value_parser = calls_per_second, allow_negative_numbers = true, value_name = "QPS")]
     rate_limit: Option<f64>,
 
     /// Calls that the cloud takes at once within --rate-limit [default: a second's worth]
@@ -249,14 +249,12 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
         "serving a fake cloud"
     );
     let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
-    let server = MockServer::new(MockProvider::with_options(
+    let mock = MockServer::new(MockProvider::with_options(
         cloud.clone(),
         args.provider_options(),
     ));
     let serving = async {
-        let served = server
-            .serve_on(socket, stop.clone().cancelled_owned())
-            .await;
+        let served = mock.serve_on(socket, stop.clone().cancelled_owned()).await;
         // Only now: calls that were drained may still have changed the cloud.
         ended.cancel();
         served

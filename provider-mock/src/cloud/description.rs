@@ -71,7 +71,8 @@ impl Description {
 
     /// Reads a text; the error says what is wrong and where.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: File = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let file: File =
+            serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())?;
         let mut names = BTreeMap::new();
         let mut ids = BTreeMap::new();
         for (index, spec) in file.instances.iter().enumerate() {

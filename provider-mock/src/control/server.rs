@@ -75,10 +75,10 @@ struct Refusal {
 }
 
 impl Refusal {
-    fn bad_request(error: impl ToString) -> Self {
+    fn bad_request(error: String) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
-            error: error.to_string(),
+            error,
         }
     }
 }
@@ -219,7 +219,7 @@ fn resolve(cloud: &Cloud, targets: &Targets) -> Result<Vec<String>, Refusal> {
     }
     if targets.targets.is_empty() {
         return Err(Refusal::bad_request(
-            "no instance is named; give names or ids, or all",
+            "no instance is named; give names or ids, or all".to_owned(),
         ));
     }
     let mut ids = Vec::with_capacity(targets.targets.len());

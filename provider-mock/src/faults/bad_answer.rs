@@ -185,7 +185,7 @@ impl BadAnswer {
                 });
             }
             Self::BadLabel => {
-                instance.zone = "no label value!".to_owned();
+                "no label value!".clone_into(&mut instance.zone);
                 instance.additional_labels.insert(
                     "node-role.kubernetes.io/control-plane".to_owned(),
                     String::new(),

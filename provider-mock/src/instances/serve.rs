@@ -53,15 +53,12 @@ impl Instances for MockProvider {
         let mut lookups = Lookups::with_capacity(nodes.len());
         let mut pending = Vec::with_capacity(nodes.len());
         for node in nodes {
-            match key_of(cloud, node) {
-                Ok(key) => pending.push((
-                    node.name.clone(),
-                    Asked {
-                        key,
-                        provided: provided_ips(node),
-                    },
-                )),
-                Err(answer) => {
+            match need_of(cloud, node) {
+                Need::Cloud(key) => {
+                    let provided = provided_ips(node);
+                    pending.push((node.name.clone(), Asked { key, provided }));
+                }
+                Need::Nothing(answer) => {
                     lookups.insert(node.name.clone(), answer);
                 }
             }
@@ -103,18 +100,16 @@ impl Instances for MockProvider {
         let cloud = self.cloud();
         let mut after = None;
         loop {
-            let (now, page) = tokio::select! {
+            let page = tokio::select! {
                 () = ctx.cancelled() => return Err(Error::cancelled()),
                 page = cloud.list_page(after.as_ref()) => page.map_err(rate_limited)?,
             };
-            let full = page.len() == cloud.config().page_size.get();
-            after = page.last().map(|last| last.id.clone());
-            let visible = page.iter().filter(|instance| cloud.shows(instance, now));
-            let visible: Vec<_> = visible
-                .map(|instance| answer(cloud, instance, now))
-                .collect();
+            let now = page.observed_at;
+            let visible = page.instances.iter().filter(|one| cloud.shows(one, now));
+            let visible: Vec<_> = visible.map(|one| answer(cloud, one, now)).collect();
             instances.send_all(visible).await?;
-            if !full {
+            after = page.instances.last().map(|last| last.id.clone());
+            if !page.more {
                 return Ok(());
             }
         }
@@ -193,16 +188,22 @@ fn to_sdk(address: &Address) -> sdk::Address {
     }
 }
 
-/// How to look for a node's instance, or the answer if the cloud need not be asked.
-fn key_of(cloud: &Cloud, node: &Node) -> Result<Key, Result<Lookup, Error>> {
+/// What a node needs.
+enum Need {
+    /// The cloud has to be asked.
+    Cloud(Key),
+    /// The node itself holds the answer.
+    Nothing(Result<Lookup, Error>),
+}
+
+fn need_of(cloud: &Cloud, node: &Node) -> Need {
     let scheme = cloud.config().provider_name.as_str();
     if node.provider_id.is_empty() {
-        // No instance can have a name that no Node can have.
-        return node
-            .name
-            .parse()
-            .map(Key::Name)
-            .map_err(|_| Ok(Lookup::absent()));
+        return match node.name.parse() {
+            Ok(name) => Need::Cloud(Key::Name(name)),
+            // No instance can have a name that no Node can have.
+            Err(_) => Need::Nothing(Ok(Lookup::absent())),
+        };
     }
     let id = node
         .provider_id
@@ -210,11 +211,11 @@ fn key_of(cloud: &Cloud, node: &Node) -> Result<Key, Result<Lookup, Error>> {
         .and_then(|rest| rest.strip_prefix("://"));
     let Some(id) = id else {
         let reason = format!("the provider ID {:?} is not of {scheme}", node.provider_id);
-        return Err(Ok(Lookup::not_managed(reason)));
+        return Need::Nothing(Ok(Lookup::not_managed(reason)));
     };
     match id.parse::<InstanceId>() {
-        Ok(id) => Ok(Key::Id(id, node.name.parse::<NodeName>().ok())),
-        Err(bad) => Err(Err(Error::malformed_provider_id(format!(
+        Ok(id) => Need::Cloud(Key::Id(id, node.name.parse::<NodeName>().ok())),
+        Err(bad) => Need::Nothing(Err(Error::malformed_provider_id(format!(
             "the provider ID {:?} of node {:?} is wrong: {bad}",
             node.provider_id, node.name
         )))),

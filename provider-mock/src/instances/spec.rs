@@ -207,7 +207,7 @@ impl Hash {
         Ipv4Addr::new(10, a, b, c.clamp(1, 254))
     }
 
-    /// In fd00:6d6f:636b::/48 ("mock").
+    /// In `fd00:6d6f:636b::/48` ("mock").
     fn ipv6(self) -> Ipv6Addr {
         let [_, _, _, _, high, ..] = self.0.to_be_bytes();
         let low = self.0 as u32;

@@ -41,11 +41,11 @@ impl Keeper {
         let mut changes = self.changes.clone();
         let mut pause = self.interval;
         loop {
-            let changed = tokio::select! {
-                changed = changes.changed() => changed.is_ok(),
+            let more = tokio::select! {
+                next = changes.changed() => next.is_ok(),
                 () = stop.cancelled() => false,
             };
-            if !changed {
+            if !more {
                 break;
             }
             tokio::select! {

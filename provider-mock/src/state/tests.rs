@@ -1,1 +1,200 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
 
+use jiff::Timestamp;
+use proptest::prelude::*;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::instances::{InstanceSpec, Placement, Power};
+use crate::{Cloud, CloudConfig};
+
+fn file(directory: &Path) -> StateFile {
+    StateFile::new(directory.join("state.json"), "mock".parse().unwrap())
+}
+
+fn inventory(names: &[String], stopped: usize, deleted: usize) -> Inventory {
+    let value = |text: &str| text.parse().unwrap();
+    let mut placement = Placement::new(value("mock-1"), Vec::new(), value("mock.medium")).unwrap();
+    placement.labels = BTreeMap::from([("rack".parse().unwrap(), value("r1"))]);
+    let mut inventory = Inventory::default();
+    for (index, name) in names.iter().enumerate() {
+        let spec = InstanceSpec {
+            power: if index < stopped {
+                Power::Shutdown
+            } else {
+                Power::Running
+            },
+            ..InstanceSpec::named(name.parse().unwrap())
+        };
+        let built = spec.build(
+            &placement,
+            0,
+            Timestamp::from_second(1_800_000_000).unwrap(),
+        );
+        let id = inventory.insert(built).unwrap().id.clone();
+        if index < deleted {
+            inventory.remove(&id);
+        }
+    }
+    inventory
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn what_is_written_is_read(
+        names in proptest::collection::btree_set("[a-z][a-z0-9]{0,8}", 0..20),
+        stopped in 0_usize..20,
+        deleted in 0_usize..20,
+    ) {
+        let directory = tempfile::tempdir().unwrap();
+        let names: Vec<String> = names.into_iter().collect();
+        let inventory = inventory(&names, stopped, deleted);
+        file(directory.path()).write(&inventory).unwrap();
+        prop_assert_eq!(file(directory.path()).read().unwrap(), Some(inventory));
+    }
+}
+
+#[test]
+fn no_file_is_a_new_cloud() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(file(directory.path()).read().unwrap(), None);
+}
+
+#[test]
+fn a_damaged_file_is_refused_by_name_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = file(directory.path());
+    state
+        .write(&inventory(&["a".into(), "b".into()], 0, 0))
+        .unwrap();
+    let good = fs::read_to_string(state.path()).unwrap();
+    let cut = good[..good.len() / 2].to_owned();
+    let twice = good.replace("\"name\": \"b\"", "\"name\": \"a\"");
+    let newer = good.replace("state/1", "state/2");
+    let unknown = good.replacen("\"power\"", "\"colour\": \"red\", \"power\"", 1);
+    let nonsense = good.replace("\"running\"", "\"walking\"");
+    for (text, says) in [
+        ("", "EOF"),
+        ("not json", "line 1"),
+        (&cut, "EOF"),
+        (&twice, "instance a"),
+        (&newer, "state/2"),
+        (&unknown, "colour"),
+        (&nonsense, "walking"),
+    ] {
+        fs::write(state.path(), text).unwrap();
+        let error = state.read().unwrap_err().to_string();
+        for word in [says, "state.json", "is damaged", "left as it is"] {
+            assert!(error.contains(word), "{word:?} is missing: {error}");
+        }
+        assert_eq!(fs::read_to_string(state.path()).unwrap(), text);
+    }
+}
+
+#[test]
+fn the_file_of_another_provider_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    file(directory.path()).write(&Inventory::default()).unwrap();
+    let other = StateFile::new(
+        directory.path().join("state.json"),
+        "other".parse().unwrap(),
+    );
+    let error = other.read().unwrap_err().to_string();
+    assert!(error.contains("--provider-name mock"), "{error}");
+}
+
+#[test]
+fn a_failed_write_leaves_the_old_state() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = file(directory.path());
+    let before = inventory(&["a".into()], 0, 0);
+    state.write(&before).unwrap();
+    // A directory in the place of the temporary file: it cannot be opened.
+    fs::create_dir(directory.path().join(".state.json.tmp")).unwrap();
+    let error = state.write(&Inventory::default()).unwrap_err().to_string();
+    assert!(error.contains("state.json"), "{error}");
+    assert_eq!(state.read().unwrap(), Some(before));
+}
+
+#[tokio::test]
+async fn what_a_kill_left_behind_is_no_hindrance() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = file(directory.path());
+    state.write(&inventory(&["a".into()], 0, 0)).unwrap();
+    fs::write(directory.path().join(".state.json.tmp"), "half of a sta").unwrap();
+    assert_eq!(state.read().unwrap().unwrap().len(), 1);
+    state
+        .write(&inventory(&["a".into(), "b".into()], 0, 0))
+        .unwrap();
+    assert_eq!(state.read().unwrap().unwrap().len(), 2);
+    assert_eq!(
+        fs::read_dir(directory.path()).unwrap().count(),
+        1,
+        "nothing is left over"
+    );
+}
+
+/// Each write makes a new inode, so the inodes that a watcher sees count the writes.
+#[tokio::test]
+async fn many_changes_are_few_writes_and_all_are_there_at_the_end() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let directory = tempfile::tempdir().unwrap();
+    let state = file(directory.path());
+    let cloud = Cloud::new(CloudConfig::new().unwrap());
+    let keeper = Keeper::new(state.clone(), cloud.clone(), Duration::from_mins(1));
+    keeper.write().await.unwrap();
+    let first = fs::metadata(state.path()).unwrap().ino();
+    let stop = CancellationToken::new();
+    let changing = async {
+        for index in 0..2_000 {
+            let name = format!("node-{index}").parse().unwrap();
+            cloud.create(InstanceSpec::named(name)).unwrap();
+            if index % 100 == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        assert_eq!(
+            fs::metadata(state.path()).unwrap().ino(),
+            first,
+            "the interval has not passed"
+        );
+        stop.cancel();
+    };
+    let (kept, ()) = tokio::join!(keeper.run(stop.clone()), changing);
+    kept.unwrap();
+    assert_eq!(state.read().unwrap().unwrap().len(), 2_000);
+}
+
+#[tokio::test]
+async fn changes_are_written_while_it_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = file(directory.path());
+    let cloud = Cloud::new(CloudConfig::new().unwrap());
+    let keeper = Keeper::new(state.clone(), cloud.clone(), Duration::from_millis(1));
+    let stop = CancellationToken::new();
+    let changing = async {
+        for wanted in 1..=3 {
+            cloud
+                .create(InstanceSpec::named(format!("n-{wanted}").parse().unwrap()))
+                .unwrap();
+            let saved = async {
+                while state
+                    .read()
+                    .unwrap()
+                    .is_none_or(|saved| saved.len() < wanted)
+                {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(20), saved)
+                .await
+                .expect("it is not saved");
+        }
+        stop.cancel();
+    };
+    let (kept, ()) = tokio::join!(keeper.run(stop.clone()), changing);
+    kept.unwrap();
+}

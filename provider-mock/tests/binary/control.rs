@@ -1,0 +1,215 @@
+//! `ctl` against `serve`.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use outrigger_api::v1::instance_result::Outcome;
+use serde_json::Value;
+
+use crate::harness::{Served, binary, within};
+
+#[tokio::test]
+async fn instances_are_made_stopped_started_and_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let mock = Served::start(directory.path(), &[]).await;
+    let mode = |name: &str| {
+        let metadata = std::fs::metadata(directory.path().join(name)).unwrap();
+        metadata.permissions().mode() & 0o777
+    };
+    assert_eq!(
+        (mode("provider.sock"), mode("provider.sock.ctl")),
+        (0o660, 0o660)
+    );
+
+    assert_eq!(mock.ctl("list").await, "");
+    let created = mock
+        .ctl(
+            "create worker-1 --type mock.large --zone z-1 --region r-1 --address 10.0.0.4 \
+             --address ExternalIP=192.0.2.4 --label rack=r1",
+        )
+        .await;
+    assert_eq!(created, "created worker-1 (i-646356604c197d66)\n");
+    mock.ctl("create worker-2 --id i-2").await;
+    let listed = mock.ctl("list").await;
+    assert_eq!(
+        listed.lines().next().unwrap(),
+        "worker-1\tmock://i-646356604c197d66\trunning\tmock.large\tz-1\t\
+         InternalIP=10.0.0.4,ExternalIP=192.0.2.4"
+    );
+    let table = mock.ctl("list --output table").await;
+    assert!(table.starts_with("NAME      PROVIDER ID"), "{table}");
+
+    let power = async || -> Vec<String> {
+        let listed: Value = serde_json::from_str(&mock.ctl("list -o json").await).unwrap();
+        let powers = listed["instances"].as_array().unwrap().iter();
+        powers
+            .map(|instance| instance["power"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    mock.ctl("stop worker-1 i-2").await;
+    assert_eq!(power().await, ["shutdown", "shutdown"]);
+    mock.ctl("start mock://i-2").await;
+    assert_eq!(power().await, ["shutdown", "running"]);
+    mock.ctl("delete worker-1 --terminating").await;
+    assert_eq!(power().await, ["terminating", "running"]);
+    let refused = mock.ctl_fails("delete worker-2 worker-9").await;
+    assert!(
+        refused.contains("no instance worker-9; nothing was changed"),
+        "{refused}"
+    );
+    let refused = mock.ctl_fails("create worker-2").await;
+    assert!(refused.contains("worker-2 already (id i-2)"), "{refused}");
+    assert_eq!(mock.ctl("delete --all").await.lines().count(), 2);
+    assert!(power().await.is_empty());
+    mock.terminate().await;
+}
+
+#[tokio::test]
+async fn faults_are_set_shown_and_cleared() {
+    let directory = tempfile::tempdir().unwrap();
+    let mock = Served::start(directory.path(), &["--synthesize-instances"]).await;
+    let set = mock
+        .ctl(
+            "set errors --method BatchGetInstances --code RESOURCE_EXHAUSTED --retry-after 1.5s \
+             --count 2",
+        )
+        .await;
+    let sentence = "BatchGetInstances fails with RESOURCE_EXHAUSTED (RATE_LIMITED, retry after \
+                    1.5s), 2 times";
+    assert_eq!(set, format!("set: {sentence}\n"));
+    mock.ctl("hang --method ListInstances --for 30s").await;
+    mock.ctl("answers --bad bad-label --rate 0.5 --node n-1")
+        .await;
+    let status = mock.ctl("status").await;
+    for line in [
+        &format!("fault\t{sentence}") as &str,
+        "fault\tListInstances hangs for 30s, until cleared",
+        "fault\tanswers of each method are bad: bad-label, about n-1, with probability 0.5",
+        "synthesizes\tyes",
+    ] {
+        assert!(
+            status.lines().any(|one| one == line),
+            "{line} is missing:\n{status}"
+        );
+    }
+
+    let error = mock.ask(&["n-2".into()]).await.unwrap_err();
+    assert_eq!(error.code(), tonic::Code::ResourceExhausted);
+    // Set again it replaces the first; added it comes after it.
+    mock.ctl("set errors --method BatchGetInstances --code INTERNAL --count 1")
+        .await;
+    mock.ctl("set errors --method BatchGetInstances --code ABORTED --count 1 --add")
+        .await;
+    for code in [tonic::Code::Internal, tonic::Code::Aborted] {
+        assert_eq!(mock.ask(&["n-2".into()]).await.unwrap_err().code(), code);
+    }
+    assert_eq!(mock.ctl("clear").await, "2 faults removed\n");
+    mock.ctl("set errors --code PERMISSION_DENIED --per-item --node n-2")
+        .await;
+    let results = mock.ask(&["n-1".into(), "n-2".into()]).await.unwrap();
+    for result in results {
+        let failed = matches!(result.outcome, Some(Outcome::Error(_)));
+        assert_eq!(failed, result.node_name == "n-2");
+    }
+    let refused = mock
+        .ctl_fails("answers --bad empty --method Handshake")
+        .await;
+    assert!(
+        refused.contains("Handshake answers nothing about instances"),
+        "{refused}"
+    );
+    mock.terminate().await;
+}
+
+#[tokio::test]
+async fn costs_and_counters_are_seen_from_outside() {
+    let directory = tempfile::tempdir().unwrap();
+    let mock = Served::start(
+        directory.path(),
+        &["--synthesize-instances", "--page-size", "2"],
+    )
+    .await;
+    let names: Vec<String> = (0..5).map(|index| format!("n-{index}")).collect();
+    assert_eq!(mock.ask(&names).await.unwrap().len(), 5);
+    let counters = mock.ctl("counters").await;
+    for line in [
+        "call\tHandshake\tOK\t1",
+        "call\tBatchGetInstances\tOK\t1",
+        "items\tBatchGetInstances\tasked\t5",
+        "cloud\tGetInstances\tserved\t3",
+        "cloud\tGetInstances\trate-limited\t0",
+    ] {
+        assert!(
+            counters.lines().any(|one| one == line),
+            "{line} is missing:\n{counters}"
+        );
+    }
+    assert_eq!(mock.ctl("counters --reset").await, counters);
+    assert_eq!(mock.ctl("counters").await, "");
+
+    mock.ctl("set latency 5ms --jitter 0.1").await;
+    let status = mock.ctl("set rate-limit 10").await;
+    assert!(status.contains("latency\t5ms (jitter 0.1)\n"), "{status}");
+    assert!(
+        status.contains("rate limit\t10/s, 10 at once\n"),
+        "{status}"
+    );
+    assert!(
+        mock.ctl("set rate-limit 0")
+            .await
+            .contains("rate limit\tnone\n")
+    );
+    let refused = mock.ctl_fails("set rate-limit -1").await;
+    assert!(refused.contains("use more than 0"), "{refused}");
+    mock.terminate().await;
+}
+
+#[tokio::test]
+async fn the_sockets_can_be_elsewhere_and_are_not_shared() {
+    let directory = tempfile::tempdir().unwrap();
+    let control = format!("unix://{}/control.sock", directory.path().display());
+    let mock = Served::start(directory.path(), &["--control-endpoint", &control]).await;
+    let missed = mock.ctl_fails("status").await;
+    assert!(missed.contains("provider.sock.ctl") && missed.contains("start provider-mock serve"));
+    mock.ctl(&format!("--control-endpoint {control} status"))
+        .await;
+
+    let second = binary()
+        .args(["serve", "--endpoint", &mock.endpoint()])
+        .output();
+    let second = within("the second", second).await.unwrap();
+    assert!(!second.status.success());
+    let error = String::from_utf8(second.stderr).unwrap();
+    assert!(error.contains("another process answers on"), "{error}");
+    mock.ctl(&format!("--control-endpoint {control} status"))
+        .await;
+    mock.terminate().await;
+}
+
+#[tokio::test]
+async fn the_example_is_served() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloud.yaml");
+    let directory = tempfile::tempdir().unwrap();
+    let mock = Served::start(directory.path(), &["--cloud", example.to_str().unwrap()]).await;
+    let listed = mock.ctl("list").await;
+    let names: Vec<_> = listed
+        .lines()
+        .map(|line| line.split('\t').next().unwrap())
+        .collect();
+    assert_eq!(names, ["control-plane-1", "edge-1", "worker-1", "worker-2"]);
+    mock.terminate().await;
+
+    let wrong = directory.path().join("wrong.yaml");
+    std::fs::write(&wrong, "instances:\n- name: a\n  colour: red\n").unwrap();
+    let endpoint = format!("unix://{}/p.sock", directory.path().display());
+    let output = binary()
+        .args(["serve", "--endpoint", &endpoint, "--cloud"])
+        .arg(&wrong)
+        .output();
+    let output = within("refusing", output).await.unwrap();
+    assert!(!output.status.success());
+    let error = String::from_utf8(output.stderr).unwrap();
+    for word in ["wrong.yaml", "colour", "line 3"] {
+        assert!(error.contains(word), "{error}");
+    }
+}

@@ -1,0 +1,177 @@
+//! What survives.
+
+use std::path::Path;
+use std::time::Duration;
+
+use outrigger_api::v1::instance_result::Outcome;
+
+use crate::harness::{Served, binary, within};
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|index| format!("n-{index}")).collect()
+}
+
+async fn saved(path: &Path, until: impl Fn(&str) -> bool) {
+    let reached = async {
+        while !std::fs::read_to_string(path).is_ok_and(|text| until(&text)) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    within("saving", reached).await;
+}
+
+#[tokio::test]
+async fn a_kill_loses_nothing_that_was_saved() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state.json");
+    let path = state.to_str().unwrap();
+    let flags = [
+        "--synthesize-instances",
+        "--state",
+        path,
+        "--state-interval",
+        "10ms",
+    ];
+    let mock = Served::start(directory.path(), &flags).await;
+    mock.ask(&names(3)).await.unwrap();
+    mock.ctl("stop n-1").await;
+    mock.ctl("delete n-2").await;
+    saved(&state, |text| {
+        text.contains("shutdown") && text.contains("\"n-2\": 1")
+    })
+    .await;
+    let before = mock.ctl("list -o json").await;
+    mock.kill().await;
+
+    let mock = Served::start(directory.path(), &flags).await;
+    assert_eq!(mock.ctl("list -o json").await, before);
+    let results = mock.ask(&names(3)).await.unwrap();
+    for result in results {
+        let absent = matches!(result.outcome, Some(Outcome::Absent(_)));
+        assert_eq!(absent, result.node_name == "n-2", "{result:?}");
+    }
+    mock.terminate().await;
+}
+
+/// Kills while thousands of instances are made: whatever is in the file then is a whole state.
+#[tokio::test]
+async fn a_kill_at_any_moment_leaves_a_whole_state() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state.json");
+    let path = state.to_str().unwrap();
+    let flags = [
+        "--synthesize-instances",
+        "--state",
+        path,
+        "--state-interval",
+        "1ms",
+    ];
+    let mut least = 0;
+    for round in 0..4 {
+        let mock = Served::start(directory.path(), &flags).await;
+        let held = mock.ctl("list").await.lines().count();
+        assert!(
+            held >= least,
+            "{held} of at least {least} instances are left"
+        );
+        least = held;
+        let names = names(5_000);
+        let asking = async {
+            for batch in names.chunks(500).skip(round * 2) {
+                if mock.ask(batch).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let killing = async {
+            saved(&state, |text| text.matches("\"id\"").count() >= least + 500).await;
+        };
+        tokio::select! {
+            () = asking => {}
+            () = killing => {}
+        }
+        mock.kill().await;
+    }
+    let mock = Served::start(directory.path(), &flags).await;
+    assert!(mock.ctl("list").await.lines().count() >= least);
+    mock.terminate().await;
+}
+
+#[tokio::test]
+async fn an_orderly_end_saves_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state.json");
+    let path = state.to_str().unwrap();
+    // No write but the first and the last.
+    let flags = [
+        "--synthesize-instances",
+        "--state",
+        path,
+        "--state-interval",
+        "1h",
+    ];
+    let mock = Served::start(directory.path(), &flags).await;
+    mock.ask(&names(500)).await.unwrap();
+    mock.terminate().await;
+    let mock = Served::start(directory.path(), &flags).await;
+    assert_eq!(mock.ctl("list").await.lines().count(), 500);
+    mock.terminate().await;
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state.json");
+    std::fs::write(&state, "{\"format\": \"outrigger-mock-state/1\", \"insta").unwrap();
+    let endpoint = format!("unix://{}/p.sock", directory.path().display());
+    let refused = binary()
+        .args([
+            "serve",
+            "--endpoint",
+            &endpoint,
+            "--state",
+            state.to_str().unwrap(),
+        ])
+        .output();
+    let refused = within("refusing", refused).await.unwrap();
+    assert!(!refused.status.success());
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        error.contains("state.json is damaged") && error.contains("left as it is"),
+        "{error}"
+    );
+    let left = std::fs::read_to_string(&state).unwrap();
+    assert!(left.ends_with("insta"), "{left}");
+}
+
+/// 5,000 instances fit well into 20 MiB.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn thousands_of_instances_are_small() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state.json");
+    let flags = ["--synthesize-instances", "--state", state.to_str().unwrap()];
+    let mock = Served::start(directory.path(), &flags).await;
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", mock.pid())).unwrap();
+        let line = status
+            .lines()
+            .find(|line| line.starts_with("VmHWM:"))
+            .unwrap();
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let empty = resident();
+    for batch in names(5_000).chunks(500) {
+        assert_eq!(mock.ask(batch).await.unwrap().len(), 500);
+    }
+    let grown = resident() - empty;
+    assert!(
+        grown < 20 << 10,
+        "5,000 instances and their lookups cost {grown} kB"
+    );
+    mock.terminate().await;
+}
