@@ -76,6 +76,8 @@ impl Writer {
                 Some((name, written)) = writes.next() => {
                     backlog.done(&name);
                     self.ended(&name, written);
+                    // Last, so that whoever waits in a flush finds all of it counted.
+                    settle(&self.unsettled, 1);
                 }
                 event = self.recorded.recv(), if open && backlog.len() < WINDOW => match event {
                     Some(event) => self.correlate(event, &mut backlog),
@@ -96,7 +98,6 @@ impl Writer {
     }
 
     fn ended(&mut self, name: &Arc<str>, written: Result<Written, GaveUp>) {
-        settle(&self.unsettled, 1);
         let error = match written {
             Ok(written) => {
                 self.complained = false;
