@@ -1,25 +1,28 @@
 //! The elector: one task that decides, asks and listens.
 
-use std::{collections::BTreeMap, fmt, future::pending, sync::Arc, time::Duration};
+mod exits;
+mod inputs;
+
+use std::{fmt, future::pending, sync::Arc};
 
 use futures::StreamExt;
 use jiff::Timestamp;
 use outrigger_core::lease::{Candidacy, Decision, Lost, Own, Record, Sight, decide};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
-    time::{Instant, sleep_until, timeout},
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
 };
-use tracing::{debug, error, info, warn};
+use tracing::info;
 
 use super::{
-    Handle, LeaderConfig, LeaderMetrics, Leadership, LeaseEvent, OnEvent,
+    Handle, LeaderConfig, LeaderMetrics, Leadership, OnEvent,
     handle::{Command, Shared},
     object::LeaseObject,
     office::Office,
     requests::{Answer, Purpose, Request, Requests},
     watching::{Seen, Watching, watch},
 };
-use crate::kube::{api::Api, error::Error};
+use crate::kube::api::Api;
 
 /// Why an elector ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,273 +291,6 @@ impl Elector {
 
     fn allow(&mut self, allowed: bool) {
         self.candidacy.allow(Instant::now().into_std(), allowed);
-    }
-}
-
-/// What comes in.
-impl Elector {
-    fn answered(&mut self, answer: Answer) {
-        let Answer { purpose, sent, .. } = answer;
-        let knew = self.object.as_ref().map(LeaseObject::record);
-        match self.learn(answer) {
-            Ok(Some(record)) if !purpose.reads() && record.holder == self.config.identity => {
-                self.acknowledged(sent, &record);
-            }
-            Ok(record) => {
-                if purpose == Purpose::Confirm && record != knew && self.poll_at.is_none() {
-                    debug!(
-                        lease = self.config.name,
-                        "the watch missed a change; starting it again"
-                    );
-                    self.watching = watch(self.api.clone(), &self.config);
-                }
-                self.standby();
-            }
-            Err(error) => self.failed(purpose, sent, &error),
-        }
-    }
-
-    /// Takes in what an answer shows of the lease: its record, or none if there is no lease.
-    fn learn(&mut self, answer: Answer) -> Result<Option<Record>, Error> {
-        let now = Instant::now().into_std();
-        let sent = answer.sent.into_std();
-        match answer.result {
-            Ok(lease) => {
-                let record = lease.record();
-                let version = lease.metadata.resource_version.as_str();
-                self.sight
-                    .answered(sent, now, Some((record.clone(), version)));
-                self.shared.annotations.saw(&lease.metadata.annotations);
-                self.object = Some(lease);
-                Ok(Some(record))
-            }
-            Err(error) if answer.purpose.reads() && error.is_not_found() => {
-                self.sight.answered(sent, now, None);
-                self.shared.annotations.saw(&BTreeMap::new());
-                self.object = None;
-                Ok(None)
-            }
-            Err(error) => {
-                self.sight.doubt();
-                Err(error)
-            }
-        }
-    }
-
-    /// A claim or a renewal was acknowledged.
-    fn acknowledged(&mut self, sent: Instant, record: &Record) {
-        let now = Instant::now();
-        self.recovered();
-        let terms = &self.config.terms;
-        if let Some(office) = &mut self.office {
-            if office.extend(sent.into_std(), now.into_std(), terms) {
-                *self.shared.renewed.lock() = Some(sent);
-            }
-            // Else the next decision ends it.
-            return;
-        }
-        let contends = self
-            .candidacy
-            .contends_at()
-            .is_some_and(|at| at <= now.into_std());
-        let office = Office::begin(sent.into_std(), now.into_std(), record, terms);
-        let Some(office) = office.filter(|_| contends) else {
-            return;
-        };
-        info!(
-            lease = self.config.name,
-            epoch = record.transitions,
-            "successfully acquired lease"
-        );
-        self.metrics.leading(&self.config.name, true);
-        *self.shared.renewed.lock() = Some(sent);
-        self.leadership
-            .send_replace(Leadership::Leading(office.leading.clone()));
-        self.office = Some(office);
-        self.tell("became leader");
-    }
-
-    fn failed(&mut self, purpose: Purpose, sent: Instant, error: &Error) {
-        let leads = self.office.is_some();
-        if leads && purpose == Purpose::Update {
-            self.metrics.slow(&self.config.name);
-        }
-        let lease = &self.config.name;
-        // Somebody else wrote, or deleted it: look at once. But a collection is never absent.
-        if error.code() == Some(409) || (error.is_not_found() && purpose != Purpose::Create) {
-            debug!(lease, ?purpose, %error, "the lease is not what it was");
-            return;
-        }
-        let now = Instant::now();
-        self.not_before = if leads {
-            now.max(sent + self.config.terms.retry_period())
-        } else {
-            now + self.config.terms.retry(fastrand::f64())
-        };
-        if self.failures == 0 {
-            warn!(lease, ?purpose, %error, leads, "cannot reach the lease; trying again");
-        } else {
-            debug!(lease, ?purpose, %error, leads, failures = self.failures, "still cannot reach the lease");
-        }
-        self.failures = self.failures.saturating_add(1);
-    }
-
-    fn recovered(&mut self) {
-        if self.failures > 0 {
-            info!(
-                lease = self.config.name,
-                failures = self.failures,
-                "reached the lease again"
-            );
-            self.failures = 0;
-        }
-    }
-
-    fn saw(&mut self, seen: Seen) {
-        let now = Instant::now();
-        match seen {
-            Seen::Opened => self.poll_at = None,
-            Seen::Broken(error) => {
-                debug!(
-                    lease = self.config.name,
-                    ?error,
-                    "the watch of the lease ended"
-                );
-                self.poll_at = Some(now + self.config.terms.retry(fastrand::f64()));
-            }
-            Seen::Lease(lease) => {
-                let version = lease.metadata.resource_version.as_str();
-                if self
-                    .sight
-                    .watched(now.into_std(), Some(lease.record()), version)
-                {
-                    self.shared.annotations.saw(&lease.metadata.annotations);
-                    self.object = Some(*lease);
-                    self.standby();
-                }
-            }
-            Seen::Deleted(version) => {
-                if self.sight.watched(now.into_std(), None, &version) {
-                    self.object = None;
-                    self.standby();
-                }
-            }
-        }
-    }
-
-    /// Tells who leads, if we do not.
-    fn standby(&mut self) {
-        self.recovered();
-        if self.office.is_some() {
-            return;
-        }
-        let holder = self.sight.holder();
-        let changed = self
-            .leadership
-            .send_if_modified(|leadership| match leadership {
-                Leadership::Standby { holder: known } if known.as_deref() == holder => false,
-                _ => {
-                    *leadership = Leadership::Standby {
-                        holder: holder.map(Arc::from),
-                    };
-                    true
-                }
-            });
-        if changed && let Some(holder) = holder {
-            info!(lease = self.config.name, holder, "new leader elected");
-        }
-    }
-}
-
-/// The ways out.
-impl Elector {
-    /// From now on nothing is sent.
-    fn lost(mut self, reason: Lost) -> Ended {
-        self.request = None;
-        self.leave();
-        error!(lease = self.config.name, %reason, "leaderelection lost");
-        self.leadership.send_replace(Leadership::Lost {
-            reason: reason.clone(),
-        });
-        self.tell("stopped leading");
-        Ended::Lost(reason)
-    }
-
-    async fn give_up(&mut self, hold_off: Duration, done: oneshot::Sender<()>) {
-        if self.office.is_some() {
-            self.release().await;
-            self.candidacy.hold_off(Instant::now().into_std(), hold_off);
-            info!(lease = self.config.name, ?hold_off, "gave the lease up");
-        }
-        let _ = done.send(());
-    }
-
-    /// Gives back what is or may be ours.
-    async fn release(&mut self) {
-        let led = self.office.is_some();
-        if let Some(office) = &self.office {
-            office.leading.end();
-        }
-        let limit = self.config.terms.renew_deadline();
-        if timeout(limit, self.free()).await.is_err() {
-            warn!(
-                lease = self.config.name,
-                "could not release the lease in time; it will expire"
-            );
-        }
-        self.request = None;
-        if led {
-            self.leave();
-            self.tell("stopped leading");
-        }
-        self.standby();
-    }
-
-    /// Writes the empty holder; once more if somebody else wrote in between.
-    async fn free(&mut self) {
-        // A claim or renewal under way might be carried out after ours.
-        if let Some(request) = self.request.take() {
-            let _ = self.learn(request.await);
-        }
-        for _ in 0..2 {
-            if self.sight.is_doubtful() {
-                let _ = self.learn(self.requests.read(Purpose::Read).await);
-            }
-            if self.sight.holder() != Some(&self.config.identity) {
-                return;
-            }
-            let Some(object) = &self.object else { return };
-            let record = object.record().released(Timestamp::now());
-            let answer = self.replace(Purpose::Release, &record).await;
-            match self.learn(answer) {
-                Ok(_) => {
-                    info!(lease = self.config.name, "released the lease");
-                    return;
-                }
-                Err(error) => warn!(lease = self.config.name, %error, "cannot release the lease"),
-            }
-        }
-    }
-
-    /// Ends the time in office for everybody.
-    fn leave(&mut self) {
-        self.office = None;
-        *self.shared.renewed.lock() = None;
-        self.shared.annotations.forget();
-        self.metrics.leading(&self.config.name, false);
-    }
-
-    fn tell(&self, what: &str) {
-        let config = &self.config;
-        (self.on_event)(LeaseEvent {
-            namespace: config.namespace.clone(),
-            name: config.name.clone(),
-            uid: self
-                .object
-                .as_ref()
-                .map_or_else(String::new, |object| object.metadata.uid.clone()),
-            message: format!("{} {what}", config.identity),
-        });
     }
 }
 

@@ -85,9 +85,9 @@ fn lead(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>, tenure: Ten
         return Decision::Read;
     };
     let record = || Record::claimed(own.identity, own.terms, wall, Some(&seen.record));
-    if !seen.present {
-        // Deleted, but nobody else has made it again: others that know of us wait as if it were
-        // still there.
+    if !seen.is_there() {
+        // Deleted, and whoever knew it waits as if it were still there (see below): we are first,
+        // or somebody who never saw it is, which the API server will tell us.
         return Decision::Create(record());
     }
     let due = tenure.renewed() + own.terms.retry_period();
@@ -99,7 +99,7 @@ fn lead(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>, tenure: Ten
 
 /// Whether the record shows that somebody else may be acting by now.
 fn lost(seen: &Seen, identity: &str) -> Option<Lost> {
-    if !seen.present || seen.record.holder == identity {
+    if !seen.is_there() || seen.record.holder == identity {
         None
     } else if seen.record.holder.is_empty() {
         Some(Lost::Cleared)
@@ -112,35 +112,28 @@ fn contend(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>) -> Decis
     let Some(seen) = sight.sure() else {
         return Decision::Read;
     };
-    let ours = seen.record.holder == own.identity;
+    let ours = seen.is_there() && seen.record.holder == own.identity;
     match own.contends_at {
         Some(at) if at <= now => {}
         // A claim that was thought lost, or a release that was.
-        _ if ours && seen.present => return Decision::Release(seen.record.released(wall)),
+        _ if ours => return Decision::Release(seen.record.released(wall)),
         at => return Decision::Wait(at),
     }
-    let free_at = if ours {
-        now
-    } else {
-        seen.free_at(own.terms.lease_duration())
-    };
-    if now < free_at {
-        return Decision::Wait(Some(free_at));
+    if !ours {
+        let free_at = seen.free_at(own.terms.lease_duration());
+        if now < free_at {
+            return Decision::Wait(Some(free_at));
+        }
+        // A watch that broke unnoticed shows a live holder as dead: look before taking. What is
+        // free is taken unseen; if it is so no more, the write is refused.
+        if !seen.is_free() && seen.asked.is_none_or(|asked| asked < free_at) {
+            return Decision::Confirm;
+        }
     }
-    // A watch that broke unnoticed shows a live holder as dead: look before taking. An empty holder
-    // is taken unseen; if it is so no more, the write is refused.
-    let held = !ours && !seen.record.holder.is_empty();
-    if held && seen.asked.is_none_or(|asked| asked < free_at) {
-        return Decision::Confirm;
-    }
-    if seen.present {
-        Decision::Update(Record::claimed(
-            own.identity,
-            own.terms,
-            wall,
-            Some(&seen.record),
-        ))
+    let claim = |before| Record::claimed(own.identity, own.terms, wall, before);
+    if seen.is_there() {
+        Decision::Update(claim(Some(&seen.record)))
     } else {
-        Decision::Create(Record::claimed(own.identity, own.terms, wall, None))
+        Decision::Create(claim(None))
     }
 }

@@ -15,11 +15,20 @@ pub struct Sight {
     doubtful: bool,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    /// There was no object when we first looked.
+    Never,
+    There,
+    /// There was one.
+    Gone,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     /// Of an object that is gone: as it last was.
     pub(super) record: Record,
-    pub(super) present: bool,
+    presence: Presence,
     version: String,
     /// The record has not changed since, as far as was seen.
     since: Instant,
@@ -37,18 +46,32 @@ impl Seen {
         }
     }
 
-    /// From when on it is anybody's to take, unless it changes. `fallback` stands for a duration
-    /// that is missing from the record.
-    pub(super) fn free_at(&self, fallback: Duration) -> Instant {
-        if self.record.holder.is_empty() {
+    /// Whether the object exists.
+    pub(super) fn is_there(&self) -> bool {
+        self.presence == Presence::There
+    }
+
+    /// Whether the object shows that nobody holds the lease, so that no one has to be waited for.
+    pub(super) fn is_free(&self) -> bool {
+        self.presence != Presence::Gone && self.record.holder.is_empty()
+    }
+
+    /// From when on it is anybody's to take, unless it changes. `own` is our own lease duration.
+    pub(super) fn free_at(&self, own: Duration) -> Instant {
+        if self.is_free() {
             return self.since;
         }
-        let seconds = self.record.duration_seconds;
-        let duration = match seconds.map(u64::try_from) {
+        let written = self.record.duration_seconds.map(u64::try_from);
+        let written = match written {
             Some(Ok(seconds)) => Duration::from_secs(seconds),
-            Some(Err(_)) | None => fallback,
+            Some(Err(_)) | None => own,
         };
-        self.since + duration
+        match self.presence {
+            // Deleted under a holder that may not know yet, and whose last record we may not have
+            // seen.
+            Presence::Gone => self.since + written.max(own),
+            Presence::Never | Presence::There => self.since + written,
+        }
     }
 }
 
@@ -95,7 +118,7 @@ impl Sight {
 
     /// Who holds the lease, as far as was seen; none: nobody, or nothing was seen yet.
     pub fn holder(&self) -> Option<&str> {
-        let seen = self.seen.as_ref().filter(|seen| seen.present)?;
+        let seen = self.seen.as_ref().filter(|seen| seen.is_there())?;
         Some(&*seen.record.holder).filter(|holder| !holder.is_empty())
     }
 
@@ -113,21 +136,28 @@ impl Sight {
         match (&mut self.seen, found) {
             (Some(seen), Some((record, version))) => {
                 // A version alone changes when somebody annotates the object.
-                if !seen.present || seen.record != record {
+                if !seen.is_there() || seen.record != record {
                     seen.since = now;
                 }
                 seen.record = record;
-                seen.present = true;
+                seen.presence = Presence::There;
                 version.clone_into(&mut seen.version);
             }
-            // Its holder may not know yet: the record is remembered, and the time it has stood.
-            (Some(seen), None) => seen.present = false,
+            (Some(seen), None) => {
+                if seen.is_there() {
+                    seen.presence = Presence::Gone;
+                    seen.since = now;
+                }
+            }
             (None, found) => {
-                let present = found.is_some();
+                let presence = match found {
+                    Some(_) => Presence::There,
+                    None => Presence::Never,
+                };
                 let (record, version) = found.unwrap_or_default();
                 self.seen = Some(Seen {
                     record,
-                    present,
+                    presence,
                     version: version.to_owned(),
                     since: now,
                     asked: None,

@@ -1,1 +1,401 @@
+use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
+
+use super::*;
+
+mod simulation;
+
+const ME: &str = "me";
+const OTHER: &str = "other";
+
+/// Where the tests' monotonic clocks begin.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a start for a clock that the tests move"
+)]
+fn start() -> Instant {
+    Instant::now()
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn wall(second: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + second).unwrap()
+}
+
+fn held(holder: &str, renewed: i64) -> Record {
+    Record {
+        holder: holder.to_owned(),
+        duration_seconds: Some(15),
+        acquired: Some(wall(-100)),
+        renewed: Some(wall(renewed)),
+        transitions: 7,
+    }
+}
+
+/// One replica, its clock and what it knows.
+struct Replica {
+    start: Instant,
+    now: Instant,
+    sight: Sight,
+    tenure: Option<Tenure>,
+    candidacy: Candidacy,
+    not_before: Instant,
+}
+
+impl Replica {
+    fn new() -> Self {
+        let start = start();
+        let mut candidacy = Candidacy::default();
+        candidacy.allow(start, true);
+        Self {
+            start,
+            now: start,
+            sight: Sight::default(),
+            tenure: None,
+            candidacy,
+            not_before: start,
+        }
+    }
+
+    /// One that leads with version 10 since second 0.
+    fn leader() -> Self {
+        let mut this = Self::new();
+        this.reads(Some((held(ME, 0), "10")));
+        this.tenure = Tenure::begin(this.now, this.now, &held(ME, 0), &Terms::DEFAULT);
+        this
+    }
+
+    fn at(&mut self, seconds: u64) -> &mut Self {
+        self.now = self.start + secs(seconds);
+        self
+    }
+
+    fn reads(&mut self, found: Option<(Record, &str)>) -> &mut Self {
+        self.sight.answered(self.now, self.now, found);
+        self
+    }
+
+    fn watches(&mut self, record: Option<Record>, version: &str) -> bool {
+        self.sight.watched(self.now, record, version)
+    }
+
+    fn decides(&self) -> Decision {
+        let own = Own {
+            identity: ME,
+            terms: &Terms::DEFAULT,
+            tenure: self.tenure,
+            contends_at: self.candidacy.contends_at(),
+            not_before: self.not_before,
+        };
+        decide(self.now, wall(50), &self.sight, &own)
+    }
+
+    fn until(&self, seconds: u64) -> Decision {
+        Decision::Wait(Some(self.start + secs(seconds)))
+    }
+}
+
+fn claim(transitions: i32) -> Record {
+    Record {
+        holder: ME.to_owned(),
+        duration_seconds: Some(15),
+        acquired: Some(wall(50)),
+        renewed: Some(wall(50)),
+        transitions,
+    }
+}
+
+#[test]
+fn durations_must_fit_together() {
+    let check = |lease: f64, renew: f64, retry: f64| {
+        let [lease, renew, retry] = [lease, renew, retry].map(Duration::from_secs_f64);
+        Terms::new(lease, renew, retry).map_err(|error| error.to_string())
+    };
+    let err = |text: &str| Err(text.to_owned());
+    assert_eq!(check(15.0, 10.0, 2.0), Ok(Terms::DEFAULT));
+    assert_eq!(
+        check(10.0, 10.0, 2.0),
+        err("leaseDuration must be greater than renewDeadline")
+    );
+    assert_eq!(
+        check(0.0, 0.0, 0.0),
+        err("leaseDuration must be greater than renewDeadline")
+    );
+    let jitter = "renewDeadline must be greater than retryPeriod*JitterFactor";
+    assert_eq!(check(15.0, 2.4, 2.0), err(jitter));
+    assert_eq!(check(15.0, 0.0, 0.0), err(jitter));
+    assert_eq!(check(15.0, 10.0, 1e18), err(jitter));
+    assert_eq!(
+        check(15.0, 10.0, 0.0),
+        err("retryPeriod must be greater than zero")
+    );
+    assert_eq!(
+        check(3e9, 10.0, 2.0),
+        err("leaseDuration must be at most 2147483647 seconds")
+    );
+}
+
+#[test]
+fn derived_durations() {
+    let terms = |lease, renew| {
+        Terms::new(
+            Duration::from_millis(lease),
+            Duration::from_millis(renew),
+            secs(1),
+        )
+        .unwrap()
+    };
+    assert_eq!(Terms::DEFAULT.request_timeout(), secs(5));
+    assert_eq!(terms(3000, 1500).request_timeout(), secs(1));
+    assert_eq!(Terms::DEFAULT.retry(0.0), secs(2));
+    assert_eq!(Terms::DEFAULT.retry(0.5), Duration::from_millis(3200));
+    // Others must not wait for less than our renew deadline.
+    assert_eq!(terms(15_500, 15_200).written_seconds(), 16);
+    assert_eq!(terms(15_000, 10_000).written_seconds(), 15);
+}
+
+#[test]
+fn nothing_is_decided_before_the_lease_was_read() {
+    assert_eq!(Replica::new().decides(), Decision::Read);
+}
+
+#[test]
+fn a_lease_that_never_was_is_made() {
+    let mut replica = Replica::new();
+    replica.reads(None);
+    assert_eq!(replica.decides(), Decision::Create(claim(0)));
+}
+
+#[test]
+fn a_free_lease_is_taken_at_once() {
+    let mut replica = Replica::new();
+    replica.reads(Some((held("", 0), "10")));
+    assert_eq!(replica.decides(), Decision::Update(claim(8)));
+
+    // The holder releases it before our eyes: no further look is needed.
+    let mut replica = Replica::new();
+    replica.reads(Some((held(OTHER, 0), "10")));
+    assert_eq!(replica.decides(), replica.until(15));
+    assert!(
+        replica
+            .at(1)
+            .watches(Some(held(OTHER, 0).released(wall(1))), "11")
+    );
+    assert_eq!(replica.decides(), Decision::Update(claim(8)));
+}
+
+#[test]
+fn a_held_lease_is_taken_when_it_has_stood_too_long() {
+    let mut replica = Replica::new();
+    // The holder's clock is years ahead: it does not matter.
+    replica.reads(Some((held(OTHER, 100_000_000), "10")));
+    assert_eq!(replica.at(14).decides(), replica.until(15));
+    assert!(replica.watches(Some(held(OTHER, 100_000_002)), "11"));
+    assert_eq!(replica.at(28).decides(), replica.until(29));
+    // A look at the end, in case the watch has gone deaf.
+    assert_eq!(replica.at(29).decides(), Decision::Confirm);
+    replica.reads(Some((held(OTHER, 100_000_004), "12")));
+    assert_eq!(replica.decides(), replica.until(44));
+    assert_eq!(replica.at(44).decides(), Decision::Confirm);
+    replica.reads(Some((held(OTHER, 100_000_004), "12")));
+    assert_eq!(replica.decides(), Decision::Update(claim(8)));
+}
+
+#[test]
+fn the_written_duration_counts() {
+    for (written, free) in [(Some(40), 40), (Some(1), 1), (None, 15), (Some(-3), 15)] {
+        let mut replica = Replica::new();
+        let record = Record {
+            duration_seconds: written,
+            ..held(OTHER, 0)
+        };
+        replica.reads(Some((record, "10")));
+        assert_eq!(replica.decides(), replica.until(free), "{written:?}");
+    }
+}
+
+/// Annotating the Lease is no sign of life.
+#[test]
+fn only_a_change_of_the_record_counts() {
+    let mut replica = Replica::new();
+    replica.reads(Some((held(OTHER, 0), "10")));
+    assert!(replica.at(10).watches(Some(held(OTHER, 0)), "11"));
+    assert_eq!(replica.decides(), replica.until(15));
+}
+
+#[test]
+fn late_watch_events_do_not_count() {
+    let mut replica = Replica::leader();
+    assert!(!replica.watches(Some(held(OTHER, 0)), "9"));
+    assert!(!replica.watches(None, "8"));
+    assert_eq!(replica.decides(), replica.until(2));
+    // What cannot be compared is asked for.
+    assert!(!replica.watches(Some(held(OTHER, 0)), "opaque"));
+    assert_eq!(replica.decides(), Decision::Read);
+}
+
+#[test]
+fn an_own_record_is_used_or_given_back() {
+    let mut replica = Replica::new();
+    replica.reads(Some((held(ME, 0), "10")));
+    let again = Record {
+        acquired: Some(wall(-100)),
+        ..claim(7)
+    };
+    assert_eq!(replica.decides(), Decision::Update(again));
+    let now = replica.now;
+    replica.candidacy.allow(now, false);
+    let released = Record {
+        holder: String::new(),
+        duration_seconds: Some(1),
+        acquired: Some(wall(50)),
+        renewed: Some(wall(50)),
+        transitions: 7,
+    };
+    assert_eq!(replica.decides(), Decision::Release(released));
+}
+
+#[test]
+fn a_replica_that_may_not_contend_only_looks() {
+    for found in [
+        None,
+        Some((held("", 0), "10")),
+        Some((held(OTHER, 0), "10")),
+    ] {
+        let mut replica = Replica::new();
+        let now = replica.now;
+        replica.candidacy.allow(now, false);
+        assert_eq!(replica.decides(), Decision::Read);
+        assert_eq!(replica.reads(found).at(100).decides(), Decision::Wait(None));
+    }
+}
+
+#[test]
+fn after_giving_up_it_holds_off_until_it_was_able_long_enough() {
+    let start = start();
+    let at = |seconds| start + secs(seconds);
+    let mut candidacy = Candidacy::default();
+    assert_eq!(candidacy.contends_at(), None);
+    candidacy.allow(at(0), true);
+    assert_eq!(candidacy.contends_at(), Some(at(0)));
+    candidacy.allow(at(100), false);
+    candidacy.hold_off(at(160), secs(30));
+    assert_eq!(candidacy.contends_at(), None);
+    candidacy.allow(at(200), true);
+    candidacy.allow(at(210), true);
+    assert_eq!(candidacy.contends_at(), Some(at(230)));
+    // A break before the end starts it over.
+    candidacy.allow(at(229), false);
+    candidacy.allow(at(300), true);
+    assert_eq!(candidacy.contends_at(), Some(at(330)));
+    // A break after the end does not.
+    candidacy.allow(at(331), false);
+    candidacy.allow(at(400), true);
+    assert_eq!(candidacy.contends_at(), Some(at(400)));
+    // Given up while able to do the work.
+    candidacy.hold_off(at(500), secs(30));
+    assert_eq!(candidacy.contends_at(), Some(at(530)));
+}
+
+#[test]
+fn a_leader_renews_every_retry_period() {
+    let mut replica = Replica::leader();
+    assert_eq!(replica.at(1).decides(), replica.until(2));
+    let renewal = Record {
+        renewed: Some(wall(50)),
+        ..held(ME, 0)
+    };
+    assert_eq!(replica.at(2).decides(), Decision::Update(renewal));
+    // After a failure: not before the next period, but no later than the deadline.
+    replica.not_before = replica.start + secs(4);
+    assert_eq!(replica.at(3).decides(), replica.until(4));
+    replica.not_before = replica.start + secs(12);
+    assert_eq!(replica.decides(), replica.until(10));
+}
+
+#[test]
+fn a_leader_stops_at_the_renew_deadline() {
+    let mut replica = Replica::leader();
+    assert!(matches!(replica.at(9).decides(), Decision::Update(_)));
+    assert_eq!(
+        replica.at(10).decides(),
+        Decision::Lost(Lost::RenewDeadline)
+    );
+    // An acknowledgement that comes afterwards does not revive it.
+    let (sent, now) = (replica.start + secs(8), replica.now);
+    let mut tenure = replica.tenure.unwrap();
+    assert!(!tenure.extend(sent, now, &Terms::DEFAULT));
+    assert_eq!(replica.decides(), Decision::Lost(Lost::RenewDeadline));
+}
+
+/// The deadline counts from when the request was sent: the record may be as old as that.
+#[test]
+fn a_tenure_counts_from_the_sending() {
+    let start = start();
+    let at = |seconds| start + secs(seconds);
+    let begin = |sent, now| Tenure::begin(at(sent), at(now), &held(ME, 0), &Terms::DEFAULT);
+    let mut tenure = begin(0, 4).unwrap();
+    assert_eq!(tenure.deadline(&Terms::DEFAULT), at(10));
+    assert!(tenure.extend(at(6), at(9), &Terms::DEFAULT));
+    assert_eq!(tenure.deadline(&Terms::DEFAULT), at(16));
+    assert_eq!((tenure.since(), tenure.epoch()), (at(4), 7));
+    assert_eq!(begin(0, 10), None);
+}
+
+#[test]
+fn a_leader_stops_when_somebody_else_may_lead() {
+    for (record, lost) in [
+        (held(OTHER, 0), Lost::Taken(OTHER.to_owned())),
+        (held("", 0), Lost::Cleared),
+    ] {
+        let mut replica = Replica::leader();
+        assert!(replica.watches(Some(record.clone()), "11"));
+        assert_eq!(replica.decides(), Decision::Lost(lost.clone()));
+
+        let mut replica = Replica::leader();
+        replica.sight.doubt();
+        assert_eq!(replica.decides(), Decision::Read);
+        replica.reads(Some((record, "11")));
+        assert_eq!(replica.decides(), Decision::Lost(lost));
+    }
+}
+
+/// `kubectl delete lease` makes nobody lead beside the leader.
+#[test]
+fn a_deleted_lease_is_made_again_by_its_holder() {
+    let mut leader = Replica::leader();
+    assert!(leader.at(1).watches(None, "11"));
+    let again = Record {
+        renewed: Some(wall(50)),
+        ..held(ME, 0)
+    };
+    assert_eq!(leader.decides(), Decision::Create(again));
+
+    for found in [held(OTHER, 0), held("", 0)] {
+        let mut standby = Replica::new();
+        let now = standby.now;
+        standby.candidacy.allow(now, false);
+        standby.reads(Some((found, "10")));
+        assert!(standby.at(20).watches(None, "11"));
+        standby.candidacy.allow(now, true);
+        assert_eq!(standby.decides(), standby.until(35));
+        assert_eq!(standby.at(35).decides(), Decision::Confirm);
+        assert_eq!(standby.reads(None).decides(), Decision::Create(claim(0)));
+    }
+}
+
+/// Others see that the holder lives by the change of `renewTime`.
+#[test]
+fn a_renewal_changes_the_record_even_if_the_clock_stands_still() {
+    let before = held(ME, 50);
+    let after = Record::claimed(ME, &Terms::DEFAULT, wall(50), Some(&before));
+    assert_eq!(after.renewed, Some(wall(50) + Duration::from_micros(1)));
+    assert_eq!(after.acquired, before.acquired);
+    let nanos = wall(50) + Duration::from_nanos(1_999);
+    let after = Record::claimed(ME, &Terms::DEFAULT, nanos, None);
+    assert_eq!(after.renewed, Some(wall(50) + Duration::from_micros(1)));
+}

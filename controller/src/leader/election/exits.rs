@@ -1,0 +1,108 @@
+//! The ways out of office: losing the lease, giving it back.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use outrigger_core::lease::Lost;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout},
+};
+use tracing::{error, info, warn};
+
+use super::{
+    super::{Leadership, LeaseEvent, requests::Purpose},
+    Elector, Ended,
+};
+
+impl Elector {
+    /// From now on nothing is sent.
+    pub(super) fn lost(mut self, reason: Lost) -> Ended {
+        self.request = None;
+        self.leave();
+        error!(lease = self.config.name, %reason, "leaderelection lost");
+        self.leadership.send_replace(Leadership::Lost {
+            reason: reason.clone(),
+        });
+        self.tell("stopped leading");
+        Ended::Lost(reason)
+    }
+
+    pub(super) async fn give_up(&mut self, hold_off: Duration, done: oneshot::Sender<()>) {
+        if self.office.is_some() {
+            self.release().await;
+            self.candidacy.hold_off(Instant::now().into_std(), hold_off);
+            info!(lease = self.config.name, ?hold_off, "gave the lease up");
+        }
+        let _ = done.send(());
+    }
+
+    /// Gives back what is or may be ours.
+    pub(super) async fn release(&mut self) {
+        let led = self.office.is_some();
+        if let Some(office) = &self.office {
+            office.leading.end();
+        }
+        let limit = self.config.terms.renew_deadline();
+        if timeout(limit, self.free()).await.is_err() {
+            warn!(
+                lease = self.config.name,
+                "could not release the lease in time; it will expire"
+            );
+        }
+        self.request = None;
+        if led {
+            self.leave();
+            self.tell("stopped leading");
+        }
+        self.standby();
+    }
+
+    /// Writes the empty holder; once more if somebody else wrote in between.
+    async fn free(&mut self) {
+        // A claim or renewal under way might be carried out after ours.
+        if let Some(request) = self.request.take() {
+            let _ = self.learn(request.await);
+        }
+        for _ in 0..2 {
+            if self.sight.is_doubtful() {
+                let _ = self.learn(self.requests.read(Purpose::Read).await);
+            }
+            if self.sight.holder() != Some(&self.config.identity) {
+                return;
+            }
+            let Some(object) = &self.object else { return };
+            let record = object.record().released(Timestamp::now());
+            let answer = self.replace(Purpose::Release, &record).await;
+            match self.learn(answer) {
+                Ok(_) => {
+                    info!(lease = self.config.name, "released the lease");
+                    return;
+                }
+                Err(error) => warn!(lease = self.config.name, %error, "cannot release the lease"),
+            }
+        }
+    }
+
+    /// Ends the time in office for everybody.
+    fn leave(&mut self) {
+        self.office = None;
+        *self.shared.renewed.lock() = None;
+        self.shared.annotations.forget();
+        self.metrics.leading(&self.config.name, false);
+    }
+
+    /// An event about the Lease.
+    pub(super) fn tell(&self, what: &str) {
+        let config = &self.config;
+        (self.on_event)(LeaseEvent {
+            namespace: config.namespace.clone(),
+            name: config.name.clone(),
+            uid: self
+                .object
+                .as_ref()
+                .map_or_else(String::new, |object| object.metadata.uid.clone()),
+            message: format!("{} {what}", config.identity),
+        });
+    }
+}

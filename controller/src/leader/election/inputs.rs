@@ -1,0 +1,193 @@
+//! What comes in: answers, watch events.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use outrigger_core::lease::Record;
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::{
+    super::{
+        Leadership,
+        object::LeaseObject,
+        office::Office,
+        requests::{Answer, Purpose},
+        watching::{Seen, watch},
+    },
+    Elector,
+};
+use crate::kube::error::Error;
+
+impl Elector {
+    pub(super) fn answered(&mut self, answer: Answer) {
+        let Answer { purpose, sent, .. } = answer;
+        let knew = self.object.as_ref().map(LeaseObject::record);
+        match self.learn(answer) {
+            Ok(Some(record)) if !purpose.reads() && record.holder == self.config.identity => {
+                self.acknowledged(sent, &record);
+            }
+            Ok(record) => {
+                if purpose == Purpose::Confirm && record != knew && self.poll_at.is_none() {
+                    debug!(
+                        lease = self.config.name,
+                        "the watch missed a change; starting it again"
+                    );
+                    self.watching = watch(self.api.clone(), &self.config);
+                }
+                self.standby();
+            }
+            Err(error) => self.failed(purpose, sent, &error),
+        }
+    }
+
+    /// Takes in what an answer shows of the lease: its record, or none if there is no lease.
+    pub(super) fn learn(&mut self, answer: Answer) -> Result<Option<Record>, Error> {
+        let now = Instant::now().into_std();
+        let sent = answer.sent.into_std();
+        match answer.result {
+            Ok(lease) => {
+                let record = lease.record();
+                let version = lease.metadata.resource_version.as_str();
+                self.sight
+                    .answered(sent, now, Some((record.clone(), version)));
+                self.shared.annotations.saw(&lease.metadata.annotations);
+                self.object = Some(lease);
+                Ok(Some(record))
+            }
+            Err(error) if answer.purpose.reads() && error.is_not_found() => {
+                self.sight.answered(sent, now, None);
+                self.shared.annotations.saw(&BTreeMap::new());
+                self.object = None;
+                Ok(None)
+            }
+            Err(error) => {
+                self.sight.doubt();
+                Err(error)
+            }
+        }
+    }
+
+    /// A claim or a renewal was acknowledged.
+    fn acknowledged(&mut self, sent: Instant, record: &Record) {
+        let now = Instant::now();
+        self.recovered();
+        let terms = &self.config.terms;
+        if let Some(office) = &mut self.office {
+            if office.extend(sent.into_std(), now.into_std(), terms) {
+                *self.shared.renewed.lock() = Some(sent);
+            }
+            // Else the next decision ends it.
+            return;
+        }
+        let contends = self
+            .candidacy
+            .contends_at()
+            .is_some_and(|at| at <= now.into_std());
+        let office = Office::begin(sent.into_std(), now.into_std(), record, terms);
+        let Some(office) = office.filter(|_| contends) else {
+            return;
+        };
+        info!(
+            lease = self.config.name,
+            epoch = record.transitions,
+            "successfully acquired lease"
+        );
+        self.metrics.leading(&self.config.name, true);
+        *self.shared.renewed.lock() = Some(sent);
+        self.leadership
+            .send_replace(Leadership::Leading(office.leading.clone()));
+        self.office = Some(office);
+        self.tell("became leader");
+    }
+
+    fn failed(&mut self, purpose: Purpose, sent: Instant, error: &Error) {
+        let leads = self.office.is_some();
+        if leads && purpose == Purpose::Update {
+            self.metrics.slow(&self.config.name);
+        }
+        let lease = &self.config.name;
+        // Somebody else wrote, or deleted it: look at once. But a collection is never absent.
+        if error.code() == Some(409) || (error.is_not_found() && purpose != Purpose::Create) {
+            debug!(lease, ?purpose, %error, "the lease is not what it was");
+            return;
+        }
+        let now = Instant::now();
+        self.not_before = if leads {
+            now.max(sent + self.config.terms.retry_period())
+        } else {
+            now + self.config.terms.retry(fastrand::f64())
+        };
+        if self.failures == 0 {
+            warn!(lease, ?purpose, %error, leads, "cannot reach the lease; trying again");
+        } else {
+            debug!(lease, ?purpose, %error, leads, failures = self.failures, "still cannot reach the lease");
+        }
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    fn recovered(&mut self) {
+        if self.failures > 0 {
+            info!(
+                lease = self.config.name,
+                failures = self.failures,
+                "reached the lease again"
+            );
+            self.failures = 0;
+        }
+    }
+
+    pub(super) fn saw(&mut self, seen: Seen) {
+        let now = Instant::now();
+        match seen {
+            Seen::Opened => self.poll_at = None,
+            Seen::Broken(error) => {
+                debug!(
+                    lease = self.config.name,
+                    ?error,
+                    "the watch of the lease ended"
+                );
+                self.poll_at = Some(now + self.config.terms.retry(fastrand::f64()));
+            }
+            Seen::Lease(lease) => {
+                let version = lease.metadata.resource_version.as_str();
+                if self
+                    .sight
+                    .watched(now.into_std(), Some(lease.record()), version)
+                {
+                    self.shared.annotations.saw(&lease.metadata.annotations);
+                    self.object = Some(*lease);
+                    self.standby();
+                }
+            }
+            Seen::Deleted(version) => {
+                if self.sight.watched(now.into_std(), None, &version) {
+                    self.object = None;
+                    self.standby();
+                }
+            }
+        }
+    }
+
+    /// Tells who leads, if we do not.
+    pub(super) fn standby(&mut self) {
+        self.recovered();
+        if self.office.is_some() {
+            return;
+        }
+        let holder = self.sight.holder();
+        let changed = self
+            .leadership
+            .send_if_modified(|leadership| match leadership {
+                Leadership::Standby { holder: known } if known.as_deref() == holder => false,
+                _ => {
+                    *leadership = Leadership::Standby {
+                        holder: holder.map(Arc::from),
+                    };
+                    true
+                }
+            });
+        if changed && let Some(holder) = holder {
+            info!(lease = self.config.name, holder, "new leader elected");
+        }
+    }
+}
