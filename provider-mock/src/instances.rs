@@ -1,5 +1,6 @@
 //! The machines of the fake cloud.
 
+mod address;
 mod inventory;
 mod lookup;
 mod serve;
@@ -13,13 +14,12 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub use address::{Address, AddressType};
 pub use inventory::{Inventory, Refused};
 pub use lookup::{Asked, Found, Key};
 pub(crate) use lookup::{Rules, is_visible};
 pub use spec::{InstanceSpec, Placement};
-pub use syntax::{
-    Address, AddressType, BadText, InstanceId, LabelKey, LabelValue, NodeName, ProviderName,
-};
+pub use syntax::{BadText, InstanceId, LabelKey, LabelValue, NodeName, ProviderName};
 
 #[cfg(test)]
 mod tests;

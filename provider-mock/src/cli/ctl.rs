@@ -205,7 +205,7 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
                 rate_limit: None,
             };
             client.change_cost(&change).await?;
-            Shown::Status(client.status().await?)
+            Shown::Cost(client.status().await?)
         }
         Action::Set(SetAction::RateLimit { qps, burst }) => {
             let rate_limit = Some(NewQuota { qps, burst });
@@ -215,7 +215,7 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
                     ..ChangeCost::default()
                 })
                 .await?;
-            Shown::Status(client.status().await?)
+            Shown::Cost(client.status().await?)
         }
         Action::Set(SetAction::Errors(args)) => inject(client, args.into_fault()?).await?,
         Action::Hang(args) => inject(client, args.into_fault()).await?,

@@ -7,7 +7,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use outrigger_provider_mock::cloud::Counts;
 use outrigger_provider_mock::control::{Changed, Cleared, Listed, Status};
 use outrigger_provider_mock::duration;
-use outrigger_provider_mock::faults::{Budget, Effect, Fault};
+use outrigger_provider_mock::faults::{Budget, Effect, Fault, InjectedError, Method};
 use outrigger_provider_mock::instances::Instance;
 use serde::Serialize;
 
@@ -44,6 +44,8 @@ pub(crate) enum Shown {
     Cleared(Cleared),
     Counters(Counts),
     Status(Status),
+    /// Of a status only what a call costs.
+    Cost(Status),
 }
 
 /// Headings, and rows of as many cells.
@@ -71,6 +73,13 @@ impl Shown {
             Self::Cleared(Cleared { cleared }) => writeln!(out, "{cleared} faults removed"),
             Self::Counters(counts) => print_counters(counts, output, out),
             Self::Status(status) => print_status(status, output, out),
+            Self::Cost(status) => {
+                let (latency, limit) = cost(status);
+                writeln!(
+                    out,
+                    "a call to the cloud takes {latency}; rate limit: {limit}"
+                )
+            }
         }
     }
 
@@ -85,7 +94,7 @@ impl Shown {
             Self::Fault(fault) => json(fault, out),
             Self::Cleared(cleared) => json(cleared, out),
             Self::Counters(counts) => json(counts, out),
-            Self::Status(status) => json(status, out),
+            Self::Status(status) | Self::Cost(status) => json(status, out),
         }
     }
 }
@@ -185,10 +194,7 @@ fn print_status(status: &Status, output: Output, out: &mut impl Write) -> io::Re
         .iter()
         .map(|(power, count)| format!("{count} {power}"))
         .collect();
-    let limit = status.rate_limit.map_or_else(
-        || "none".to_owned(),
-        |quota| format!("{}/s, {} at once", quota.qps, quota.burst),
-    );
+    let (latency, limit) = cost(status);
     let mut rows = vec![
         (
             "provider",
@@ -215,10 +221,7 @@ fn print_status(status: &Status, output: Output, out: &mut impl Write) -> io::Re
             "synthesizes",
             if status.synthesizes { "yes" } else { "no" }.to_owned(),
         ),
-        (
-            "latency",
-            format!("{} (jitter {})", status.latency, status.jitter),
-        ),
+        ("latency", latency),
         ("rate limit", limit),
     ];
     rows.extend(status.faults.iter().map(|fault| ("fault", sentence(fault))));
@@ -233,13 +236,20 @@ fn print_status(status: &Status, output: Output, out: &mut impl Write) -> io::Re
     .print(output, out)
 }
 
+/// How long a call takes, and how many are taken.
+fn cost(status: &Status) -> (String, String) {
+    let limit = match status.rate_limit {
+        Some(quota) => format!("{}/s, {} at once", quota.qps, quota.burst),
+        None => "none".to_owned(),
+    };
+    let latency = format!("{} (jitter {})", status.latency, status.jitter);
+    (latency, limit)
+}
+
 /// What goes wrong, where and how often.
 fn sentence(fault: &Fault) -> String {
-    let method = fault.method.map_or(
-        "each method",
-        outrigger_provider_mock::faults::Method::as_str,
-    );
-    let error = |error: &outrigger_provider_mock::faults::InjectedError| {
+    let method = fault.method.map_or("each method", Method::as_str);
+    let error = |error: &InjectedError| {
         let reason = error.reason.as_deref().unwrap_or("without a reason");
         let retry = error
             .retry_after

@@ -147,17 +147,24 @@ async fn costs_and_counters_are_seen_from_outside() {
     assert_eq!(mock.ctl("counters --reset").await, counters);
     assert_eq!(mock.ctl("counters").await, "");
 
-    mock.ctl("set latency 5ms --jitter 0.1").await;
-    let status = mock.ctl("set rate-limit 10").await;
-    assert!(status.contains("latency\t5ms (jitter 0.1)\n"), "{status}");
-    assert!(
-        status.contains("rate limit\t10/s, 10 at once\n"),
-        "{status}"
+    let cost = async |command: &str| mock.ctl(command).await;
+    assert_eq!(
+        cost("set latency 5ms --jitter 0.1").await,
+        "a call to the cloud takes 5ms (jitter 0.1); rate limit: none\n"
+    );
+    assert_eq!(
+        cost("set rate-limit 10").await,
+        "a call to the cloud takes 5ms (jitter 0.1); rate limit: 10/s, 10 at once\n"
     );
     assert!(
-        mock.ctl("set rate-limit 0")
+        mock.ctl("status")
             .await
-            .contains("rate limit\tnone\n")
+            .contains("rate limit\t10/s, 10 at once\n")
+    );
+    assert!(
+        cost("set rate-limit 0")
+            .await
+            .ends_with("rate limit: none\n")
     );
     let refused = mock.ctl_fails("set rate-limit -1").await;
     assert!(refused.contains("use more than 0"), "{refused}");

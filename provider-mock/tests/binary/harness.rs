@@ -17,7 +17,7 @@ use tonic::Status;
 use tonic::transport::{Endpoint, Uri};
 
 /// For anything that a process does.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_provider-mock"));
