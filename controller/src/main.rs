@@ -1,2 +1,41 @@
-//! Stub.
-fn main() {}
+//! `cloud-controller-manager`; see `--help`, and the library for what it does.
+
+use std::process::ExitCode;
+
+use outrigger_controller::{app, options, telemetry::Telemetry};
+use tracing::{error, info, warn};
+
+fn main() -> ExitCode {
+    let config = match options::parse_from_env() {
+        Ok(config) => config,
+        Err(code) => return code,
+    };
+    let _telemetry = match Telemetry::install(&config.logging) {
+        Ok(telemetry) => telemetry,
+        Err(error) => {
+            eprintln!("Error: cannot log: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    for warning in &config.warnings {
+        warn!("{warning}");
+    }
+    for flag in &config.flags {
+        tracing::debug!("FLAG: --{}={:?}", flag.name, flag.value);
+    }
+    info!(version = options::VERSION, "cloud-controller-manager");
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            error!("cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(app::run(config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(fatal) => {
+            error!("command failed: {fatal}");
+            ExitCode::from(fatal.exit_code())
+        }
+    }
+}

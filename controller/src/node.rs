@@ -96,7 +96,7 @@ struct Memory {
 
 impl Memory {
     fn forget(&self, node: &NodeView) {
-        self.claims.lock().release(&node.provider_id, &node.name);
+        self.claims.lock().forget(&node.name);
         self.owed.lock().remove(&node.name);
         self.not_managed.lock().remove(&node.name);
     }
