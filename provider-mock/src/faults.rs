@@ -212,6 +212,10 @@ impl Fault {
                 "{method} answers nothing about instances; use BatchGetInstances or ListInstances"
             ));
         }
+        if self.method == Some(Method::ListInstances) && matches!(self.effect, Effect::ItemError(_))
+        {
+            return Err("a list has no errors of single items; use BatchGetInstances".into());
+        }
         if self.node.is_some() && !self.effect.is_about_items() {
             return Err("a whole call cannot fail for one node; fail its item instead".into());
         }

@@ -8,22 +8,19 @@
 //! ```
 //!
 //! The binary `provider-mock` serves it on a socket; tests build a [`Cloud`], hand it to
-//! [`MockProvider`], serve it in-process with [`MockServer`] and script what goes wrong with
-//! [`Cloud::inject`].
+//! [`MockProvider`], serve what [`MockProvider::into_server`] makes of it in-process, and script what
+//! goes wrong with [`Cloud::inject`].
 
 pub mod cloud;
 pub mod control;
 pub mod duration;
 pub mod faults;
 pub mod instances;
-pub mod socket;
 pub mod state;
 
 mod provider;
-mod server;
 mod wire;
 
 pub use cloud::{Cloud, CloudConfig};
 pub use provider::{MockProvider, ProviderOptions};
-pub use server::MockServer;
 pub use wire::{FaultLayer, Faulty};

@@ -1,8 +1,11 @@
 //! The provider: what the contract asks, answered from the cloud.
 
-use outrigger_provider_sdk::{CallClass, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit};
+use outrigger_provider_sdk::{
+    CallClass, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit, Server,
+};
 
 use crate::cloud::Cloud;
+use crate::wire::FaultLayer;
 
 /// Annotation in which a kubelet with `--node-ip` says which address its Node shall have.
 pub(crate) const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
@@ -54,6 +57,20 @@ impl MockProvider {
     /// The cloud it answers for.
     pub fn cloud(&self) -> &Cloud {
         &self.cloud
+    }
+
+    /// The server of it, with the faults of its cloud in front of each call.
+    ///
+    /// Before its end [`Cloud::clear_faults`] lets go of calls that hang.
+    pub fn into_server(self) -> Server {
+        let faults = FaultLayer::new(self.cloud.clone());
+        Server::new(self.clone())
+            .instances(self)
+            .wrap(move |mut routes| {
+                let router = routes.axum_router_mut();
+                *router = std::mem::take(router).layer(faults);
+                routes
+            })
     }
 
     pub(crate) fn options(&self) -> &ProviderOptions {

@@ -13,6 +13,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use http::{Request, Response};
+use hyper::body::{Body as HttpBody, Bytes};
+use outrigger_provider_sdk::BoxError;
+use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
@@ -51,11 +54,13 @@ pub struct Faulty<S> {
     cloud: Cloud,
 }
 
-impl<S, B> Service<Request<B>> for Faulty<S>
+impl<S, Q, A> Service<Request<Q>> for Faulty<S>
 where
-    S: Service<Request<B>, Response = Response<Body>> + Clone + Send + 'static,
+    S: Service<Request<Q>, Response = Response<A>> + Clone + Send + 'static,
     S::Future: Send,
-    B: Send + 'static,
+    Q: Send + 'static,
+    A: HttpBody<Data = Bytes> + Send + 'static,
+    A::Error: Into<BoxError>,
 {
     type Response = Response<Body>;
     type Error = S::Error;
@@ -65,23 +70,23 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<Q>) -> Self::Future {
         // The clone that was polled ready is the one that takes the call.
         let fresh = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, fresh);
-        let Some(method) = Method::of_path(request.uri().path()) else {
-            return Box::pin(inner.call(request));
-        };
         let cloud = self.cloud.clone();
         Box::pin(async move {
+            let Some(method) = Method::of_path(request.uri().path()) else {
+                return Ok(inner.call(request).await?.map(Body::new));
+            };
             let mut ended = Ended::cancelled_unless_said(cloud.clone(), method);
             if let Err(error) = cloud.faults().interfere(method).await {
                 let status = error.to_status();
                 ended.with(status.code());
                 return Ok(status.into_http());
             }
-            let response = inner.call(request).await?;
-            if let Some(status) = tonic::Status::from_header_map(response.headers()) {
+            let response = inner.call(request).await?.map(Body::new);
+            if let Some(status) = Status::from_header_map(response.headers()) {
                 ended.with(status.code());
                 return Ok(response);
             }

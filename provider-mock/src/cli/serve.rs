@@ -11,12 +11,9 @@ use outrigger_provider_mock::control::{self, About, control_endpoint};
 use outrigger_provider_mock::instances::{
     Inventory, LabelKey, LabelValue, Placement, ProviderName,
 };
-use outrigger_provider_mock::socket::Socket;
 use outrigger_provider_mock::state::{Keeper, StateFile};
-use outrigger_provider_mock::{
-    Cloud, CloudConfig, MockProvider, MockServer, ProviderOptions, duration,
-};
-use outrigger_provider_sdk::{Endpoint, ServeArgs};
+use outrigger_provider_mock::{Cloud, CloudConfig, MockProvider, ProviderOptions, duration};
+use outrigger_provider_sdk::{Endpoint, Listener, ServeArgs};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -226,8 +223,8 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
 
     // The sockets before the state: who finds another mock there must not write its file. The
     // provider's own socket appears last, so that whoever sees it finds everything in place.
-    let control_socket = Socket::bind(control_endpoint.path()).await?;
-    let socket = Socket::bind(endpoint.path()).await?;
+    let control_socket = Listener::bind(&control_endpoint).await?;
+    let socket = Listener::bind(&endpoint).await?;
     let keeper = match state_file {
         Some(file) => {
             let keeper = Keeper::new(file, cloud.clone(), args.state_interval);
@@ -249,12 +246,14 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
         "serving a fake cloud"
     );
     let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
-    let mock = MockServer::new(MockProvider::with_options(
-        cloud.clone(),
-        args.provider_options(),
-    ));
+    let provider = MockProvider::with_options(cloud.clone(), args.provider_options());
+    let stopping = async {
+        stop.cancelled().await;
+        // A call that hangs would hold up the end.
+        cloud.clear_faults();
+    };
     let serving = async {
-        let served = mock.serve_on(socket, stop.clone().cancelled_owned()).await;
+        let served = provider.into_server().serve_on(socket, stopping).await;
         // Only now: calls that were drained may still have changed the cloud.
         ended.cancel();
         served

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -11,6 +10,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use outrigger_provider_sdk::Listener;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
@@ -21,13 +21,9 @@ use super::messages::{
 };
 use crate::cloud::{Cloud, Jitter, Quota};
 use crate::instances::{Instance, InstanceSpec, Power};
-use crate::socket::Socket;
 
 /// Largest request.
 const MAX_BODY: usize = 4 << 20;
-
-/// Pause after a failed accept, which usually means that there are no file descriptors left.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the status says besides the cloud.
 #[derive(Debug, Clone)]
@@ -39,18 +35,15 @@ pub struct About {
 }
 
 /// Serves until `stop`; connections that are open then are dropped.
-pub async fn serve(socket: Socket, cloud: Cloud, about: About, stop: CancellationToken) {
+pub async fn serve(listener: Listener, cloud: Cloud, about: About, stop: CancellationToken) {
     let about = Arc::new(about);
     let mut connections = JoinSet::new();
     loop {
         let stream = tokio::select! {
-            accepted = socket.accept() => match accepted {
+            accepted = listener.accept() => match accepted {
                 Ok(stream) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept on the control socket");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
+                // Logged, and followed by a pause.
+                Err(_) => continue,
             },
             Some(_) = connections.join_next() => continue,
             () = stop.cancelled() => return,

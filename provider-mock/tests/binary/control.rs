@@ -111,13 +111,20 @@ async fn faults_are_set_shown_and_cleared() {
         let failed = matches!(result.outcome, Some(Outcome::Error(_)));
         assert_eq!(failed, result.node_name == "n-2");
     }
-    let refused = mock
-        .ctl_fails("answers --bad empty --method Handshake")
-        .await;
-    assert!(
-        refused.contains("Handshake answers nothing about instances"),
-        "{refused}"
-    );
+    for (command, says) in [
+        (
+            "answers --bad empty --method Handshake",
+            "Handshake answers nothing about instances",
+        ),
+        (
+            "set errors --code ABORTED --per-item --method ListInstances",
+            "a list has no errors of single items",
+        ),
+        ("set errors --code OK", "OK is no error"),
+    ] {
+        let refused = mock.ctl_fails(command).await;
+        assert!(refused.contains(says), "{command}: {refused}");
+    }
     mock.terminate().await;
 }
 
@@ -187,7 +194,10 @@ async fn the_sockets_can_be_elsewhere_and_are_not_shared() {
     let second = within("the second", second).await.unwrap();
     assert!(!second.status.success());
     let error = String::from_utf8(second.stderr).unwrap();
-    assert!(error.contains("another process answers on"), "{error}");
+    assert!(
+        error.contains("another process serves") && error.contains("provider.sock"),
+        "{error}"
+    );
     mock.ctl(&format!("--control-endpoint {control} status"))
         .await;
     mock.terminate().await;
@@ -219,4 +229,25 @@ async fn the_example_is_served() {
     for word in ["wrong.yaml", "colour", "line 3"] {
         assert!(error.contains(word), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_call_that_hangs_does_not_hold_up_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let mock = Served::start(directory.path(), &[]).await;
+    mock.ctl("hang --method BatchGetInstances").await;
+    let names = ["n-1".to_owned()];
+    let asked = mock.ask(&names);
+    let ended = async {
+        // The handshake is over; the lookup hangs, or is about to.
+        while !mock
+            .ctl("counters")
+            .await
+            .contains("call\tHandshake\tOK\t1")
+        {}
+        mock.signal_to_end();
+    };
+    let (answer, ()) = tokio::join!(asked, ended);
+    assert_eq!(answer.unwrap_err().code(), tonic::Code::Unavailable);
+    mock.ended().await;
 }

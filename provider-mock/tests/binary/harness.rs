@@ -148,16 +148,24 @@ impl Served {
         within("dying", self.child.kill()).await.unwrap();
     }
 
-    /// SIGTERM; it must end well.
-    pub(crate) async fn terminate(mut self) {
+    /// SIGTERM.
+    pub(crate) fn signal_to_end(&self) {
         let pid = rustix::process::Pid::from_raw(self.pid() as i32).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub(crate) async fn ended(mut self) {
         let status = within("ending", self.child.wait()).await.unwrap();
         assert!(status.success(), "{status}");
         assert!(!self.socket.exists(), "the socket is left over");
-        assert!(
-            !self.socket.with_extension("sock.ctl").exists(),
-            "the control socket is left over"
-        );
+        let control = self.socket.with_extension("sock.ctl");
+        assert!(!control.exists(), "the control socket is left over");
+    }
+
+    /// SIGTERM; it must end well.
+    pub(crate) async fn terminate(self) {
+        self.signal_to_end();
+        self.ended().await;
     }
 }

@@ -13,7 +13,7 @@ use outrigger_api::v1::{
     Instance, InstanceResult, InstanceView, ListInstancesRequest, Node,
 };
 use outrigger_provider_mock::{
-    Cloud, CloudConfig, MockProvider, MockServer, ProviderOptions, instances::InstanceSpec,
+    Cloud, CloudConfig, MockProvider, ProviderOptions, instances::InstanceSpec,
 };
 use tokio::io::DuplexStream;
 use tokio::task::JoinSet;
@@ -42,7 +42,7 @@ impl Mock {
             let stream: Option<DuplexStream> = accepted.recv().await;
             stream.map(|stream| (Ok::<_, Infallible>(stream), accepted))
         });
-        let server = MockServer::new(MockProvider::with_options(cloud.clone(), options));
+        let server = MockProvider::with_options(cloud.clone(), options).into_server();
         let mut running = JoinSet::new();
         running.spawn(async move {
             server
