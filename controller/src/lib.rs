@@ -15,3 +15,4 @@ pub mod node;
 pub mod options;
 pub mod provider;
 pub mod queue;
+pub mod telemetry;

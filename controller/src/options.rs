@@ -126,11 +126,10 @@ pub fn parse_from(args: &[String], env: &BTreeMap<String, String>) -> Result<Con
         return Err(Exit::content(text));
     }
     let values = catalogue::values(&command, &matches, &line);
-    let config = check_all(flags, &line).map(|config| Config {
+    check_all(flags, &line).map(|config| Config {
         flags: values,
         ..config
-    });
-    config
+    })
 }
 
 fn check_all(flags: Flags, line: &CommandLine) -> Result<Config, Exit> {
@@ -173,25 +172,18 @@ fn explain(error: &clap::Error, line: &CommandLine) -> String {
     let flag = argument.trim_start_matches('-');
     let flag = flag.split([' ', '[', '=']).next().unwrap_or(flag);
     let value = context(ContextKind::InvalidValue);
-    let reason = error.source().map_or_else(
-        || {
-            error
-                .to_string()
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .to_owned()
-        },
-        |source| match argument.rsplit(['<', '[']).next() {
-            Some(kind) if kind.starts_with("int") || kind.starts_with("Level") => {
-                format!("{source}; it must be a whole number")
-            }
-            Some(kind) if kind.starts_with("float") => {
-                format!("{source}; it must be a number")
-            }
-            _ => source.to_string(),
-        },
-    );
+    let kind = argument
+        .rsplit(['<', '['])
+        .next()
+        .map(|kind| kind.trim_end_matches(['>', ']']));
+    let reason = match (error.source(), kind) {
+        (Some(source), Some("int" | "int32" | "Level")) => {
+            format!("{source}; it must be a whole number")
+        }
+        (Some(source), Some("float32")) => format!("{source}; it must be a number"),
+        (Some(source), _) => source.to_string(),
+        (None, _) => error.to_string().lines().next().unwrap_or_default().into(),
+    };
     format!(
         "invalid argument {value:?} for {}: {reason}",
         line.place(flag)

@@ -4,25 +4,23 @@ use std::path::PathBuf;
 
 use super::{
     command_line::CommandLine,
-    config::{
-        ApiAccess, Authentication, Authorization, Cluster, Config, Debugging, Ipam, Lifecycle,
-        Node, Provider, RequestHeader, Route, Service, Serving,
-    },
+    config::{ApiAccess, Cluster, Config, Debugging, Lifecycle, Node, Provider, Route, Service},
     controllers::{self, Controllers},
-    features::{FeatureGates, Gate},
-    flags::{AuthenticationFlags, AuthorizationFlags, Flags, GenericFlags, ServingFlags},
+    features::FeatureGates,
+    flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
     logging::Logging,
     standing::{Standing, deprecation, standing},
-    tls,
-    values::{GoDuration, Strings, not_negative, positive},
+    values::{not_negative, positive},
 };
 use crate::{
     kube::client::{Budget, Source},
     provider::Endpoint,
 };
 
+mod access;
 mod election;
 mod network;
+mod serving;
 
 /// Collects what is wrong and what is worth a word.
 #[derive(Default)]
@@ -89,10 +87,10 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         ),
     };
     let ipam = network::ipam(&flags.generic, &flags.ipam, &cluster, f);
-    let serving = serving(&flags.serving, f);
-    webhook_serving(&flags, f);
-    let authentication = authentication(flags.authentication, &features, f);
-    let authorization = authorization(flags.authorization, f);
+    let serving = serving::secure(&flags.serving, f);
+    serving::webhook(&flags, f);
+    let authentication = access::authentication(flags.authentication, &features, f);
+    let authorization = access::authorization(flags.authorization, f);
     let provider = provider(&flags.provider.provider_endpoint, &flags.generic, line, f);
 
     let node_workers = f.workers("concurrent-node-syncs", flags.node.concurrent_node_syncs);
@@ -210,28 +208,30 @@ fn path(text: String) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
+/// 0 stands for the default, as in client-go.
 fn budget(flags: &GenericFlags, f: &mut Findings) -> Budget {
-    let (qps, burst) = (flags.kube_api_qps, flags.kube_api_burst);
+    let qps = match flags.kube_api_qps {
+        0.0 => DEFAULT_QPS,
+        qps if qps.is_infinite() => -1.0,
+        qps => qps,
+    };
     if qps.is_nan() {
         f.errors
             .push("--kube-api-qps must be a number, but got NaN".into());
     }
-    if burst < 1 && qps > 0.0 {
+    let burst = match flags.kube_api_burst {
+        0 => DEFAULT_BURST,
+        burst => u32::try_from(burst).unwrap_or_default(),
+    };
+    if burst == 0 && qps > 0.0 {
         f.errors.push(format!(
-            "--kube-api-burst must be at least 1 when --kube-api-qps limits requests, but got \
-             {burst}"
+            "--kube-api-burst must be at least 1 when --kube-api-qps limits requests, but got {}",
+            flags.kube_api_burst
         ));
     }
-    if qps == 0.0 {
-        f.errors.push(
-            "--kube-api-qps must not be 0: no request could be sent; a negative number means no \
-             limit"
-                .into(),
-        );
-    }
     Budget {
-        qps: if qps.is_infinite() { -1.0 } else { qps },
-        burst: u32::try_from(burst).unwrap_or(1).max(1),
+        qps,
+        burst: burst.max(1),
     }
 }
 
@@ -261,169 +261,4 @@ fn provider(
         name,
         allow_untagged_cloud: generic.allow_untagged_cloud.0,
     })
-}
-
-fn serving(flags: &ServingFlags, f: &mut Findings) -> Option<Serving> {
-    let port = f.port("secure-port", flags.secure_port);
-    let streams = flags.http2_max_streams_per_connection;
-    let streams = f.take(u32::try_from(streams).map_err(|_| {
-        format!(
-            "--http2-max-streams-per-connection must be between 0 and {}, but got {streams}",
-            u32::MAX
-        )
-    }));
-    let tls = tls::Asked {
-        prefix: "",
-        min_version: &flags.tls_min_version,
-        cipher_suites: &flags.tls_cipher_suites,
-        curves: &flags.tls_curve_preferences,
-    };
-    let serving = Serving {
-        address: flags.bind_address.0,
-        port,
-        certificate: tls::certificate(
-            "",
-            &flags.tls_cert_file,
-            &flags.tls_private_key_file,
-            &flags.cert_dir,
-            &mut f.errors,
-        ),
-        sni: flags.tls_sni_cert_key.0.clone(),
-        tls: tls.policy(&mut f.errors, &mut f.warnings),
-        http2: !flags.disable_http2_serving.0,
-        http2_max_streams: Some(streams).filter(|streams| *streams > 0),
-        permit_port_sharing: flags.permit_port_sharing.0,
-        permit_address_sharing: flags.permit_address_sharing.0,
-    };
-    (port != 0).then_some(serving)
-}
-
-/// Nothing is served there, but a mistake is one.
-fn webhook_serving(flags: &Flags, f: &mut Findings) {
-    let webhook = &flags.webhook_serving;
-    let port = f.port("webhook-secure-port", webhook.webhook_secure_port);
-    if port != 0 && webhook.webhook_secure_port == flags.serving.secure_port {
-        f.errors
-            .push("--webhook-secure-port cannot be the same value as --secure-port".into());
-    }
-    let tls = tls::Asked {
-        prefix: "webhook-",
-        min_version: &webhook.webhook_tls_min_version,
-        cipher_suites: &webhook.webhook_tls_cipher_suites,
-        curves: &webhook.webhook_tls_curve_preferences,
-    };
-    tls.policy(&mut f.errors, &mut Vec::new());
-    tls::certificate(
-        "webhook-",
-        &webhook.webhook_tls_cert_file,
-        &webhook.webhook_tls_private_key_file,
-        &webhook.webhook_cert_dir,
-        &mut f.errors,
-    );
-}
-
-fn authentication(
-    flags: AuthenticationFlags,
-    features: &FeatureGates,
-    f: &mut Findings,
-) -> Authentication {
-    let lists = [
-        (
-            "requestheader-username-headers",
-            &flags.requestheader_username_headers,
-        ),
-        (
-            "requestheader-group-headers",
-            &flags.requestheader_group_headers,
-        ),
-        (
-            "requestheader-extra-headers-prefix",
-            &flags.requestheader_extra_headers_prefix,
-        ),
-        (
-            "requestheader-allowed-names",
-            &flags.requestheader_allowed_names,
-        ),
-        (
-            "requestheader-uid-headers",
-            &flags.requestheader_uid_headers,
-        ),
-    ];
-    for (flag, Strings(items)) in lists {
-        if items.iter().any(|item| item.trim().is_empty()) {
-            f.errors.push(format!("empty value in {flag:?}"));
-        }
-    }
-    let standard = [
-        (lists[0], "X-Remote-User"),
-        (lists[1], "X-Remote-Group"),
-        (lists[2], "X-Remote-Extra-"),
-    ];
-    for ((flag, Strings(items)), header) in standard {
-        if lacks(items, header) {
-            f.warnings.push(format!(
-                "--{flag} is set without specifying the standard {header} header - API \
-                 aggregation will not work"
-            ));
-        }
-    }
-    let uid_headers = &flags.requestheader_uid_headers.0;
-    if !uid_headers.is_empty() && !features.enabled(Gate::RemoteRequestHeaderUid) {
-        f.errors.push(
-            "--requestheader-uid-headers requires the \"RemoteRequestHeaderUID\" feature to be \
-             enabled"
-                .into(),
-        );
-    } else if lacks(uid_headers, "X-Remote-Uid") {
-        f.errors.push(
-            "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid \
-             header - API aggregation will not work"
-                .into(),
-        );
-    }
-    Authentication {
-        kubeconfig: path(flags.authentication_kubeconfig),
-        skip_lookup: flags.authentication_skip_lookup.0,
-        tolerate_lookup_failure: flags.authentication_tolerate_lookup_failure.0,
-        token_cache_ttl: ttl(
-            "authentication-token-webhook-cache-ttl",
-            flags.authentication_token_webhook_cache_ttl,
-            f,
-        ),
-        client_ca_file: path(flags.client_ca_file),
-        request_header: RequestHeader {
-            client_ca_file: path(flags.requestheader_client_ca_file),
-            allowed_names: flags.requestheader_allowed_names.0,
-            username_headers: flags.requestheader_username_headers.0,
-            group_headers: flags.requestheader_group_headers.0,
-            uid_headers: flags.requestheader_uid_headers.0,
-            extra_header_prefixes: flags.requestheader_extra_headers_prefix.0,
-        },
-    }
-}
-
-/// Whether there are some, but not this one.
-fn lacks(items: &[String], header: &str) -> bool {
-    !items.is_empty() && !items.iter().any(|item| item.eq_ignore_ascii_case(header))
-}
-
-fn authorization(flags: AuthorizationFlags, f: &mut Findings) -> Authorization {
-    Authorization {
-        kubeconfig: path(flags.authorization_kubeconfig),
-        always_allow_paths: flags.authorization_always_allow_paths.0,
-        authorized_ttl: ttl(
-            "authorization-webhook-cache-authorized-ttl",
-            flags.authorization_webhook_cache_authorized_ttl,
-            f,
-        ),
-        unauthorized_ttl: ttl(
-            "authorization-webhook-cache-unauthorized-ttl",
-            flags.authorization_webhook_cache_unauthorized_ttl,
-            f,
-        ),
-    }
-}
-
-fn ttl(flag: &str, value: GoDuration, f: &mut Findings) -> std::time::Duration {
-    f.take(not_negative(flag, value))
 }

@@ -219,9 +219,10 @@ fn find_short<'a, 'b>(
     let rest = rest.as_str();
     let Some(flag) = known.iter().find(|flag| flag.short == Some(letter)) else {
         let name = split(word).0;
-        let advice = match known.iter().any(|flag| flag.name == name) {
-            true => format!("; did you mean --{name}?"),
-            false => String::new(),
+        let advice = if known.iter().any(|flag| flag.name == name) {
+            format!("; did you mean --{name}?")
+        } else {
+            String::new()
         };
         return Err(format!(
             "unknown shorthand flag: {letter:?} in -{word}{advice}"

@@ -299,3 +299,18 @@ pub struct Debugging {
     /// `--contention-profiling`.
     pub contention: bool,
 }
+
+impl Config {
+    /// Logs, as the first thing of the process, what was accepted but is not followed, and from
+    /// `-v=1` on every flag.
+    pub fn log(&self) {
+        if self.logging.verbosity >= 1 {
+            for FlagValue { name, value, .. } in &self.flags {
+                tracing::info!("FLAG: --{name}={value:?}");
+            }
+        }
+        for warning in &self.warnings {
+            tracing::warn!("{warning}");
+        }
+    }
+}

@@ -3,6 +3,9 @@
 //! Every value name is the type as Go's flag library calls it; [`super::command_line`] and the
 //! documentation go by it. Defaults are written as Go prints them.
 
+// Doc comments are the texts of --help here, and field names the flags.
+#![allow(clippy::doc_markdown, clippy::struct_field_names)]
+
 mod access;
 mod generic;
 mod loops;
@@ -61,6 +64,12 @@ pub(super) struct Flags {
     pub(super) global: GlobalFlags,
 }
 
+/// Of `--kube-api-qps`.
+pub(super) const DEFAULT_QPS: f32 = 1000.0;
+
+/// Of `--kube-api-burst`.
+pub(super) const DEFAULT_BURST: u32 = 2000;
+
 /// Ours.
 #[derive(Args)]
 #[command(next_help_heading = "Provider flags")]
@@ -82,6 +91,12 @@ pub(super) fn command() -> Command {
         .disable_version_flag(true)
         .no_binary_name(true)
         .args_override_self(true)
+        .mut_args(|arg| {
+            let zero = ["", "0", "0s", "false"];
+            let is_zero = |value: &clap::builder::OsStr| zero.iter().any(|zero| value == zero);
+            let hide = arg.get_default_values().iter().all(is_zero);
+            arg.hide_default_value(hide)
+        })
         .mut_args(|arg| match type_of(&arg) {
             "bool" | "version" => arg
                 .num_args(0..=1)

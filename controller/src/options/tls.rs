@@ -53,6 +53,8 @@ const REFUSED_SUITES: [&str; 16] = [
 /// secp256r1, secp384r1 and X25519, by their numbers in TLS.
 const CURVES: [u16; 3] = [23, 24, 29];
 
+const NONE_LEFT: &str = "; none that exists is left, so that the flag is not followed";
+
 /// What the three flags ask for and can have.
 pub(super) struct Asked<'a> {
     /// `""` or `"webhook-"`.
@@ -120,10 +122,7 @@ impl Asked<'_> {
         if refused.is_empty() {
             return Some(chosen);
         }
-        let consequence = match chosen.is_empty() {
-            true => "; none that exists is left, so that the flag is not followed",
-            false => "",
-        };
+        let consequence = if chosen.is_empty() { NONE_LEFT } else { "" };
         warnings.push(format!(
             "--{prefix}tls-cipher-suites: {} cannot be offered: without forward secrecy or \
              authenticated encryption they are weak{consequence}",
@@ -146,10 +145,7 @@ impl Asked<'_> {
             }
         }
         if !refused.is_empty() {
-            let consequence = match chosen.is_empty() {
-                true => "; none that exists is left, so that the flag is not followed",
-                false => "",
-            };
+            let consequence = if chosen.is_empty() { NONE_LEFT } else { "" };
             warnings.push(format!(
                 "--{prefix}tls-curve-preferences: {} cannot be offered, only 23, 24 and \
                  29{consequence}",

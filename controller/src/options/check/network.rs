@@ -84,25 +84,9 @@ pub(super) fn ipam(
         f.errors
             .push("--allocate-node-cidrs requires --cluster-cidr, which is empty".into());
     }
-    match (&pools[..], any, ipv4, ipv6) {
-        ([_, _, ..], Some(_), _, _) => f
-            .errors
-            .push("usage of --node-cidr-mask-size is not allowed with dual-stack clusters".into()),
-        (_, Some(_), Some(_), _) | (_, Some(_), _, Some(_)) => f.errors.push(
-            "usage of --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6 is not allowed \
-             if --node-cidr-mask-size is set. For dual-stack clusters please unset it and use \
-             IPFamily specific flags"
-                .into(),
-        ),
-        ([IpNet::V6(_)], _, Some(_), _) => f.errors.push(
-            "usage of --node-cidr-mask-size-ipv4 is not allowed for a single-stack IPv6 cluster"
-                .into(),
-        ),
-        ([IpNet::V4(_)], _, _, Some(_)) => f.errors.push(
-            "usage of --node-cidr-mask-size-ipv6 is not allowed for a single-stack IPv4 cluster"
-                .into(),
-        ),
-        _ => {}
+    if let Some(clash) = clash(&pools, any, ipv4, ipv6) {
+        f.errors.push(clash.into());
+        return ipam;
     }
     for pool in &pools {
         let size = match pool {
@@ -126,6 +110,32 @@ pub(super) fn ipam(
         }
     }
     ipam
+}
+
+/// What upstream says of mask sizes that cannot be given together.
+fn clash(
+    pools: &[IpNet],
+    any: Option<u8>,
+    ipv4: Option<u8>,
+    ipv6: Option<u8>,
+) -> Option<&'static str> {
+    match (pools, any, ipv4, ipv6) {
+        ([_, _, ..], Some(_), _, _) => {
+            Some("usage of --node-cidr-mask-size is not allowed with dual-stack clusters")
+        }
+        (_, Some(_), Some(_), _) | (_, Some(_), _, Some(_)) => Some(
+            "usage of --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6 is not allowed if \
+             --node-cidr-mask-size is set. For dual-stack clusters please unset it and use \
+             IPFamily specific flags",
+        ),
+        ([IpNet::V6(_)], _, Some(_), _) => Some(
+            "usage of --node-cidr-mask-size-ipv4 is not allowed for a single-stack IPv6 cluster",
+        ),
+        ([IpNet::V4(_)], _, _, Some(_)) => Some(
+            "usage of --node-cidr-mask-size-ipv6 is not allowed for a single-stack IPv4 cluster",
+        ),
+        _ => None,
+    }
 }
 
 /// Absent if it is 0.

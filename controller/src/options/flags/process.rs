@@ -45,13 +45,7 @@ pub(in crate::options) struct MiscFlags {
 #[command(next_help_heading = "Global flags")]
 pub(in crate::options) struct GlobalFlags {
     /// Print this text.
-    #[arg(
-        long,
-        short,
-        value_name = "bool",
-        default_value = "false",
-        hide_default_value = true
-    )]
+    #[arg(long, short, value_name = "bool", default_value = "false")]
     pub(in crate::options) help: GoBool,
     /// No effect: every line is written at once.
     #[arg(long, value_name = "duration", default_value = "5s")]
@@ -71,12 +65,7 @@ pub(in crate::options) struct GlobalFlags {
     #[arg(long = "v", short, value_name = "Level", default_value = "0")]
     pub(in crate::options) verbosity: u32,
     /// Print the version and exit; with raw, more about it.
-    #[arg(
-        long,
-        value_name = "version",
-        default_value = "false",
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "version", default_value = "false")]
     pub(in crate::options) version: String,
     /// Other verbosities for some modules: pattern=N, separated by commas. A pattern, with * and
     /// ?, is that of a module's name; with / or ::, of its path.

@@ -1,0 +1,68 @@
+//! The HTTPS servers.
+
+use super::Findings;
+use crate::options::{
+    config::Serving,
+    flags::{Flags, ServingFlags},
+    tls,
+};
+
+/// Absent if there is none.
+pub(super) fn secure(flags: &ServingFlags, f: &mut Findings) -> Option<Serving> {
+    let port = f.port("secure-port", flags.secure_port);
+    let streams = flags.http2_max_streams_per_connection;
+    let streams = f.take(u32::try_from(streams).map_err(|_| {
+        format!(
+            "--http2-max-streams-per-connection must be between 0 and {}, but got {streams}",
+            u32::MAX
+        )
+    }));
+    let tls = tls::Asked {
+        prefix: "",
+        min_version: &flags.tls_min_version,
+        cipher_suites: &flags.tls_cipher_suites,
+        curves: &flags.tls_curve_preferences,
+    };
+    let serving = Serving {
+        address: flags.bind_address.0,
+        port,
+        certificate: tls::certificate(
+            "",
+            &flags.tls_cert_file,
+            &flags.tls_private_key_file,
+            &flags.cert_dir,
+            &mut f.errors,
+        ),
+        sni: flags.tls_sni_cert_key.0.clone(),
+        tls: tls.policy(&mut f.errors, &mut f.warnings),
+        http2: !flags.disable_http2_serving.0,
+        http2_max_streams: Some(streams).filter(|streams| *streams > 0),
+        permit_port_sharing: flags.permit_port_sharing.0,
+        permit_address_sharing: flags.permit_address_sharing.0,
+    };
+    (port != 0).then_some(serving)
+}
+
+/// Nothing is served there, but a mistake is one.
+pub(super) fn webhook(flags: &Flags, f: &mut Findings) {
+    let webhook = &flags.webhook_serving;
+    let port = f.port("webhook-secure-port", webhook.webhook_secure_port);
+    if port != 0 && webhook.webhook_secure_port == flags.serving.secure_port {
+        f.errors
+            .push("--webhook-secure-port cannot be the same value as --secure-port".into());
+    }
+    let tls = tls::Asked {
+        prefix: "webhook-",
+        min_version: &webhook.webhook_tls_min_version,
+        cipher_suites: &webhook.webhook_tls_cipher_suites,
+        curves: &webhook.webhook_tls_curve_preferences,
+    };
+    tls.policy(&mut f.errors, &mut Vec::new());
+    tls::certificate(
+        "webhook-",
+        &webhook.webhook_tls_cert_file,
+        &webhook.webhook_tls_private_key_file,
+        &webhook.webhook_cert_dir,
+        &mut f.errors,
+    );
+}

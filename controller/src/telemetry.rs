@@ -1,0 +1,162 @@
+//! Log lines: klog's verbosity on tracing's levels, changeable while the process runs.
+//!
+//! | `-v` | our own modules | libraries | `kube_client` |
+//! |------|-----------------|-----------|---------------|
+//! | 0–3  | info            | warn      | off           |
+//! | 4–5  | debug           | warn      | off           |
+//! | 6–7  | trace           | warn      | off           |
+//! | 8–9  | trace           | debug     | debug         |
+//! | 10–  | trace           | trace     | trace         |
+//!
+//! 2, which clusters mostly run with, therefore means what it means elsewhere: what an operator
+//! wants to know. `kube_client` warns about each request that fails, which the work queue says
+//! better. `--vmodule` raises the verbosity of some modules, and never lowers it, as klog.
+
+mod pattern;
+
+use std::io::IsTerminal;
+
+use tracing::{
+    Level, Metadata, Subscriber,
+    level_filters::LevelFilter,
+    subscriber::{Interest, SetGlobalDefaultError},
+};
+use tracing_subscriber::{
+    Layer, Registry,
+    fmt::{self, MakeWriter, writer::BoxMakeWriter, writer::MakeWriterExt},
+    layer::{Context, SubscriberExt},
+    reload,
+};
+
+use crate::options::logging::{Format, Logging, ModuleVerbosity};
+
+/// Crates whose lines are ours.
+const OURS: [&str; 2] = ["outrigger", "cloud_controller_manager"];
+
+/// Changes what is logged while the process runs.
+#[derive(Clone, Debug)]
+pub struct Telemetry {
+    filter: reload::Handle<Verbosity, Registry>,
+}
+
+/// Log lines go elsewhere already.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot set up log lines: {0}")]
+pub struct InstallError(#[from] SetGlobalDefaultError);
+
+impl Telemetry {
+    /// Sends the log lines of the whole process to standard error.
+    ///
+    /// # Errors
+    /// If that was done before.
+    pub fn install(logging: &Logging) -> Result<Self, InstallError> {
+        let writer = if logging.split_stream {
+            BoxMakeWriter::new(
+                std::io::stderr
+                    .with_max_level(Level::WARN)
+                    .or_else(std::io::stdout),
+            )
+        } else {
+            BoxMakeWriter::new(std::io::stderr)
+        };
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let color = std::io::stderr().is_terminal() && !logging.split_stream && !no_color;
+        let (subscriber, telemetry) = subscriber(logging, writer, color);
+        tracing::subscriber::set_global_default(subscriber)?;
+        Ok(telemetry)
+    }
+
+    /// `-v`, as it stands.
+    pub fn verbosity(&self) -> u32 {
+        self.filter
+            .with_current(|filter| filter.verbosity)
+            .unwrap_or_default()
+    }
+
+    /// Sets `-v` for the whole process from now on.
+    pub fn set_verbosity(&self, verbosity: u32) {
+        // Fails only when nothing is logged any more.
+        let _ = self.filter.modify(|filter| filter.verbosity = verbosity);
+    }
+}
+
+fn subscriber<W>(
+    logging: &Logging,
+    writer: W,
+    color: bool,
+) -> (impl Subscriber + Send + Sync, Telemetry)
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let verbosity = Verbosity {
+        verbosity: logging.verbosity,
+        modules: logging.modules.clone(),
+    };
+    let (filter, handle) = reload::Layer::new(verbosity);
+    // Without internal errors: telling about a closed stream on that stream would panic.
+    let lines = fmt::layer().with_writer(writer).log_internal_errors(false);
+    let lines = match logging.format {
+        Format::Text => lines.with_ansi(color).boxed(),
+        Format::Json => lines
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .boxed(),
+    };
+    let subscriber = Registry::default().with(filter).with(lines);
+    (subscriber, Telemetry { filter: handle })
+}
+
+/// Lets through what `-v` and `--vmodule` ask for.
+#[derive(Debug)]
+struct Verbosity {
+    verbosity: u32,
+    modules: Vec<ModuleVerbosity>,
+}
+
+impl Verbosity {
+    fn admits(&self, metadata: &Metadata<'_>) -> bool {
+        let target = metadata.target();
+        let raised = self
+            .modules
+            .iter()
+            .find(|module| pattern::fits(&module.pattern, target))
+            .map_or(0, |module| module.verbosity);
+        *metadata.level() <= level(target, self.verbosity.max(raised))
+    }
+}
+
+fn level(target: &str, verbosity: u32) -> LevelFilter {
+    let ours = OURS.iter().any(|name| target.starts_with(name));
+    match (ours, verbosity) {
+        (_, 10..) | (true, 6..) => LevelFilter::TRACE,
+        (true, 4..) | (false, 8..) => LevelFilter::DEBUG,
+        (true, _) => LevelFilter::INFO,
+        (false, _) if target.starts_with("kube_client") => LevelFilter::OFF,
+        (false, _) => LevelFilter::WARN,
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Verbosity {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        // Nothing but the metadata decides, so that a line that is off costs one load.
+        if self.admits(metadata) {
+            Interest::always()
+        } else {
+            Interest::never()
+        }
+    }
+
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        self.admits(metadata)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        let modules = self.modules.iter().map(|module| module.verbosity);
+        let highest = modules.max().unwrap_or(0).max(self.verbosity);
+        Some(level(OURS[0], highest))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! The command line as operators see it: exit codes, words, and upstream's list of flags as data.
+
+#[path = "flags/document.rs"]
+mod document;
+#[path = "flags/ranges.rs"]
+mod ranges;
+#[path = "flags/upstream.rs"]
+mod upstream;
+#[path = "flags/words.rs"]
+mod words;
+
+use std::collections::BTreeMap;
+
+use outrigger_controller::options::{
+    Config, Exit,
+    catalogue::{self, Flag},
+    config::Certificate,
+    controllers::Controller,
+    parse_from,
+    standing::Standing,
+};
+
+fn parse(args: &[&str]) -> Result<Config, Exit> {
+    parse_with(args, &[])
+}
+
+fn parse_with(args: &[&str], env: &[(&str, &str)]) -> Result<Config, Exit> {
+    let args: Vec<String> = args.iter().map(|arg| (*arg).into()).collect();
+    let env: BTreeMap<String, String> = env
+        .iter()
+        .map(|(name, value)| ((*name).into(), (*value).into()))
+        .collect();
+    parse_from(&args, &env)
+}
+
+fn config(args: &[&str]) -> Config {
+    parse(args).unwrap_or_else(|exit| panic!("{args:?}: {exit:?}"))
+}
+
+fn exit(args: &[&str]) -> Exit {
+    match parse(args) {
+        Ok(_) => panic!("{args:?} was accepted"),
+        Err(exit) => exit,
+    }
+}
+
+/// A command line that cannot be read: the error, then where to find help.
+fn misuse(args: &[&str]) -> String {
+    let exit = exit(args);
+    assert_eq!((exit.code, exit.stdout.as_str()), (1, ""), "{args:?}");
+    let error = exit.stderr.strip_prefix("Error: ").expect("Error:");
+    let error =
+        error.strip_suffix("\nRun 'cloud-controller-manager --help' for a list of all flags.\n");
+    error.expect("a word about --help").to_owned()
+}
+
+/// A command line that makes no sense.
+fn refusal(args: &[&str]) -> String {
+    let exit = exit(args);
+    assert_eq!((exit.code, exit.stdout.as_str()), (1, ""), "{args:?}");
+    exit.stderr.trim_end().to_owned()
+}
+
+fn value(config: &Config, name: &str) -> String {
+    let flag = config.flags.iter().find(|flag| flag.name == name);
+    flag.expect(name).value.clone()
+}
+
+#[test]
+fn nothing_given_is_a_complete_configuration() {
+    let config = config(&[]);
+    assert_eq!(config.warnings, Vec::<String>::new());
+    assert_eq!(config.notices, Vec::<String>::new());
+    assert_eq!(
+        config.provider.endpoint.to_string(),
+        "unix:///run/outrigger/provider.sock"
+    );
+    assert_eq!(config.provider.name, None);
+    assert_eq!(config.kube.kubeconfig, None);
+    assert!(config.kube.master.is_none());
+    assert_eq!(config.node.workers, 32);
+    assert_eq!(config.node.status_workers, 32);
+    assert_eq!(config.api.budget.burst, 2000);
+    let election = config.election.expect("leader election");
+    assert_eq!(election.namespace, "kube-system");
+    assert_eq!(election.lease_duration.as_secs(), 15);
+    assert_eq!(election.migration, None);
+    let serving = config.serving.expect("a server");
+    assert_eq!(serving.port, 10258);
+    assert_eq!(serving.certificate, Certificate::SelfSigned);
+    assert_eq!(config.authorization.always_allow_paths.len(), 3);
+}
+
+#[test]
+fn cli_5_help_and_version_end_well() {
+    for args in [&["--help"][..], &["-h"], &["--help", "bar"]] {
+        let exit = exit(args);
+        assert_eq!((exit.code, exit.stderr.as_str()), (0, ""), "{args:?}");
+        for flag in catalogue::flags() {
+            let line = format!("--{}", flag.name);
+            let listed = exit
+                .stdout
+                .split([' ', '\n', '[', '='])
+                .any(|word| word == line);
+            assert_eq!(listed, !flag.hidden, "{line}");
+            assert!(exit.stdout.contains(&format!("\n{} flags:\n", flag.group)));
+        }
+    }
+    let version = exit(&["--version"]);
+    assert_eq!(
+        (version.code, version.stdout),
+        (0, format!("Outrigger v{}\n", env!("CARGO_PKG_VERSION")))
+    );
+    let raw = exit(&["--version=raw"]);
+    assert!(raw.stdout.contains("cloudprovider.v1"), "{raw:?}");
+    config(&["--version=false", "--help=false"]);
+    misuse(&["--version=v1.2.3"]);
+}
+
+#[test]
+fn cli_6_mistakes_are_told_together() {
+    assert_eq!(
+        refusal(&["--secure-port=70000"]),
+        "--secure-port 70000 must be between 0 and 65535, inclusive. 0 for turning off secure port"
+    );
+    assert_eq!(
+        refusal(&[
+            "--controllers=foo,bar",
+            "--leader-elect-resource-lock=endpoints"
+        ]),
+        "[\"foo\" is not in the list of known controllers, \"bar\" is not in the list of known \
+         controllers, resourceLock value must be \"leases\"]"
+    );
+}
+
+#[test]
+fn cli_7_flags_are_printed_in_order_of_name_as_go_does() {
+    let config = config(&[
+        "--node-status-update-frequency=90s",
+        "--leader-elect=0",
+        "-v=3",
+    ]);
+    assert!(config.flags.is_sorted_by(|a, b| a.name < b.name));
+    assert_eq!(config.flags.len(), catalogue::flags().len());
+    for (name, expected) in [
+        ("node-status-update-frequency", "1m30s"),
+        ("min-resync-period", "12h0m0s"),
+        ("leader-elect", "false"),
+        ("controllers", "[*]"),
+        ("requestheader-username-headers", "[x-remote-user]"),
+        ("tls-sni-cert-key", "[]"),
+        ("v", "3"),
+    ] {
+        assert_eq!(value(&config, name), expected, "{name}");
+    }
+}
+
+#[test]
+fn cli_8_deprecated_flags_work_and_say_so() {
+    let config = config(&["--node-sync-period=5s", "--allow-untagged-cloud"]);
+    assert_eq!(
+        config.notices,
+        [
+            "Flag --allow-untagged-cloud has been deprecated, This flag is deprecated and will \
+             be removed in a future release. A cluster-id will be required on cloud instances.",
+            "Flag --node-sync-period has been deprecated, This flag is currently no-op and will \
+             be deleted.",
+        ]
+    );
+    assert!(config.provider.allow_untagged_cloud);
+    assert_eq!(config.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn flags_without_effect_warn_once_and_only_when_given() {
+    let warnings = config(&["--cloud-config=/etc/cloud.conf", "--webhook-secure-port=0"]).warnings;
+    assert_eq!(
+        warnings,
+        [
+            "--cloud-config has no effect: the provider is another process, which reads its own \
+             configuration; give the file to the provider",
+            "--webhook-secure-port has no effect: there is no webhook, so its server is not \
+             started",
+        ]
+    );
+    assert!(
+        config(&["--kube-api-content-type=application/json"])
+            .warnings
+            .is_empty()
+    );
+    let every: Vec<Flag> = catalogue::flags()
+        .into_iter()
+        .filter(|flag| matches!(flag.standing, Standing::NoEffect(_)))
+        .filter(|flag| flag.deprecation.is_none() && flag.name != "kube-api-content-type")
+        .collect();
+    for flag in every {
+        let default = flag.default.trim_matches(['[', ']']);
+        let arg = format!("--{}={default}", flag.name);
+        let warnings = config(&[&arg]).warnings;
+        assert_eq!(warnings.len(), 1, "{arg}: {warnings:?}");
+    }
+}
+
+#[test]
+fn cloud_provider_names_whom_to_expect() {
+    assert_eq!(
+        config(&["--cloud-provider=fake"]).provider.name.as_deref(),
+        Some("fake")
+    );
+    let external = config(&["--cloud-provider=external"]);
+    assert_eq!(external.provider.name, None);
+    assert_eq!(external.warnings.len(), 1);
+}
+
+#[test]
+fn servers_can_be_switched_off() {
+    assert!(config(&["--secure-port=0"]).serving.is_none());
+    config(&["--secure-port=0", "--webhook-secure-port=0"]);
+}
+
+#[test]
+fn proc_36_migration_comes_with_leader_election_only() {
+    let both = config(&["--enable-leader-migration"]);
+    let migration = both.election.and_then(|election| election.migration);
+    assert_eq!(
+        migration.expect("a migration").lease_name,
+        "cloud-provider-extraction-migration"
+    );
+    let alone = config(&["--enable-leader-migration", "--leader-elect=false"]);
+    assert!(alone.election.is_none());
+    assert_eq!(alone.warnings.len(), 1);
+}
+
+#[test]
+fn a_budget_of_0_is_the_default_and_a_negative_one_has_no_limit() {
+    let budget = |args: &[&str]| config(args).api.budget;
+    let zero = budget(&["--kube-api-qps=0", "--kube-api-burst=0"]);
+    assert!((zero.qps - 1000.0).abs() < 0.1);
+    assert_eq!(zero.burst, 2000);
+    assert!(budget(&["--kube-api-qps=-1", "--kube-api-burst=-1"]).qps < 0.0);
+}

@@ -1,0 +1,160 @@
+//! `docs/flags.md`, made from the declarations. `UPDATE_EXPECT=1 cargo test` writes it.
+
+use std::fmt::Write;
+
+use outrigger_controller::options::{
+    catalogue::{self, Flag},
+    features::{Effect, Gate, KNOWN, Stage},
+    standing::Standing,
+};
+
+const INTRODUCTION: &str = "\
+# Flags
+
+Every flag of upstream's cloud-controller-manager (1.37, with node-ipam-controller) is accepted, with
+its type and meaning. The tables say how each one stands to upstream's:
+
+- **same**: type, default and meaning.
+- **better**: another default or range, and why. Upstream's value can be given.
+- **no effect**: accepted, with one warning in the log when it is given, and why.
+- **ours**: upstream has none.
+
+## How they are read
+
+As by Go's flag library: `--flag=value` or `--flag value`; switches `--flag` or `--flag=false`; underscores
+may stand for hyphens; lists are split at commas, the first mention replaces the default, later ones
+add to it; durations are written `10s`, `1m30s` or `1.5h`.
+
+Each flag can be given in the environment too: `OUTRIGGER_` and its name in capitals, with underscores,
+as in `OUTRIGGER_CLUSTER_NAME`. The command line goes before the environment; an empty variable counts as absent.
+`CLOUDPROVIDER_ENDPOINT` says the same as `OUTRIGGER_PROVIDER_ENDPOINT`, to the controller and to providers.
+`KUBECONFIG` is not read, as by upstream: a program that writes to Nodes must not act on whatever cluster a
+shell last worked with. Without `--kubeconfig` and `--master`, the service account of the Pod is used.
+
+An unknown flag, a value of the wrong type and a positional argument end the process with exit code 1 and the
+nearest name that exists. Values that make no sense are told all together, in upstream's words where it
+has some. In these cases upstream goes on, and we do not:
+
+| given | upstream | here |
+|---|---|---|
+| `--concurrent-node-syncs` or `--concurrent-service-syncs` below 1 | nothing is ever done, or a panic | refused |
+| a period of 0 or below | runs without a pause | refused |
+| times of the lease that do not fit together | a panic | refused |
+| an invalid CIDR in `--cluster-cidr` or `--service-cluster-ip-range` | ends later, or ignored | refused |
+| `--tls-cert-file` without its key, or the other way round | ends later | refused |
+| `resourceLock: endpoints` in the file of `--leader-migration-config` | ends once it is the leader | refused |
+| `--version=vX.Y.Z` | pretends to be that version | refused |
+
+TLS is never below 1.2, and only with forward secrecy and authenticated encryption. Values of the TLS flags that
+ask for something else are accepted with a warning.
+
+Errors are written to standard error once; upstream repeats them as a log line.
+
+";
+
+const GATES: &str = "\
+## Feature gates
+
+`--feature-gates` accepts every gate that upstream's binary accepts. Most of them reach it only because it links
+other components; they have no effect there either. These matter to a cloud-controller-manager:
+
+| gate | stage | default | effect |
+|---|---|---|---|
+";
+
+const VERBOSITY: &str = "
+## Verbosity
+
+`-v` is klog's scale. It can be changed while the process runs: `PUT /debug/flags/v`.
+
+| `-v` | the controller | libraries | requests to the API server |
+|---|---|---|---|
+| 0–3 | info | warn | off |
+| 4–5 | debug | warn | off |
+| 6–7 | trace | warn | off |
+| 8–9 | trace | debug | debug |
+| 10 and more | trace | trace | trace |
+
+From 1 on, all flags are logged at start. `--vmodule` raises the verbosity of some modules: `node=4` that of every
+module with a part `node` in its path, `outrigger_controller/node/*=4` by the whole path; `*` and `?` work as
+in file names.
+";
+
+/// The whole text.
+pub(crate) fn flags() -> String {
+    let mut text = INTRODUCTION.to_owned();
+    let mut group = String::new();
+    for flag in catalogue::flags() {
+        if flag.group != group {
+            group.clone_from(&flag.group);
+            write!(
+                text,
+                "## {group} flags\n\n| flag | type | default | stands | |\n|---|---|---|---|---|\n"
+            )
+            .unwrap();
+        }
+        row(&mut text, &flag);
+        if is_last(&flag) {
+            text.push('\n');
+        }
+    }
+    text.push_str(GATES);
+    for gate in &KNOWN {
+        let stage = match gate.stage {
+            Stage::Alpha => "alpha",
+            Stage::Beta => "beta",
+        };
+        let state = if gate.default { "on" } else { "off" };
+        let effect = match gate.effect {
+            Effect::Decides(Gate::ComponentFlagz) => "`/flagz` is served".into(),
+            Effect::Decides(Gate::ComponentStatusz) => "`/statusz` is served".into(),
+            Effect::Decides(Gate::RemoteRequestHeaderUid) => {
+                "`--requestheader-uid-headers` may be given".into()
+            }
+            Effect::All(_) => format!("switches all gates of stage {stage}"),
+            Effect::Nothing(why) => format!("none: {why}"),
+        };
+        writeln!(text, "| `{}` | {stage} | {state} | {effect} |", gate.name).unwrap();
+    }
+    text.push_str(VERBOSITY);
+    text
+}
+
+/// Whether the next flag is of another group.
+fn is_last(flag: &Flag) -> bool {
+    let flags = catalogue::flags();
+    let last = flags.iter().rfind(|other| other.group == flag.group);
+    last.is_some_and(|last| last.name == flag.name)
+}
+
+fn row(text: &mut String, flag: &Flag) {
+    let default = match flag.default.as_str() {
+        "" => String::new(),
+        default => format!("`{default}`"),
+    };
+    let (stands, why) = match flag.standing {
+        Standing::Same => ("same", ""),
+        Standing::Better(why) => ("better", why),
+        Standing::NoEffect(why) => ("no effect", why),
+        Standing::Ours(why) => ("ours", why),
+    };
+    let help = flag.help.trim_end_matches('.');
+    // A flag without effect needs no text but the reason.
+    let note = match (flag.standing, why) {
+        (Standing::NoEffect(_), why) => why.to_owned(),
+        (_, "") => help.to_owned(),
+        (_, why) => format!("{help}. Why: {why}"),
+    };
+    let note = note.replace('|', "\\|").replace('*', "\\*");
+    let deprecated = if flag.deprecation.is_some() {
+        "; deprecated"
+    } else {
+        ""
+    };
+    writeln!(
+        text,
+        "| `--{}` | {} | {default} | {stands}{deprecated} | {note} |",
+        flag.name, flag.kind
+    )
+    .unwrap();
+}

@@ -1,0 +1,232 @@
+//! Which values are refused, and with what words.
+
+use super::{config, misuse, refusal};
+
+#[test]
+fn values_of_another_type_are_refused() {
+    for (arg, expected) in [
+        (
+            "--node-monitor-period=5",
+            "invalid argument \"5\" for \"--node-monitor-period\" flag: time: missing unit in \
+             duration \"5\"; write it as 5s or 5m",
+        ),
+        (
+            "--secure-port=x",
+            "invalid argument \"x\" for \"--secure-port\" flag: invalid digit found in string; it \
+             must be a whole number",
+        ),
+        (
+            "--concurrent-node-syncs=5000000000",
+            "invalid argument \"5000000000\" for \"--concurrent-node-syncs\" flag: 5000000000 is \
+             not in -2147483648..=2147483647; it must be a whole number",
+        ),
+        (
+            "--kube-api-qps=x",
+            "invalid argument \"x\" for \"--kube-api-qps\" flag: invalid float literal; it must \
+             be a number",
+        ),
+        (
+            "--bind-address=foo",
+            "invalid argument \"foo\" for \"--bind-address\" flag: it is not an IP address",
+        ),
+        (
+            "--feature-gates=Bogus=true",
+            "invalid argument \"Bogus=true\" for \"--feature-gates\" flag: unrecognized feature \
+             gate: Bogus",
+        ),
+        (
+            "--tls-curve-preferences=x",
+            "invalid argument \"x\" for \"--tls-curve-preferences\" flag: \"x\" is not a whole \
+             number",
+        ),
+        (
+            "--log-text-info-buffer-size=12Q",
+            "invalid argument \"12Q\" for \"--log-text-info-buffer-size\" flag: it is not an \
+             amount of bytes such as 512, 1K or 2Ki",
+        ),
+    ] {
+        assert_eq!(misuse(&[arg]), expected);
+    }
+}
+
+#[test]
+fn values_out_of_range_are_refused() {
+    for (arg, expected) in [
+        // Q-31
+        (
+            "--concurrent-node-syncs=0",
+            "concurrent-node-syncs must be at least 1, but got 0",
+        ),
+        (
+            "--concurrent-service-syncs=-1",
+            "concurrent-service-syncs must be at least 1, but got -1",
+        ),
+        // CLI-32
+        (
+            "--concurrent-node-lifecycle-syncs=0",
+            "concurrent-node-lifecycle-syncs must be at least 1, but got 0",
+        ),
+        (
+            "--node-monitor-period=0",
+            "--node-monitor-period must be greater than 0, but got 0s",
+        ),
+        (
+            "--min-resync-period=-5s",
+            "--min-resync-period must not be negative, but got -5s",
+        ),
+        // CLI-51, Q-32
+        (
+            "--secure-port=-1",
+            "--secure-port -1 must be between 0 and 65535, inclusive. 0 for turning off secure port",
+        ),
+        // CLI-72
+        (
+            "--secure-port=10260",
+            "--webhook-secure-port cannot be the same value as --secure-port",
+        ),
+        // CLI-62
+        (
+            "--requestheader-uid-headers=foo",
+            "--requestheader-uid-headers is set without specifying the standard X-Remote-Uid \
+             header - API aggregation will not work",
+        ),
+        (
+            "--requestheader-allowed-names= ",
+            "empty value in \"requestheader-allowed-names\"",
+        ),
+        // CLI-44
+        (
+            "--logging-format=xml",
+            "format: Invalid value: \"xml\": Unsupported log format; --logging-format must be \
+             text or json",
+        ),
+        (
+            "--vmodule=x",
+            "--vmodule: \"x\" does not have the pattern=N format",
+        ),
+        // CLI-70
+        (
+            "--webhooks=foo",
+            "\"foo\" is not in the list of known webhooks",
+        ),
+        (
+            "--cluster-cidr=10.0.0.0",
+            "--cluster-cidr: invalid CIDR address: \"10.0.0.0\"; write it as 10.244.0.0/16, two \
+             with a comma between them",
+        ),
+        (
+            "--cluster-cidr=10.0.0.0/16,10.1.0.0/16",
+            "--cluster-cidr: 10.0.0.0/16 and 10.1.0.0/16 are of the same IP family; there can be \
+             one for each",
+        ),
+        (
+            "--allocate-node-cidrs",
+            "--allocate-node-cidrs requires --cluster-cidr, which is empty",
+        ),
+        (
+            "--cidr-allocator-type=CloudAllocator",
+            "invalid CIDR allocator type: CloudAllocator; --cidr-allocator-type must be \
+             RangeAllocator",
+        ),
+        (
+            "--kube-api-burst=-1",
+            "--kube-api-burst must be at least 1 when --kube-api-qps limits requests, but got -1",
+        ),
+        (
+            "--provider-endpoint=tcp://1.2.3.4:5",
+            "invalid argument for \"--provider-endpoint\" flag: provider endpoint \
+             \"tcp://1.2.3.4:5\" is a network address; only Unix sockets are supported, since TCP \
+             without mutual TLS would let anyone answer: write unix:///path/to/provider.sock",
+        ),
+    ] {
+        assert_eq!(refusal(&[arg]), expected, "{arg}");
+    }
+}
+
+#[test]
+fn proc_25_times_of_the_lease_must_fit_together() {
+    let error = refusal(&["--leader-elect-lease-duration=10s"]);
+    assert!(error.starts_with("leaseDuration must be greater than renewDeadline"));
+    let error = refusal(&["--leader-elect-retry-period=9s"]);
+    assert!(error.starts_with("renewDeadline must be greater than retryPeriod*JitterFactor"));
+    config(&["--leader-elect=false", "--leader-elect-retry-period=9s"]);
+    let error = refusal(&["--leader-elect-resource-name="]);
+    assert!(
+        error.starts_with("--leader-elect-resource-name: \"\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn i_5_mask_sizes_follow_upstreams_rules() {
+    let dual = "--cluster-cidr=10.0.0.0/16,fd00::/48";
+    let base = ["--allocate-node-cidrs", dual];
+    let ipam = config(&base).ipam;
+    assert_eq!((ipam.mask_size_ipv4, ipam.mask_size_ipv6), (24, 64));
+    let with = |args: &[&str]| refusal(&[&["--allocate-node-cidrs"], args].concat());
+    assert_eq!(
+        with(&[dual, "--node-cidr-mask-size=24"]),
+        "usage of --node-cidr-mask-size is not allowed with dual-stack clusters"
+    );
+    assert!(
+        with(&[
+            "--cluster-cidr=10.0.0.0/16",
+            "--node-cidr-mask-size=24",
+            "--node-cidr-mask-size-ipv4=24"
+        ])
+        .contains("is not allowed if --node-cidr-mask-size is set")
+    );
+    assert_eq!(
+        with(&[
+            "--cluster-cidr=10.0.0.0/16",
+            "--node-cidr-mask-size-ipv6=64"
+        ]),
+        "usage of --node-cidr-mask-size-ipv6 is not allowed for a single-stack IPv4 cluster"
+    );
+    assert_eq!(
+        with(&["--cluster-cidr=fd00::/48", "--node-cidr-mask-size-ipv4=24"]),
+        "usage of --node-cidr-mask-size-ipv4 is not allowed for a single-stack IPv6 cluster"
+    );
+    assert!(with(&["--cluster-cidr=10.0.0.0/25"]).starts_with(
+        "Invalid --cluster-cidr, mask size of cluster CIDR must be less than or equal to"
+    ));
+    assert!(with(&["--cluster-cidr=fd00::/40"]).starts_with("the node CIDR size is too big"),);
+    let one = config(&[
+        "--allocate-node-cidrs",
+        "--cluster-cidr=10.0.0.0/16",
+        "--node-cidr-mask-size=26",
+    ]);
+    assert_eq!(one.ipam.mask_size_ipv4, 26);
+}
+
+#[test]
+fn cidrs_are_made_canonical() {
+    let config = config(&["--cluster-cidr= 10.244.1.2/16, 2001:DB8::1/48 "]);
+    assert_eq!(config.cluster.pod_cidrs, ["10.244.0.0/16", "2001:db8::/48"]);
+}
+
+#[test]
+fn proc_33_a_bad_migration_file_is_named() {
+    let error = refusal(&[
+        "--enable-leader-migration",
+        "--leader-migration-config=/no/file",
+    ]);
+    assert!(
+        error.starts_with("unable to read leader migration configuration from \"/no/file\""),
+        "{error}"
+    );
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(
+        file.path(),
+        "apiVersion: controllermanager.config.k8s.io/v1\nkind: Foo",
+    )
+    .unwrap();
+    let flag = format!("--leader-migration-config={}", file.path().display());
+    let error = refusal(&["--enable-leader-migration", &flag]);
+    assert!(
+        error.starts_with("failed to parse leader migration configuration: "),
+        "{error}"
+    );
+    // Not looked at when it is not asked for.
+    config(&[&flag]);
+}

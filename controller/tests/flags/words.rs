@@ -1,0 +1,189 @@
+//! How words and variables are read.
+
+use outrigger_controller::options::controllers::Controller;
+
+use super::{config, misuse, parse_with, value};
+
+#[test]
+fn cli_2_underscores_stand_for_hyphens() {
+    assert_eq!(config(&["--cluster_name=a"]).cluster.name, "a");
+    assert_eq!(config(&["--cluster_name=a_b"]).cluster.name, "a_b");
+}
+
+#[test]
+fn cli_3_positional_arguments_are_refused() {
+    for args in [
+        &["bar"][..],
+        &["--", "bar"],
+        &["--leader-elect", "bar"],
+        &["--controllers=foo", "bar"],
+    ] {
+        let error = misuse(args);
+        let expected = r#""cloud-controller-manager" does not take any arguments, got ["bar"]"#;
+        assert!(error.starts_with(expected), "{error}");
+    }
+    config(&["", "--"]);
+}
+
+#[test]
+fn cli_4_unknown_flags_are_refused_with_the_nearest_name() {
+    assert_eq!(misuse(&["--foo"]), "unknown flag: --foo");
+    assert_eq!(
+        misuse(&["--kubconfig=x"]),
+        "unknown flag: --kubconfig; did you mean --kubeconfig?"
+    );
+    assert_eq!(
+        misuse(&["--leader_elekt"]),
+        "unknown flag: --leader-elekt; did you mean --leader-elect?"
+    );
+    assert_eq!(
+        misuse(&["-kubeconfig=x"]),
+        "unknown shorthand flag: 'k' in -kubeconfig=x; did you mean --kubeconfig?"
+    );
+    assert_eq!(misuse(&["---x"]), "bad flag syntax: ---x");
+    assert_eq!(
+        misuse(&["--kube-api-qps"]),
+        "flag needs an argument: --kube-api-qps"
+    );
+}
+
+#[test]
+fn cli_46_flags_of_kube_controller_manager_are_unknown() {
+    for flag in [
+        "show-hidden-metrics-for-version",
+        "disabled-metrics",
+        "allow-metric-labels",
+        "emulated-version",
+    ] {
+        let error = misuse(&[&format!("--{flag}=1")]);
+        assert!(error.starts_with("unknown flag"), "{error}");
+    }
+}
+
+#[test]
+fn cli_10_lists_replace_the_default_and_then_grow() {
+    let paths = |args: &[&str]| config(args).authorization.always_allow_paths;
+    assert_eq!(
+        paths(&["--authorization-always-allow-paths=/a,/b"]),
+        ["/a", "/b"]
+    );
+    assert_eq!(
+        paths(&[
+            "--authorization-always-allow-paths=/a",
+            "--authorization-always-allow-paths",
+            "/b,/c"
+        ]),
+        ["/a", "/b", "/c"]
+    );
+    assert!(paths(&["--authorization-always-allow-paths="]).is_empty());
+    let sni = config(&[
+        "--tls-sni-cert-key=a.crt,a.key",
+        "--tls-sni-cert-key=b.crt,b.key:b.example,c.example",
+    ]);
+    let sni = sni.serving.expect("a server").sni;
+    assert_eq!(sni.len(), 2);
+    assert_eq!(sni[1].domains, ["b.example", "c.example"]);
+}
+
+#[test]
+fn values_may_follow_as_a_word_of_their_own_even_with_a_hyphen() {
+    let config = config(&[
+        "--controllers",
+        "-service,*",
+        "--cluster-name",
+        "--x",
+        "-v",
+        "4",
+    ]);
+    assert!(!config.controllers.enabled(Controller::ServiceLb));
+    assert!(config.controllers.enabled(Controller::CloudNode));
+    assert_eq!(config.cluster.name, "--x");
+    assert_eq!(config.logging.verbosity, 4);
+}
+
+#[test]
+fn switches_stand_alone_or_take_their_value_with_an_equals_sign() {
+    assert!(config(&["--leader-elect"]).election.is_some());
+    assert!(config(&["--leader-elect=true"]).election.is_some());
+    assert!(config(&["--leader-elect=F"]).election.is_none());
+    let error = misuse(&["--leader-elect", "false"]);
+    assert!(error.ends_with("a switch takes its value as in --leader-elect=false"));
+    assert_eq!(
+        misuse(&["--leader-elect=maybe"]),
+        "invalid argument \"maybe\" for \"--leader-elect\" flag: it must be true or false"
+    );
+}
+
+#[test]
+fn the_last_value_of_a_plain_flag_counts() {
+    assert_eq!(
+        config(&["--cluster-name=a", "--cluster-name=b"])
+            .cluster
+            .name,
+        "b"
+    );
+}
+
+#[test]
+fn verbosity_has_a_short_form() {
+    for args in [&["-v=4"][..], &["-v4"], &["-v", "4"], &["--v=4"]] {
+        assert_eq!(config(args).logging.verbosity, 4, "{args:?}");
+    }
+    assert_eq!(
+        misuse(&["-v=x"]),
+        "invalid argument \"x\" for \"-v, --v\" flag: invalid digit found in string; it must be \
+         a whole number"
+    );
+}
+
+#[test]
+fn the_environment_stands_behind_the_command_line() {
+    let env = [
+        ("OUTRIGGER_CLUSTER_NAME", "env"),
+        ("OUTRIGGER_LEADER_ELECT", "false"),
+        ("OUTRIGGER_V", "2"),
+        ("OUTRIGGER_CONTROLLERS", "cloud-node"),
+        ("CLOUDPROVIDER_ENDPOINT", "unix:///a.sock"),
+        ("OUTRIGGER_KUBE_API_QPS", ""),
+        ("OUTRIGGER_HELP", "true"),
+        ("KUBECONFIG", "/not/read"),
+    ];
+    let config = parse_with(&["--cluster-name=arg", "--controllers=route"], &env).unwrap();
+    assert_eq!(config.cluster.name, "arg");
+    assert!(config.election.is_none());
+    assert_eq!(config.logging.verbosity, 2);
+    assert!(!config.controllers.enabled(Controller::CloudNode));
+    assert_eq!(config.provider.endpoint.to_string(), "unix:///a.sock");
+    assert_eq!(config.kube.kubeconfig, None);
+    assert_eq!(value(&config, "kube-api-qps"), "1000");
+
+    let own = [
+        ("OUTRIGGER_PROVIDER_ENDPOINT", "unix:///b.sock"),
+        ("CLOUDPROVIDER_ENDPOINT", "unix:///a.sock"),
+    ];
+    let config = parse_with(&[], &own).unwrap();
+    assert_eq!(config.provider.endpoint.to_string(), "unix:///b.sock");
+}
+
+#[test]
+fn mistakes_in_the_environment_name_the_variable() {
+    let exit = parse_with(&[], &[("OUTRIGGER_NODE_MONITOR_PERIOD", "5")]).unwrap_err();
+    assert_eq!(exit.code, 1);
+    let expected = "Error: invalid argument \"5\" for variable OUTRIGGER_NODE_MONITOR_PERIOD of \
+                    the environment: time: missing unit";
+    assert!(exit.stderr.starts_with(expected), "{}", exit.stderr);
+    let misspelt = [
+        ("OUTRIGGER_CLUSTERNAME", "x"),
+        // As Kubernetes adds them for a Service of this name.
+        ("OUTRIGGER_MASTER_SERVICE_HOST", "10.0.0.1"),
+        ("OUTRIGGER_PORT", "tcp://10.0.0.1:80"),
+    ];
+    let config = parse_with(&[], &misspelt).unwrap();
+    assert_eq!(
+        config.warnings,
+        [
+            "variable OUTRIGGER_CLUSTERNAME of the environment stands for no flag; did you mean \
+             OUTRIGGER_CLUSTER_NAME?"
+        ]
+    );
+}
