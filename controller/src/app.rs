@@ -1,10 +1,13 @@
 //! Puts the parts together, starts them in order, and ends them in order.
 //!
 //! ```text
-//!  start:  API server ─► provider ─► stores (on a standby too) ─► [lease] ─► loops
-//!  end:    loops (nodes in hand finish) ─► events ─► [lease] ─► everything else
+//!  start:  API server ─► provider, stores, events (on a standby too) ─► office: [lease] ─► loops
+//!  end:    loops (nodes in hand finish) ─► [lease] ─► events ─► everything else
 //! ```
 
+mod election;
+mod loops;
+mod office;
 mod supervise;
 
 use std::{sync::Arc, time::Duration};
@@ -14,22 +17,30 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::supervise::{Signals, Supervisor};
+use self::{
+    election::Building,
+    loops::Loops,
+    supervise::{Signals, Supervisor},
+};
 use crate::{
     kube::{
         api::Api,
-        client::Clients,
+        client::{Budget, Clients},
         cluster,
         events::{EventMetrics, Events},
         metrics::{ClientMetrics, WatchMetrics},
         store::Store,
-        watch,
+        watch as reflector,
     },
-    node::{self, CloudNode, NodeMetrics},
-    options::{Config, controllers::Controller},
-    provider::{self, Provider},
+    leader::{self, LeaderMetrics},
+    node::{self, Intake, NodeMetrics},
+    options::Config,
+    provider::{self, Cause, Provider},
     queue::QueueMetrics,
 };
+
+/// Name of this program in events and towards providers (E-6).
+const COMPONENT: &str = "cloud-controller-manager";
 
 /// How long the parts may take to finish what they have in hand.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -46,6 +57,9 @@ pub enum Fatal {
     /// A part that must run until the end did not.
     #[error("{0} ended unexpectedly; see the log above")]
     Died(&'static str),
+    /// Another process leads, or may lead from now on (PROC-13).
+    #[error("{0}")]
+    LeaseLost(&'static str),
     /// The provider has no cluster id (PROC-3).
     #[error(
         "no ClusterID found.  A ClusterID is required for the cloud provider to function properly.  \
@@ -58,119 +72,141 @@ impl Fatal {
     /// Exit codes as upstream's (PROC-10).
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Setup(_) => 1,
+            Self::Setup(_) | Self::LeaseLost(_) => 1,
             Self::Died(_) => 2,
             Self::NoClusterId => 255,
         }
+    }
+
+    fn setup(error: &dyn std::fmt::Display) -> Self {
+        Self::Setup(error.to_string())
     }
 }
 
 /// Runs the controller manager until it is told to end, by SIGTERM or SIGINT; a second signal ends
 /// the process at once.
 pub async fn run(config: Config) -> Result<(), Fatal> {
-    let setup = |error: &dyn std::fmt::Display| Fatal::Setup(error.to_string());
-    let mut signals = Signals::install().map_err(|error| setup(&error))?;
+    let mut signals = Signals::install().map_err(|error| Fatal::setup(&error))?;
     let mut registry = Registry::default();
-    let queue_metrics = QueueMetrics::register(&mut registry);
-    let watch_metrics = WatchMetrics::register(&mut registry);
-    let node_metrics = NodeMetrics::register(&mut registry);
-    let event_metrics = EventMetrics::register(&mut registry);
-
-    let kube = config.kube.load().await.map_err(|error| setup(&error))?;
+    let kube = config
+        .kube
+        .load()
+        .await
+        .map_err(|error| Fatal::setup(&error))?;
     let clients = Clients::new(kube, ClientMetrics::register(&mut registry));
     let budget = config.api.budget;
-    let api = |name: &str| {
+    let client = |name, budget| {
         clients
             .build(name, budget)
-            .map(Api::new)
-            .map_err(|error| setup(&error))
+            .map_err(|error| Fatal::setup(&error))
     };
+    let informers = Api::new(client("shared-informers", budget)?);
 
-    // Everything that runs until the end, and the loops, which end first.
-    let process = CancellationToken::new();
-    let work = process.child_token();
-    let mut parts = Supervisor::default();
-
-    let (informers, server) = (api("shared-informers")?, clients.server());
+    let server = clients.server();
     let facts = tokio::select! {
         facts = cluster::discover(&informers, &server) => facts,
         () = signals.next() => return Ok(()),
     };
 
-    let (provider, keep) = Provider::new(
+    // Ends everything that the loops stand on, after them.
+    let process = CancellationToken::new();
+    let mut parts = Supervisor::default();
+    let (provider, connection) = Provider::new(
         provider_options(&config, &facts),
         config.provider.endpoint.clone(),
         &mut registry,
         process.clone(),
     );
-    parts.spawn("provider connection", keep);
+    parts.spawn("provider connection", connection);
 
-    let mut nodes: Store<NodeView> = Store::default();
-    let intake = node::Intake::new(&mut nodes, &queue_metrics);
-    let nodes = Arc::new(nodes);
-    parts.spawn(
-        "watch of nodes",
-        watch::run(
-            informers,
-            watch::NODES,
-            Arc::clone(&nodes),
-            watch_metrics,
-            process.clone(),
-        ),
-    );
-
-    let client = clients
-        .build("node-controller", budget)
-        .map_err(|error| setup(&error))?;
-    let (events, writer) = Events::new(client, &event_metrics);
+    let event_client = client("node-controller", budget)?;
+    let (events, writer) = Events::new(event_client, &EventMetrics::register(&mut registry));
     parts.spawn("event writer", writer.run(process.clone()));
 
-    let mut loops = Supervisor::default();
-    if config.controllers.enabled(Controller::CloudNode) {
-        let cloud_node = CloudNode::new(
-            node::Parts {
-                api: api("node-controller")?,
-                nodes: Arc::clone(&nodes),
-                provider: provider.clone(),
-                events: events.recorder(node::NAME),
-                workers: config.node.workers,
-                metrics: node_metrics,
-            },
-            intake,
-        );
-        loops.spawn(node::NAME, cloud_node.run(work.clone()));
-    } else {
-        warn!("{:?} is disabled", node::NAME);
-    }
+    let mut nodes: Store<NodeView> = Store::default();
+    let node_intake = Intake::new(&mut nodes, &QueueMetrics::register(&mut registry));
+    let nodes = Arc::new(nodes);
+    let watch_metrics = WatchMetrics::register(&mut registry);
+    let watching = reflector::run(
+        informers,
+        reflector::NODES,
+        Arc::clone(&nodes),
+        watch_metrics,
+        process.clone(),
+    );
+    parts.spawn("watch of nodes", watching);
+
+    let loops = Arc::new(Loops {
+        node: node::Parts {
+            api: Api::new(client("node-controller", budget)?),
+            nodes,
+            provider: provider.clone(),
+            events: events.recorder(node::NAME),
+            workers: config.node.workers,
+            metrics: NodeMetrics::register(&mut registry),
+        },
+        node_intake,
+    });
+
+    let building = Building {
+        api: Api::new(client("leader-election", Budget::UNLIMITED)?),
+        metrics: LeaderMetrics::register(&mut registry),
+        events: leader::record(events.recorder(COMPONENT)),
+        loops,
+        provider: provider.clone(),
+    };
+    let stop = CancellationToken::new();
+    let mut offices = building.open(&config, &stop)?;
 
     let ended = tokio::select! {
         () = signals.next() => Ok(()),
         name = parts.ended() => Err(Fatal::Died(name)),
-        name = loops.ended() => Err(Fatal::Died(name)),
+        ended = offices.ended() => ended,
+        () = refused_for_good(&provider) => Err(Fatal::NoClusterId),
     };
     info!("ending: no new work is taken");
-    work.cancel();
+    stop.cancel();
     let drained = async {
-        loops.drain().await;
+        let ended = offices.drain().await;
         if !events.flush(FLUSH).await {
             warn!("some events were not written");
         }
         process.cancel();
         parts.drain().await;
+        ended
     };
-    tokio::select! {
-        () = drained => {}
-        () = tokio::time::sleep(DRAIN) => warn!("still busy after {} s; ending anyway", DRAIN.as_secs()),
-        () = signals.next() => warn!("told to end a second time; ending at once"),
+    let drained = tokio::select! {
+        drained = drained => drained,
+        () = tokio::time::sleep(DRAIN) => {
+            warn!("still busy after {} s; ending anyway", DRAIN.as_secs());
+            Ok(())
+        }
+        () = signals.next() => {
+            warn!("told to end a second time; ending at once");
+            Ok(())
+        }
+    };
+    ended.and(drained)
+}
+
+/// Returns when the first handshake was refused for the want of a cluster id; a later one is only a
+/// provider that is down.
+async fn refused_for_good(provider: &Provider) {
+    let mut state = provider.state();
+    // The sender lives in the provider's handle.
+    let _ = state
+        .wait_for(|state| state.serves() || state.cause() == Some(Cause::NoClusterId))
+        .await;
+    if state.borrow().cause() != Some(Cause::NoClusterId) {
+        std::future::pending().await
     }
-    ended
 }
 
 fn provider_options(config: &Config, facts: &cluster::Facts) -> provider::Options {
     provider::Options {
         expected_name: config.provider.name.clone(),
         allow_untagged: config.provider.allow_untagged_cloud,
-        controller_name: "cloud-controller-manager".to_owned(),
+        controller_name: COMPONENT.to_owned(),
         controller_version: env!("CARGO_PKG_VERSION").to_owned(),
         kubernetes_version: facts.version.clone(),
         cluster: provider::Cluster {
@@ -180,6 +216,6 @@ fn provider_options(config: &Config, facts: &cluster::Facts) -> provider::Option
             service_cidrs: config.cluster.service_cidrs.clone(),
         },
         max_receive_bytes: outrigger_api::DEFAULT_MAX_MESSAGE_BYTES,
-        standby: false,
+        standby: config.election.is_some(),
     }
 }

@@ -28,7 +28,7 @@ use outrigger_core::{claims::Claims, initialize, node::NodeView};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 pub use self::metrics::NodeMetrics;
 use crate::{
@@ -52,8 +52,9 @@ const LOOKUPS: usize = 1024;
 const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
 
 /// The parts that the loop is made of.
+#[derive(Clone)]
 pub struct Parts {
-    /// Requests under the name `node-controller`.
+    /// Requests under the name `node-controller`, fenced by the leader's time in office.
     pub api: Api,
     /// All nodes.
     pub nodes: Arc<Store<NodeView>>,
@@ -104,7 +105,7 @@ impl Memory {
 
 /// The queue of nodes, filled by the store. Made before the store starts, so that no change is
 /// missed, on a standby too.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Intake {
     queue: Queue<Arc<str>>,
     memory: Arc<Memory>,
@@ -157,13 +158,13 @@ impl CloudNode {
     }
 
     /// Works until `stop`, then lets the nodes in hand finish. Waits for the store (N-4) and, all
-    /// the way, for a provider that serves.
+    /// the way, for a provider that serves instances (N-1).
     pub async fn run(self, stop: CancellationToken) {
-        if stop
-            .run_until_cancelled(self.parts.nodes.synced())
-            .await
-            .is_none()
-        {
+        let ready = async {
+            self.parts.nodes.synced().await;
+            self.instances_served().await;
+        };
+        if stop.run_until_cancelled(ready).await.is_none() {
             return;
         }
         info!(nodes = self.parts.nodes.len(), "starting {NAME}");
@@ -179,6 +180,32 @@ impl CloudNode {
         let work = this.queue.run(LOOKUPS, gate, stop.clone(), handler);
         let watch = stop.run_until_cancelled(this.ask_again_after_restarts());
         tokio::join!(work, watch);
+    }
+
+    /// N-1. Waits, for the next process behind the socket may serve them.
+    async fn instances_served(&self) {
+        let mut sessions = self.parts.provider.sessions();
+        let mut said = false;
+        loop {
+            let served = sessions
+                .borrow_and_update()
+                .as_ref()
+                .map(|session| session.instances.is_some());
+            match served {
+                Some(true) => return,
+                Some(false) if !said => {
+                    warn!(
+                        "failed to start cloud node controller: cloud provider does not support instances"
+                    );
+                    info!("Skipping {NAME:?}");
+                    said = true;
+                }
+                _ => {}
+            }
+            if sessions.changed().await.is_err() {
+                return;
+            }
+        }
     }
 
     /// Another process behind the socket may know nodes that the last one did not.

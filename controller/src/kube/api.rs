@@ -1,6 +1,6 @@
 //! Requests to the API server: one function each, with a time limit and a closed error.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -26,7 +26,12 @@ const ACCEPT_METADATA: &str =
 #[derive(Clone)]
 pub struct Api {
     client: Client,
+    fence: Option<Fence>,
 }
+
+/// Says whether this process may still write. Asked right before each write, since a process that
+/// was frozen may go on before anything has told it that another one leads.
+pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// One page of a list.
 #[derive(Debug, Deserialize)]
@@ -84,7 +89,19 @@ impl PatchKind {
 impl Api {
     /// Requests through `client`.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self {
+            client,
+            fence: None,
+        }
+    }
+
+    /// The same requests, but writes only as long as `fence` says yes.
+    #[must_use]
+    pub fn fenced(&self, fence: Fence) -> Self {
+        Self {
+            client: self.client.clone(),
+            fence: Some(fence),
+        }
     }
 
     /// The object at `path`.
@@ -133,8 +150,10 @@ impl Api {
         seconds: u32,
     ) -> Result<impl Stream<Item = Result<WatchEvent<T>, Error>> + use<T>, Error> {
         let query = watch_query(version, seconds);
-        self.open(format!("{path}?fieldSelector=metadata.name%3D{name}&{query}"))
-            .await
+        self.open(format!(
+            "{path}?fieldSelector=metadata.name%3D{name}&{query}"
+        ))
+        .await
     }
 
     async fn open<T: DeserializeOwned + Clone>(
@@ -200,6 +219,9 @@ impl Api {
         accept: &'static str,
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<Bytes, Error> {
+        if method != Method::GET && self.fence.as_ref().is_some_and(|may_write| !may_write()) {
+            return Err(Error::Fenced);
+        }
         let mut request = Request::builder()
             .method(method)
             .uri(path)

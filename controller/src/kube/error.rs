@@ -26,6 +26,9 @@ pub enum Error {
     /// The request or its answer got lost; whether a write happened is not known.
     #[error("cannot talk to the API server: {0}")]
     Transport(String),
+    /// Not sent: this process does not lead any more.
+    #[error("not written: this process is not the leader any more")]
+    Fenced,
     /// An answer that is not what it should be.
     #[error("the API server's answer cannot be read: {0}")]
     Decode(String),
@@ -86,6 +89,7 @@ impl Error {
                 ..
             } => ErrorClass::Invalid,
             Self::Decode(_) => ErrorClass::Malformed,
+            Self::Fenced => ErrorClass::Unavailable,
             Self::Status { .. } | Self::Timeout(_) | Self::Transport(_) => ErrorClass::Transient,
         }
     }

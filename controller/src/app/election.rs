@@ -1,0 +1,171 @@
+//! Which controllers run under which lock, and who may contend for it.
+
+use std::{sync::Arc, time::Duration};
+
+use outrigger_core::lease::Terms;
+use tokio::{sync::watch, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{Fatal, loops::Loops, office::Office};
+use crate::{
+    kube::api::Api,
+    leader::{self, Elector, Handle, LeaderConfig, LeaderMetrics, OnEvent},
+    options::{
+        Config,
+        controllers::Controller,
+        migration::{Lock, Migration},
+    },
+    provider::Provider,
+};
+
+/// What offices are made of.
+pub(super) struct Building {
+    /// Without a budget: a renewal must not wait.
+    pub(super) api: Api,
+    pub(super) metrics: LeaderMetrics,
+    pub(super) events: OnEvent,
+    pub(super) loops: Arc<Loops>,
+    pub(super) provider: Provider,
+}
+
+/// The offices of this process: one, or with leader migration two (PROC-35). Dropping it ends them
+/// without giving a lease back.
+pub(super) struct Offices {
+    offices: JoinSet<Result<(), Fatal>>,
+    _electors: JoinSet<()>,
+}
+
+impl Building {
+    /// Opens the offices that `config` asks for; they run until `stop`.
+    pub(super) fn open(self, config: &Config, stop: &CancellationToken) -> Result<Offices, Fatal> {
+        let mut offices = JoinSet::new();
+        let mut electors = JoinSet::new();
+        let Some(election) = &config.election else {
+            // PROC-36: no election, no migration.
+            let office = self.office(None, enabled(config, None, Lock::Main), true);
+            offices.spawn(office.run(Duration::ZERO, stop.clone()));
+            return Ok(Offices {
+                offices,
+                _electors: electors,
+            });
+        };
+        let terms = Terms::new(
+            election.lease_duration,
+            election.renew_deadline,
+            election.retry_period,
+        )
+        .map_err(|error| Fatal::setup(&error))?;
+        // One that gave its lease up lets the others try for this long.
+        let hold_off = election.lease_duration * 2;
+        let migration = election.migration.as_ref();
+        let identity = leader::identity();
+        let mut locks = vec![(election.name.clone(), Lock::Main)];
+        locks.extend(migration.map(|migration| (migration.lease_name.clone(), Lock::Migration)));
+
+        let mut leads = None;
+        for (name, lock) in locks {
+            let lease = LeaderConfig {
+                namespace: election.namespace.clone(),
+                name,
+                identity: identity.clone(),
+                terms: terms.clone(),
+            };
+            let (may_contend, candidacy) = watch::channel(false);
+            let (elector, handle) = Elector::new(
+                self.api.clone(),
+                lease,
+                self.metrics.clone(),
+                candidacy,
+                Arc::clone(&self.events),
+            );
+            electors.spawn(async move {
+                elector.run().await;
+            });
+            electors.spawn(candidate(self.provider.clone(), leads.take(), may_contend));
+            leads = Some(handle.clone());
+            let controllers = enabled(config, migration, lock);
+            let office = self.office(Some(handle), controllers, lock == Lock::Main);
+            offices.spawn(office.run(hold_off, stop.clone()));
+        }
+        Ok(Offices {
+            offices,
+            _electors: electors,
+        })
+    }
+
+    fn office(&self, lock: Option<Handle>, controllers: Vec<Controller>, main: bool) -> Office {
+        Office {
+            lock,
+            controllers,
+            loops: Arc::clone(&self.loops),
+            provider: self.provider.clone(),
+            main,
+        }
+    }
+}
+
+/// A replica whose provider is not ready does not contend, and nobody contends for the lock of the
+/// migration before it leads (PROC-35).
+async fn candidate(provider: Provider, first: Option<Handle>, may_contend: watch::Sender<bool>) {
+    let mut state = provider.state();
+    let mut leads = first.map(|handle| handle.leadership());
+    loop {
+        let serves = state.borrow_and_update().serves();
+        let allowed = leads
+            .as_mut()
+            .is_none_or(|leads| leads.borrow_and_update().leading().is_some());
+        may_contend.send_if_modified(|may| {
+            let before = std::mem::replace(may, serves && allowed);
+            before != *may
+        });
+        let changed = async {
+            match &mut leads {
+                Some(leads) => leads.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            Ok(()) = state.changed() => {}
+            Ok(()) = changed => {}
+            else => return,
+        }
+    }
+}
+
+/// The controllers that run under `lock` (PROC-34); those that are switched off say so (CLI-27).
+fn enabled(config: &Config, migration: Option<&Migration>, lock: Lock) -> Vec<Controller> {
+    let mut enabled = Vec::new();
+    for controller in Controller::ALL {
+        if migration.map_or(Lock::Main, |migration| migration.lock(controller)) != lock {
+            continue;
+        }
+        if config.controllers.enabled(controller) {
+            enabled.push(controller);
+        } else {
+            warn!("{:?} is disabled", controller.name());
+        }
+    }
+    enabled
+}
+
+impl Offices {
+    /// Waits for an office to end by itself: that ends the process.
+    pub(super) async fn ended(&mut self) -> Result<(), Fatal> {
+        match self.offices.join_next().await {
+            Some(Ok(ended)) => ended,
+            Some(Err(_)) => Err(Fatal::Died("the controllers' supervisor")),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits for all of them, after they were told to stop.
+    pub(super) async fn drain(&mut self) -> Result<(), Fatal> {
+        let mut result = Ok(());
+        while let Some(ended) = self.offices.join_next().await {
+            let ended = ended.unwrap_or(Err(Fatal::Died("the controllers' supervisor")));
+            result = result.and(ended);
+        }
+        result
+    }
+}
