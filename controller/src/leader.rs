@@ -17,7 +17,12 @@
 
 use std::sync::Arc;
 
-use outrigger_core::lease::Terms;
+use outrigger_core::{
+    events::{Kind, ObjectRef},
+    lease::Terms,
+};
+
+use crate::kube::events::Recorder;
 
 mod annotations;
 mod election;
@@ -60,24 +65,28 @@ impl LeaderConfig {
     }
 }
 
-/// Reason of the events about the Lease; their type is `Normal` (PROC-26).
-pub const EVENT_REASON: &str = "LeaderElection";
+/// Reason of the events about the Lease (PROC-26).
+const EVENT_REASON: &str = "LeaderElection";
 
-/// An event about the Lease, to be written by whoever the elector was given.
+/// An event about the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseEvent {
-    /// Namespace of the Lease.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID; empty if it was never seen.
-    pub uid: String,
+    /// The Lease; its UID is empty if it was never seen.
+    pub lease: ObjectRef,
     /// `<identity> became leader` or `<identity> stopped leading`.
     pub message: String,
 }
 
 /// Takes the events. It must not wait.
 pub type OnEvent = Arc<dyn Fn(LeaseEvent) + Send + Sync>;
+
+/// Records the events as Normal `LeaderElection`; upstream's component is
+/// `cloud-controller-manager`.
+pub fn record(recorder: Recorder) -> OnEvent {
+    Arc::new(move |event| {
+        recorder.event(&event.lease, Kind::Normal, EVENT_REASON, event.message);
+    })
+}
 
 #[cfg(test)]
 mod tests;

@@ -18,20 +18,24 @@ impl LeaderMetrics {
     /// Registers the families; a lock's series appear with its elector.
     pub fn register(registry: &mut Registry) -> Self {
         let this = Self::default();
+        this.register_in(registry);
+        this
+    }
+
+    pub(super) fn register_in(&self, registry: &mut Registry) {
         registry.register(
             "leader_election_master_status",
             "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, \
              1 indicates master. 'name' is the string used to identify the lease. Please make sure \
              to group by name",
-            this.leading.clone(),
+            self.leading.clone(),
         );
         registry.register(
             "leader_election_slowpath",
             "Total number of slow path exercised in renewing leader leases. 'name' is the string \
              used to identify the lease. Please make sure to group by name",
-            this.slow.clone(),
+            self.slow.clone(),
         );
-        this
     }
 
     pub(super) fn leading(&self, lease: &str, leading: bool) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_core::lease::Lost;
+use outrigger_core::{events::ObjectRef, lease::Lost};
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout},
@@ -95,13 +95,18 @@ impl Elector {
     /// An event about the Lease.
     pub(super) fn tell(&self, what: &str) {
         let config = &self.config;
+        let uid = self
+            .object
+            .as_ref()
+            .map(|object| object.metadata.uid.as_str());
         (self.on_event)(LeaseEvent {
-            namespace: config.namespace.clone(),
-            name: config.name.clone(),
-            uid: self
-                .object
-                .as_ref()
-                .map_or_else(String::new, |object| object.metadata.uid.clone()),
+            lease: ObjectRef {
+                api_version: "coordination.k8s.io/v1",
+                kind: "Lease",
+                namespace: config.namespace.as_str().into(),
+                name: config.name.as_str().into(),
+                uid: uid.unwrap_or_default().into(),
+            },
             message: format!("{} {what}", config.identity),
         });
     }

@@ -141,12 +141,15 @@ impl Elector {
         match seen {
             Seen::Opened => self.poll_at = None,
             Seen::Broken(error) => {
-                debug!(
-                    lease = self.config.name,
-                    ?error,
-                    "the watch of the lease ended"
-                );
-                self.poll_at = Some(now + self.config.terms.retry(fastrand::f64()));
+                let lease = &self.config.name;
+                match error {
+                    Some(error) if self.poll_at.is_none() => {
+                        warn!(lease, %error, "cannot watch the lease; polling it");
+                    }
+                    error => debug!(lease, ?error, "the watch of the lease ended"),
+                }
+                let retry = self.config.terms.retry(fastrand::f64());
+                self.poll_at.get_or_insert(now + retry);
             }
             Seen::Lease(lease) => {
                 let version = lease.metadata.resource_version.as_str();

@@ -1,0 +1,391 @@
+//! One lease, its replicas and the network between them.
+
+use std::time::{Duration, Instant};
+
+use super::{
+    super::{super::*, start},
+    TROUBLE,
+    plan::{Fate, Plan, SMOOTH, Trouble},
+};
+
+#[derive(Clone, Debug)]
+enum Ask {
+    Read,
+    Create(Record),
+    Update(Record, u64),
+}
+
+/// 409 or no such object to update: look again.
+type Reply = Result<Option<(Record, u64)>, ()>;
+
+#[derive(Debug)]
+enum Letter {
+    ToServer {
+        from: usize,
+        life: u32,
+        number: u32,
+        ask: Ask,
+        fate: Fate,
+    },
+    Reply {
+        to: usize,
+        life: u32,
+        number: u32,
+        reply: Reply,
+    },
+    Watch {
+        to: usize,
+        life: u32,
+        record: Option<Record>,
+        version: u64,
+    },
+}
+
+pub(super) struct Replica {
+    identity: String,
+    life: u32,
+    offset: Duration,
+    rate: f64,
+    wall: i64,
+    frozen_until: u64,
+    sight: Sight,
+    version: u64,
+    tenure: Option<Tenure>,
+    pub(super) candidacy: Candidacy,
+    not_before: Instant,
+    /// The request under way: number, sent at, whether it is a read, whether it claims.
+    request: Option<(u32, Instant, bool, bool)>,
+    requests: u32,
+    mail: Vec<Letter>,
+}
+
+pub(super) struct World {
+    deletes: bool,
+    start: Instant,
+    pub(super) millis: u64,
+    pub(super) replicas: Vec<Replica>,
+    lease: Option<(Record, u64)>,
+    version: u64,
+    /// By the time at which they arrive.
+    letters: Vec<(u64, Letter)>,
+    /// Watch events come in order.
+    watched: Vec<u64>,
+    fates: Vec<Fate>,
+    fate: usize,
+}
+
+impl Replica {
+    fn clock(&self, start: Instant, millis: u64) -> Instant {
+        start + self.offset + Duration::from_millis(millis).mul_f64(self.rate)
+    }
+
+    fn leads(&self, now: Instant) -> bool {
+        self.tenure
+            .is_some_and(|tenure| now < tenure.deadline(&Terms::DEFAULT))
+    }
+}
+
+impl World {
+    pub(super) fn new(plan: &Plan, deletes: bool) -> Self {
+        let start = start();
+        let replicas = plan
+            .clocks
+            .iter()
+            .enumerate()
+            .map(|(index, (millis, percent))| {
+                let offset = Duration::from_millis(u64::from(millis.unsigned_abs()));
+                let mut candidacy = Candidacy::default();
+                candidacy.allow(start + offset, true);
+                Replica {
+                    identity: format!("replica-{index}-0"),
+                    life: 0,
+                    offset,
+                    rate: 1.0 + f64::from(*percent) / 100.0,
+                    wall: i64::from(*millis),
+                    frozen_until: 0,
+                    sight: Sight::default(),
+                    version: 0,
+                    tenure: None,
+                    candidacy,
+                    not_before: start,
+                    request: None,
+                    requests: 0,
+                    mail: Vec::new(),
+                }
+            });
+        Self {
+            deletes,
+            start,
+            millis: 0,
+            replicas: replicas.collect(),
+            lease: None,
+            version: 0,
+            letters: Vec::new(),
+            watched: vec![0; plan.clocks.len()],
+            fates: plan.fates.clone(),
+            fate: 0,
+        }
+    }
+
+    fn fate(&mut self) -> Fate {
+        if self.millis >= TROUBLE {
+            return SMOOTH;
+        }
+        self.fate += 1;
+        self.fates[self.fate % self.fates.len()]
+    }
+
+    pub(super) fn now(&self, index: usize) -> Instant {
+        self.replicas[index].clock(self.start, self.millis)
+    }
+
+    /// The lease is another: everybody who watches is told, unless the event gets lost.
+    fn changed(&mut self, record: Option<Record>) {
+        self.version += 1;
+        self.lease = record.clone().map(|record| (record, self.version));
+        for to in 0..self.replicas.len() {
+            let fate = self.fate();
+            if fate.arrives {
+                let at = (self.millis + u64::from(fate.there)).max(self.watched[to]);
+                self.watched[to] = at;
+                let life = self.replicas[to].life;
+                let record = record.clone();
+                let version = self.version;
+                self.letters.push((
+                    at,
+                    Letter::Watch {
+                        to,
+                        life,
+                        record,
+                        version,
+                    },
+                ));
+            }
+        }
+    }
+
+    fn serve(&mut self, ask: Ask) -> Reply {
+        match (ask, &self.lease) {
+            (Ask::Read, _) => {}
+            (Ask::Create(record), None) => self.changed(Some(record)),
+            (Ask::Update(record, version), Some((_, held))) if version == *held => {
+                self.changed(Some(record));
+            }
+            _ => return Err(()),
+        }
+        Ok(self.lease.clone())
+    }
+
+    pub(super) fn deliver(&mut self) {
+        let due: Vec<_> = self
+            .letters
+            .extract_if(.., |(at, _)| *at <= self.millis)
+            .collect();
+        for (_, letter) in due {
+            match letter {
+                Letter::ToServer {
+                    from,
+                    life,
+                    number,
+                    ask,
+                    fate,
+                } => {
+                    let reply = self.serve(ask);
+                    if fate.returns {
+                        let at = self.millis + u64::from(fate.back);
+                        let reply = Letter::Reply {
+                            to: from,
+                            life,
+                            number,
+                            reply,
+                        };
+                        self.letters.push((at, reply));
+                    }
+                }
+                Letter::Reply { to, life, .. } | Letter::Watch { to, life, .. } => {
+                    if self.replicas[to].life == life {
+                        self.replicas[to].mail.push(letter);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the elector does between two waits.
+    pub(super) fn run(&mut self, index: usize) {
+        let now = self.now(index);
+        let replica = &mut self.replicas[index];
+        if replica.frozen_until > self.millis {
+            return;
+        }
+        let lost = |replica: &Replica| {
+            replica
+                .tenure
+                .is_some_and(|tenure| now >= tenure.deadline(&Terms::DEFAULT))
+        };
+        if lost(replica) {
+            return self.crash(index);
+        }
+        for letter in std::mem::take(&mut replica.mail) {
+            match letter {
+                Letter::Watch {
+                    record, version, ..
+                } => {
+                    if replica.sight.watched(now, record, &version.to_string()) {
+                        replica.version = version;
+                    }
+                }
+                Letter::Reply { number, reply, .. } => {
+                    let Some((_, sent, _, claims)) = replica
+                        .request
+                        .take_if(|(under_way, ..)| *under_way == number)
+                    else {
+                        continue;
+                    };
+                    let Ok(found) = reply else {
+                        replica.sight.doubt();
+                        continue;
+                    };
+                    let shown = found
+                        .clone()
+                        .map(|(record, version)| (record, version.to_string()));
+                    let shown = shown.as_ref().map(|(r, v)| (r.clone(), v.as_str()));
+                    replica.sight.answered(sent, now, shown);
+                    let Some((record, version)) = found else {
+                        continue;
+                    };
+                    replica.version = version;
+                    if claims && record.holder == replica.identity {
+                        match &mut replica.tenure {
+                            Some(tenure) => {
+                                tenure.extend(sent, now, &Terms::DEFAULT);
+                            }
+                            None if replica.candidacy.contends_at().is_some_and(|at| at <= now) => {
+                                replica.tenure = Tenure::begin(sent, now, &record, &Terms::DEFAULT);
+                            }
+                            None => {}
+                        }
+                    }
+                }
+                Letter::ToServer { .. } => unreachable!(),
+            }
+        }
+        let late = replica
+            .request
+            .filter(|(_, sent, ..)| now - *sent >= Terms::DEFAULT.request_timeout());
+        if late.is_some() {
+            replica.request = None;
+            replica.sight.doubt();
+            replica.not_before = now + Terms::DEFAULT.retry_period();
+        }
+        let own = Own {
+            identity: &replica.identity,
+            terms: &Terms::DEFAULT,
+            tenure: replica.tenure,
+            contends_at: replica.candidacy.contends_at(),
+            not_before: replica.not_before,
+        };
+        let millis = i64::try_from(self.millis).unwrap() + replica.wall;
+        let wall = jiff::Timestamp::from_millisecond(1_700_000_000_000 + millis).unwrap();
+        let version = replica.version;
+        let (ask, claims) = match decide(now, wall, &replica.sight, &own) {
+            Decision::Lost(_) => return self.crash(index),
+            Decision::Wait(until) => {
+                assert!(until.is_none_or(|until| until > now), "a wait that is over");
+                return;
+            }
+            Decision::Read | Decision::Confirm => (Ask::Read, false),
+            Decision::Create(record) => (Ask::Create(record), true),
+            Decision::Update(record) => (Ask::Update(record, version), true),
+            Decision::Release(record) => (Ask::Update(record, version), false),
+        };
+        if replica.request.is_some() {
+            return;
+        }
+        replica.requests += 1;
+        let (number, life) = (replica.requests, replica.life);
+        replica.request = Some((number, now, matches!(ask, Ask::Read), claims));
+        let fate = self.fate();
+        self.replicas[index].frozen_until = self.millis + u64::from(fate.freezes);
+        if fate.arrives {
+            let at = self.millis + u64::from(fate.there);
+            self.letters.push((
+                at,
+                Letter::ToServer {
+                    from: index,
+                    life,
+                    number,
+                    ask,
+                    fate,
+                },
+            ));
+        }
+    }
+
+    /// The process ends and another takes its place.
+    fn crash(&mut self, index: usize) {
+        let now = self.now(index);
+        let replica = &mut self.replicas[index];
+        if self.deletes {
+            // A process that never saw the lease makes it at once, beside a holder that still acts.
+            // This test is about those that saw it.
+            replica.frozen_until = self.millis + 20_000;
+        }
+        replica.life += 1;
+        replica.identity = format!("replica-{index}-{}", replica.life);
+        replica.sight = Sight::default();
+        replica.version = 0;
+        replica.tenure = None;
+        replica.candidacy = Candidacy::default();
+        replica.candidacy.allow(now, true);
+        replica.not_before = now;
+        replica.request = None;
+        replica.mail.clear();
+    }
+
+    pub(super) fn suffer(&mut self, index: usize, trouble: Trouble) {
+        let now = self.now(index);
+        let replica = &mut self.replicas[index];
+        match trouble {
+            Trouble::Freeze { millis } => replica.frozen_until = self.millis + u64::from(millis),
+            // A new process knows of no lease that was deleted.
+            Trouble::Crash if !self.deletes => self.crash(index),
+            Trouble::GiveUp if replica.tenure.take().is_some() => {
+                replica.candidacy.hold_off(now, Duration::from_secs(30));
+            }
+            Trouble::MayContend(may) => replica.candidacy.allow(now, may),
+            Trouble::Touch => {
+                if let Some((record, _)) = self.lease.clone() {
+                    self.changed(Some(record));
+                }
+            }
+            Trouble::Delete if self.deletes && self.known_to_all() => self.changed(None),
+            Trouble::Crash | Trouble::GiveUp | Trouble::Delete => {}
+        }
+    }
+
+    /// Whether everybody has seen the lease, and no POST is left from before.
+    fn known_to_all(&self) -> bool {
+        let making = |(_, letter): &(u64, Letter)| {
+            matches!(
+                letter,
+                Letter::ToServer {
+                    ask: Ask::Create(_),
+                    ..
+                }
+            )
+        };
+        self.replicas
+            .iter()
+            .all(|replica| replica.sight.holder().is_some())
+            && !self.letters.iter().any(making)
+    }
+
+    pub(super) fn leaders(&self) -> Vec<&str> {
+        let leads = |index: &usize| self.replicas[*index].leads(self.now(*index));
+        let indices = (0..self.replicas.len()).filter(leads);
+        indices
+            .map(|index| &*self.replicas[index].identity)
+            .collect()
+    }
+}
