@@ -44,9 +44,9 @@ use crate::{
 /// Name of the loop in `--controllers`, of its health check and of its events' component (N-5).
 pub const NAME: &str = "cloud-node-controller";
 
-/// Nodes that may wait for the provider at once. Their lookups leave in batches, so that one slow
-/// answer holds up nobody; what is limited by a flag is the writing.
-const LOOKUPS: usize = 1024;
+/// Nodes in hand at once: all of a large cluster, so that a cold start asks in full batches and one
+/// slow answer holds up nobody. What a flag limits is the writing.
+const IN_HAND: usize = 8192;
 
 /// Annotation by which a person holds a node: `outrigger.dev/paused=true`.
 const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
@@ -177,7 +177,7 @@ impl CloudNode {
                 async move { this.sync(name).await }
             }
         };
-        let work = this.queue.run(LOOKUPS, gate, stop.clone(), handler);
+        let work = this.queue.run(IN_HAND, gate, stop.clone(), handler);
         let watch = stop.run_until_cancelled(this.ask_again_after_restarts());
         tokio::join!(work, watch);
     }
