@@ -9,25 +9,45 @@
 //!
 //! Never here: Kubernetes, decisions about nodes, and trust in what the provider says.
 
+mod call;
+mod connection;
+mod details;
 mod endpoint;
 mod error;
+mod handshake;
+mod health;
+mod lookup;
+mod metrics;
+mod pause;
 mod session;
 mod state;
 mod text;
 mod transport;
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, future, sync::Arc, time::Duration};
 
 use outrigger_core::{instance::Lookup, node::NodeView};
 use prometheus_client::registry::Registry;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
+pub use health::{Dependency, Health, Quota};
 pub use session::{Instances, Session};
-pub use state::{Cause, Dependency, Health, Quota, State};
+pub use state::{Cause, State};
 pub use transport::{Connect, Connecting, Transport};
+
+use call::Link;
+use connection::{Manager, Wish};
+use lookup::{Coalescer, Question};
+use metrics::Metrics;
+use pause::Gate;
+
+/// Questions that may wait to be looked at; whoever asks more waits for room.
+const QUESTIONS: usize = 1024;
+/// Wishes that may wait; more would say the same again.
+const WISHES: usize = 16;
 
 /// What the provider is told about its caller, and what is asked of it.
 #[derive(Clone, Debug)]
@@ -90,16 +110,24 @@ pub enum Class {
 /// Works from the start: before there is a connection, and whenever there is none, calls end at
 /// once with [`Error::Unavailable`]. Loops wait for [`Provider::serving`] and [`Provider::open`]
 /// before they take work.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Provider {
     shared: Arc<Shared>,
+    questions: mpsc::Sender<Question>,
 }
 
-#[derive(Debug)]
+/// What the handle, the connection and the calls have in common.
 struct Shared {
+    cluster_name: String,
     state: watch::Sender<State>,
     session: watch::Sender<Option<Arc<Session>>>,
+    /// The same session, with the connection under it.
+    link: watch::Sender<Option<Arc<Link>>>,
+    health: watch::Sender<Health>,
     standby: watch::Sender<bool>,
+    wishes: mpsc::Sender<(u64, Wish)>,
+    gate: Arc<Gate>,
+    metrics: Metrics,
 }
 
 impl Provider {
@@ -113,14 +141,33 @@ impl Provider {
         registry: &mut Registry,
         cancel: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let _ = (&connector, registry);
+        let metrics = Metrics::register(registry);
+        metrics.state(&State::default());
+        let (wishes, wished) = mpsc::channel(WISHES);
+        let (questions, asked) = mpsc::channel(QUESTIONS);
         let shared = Arc::new(Shared {
+            cluster_name: options.cluster.name.clone(),
             state: watch::Sender::new(State::default()),
             session: watch::Sender::new(None),
+            link: watch::Sender::new(None),
+            health: watch::Sender::new(Health::default()),
             standby: watch::Sender::new(options.standby),
+            wishes,
+            gate: Arc::new(Gate::new(metrics.clone())),
+            metrics,
         });
-        let run = async move { cancel.cancelled().await };
-        (Self { shared }, run)
+        let coalescer = Coalescer::new(Arc::clone(&shared), asked);
+        let manager = Manager::new(
+            Arc::clone(&shared),
+            options,
+            Box::new(connector),
+            wished,
+            cancel.clone(),
+        );
+        let run = async move {
+            tokio::join!(manager.run(), coalescer.run(cancel));
+        };
+        (Self { shared, questions }, run)
     }
 
     /// How the provider is, now and whenever that changes.
@@ -140,17 +187,28 @@ impl Provider {
 
     /// What the provider last said about its dependencies and quotas.
     pub fn health(&self) -> Health {
-        Health::default()
+        self.shared.health.borrow().clone()
     }
 
     /// Waits until the provider serves. Returns at once if it does.
     pub async fn serving(&self) -> Arc<Session> {
-        std::future::pending().await
+        let mut state = self.state();
+        loop {
+            // The senders live as long as this handle.
+            if state.wait_for(State::serves).await.is_err() {
+                return future::pending().await;
+            }
+            if let Some(session) = self.session() {
+                return session;
+            }
+            // The session goes after the state has changed, so this has happened already.
+            let _ = state.changed().await;
+        }
     }
 
     /// Waits until calls of `class` are not paused. Returns at once if they are not.
     pub async fn open(&self, class: Class) {
-        let _ = class;
+        self.shared.gate.open(class).await;
     }
 
     /// A standby makes no calls but its heartbeat, and that each minute instead of each 10 s.
@@ -175,9 +233,30 @@ impl Provider {
         want: View,
         max_staleness: Duration,
     ) -> Result<Lookup, Error> {
-        let _ = (node, want, max_staleness);
-        Err(Error::Unavailable {
-            reason: self.shared.state.borrow().to_string().into(),
-        })
+        let (reply, answer) = oneshot::channel();
+        let question = Question {
+            node,
+            want,
+            max_staleness,
+            reply,
+        };
+        if self.questions.send(question).await.is_err() {
+            return Err(ending());
+        }
+        answer.await.unwrap_or_else(|_dropped| Err(ending()))
+    }
+}
+
+fn ending() -> Error {
+    Error::Unavailable {
+        reason: "the controller is ending".into(),
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("state", &*self.shared.state.borrow())
+            .finish_non_exhaustive()
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outrigger_api::v1;
+use outrigger_core::ownership::{Ownership, Prefixes};
 
 /// What one handshake agreed on. A new one is published after each handshake, also on the same
 /// connection; whoever keeps facts about the provider compares [`Session::boot_id`].
@@ -45,8 +46,8 @@ pub struct Instances {
     pub list: bool,
     /// What is cheapest for the cloud.
     pub preference: v1::LookupPreference,
-    /// Prefixes of the provider ids that belong to this provider; never empty.
-    pub provider_id_prefixes: Box<[Box<str>]>,
+    /// What the provider ids that belong to this provider start with.
+    pub prefixes: Prefixes,
     /// A younger Node is not deleted.
     pub visibility_delay: Duration,
     /// Whether a found instance may have no provider id.
@@ -58,13 +59,9 @@ pub struct Instances {
 }
 
 impl Instances {
-    /// Whether a Node with this `spec.providerID` is this provider's. Nobody's is: an empty one
-    /// belongs to whoever initialises the Node.
+    /// Whether a Node with this `spec.providerID` may be asked about: it has the id of one of this
+    /// provider's machines, or none yet.
     pub fn owns(&self, provider_id: &str) -> bool {
-        provider_id.is_empty()
-            || self
-                .provider_id_prefixes
-                .iter()
-                .any(|prefix| provider_id.starts_with(&**prefix))
+        self.prefixes.ownership(provider_id) != Ownership::Foreign
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use jiff::Timestamp;
 use tokio::time::Instant;
 
 /// How the provider is.
@@ -53,6 +52,9 @@ impl State {
         }
     }
 
+    pub(super) const LABELS: [&'static str; 5] =
+        ["connecting", "starting", "ready", "degraded", "down"];
+
     /// The value of the metric's label `state`.
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -92,37 +94,4 @@ pub enum Cause {
     NoClusterId,
     /// It says that only a restart of it would help.
     Broken,
-}
-
-/// What the provider last said about itself; empty before its first answer.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Health {
-    /// The parts that its readiness is made of; at most 32.
-    pub dependencies: Vec<Dependency>,
-    /// What the cloud still allows; at most 32.
-    pub quotas: Vec<Quota>,
-}
-
-/// One thing that the provider depends on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dependency {
-    /// Short and stable.
-    pub name: Box<str>,
-    /// Whether it works.
-    pub ready: bool,
-    /// Why not, for people.
-    pub message: Box<str>,
-    /// When it last worked, by the provider's clock.
-    pub last_success: Option<Timestamp>,
-}
-
-/// One budget that the cloud grants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quota {
-    /// Short and stable: a metric label.
-    pub name: Box<str>,
-    /// Granted.
-    pub limit: u64,
-    /// Left of it.
-    pub remaining: u64,
 }

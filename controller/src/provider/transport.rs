@@ -1,13 +1,28 @@
-//! Bytes to and from the provider.
+//! Bytes to and from the provider, and the one HTTP/2 connection over them.
 
-use std::{fmt, io, pin::Pin};
-
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::UnixStream,
+use std::{
+    fmt, future, io,
+    pin::Pin,
+    task::{Context, Poll},
 };
 
-use super::Endpoint;
+use hyper::rt::Executor;
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::UnixStream,
+};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+use tonic::transport::Channel;
+use tower::service_fn;
+
+use super::{Endpoint, details::Checked};
+
+/// Room for a status with all the details that the contract allows, and then some.
+const MAX_HEADER_LIST: u32 = 64 << 10;
 
 /// A connected stream of bytes.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -32,3 +47,146 @@ impl Connect for Endpoint {
         })
     }
 }
+
+/// One connection, from dialling to its end. It never becomes another one: a call that waits must
+/// not reach a process that no handshake was made with.
+///
+/// Dropping it leaves calls in flight alone; [`Connection::abort`] ends them too.
+pub(super) struct Connection {
+    channel: Checked,
+    closed: CancellationToken,
+    abort: CancellationToken,
+}
+
+impl Connection {
+    /// Dials. What the connection needs to run is spawned on `tasks`, and ends with it or with
+    /// `cancel`.
+    pub(super) async fn dial(
+        connector: &dyn Connect,
+        tasks: &TaskTracker,
+        cancel: &CancellationToken,
+    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let closed = CancellationToken::new();
+        let abort = cancel.child_token();
+        let mut io = Some(TokioIo::new(Watched {
+            io: connector.connect().await?,
+            closed: closed.clone().drop_guard(),
+        }));
+        // tonic reconnects inside a channel. Here it is refused: see the type.
+        let once = service_fn(move |_| {
+            let gone = || io::Error::new(io::ErrorKind::NotConnected, "the connection is gone");
+            future::ready(io.take().ok_or_else(gone))
+        });
+        // The authority that every HTTP/2 server accepts; a path in it is refused by many. No
+        // keepalive pings: a Go server with defaults answers those by closing.
+        let channel = Channel::from_static("http://localhost")
+            .http2_max_header_list_size(MAX_HEADER_LIST)
+            .executor(Owned {
+                tasks: tasks.clone(),
+                abort: abort.clone(),
+            })
+            .connect_with_connector(once)
+            .await?;
+        Ok(Self {
+            channel: Checked::new(channel),
+            closed,
+            abort,
+        })
+    }
+
+    /// Where calls go.
+    pub(super) fn channel(&self) -> Checked {
+        self.channel.clone()
+    }
+
+    /// Waits for the end of the connection, whoever made it.
+    pub(super) async fn closed(&self) {
+        self.closed.cancelled().await;
+    }
+
+    /// Ends the connection and all calls on it.
+    pub(super) fn abort(&self) {
+        self.abort.cancel();
+    }
+}
+
+/// A stream that tells at once when it is done for: at its end, an error, or when dropped.
+struct Watched {
+    io: Box<dyn Transport>,
+    closed: DropGuard,
+}
+
+impl Watched {
+    fn watch<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if matches!(result, Poll::Ready(Err(_))) {
+            self.closed.token().cancel();
+        }
+        result
+    }
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let room = buf.remaining();
+        let result = Pin::new(&mut self.io).poll_read(cx, buf);
+        if matches!(result, Poll::Ready(Ok(()))) && room > 0 && buf.remaining() == room {
+            self.closed.token().cancel();
+        }
+        self.watch(result)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.io).poll_write(cx, bytes);
+        self.watch(result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.io).poll_write_vectored(cx, bytes);
+        self.watch(result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.io).poll_flush(cx);
+        self.watch(result)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.io).poll_shutdown(cx);
+        self.watch(result)
+    }
+}
+
+/// Runs tonic's and hyper's tasks where somebody waits for their end.
+struct Owned {
+    tasks: TaskTracker,
+    abort: CancellationToken,
+}
+
+impl Executor<Pin<Box<dyn Future<Output = ()> + Send>>> for Owned {
+    fn execute(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        let abort = self.abort.clone();
+        self.tasks
+            .spawn(async move { abort.run_until_cancelled(task).await });
+    }
+}
+
+#[cfg(test)]
+mod tests;

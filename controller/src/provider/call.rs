@@ -1,0 +1,259 @@
+//! One unary call: over the session of the moment, with a deadline, and with an end that is
+//! understood.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use outrigger_api::v1::{
+    self, CallContext, ErrorReason, instances_service_client::InstancesServiceClient,
+    provider_service_client::ProviderServiceClient,
+};
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout};
+use tonic::{Request, Response, Status};
+use tracing::debug;
+use uuid::Uuid;
+
+use super::{
+    Error, Session, Shared, connection::Wish, details::Checked, metrics::Metrics, pause::Permit,
+};
+
+/// A unary method of the contract.
+pub(super) trait Unary {
+    /// What is asked.
+    type Request: Send + 'static;
+    /// What is answered.
+    type Response: Send + 'static;
+    /// Its name, for people and metrics.
+    const NAME: &'static str;
+    /// How long it may take.
+    const DEADLINE: Duration;
+
+    /// Sends it.
+    fn send(
+        channel: Checked,
+        limits: Limits,
+        request: Request<Self::Request>,
+    ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
+}
+
+/// Largest messages, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) send: usize,
+    pub(super) receive: usize,
+}
+
+/// `ProviderService.Handshake`.
+pub(super) struct Handshake;
+
+impl Unary for Handshake {
+    type Request = v1::HandshakeRequest;
+    type Response = v1::HandshakeResponse;
+    const NAME: &'static str = "Handshake";
+    const DEADLINE: Duration = Duration::from_secs(10);
+
+    async fn send(
+        channel: Checked,
+        limits: Limits,
+        request: Request<Self::Request>,
+    ) -> Result<Response<Self::Response>, Status> {
+        ProviderServiceClient::new(channel)
+            .max_decoding_message_size(limits.receive)
+            .handshake(request)
+            .await
+    }
+}
+
+/// `ProviderService.GetStatus`.
+pub(super) struct GetStatus;
+
+impl Unary for GetStatus {
+    type Request = v1::GetStatusRequest;
+    type Response = v1::GetStatusResponse;
+    const NAME: &'static str = "GetStatus";
+    const DEADLINE: Duration = Duration::from_secs(5);
+
+    async fn send(
+        channel: Checked,
+        limits: Limits,
+        request: Request<Self::Request>,
+    ) -> Result<Response<Self::Response>, Status> {
+        ProviderServiceClient::new(channel)
+            .max_decoding_message_size(limits.receive)
+            .get_status(request)
+            .await
+    }
+}
+
+/// `InstancesService.BatchGetInstances`.
+pub(super) struct BatchGetInstances;
+
+impl Unary for BatchGetInstances {
+    type Request = v1::BatchGetInstancesRequest;
+    type Response = v1::BatchGetInstancesResponse;
+    const NAME: &'static str = "BatchGetInstances";
+    const DEADLINE: Duration = Duration::from_secs(30);
+
+    async fn send(
+        channel: Checked,
+        limits: Limits,
+        request: Request<Self::Request>,
+    ) -> Result<Response<Self::Response>, Status> {
+        InstancesServiceClient::new(channel)
+            .max_decoding_message_size(limits.receive)
+            .max_encoding_message_size(limits.send)
+            .batch_get_instances(request)
+            .await
+    }
+}
+
+/// A session and the connection that it was made on.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) session: Arc<Session>,
+    pub(super) channel: Checked,
+    pub(super) limits: Limits,
+    /// Methods that the provider answered with UNIMPLEMENTED.
+    unserved: Mutex<HashSet<&'static str>>,
+}
+
+impl Link {
+    pub(super) fn new(session: Arc<Session>, channel: Checked, receive: usize) -> Self {
+        Self {
+            limits: Limits {
+                send: session.max_send_bytes,
+                receive,
+            },
+            session,
+            channel,
+            unserved: Mutex::default(),
+        }
+    }
+
+    /// Whether a method was found missing, which it then is until the next handshake.
+    pub(super) fn lacks(&self, rpc: &'static str) -> bool {
+        self.unserved.lock().contains(rpc)
+    }
+
+    pub(super) fn note_missing(&self, rpc: &'static str) {
+        self.unserved.lock().insert(rpc);
+    }
+}
+
+/// Makes a call and reads how it ended. Dropping the future cancels the call.
+pub(super) async fn unary<R: Unary>(
+    metrics: &Metrics,
+    channel: Checked,
+    limits: Limits,
+    message: R::Request,
+) -> Result<R::Response, Error> {
+    let mut request = Request::new(message);
+    // Tells the provider; the channel's own time limit would not.
+    request.set_timeout(R::DEADLINE);
+    let _in_flight = metrics.started(R::NAME);
+    let started = Instant::now();
+    // tonic's limit ends with the response's head, and a body may never come.
+    let ended = timeout(R::DEADLINE, R::send(channel, limits, request)).await;
+    let result = match ended {
+        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Err(status)) => Err(Error::from_status(R::NAME, R::DEADLINE, &status)),
+        Err(_elapsed) => Err(Error::Timeout {
+            rpc: R::NAME,
+            after: R::DEADLINE,
+        }),
+    };
+    metrics.ended(R::NAME, started.elapsed(), result.as_ref().err());
+    result
+}
+
+impl Shared {
+    /// The session of the moment.
+    pub(super) fn link(&self) -> Result<Arc<Link>, Error> {
+        let link = self.link.borrow().clone();
+        link.ok_or_else(|| {
+            let state = self.state.borrow();
+            let reason = state.reason().cloned();
+            Error::Unavailable {
+                reason: reason.unwrap_or_else(|| "the first connection is still being made".into()),
+            }
+        })
+    }
+
+    /// Makes a call of a class, on `link` or, if the provider turns out to be a new process, once
+    /// more after a new handshake. `message` makes the request for a session.
+    pub(super) async fn call<R: Unary>(
+        &self,
+        permit: &Permit,
+        link: Arc<Link>,
+        message: impl Fn(&Session, CallContext) -> R::Request,
+    ) -> Result<R::Response, Error> {
+        // One logical attempt, so one id, also when the transport has to repeat it.
+        let context = CallContext {
+            request_id: Uuid::new_v4().to_string(),
+            cluster_name: self.cluster_name.clone(),
+        };
+        let mut result = self.call_once::<R>(&link, &context, &message).await;
+        if let Err(error) = &result
+            && error.reason() == Some(ErrorReason::NotHandshaked)
+            && let Some(link) = self.shake_hands_again(&link, R::DEADLINE).await
+        {
+            result = self.call_once::<R>(&link, &context, &message).await;
+        }
+        match &result {
+            Ok(_) => permit.succeeded(),
+            Err(error) => permit.failed(error),
+        }
+        result
+    }
+
+    async fn call_once<R: Unary>(
+        &self,
+        link: &Link,
+        context: &CallContext,
+        message: &impl Fn(&Session, CallContext) -> R::Request,
+    ) -> Result<R::Response, Error> {
+        if link.lacks(R::NAME) {
+            return Err(Error::NotServed { rpc: R::NAME });
+        }
+        let started = Instant::now();
+        let request = message(&link.session, context.clone());
+        let channel = link.channel.clone();
+        let result = unary::<R>(&self.metrics, channel, link.limits, request).await;
+        match &result {
+            Ok(_) => {}
+            Err(Error::NotServed { rpc }) => link.note_missing(rpc),
+            Err(error) if error.reason() == Some(ErrorReason::ShuttingDown) => {
+                self.wish(link, Wish::Leave);
+            }
+            Err(_) => {}
+        }
+        debug!(
+            rpc = R::NAME,
+            request_id = context.request_id,
+            took = ?started.elapsed(),
+            error = result.as_ref().err().map(tracing::field::display),
+            "call ended"
+        );
+        result
+    }
+
+    /// Waits for a session that is newer than `link`'s. `None` if none comes in time.
+    async fn shake_hands_again(&self, link: &Link, within: Duration) -> Option<Arc<Link>> {
+        let mut links = self.link.subscribe();
+        self.wish(link, Wish::Handshake);
+        let generation = link.session.generation;
+        let newer = links.wait_for(|now| {
+            now.as_ref()
+                .is_some_and(|now| now.session.generation > generation)
+        });
+        timeout(within, newer).await.ok()?.ok()?.clone()
+    }
+
+    fn wish(&self, link: &Link, wish: Wish) {
+        // A full queue holds such a wish already.
+        let _ = self.wishes.try_send((link.session.generation, wish));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,383 @@
+//! Keeps one connection to the provider, for ever.
+
+use std::{ops::ControlFlow, sync::Arc, time::Duration};
+
+use outrigger_api::v1::{ErrorReason, GetStatusRequest};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep, sleep_until, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::{debug, info, warn};
+
+use super::{
+    Cause, Connect, Error, Options, Session, Shared, State,
+    call::{GetStatus, Handshake, Limits, Link, Unary, unary},
+    handshake::{self, Refusal},
+    health,
+    pause::Rate,
+    text,
+    transport::Connection,
+};
+
+/// Between heartbeats.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Between heartbeats of a standby.
+const HEARTBEAT_STANDBY: Duration = Duration::from_secs(60);
+/// Heartbeats in a row that go unanswered before the connection is given up. One may be a long
+/// pause of a garbage collector.
+const MISSED_HEARTBEATS: u32 = 2;
+/// Before a refused provider is asked again, on the same connection. A new one is asked at once.
+const REFUSED: Duration = Duration::from_secs(60);
+const RECONNECT_FIRST: Duration = Duration::from_millis(50);
+const RECONNECT_LONGEST: Duration = Duration::from_secs(1);
+
+/// What a call asks of the connection that it was made on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// The provider does not know us any more.
+    Handshake,
+    /// The provider is ending; its successor may be there already.
+    Leave,
+}
+
+/// With the generation of the session that the wish is about.
+pub(super) type Wishes = mpsc::Receiver<(u64, Wish)>;
+
+/// Connects, shakes hands, listens to the heart, and starts again.
+pub(super) struct Manager {
+    shared: Arc<Shared>,
+    options: Options,
+    connector: Box<dyn Connect>,
+    wishes: Wishes,
+    tasks: TaskTracker,
+    cancel: CancellationToken,
+    handshakes: u64,
+    connected_before: bool,
+    /// Of the first provider that was accepted.
+    name: Option<Box<str>>,
+    boot_id: Box<str>,
+}
+
+/// Why a connection is not used any longer.
+enum Loss {
+    /// It closed, or could not be used.
+    Disconnected(String),
+    /// Nobody answers on it.
+    Silent(String),
+}
+
+impl Manager {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        options: Options,
+        connector: Box<dyn Connect>,
+        wishes: Wishes,
+        cancel: CancellationToken,
+    ) -> Self {
+        Self {
+            shared,
+            options,
+            connector,
+            wishes,
+            tasks: TaskTracker::new(),
+            cancel,
+            handshakes: 0,
+            connected_before: false,
+            name: None,
+            boot_id: Box::default(),
+        }
+    }
+
+    /// Works until cancelled.
+    pub(super) async fn run(mut self) {
+        let cancel = self.cancel.clone();
+        cancel.run_until_cancelled(self.connect_for_ever()).await;
+        self.shared.withdraw();
+        // They end with the same token.
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    async fn connect_for_ever(&mut self) {
+        let mut delay = RECONNECT_FIRST;
+        loop {
+            let before = Instant::now();
+            let loss = self.connect_once().await;
+            let (cause, reason) = match loss {
+                Loss::Disconnected(reason) => (Cause::Disconnected, reason),
+                Loss::Silent(reason) => (Cause::Silent, reason),
+            };
+            self.shared.down(cause, &reason);
+            self.shared.withdraw();
+            // A provider that ends as soon as it is spoken to is not asked twenty times a second.
+            if before.elapsed() > RECONNECT_LONGEST {
+                delay = RECONNECT_FIRST;
+            }
+            sleep(delay.mul_f64(1.0 - fastrand::f64() / 2.0)).await;
+            delay = (delay * 2).min(RECONNECT_LONGEST);
+        }
+    }
+
+    async fn connect_once(&mut self) -> Loss {
+        let dial = Connection::dial(&*self.connector, &self.tasks, &self.cancel);
+        let connection = match timeout(Handshake::DEADLINE, dial).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error)) => {
+                return Loss::Disconnected(format!(
+                    "no provider answers at {}: {error}; is it running, and is this its endpoint?",
+                    self.connector
+                ));
+            }
+            Err(_elapsed) => {
+                return Loss::Silent(format!(
+                    "nobody accepts the connection at {} for {:?}",
+                    self.connector,
+                    Handshake::DEADLINE
+                ));
+            }
+        };
+        let mut new_connection = true;
+        loop {
+            let tried = tokio::select! {
+                biased;
+                () = connection.closed() => return self.closed(),
+                tried = self.shake_hands(&connection) => tried,
+            };
+            match tried {
+                Ok(Ok((session, rates))) => {
+                    let link = self.publish(&connection, session, &rates, new_connection);
+                    new_connection = false;
+                    if let ControlFlow::Break(loss) = self.attend(&connection, &link).await {
+                        return loss;
+                    }
+                }
+                Ok(Err(Refusal { cause, reason })) => {
+                    self.shared.down(cause, &reason);
+                    self.shared.withdraw();
+                    tokio::select! {
+                        () = connection.closed() => return self.closed(),
+                        () = sleep(REFUSED) => {}
+                    }
+                }
+                Err(loss) => return loss,
+            }
+        }
+    }
+
+    fn closed(&self) -> Loss {
+        Loss::Disconnected(format!("the connection to {} was lost", self.connector))
+    }
+
+    /// One handshake. The outer error asks for a new connection.
+    async fn shake_hands(
+        &mut self,
+        connection: &Connection,
+    ) -> Result<Result<(Session, Vec<Rate>), Refusal>, Loss> {
+        let limits = Limits {
+            send: usize::MAX,
+            receive: self.options.max_receive_bytes,
+        };
+        let request = handshake::request(&self.options);
+        let answer =
+            unary::<Handshake>(&self.shared.metrics, connection.channel(), limits, request).await;
+        match answer {
+            Ok(answer) => {
+                let generation = self.handshakes + 1;
+                let name = self.name.as_deref();
+                let accepted = handshake::accept(&self.options, name, generation, answer);
+                Ok(accepted)
+            }
+            Err(error) => match Refusal::from_error(&error) {
+                Some(refusal) => Ok(Err(refusal)),
+                None if matches!(error, Error::Timeout { .. }) => Err(Loss::Silent(format!(
+                    "the provider at {} accepted the connection and does not answer: {error}",
+                    self.connector
+                ))),
+                None => Err(Loss::Disconnected(format!(
+                    "the handshake with the provider at {} failed: {error}",
+                    self.connector
+                ))),
+            },
+        }
+    }
+
+    fn publish(
+        &mut self,
+        connection: &Connection,
+        session: Session,
+        rates: &[Rate],
+        new_connection: bool,
+    ) -> Arc<Link> {
+        self.handshakes = session.generation;
+        let new_process = self.boot_id != session.boot_id;
+        self.boot_id.clone_from(&session.boot_id);
+        self.name.get_or_insert_with(|| session.name.clone());
+        let reconnect = new_connection && self.connected_before;
+        self.connected_before = true;
+        debug!(
+            provider = &*session.name,
+            version = &*session.version,
+            boot_id = &*session.boot_id,
+            minor = session.minor,
+            "handshake"
+        );
+        let link = Arc::new(Link::new(
+            Arc::new(session),
+            connection.channel(),
+            self.options.max_receive_bytes,
+        ));
+        self.shared.gate.renew(rates, new_process);
+        self.shared.publish(&link, reconnect);
+        link
+    }
+
+    /// Listens to the heart. Continues when another handshake is due on the same connection.
+    async fn attend(&mut self, connection: &Connection, link: &Link) -> ControlFlow<Loss> {
+        let mut standby = self.shared.standby.subscribe();
+        let mut missed = 0;
+        loop {
+            let asked = Instant::now();
+            let pulse = tokio::select! {
+                biased;
+                () = connection.closed() => return ControlFlow::Break(self.closed()),
+                pulse = self.feel(link) => pulse,
+            };
+            match pulse {
+                Ok(boot_id) => {
+                    missed = 0;
+                    if !boot_id.is_empty() && *boot_id != *link.session.boot_id {
+                        // Another process behind the same connection, with nothing of ours.
+                        return ControlFlow::Continue(());
+                    }
+                }
+                Err(Error::Timeout { .. }) => {
+                    missed += 1;
+                    if missed >= MISSED_HEARTBEATS {
+                        // Whatever waits on it would wait for its own deadline.
+                        connection.abort();
+                        return ControlFlow::Break(Loss::Silent(format!(
+                            "the provider at {} hangs: it left {missed} calls of GetStatus \
+                             unanswered, {:?} each; a restart of it may help",
+                            self.connector,
+                            GetStatus::DEADLINE
+                        )));
+                    }
+                    self.shared
+                        .degraded("the provider does not answer GetStatus in time");
+                    continue;
+                }
+                Err(error) if error.reason() == Some(ErrorReason::ShuttingDown) => {
+                    return ControlFlow::Break(shutting_down());
+                }
+                Err(error) => {
+                    missed = 0;
+                    self.shared.degraded(&text::message(&error.to_string()));
+                }
+            }
+            loop {
+                let pace = if *standby.borrow_and_update() {
+                    HEARTBEAT_STANDBY
+                } else {
+                    HEARTBEAT
+                };
+                tokio::select! {
+                    () = connection.closed() => return ControlFlow::Break(self.closed()),
+                    () = sleep_until(asked + pace) => break,
+                    Ok(()) = standby.changed() => {}
+                    Some((generation, wish)) = self.wishes.recv() => {
+                        if generation < link.session.generation {
+                            continue;
+                        }
+                        return match wish {
+                            Wish::Handshake => ControlFlow::Continue(()),
+                            Wish::Leave => ControlFlow::Break(shutting_down()),
+                        };
+                    }
+                }
+            }
+        }
+    }
+
+    /// One heartbeat. Returns the boot id.
+    async fn feel(&self, link: &Link) -> Result<String, Error> {
+        let shared = &self.shared;
+        let request = GetStatusRequest {};
+        let channel = link.channel.clone();
+        let status = unary::<GetStatus>(&shared.metrics, channel, link.limits, request).await?;
+        let (pulse, health) = health::read(&status);
+        shared.metrics.health(&health);
+        shared.health.send_replace(health);
+        shared.enter(|since| pulse.state(since));
+        Ok(status.boot_id)
+    }
+}
+
+fn shutting_down() -> Loss {
+    Loss::Disconnected("the provider is shutting down".into())
+}
+
+impl Shared {
+    fn publish(&self, link: &Arc<Link>, reconnect: bool) {
+        self.metrics.connected(&link.session, reconnect);
+        self.link.send_replace(Some(Arc::clone(link)));
+        self.session.send_replace(Some(Arc::clone(&link.session)));
+    }
+
+    fn withdraw(&self) {
+        self.metrics.disconnected();
+        self.link.send_replace(None);
+        self.session.send_replace(None);
+    }
+
+    fn degraded(&self, reason: &str) {
+        let reason = reason.into();
+        self.enter(|_| State::Degraded { reason });
+    }
+
+    fn down(&self, cause: Cause, reason: &str) {
+        let reason = reason.into();
+        self.enter(|since| State::Down {
+            cause,
+            reason,
+            since,
+        });
+    }
+
+    /// Goes over to the state that `next` makes, given since when the provider is down. Says so
+    /// once, and not again while only the wording changes.
+    fn enter(&self, next: impl FnOnce(Instant) -> State) {
+        self.state.send_if_modified(|state| {
+            let since = match state {
+                State::Down { since, .. } => *since,
+                _ => Instant::now(),
+            };
+            let next = next(since);
+            if *state == next {
+                return false;
+            }
+            if state.as_str() != next.as_str() || state.cause() != next.cause() {
+                announce(state, &next);
+            }
+            self.metrics.state(&next);
+            *state = next;
+            true
+        });
+    }
+}
+
+fn announce(before: &State, now: &State) {
+    match now {
+        State::Connecting => {}
+        State::Starting => info!("the provider is starting; queues wait"),
+        State::Ready => {
+            if let State::Down { since, .. } = before {
+                info!(after = ?since.elapsed(), "the provider is ready");
+            } else {
+                info!("the provider is ready");
+            }
+        }
+        State::Degraded { reason } => warn!("the provider is degraded: {reason}"),
+        State::Down { reason, .. } => warn!("the provider is down, queues wait: {reason}"),
+    }
+}

@@ -1,0 +1,323 @@
+//! The first words of a connection: what is said, and which answers are accepted.
+
+use std::time::Duration;
+
+use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
+use outrigger_core::ownership::Prefixes;
+
+use super::{
+    Cause, Error, Options,
+    pause::Rate,
+    session::{Instances, Session},
+    text,
+};
+
+/// Lowest minor revision that is spoken.
+const MIN_MINOR: u32 = 1;
+/// Names, ids and keys, in bytes.
+const MAX_NAME: usize = 253;
+/// Entries of a list of prefixes or keys.
+const MAX_ENTRIES: usize = 64;
+/// Less than this, a provider could not even take one Node.
+const MIN_MESSAGE: u64 = 64 << 10;
+const DEFAULT_BATCH: u32 = 100;
+const MAX_BATCH: u32 = 500;
+const DEFAULT_VISIBILITY_DELAY: Duration = Duration::from_secs(60);
+/// A longer delay would keep the Nodes of deleted machines for ever.
+const MAX_VISIBILITY_DELAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Why no session came of a handshake, though the provider answered it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) cause: Cause,
+    /// What happened and what to do, for people.
+    pub(super) reason: String,
+}
+
+impl Refusal {
+    fn new(cause: Cause, reason: impl Into<String>) -> Self {
+        Self {
+            cause,
+            reason: reason.into(),
+        }
+    }
+
+    fn bad(what: impl std::fmt::Display) -> Self {
+        Self::new(
+            Cause::BadHandshake,
+            format!("the provider's answer to the handshake breaks the contract: {what}"),
+        )
+    }
+
+    /// Reads an error of the call. `None` when trying again soon may help.
+    pub(super) fn from_error(error: &Error) -> Option<Self> {
+        match error {
+            Error::NotServed { .. } => Some(Self::new(
+                Cause::Incompatible,
+                "what listens there does not serve cloudprovider.v1 (Handshake is not \
+                 implemented); is it a provider for Outrigger?",
+            )),
+            Error::Refused {
+                reason: v1::ErrorReason::VersionUnsupported,
+                message,
+                ..
+            } => Some(Self::new(
+                Cause::Incompatible,
+                format!(
+                    "the provider speaks no common revision of cloudprovider.v1 (the controller \
+                     speaks {MIN_MINOR} to {MINOR}): {message}; upgrade the older of the two"
+                ),
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// What is said about this controller.
+pub(super) fn request(options: &Options) -> v1::HandshakeRequest {
+    v1::HandshakeRequest {
+        min_minor: MIN_MINOR,
+        max_minor: MINOR,
+        controller_name: options.controller_name.clone(),
+        controller_version: options.controller_version.clone(),
+        kubernetes_version: options.kubernetes_version.clone(),
+        cluster: Some(v1::ClusterInfo {
+            name: options.cluster.name.clone(),
+            uid: options.cluster.uid.clone(),
+            pod_cidrs: options.cluster.pod_cidrs.clone(),
+            service_cidrs: options.cluster.service_cidrs.clone(),
+        }),
+        max_receive_message_bytes: options.max_receive_bytes as u64,
+    }
+}
+
+/// Checks an answer. `known_name` is the provider's name since the controller started.
+pub(super) fn accept(
+    options: &Options,
+    known_name: Option<&str>,
+    generation: u64,
+    answer: v1::HandshakeResponse,
+) -> Result<(Session, Vec<Rate>), Refusal> {
+    if !(MIN_MINOR..=MINOR).contains(&answer.minor) {
+        return Err(Refusal::new(
+            Cause::Incompatible,
+            format!(
+                "the provider chose revision {} of cloudprovider.v1, the controller speaks \
+                 {MIN_MINOR} to {MINOR}; upgrade the older of the two",
+                answer.minor
+            ),
+        ));
+    }
+    let name = accept_name(options, known_name, &answer.provider_name)?;
+    if answer.without_cluster_id && !options.allow_untagged {
+        return Err(Refusal::new(
+            Cause::NoClusterId,
+            format!(
+                "provider {name}: the cloud has no cluster id by which this cluster's resources \
+                 are told from another's; give it one, or set --allow-untagged-cloud"
+            ),
+        ));
+    }
+    if answer.boot_id.len() > 64 {
+        return Err(Refusal::bad("boot_id has more than 64 bytes"));
+    }
+    let max_send = match answer.max_receive_message_bytes {
+        0 => DEFAULT_MAX_MESSAGE_BYTES,
+        less if less < MIN_MESSAGE => {
+            return Err(Refusal::bad(format!(
+                "max_receive_message_bytes is {less}, at least {MIN_MESSAGE} are needed"
+            )));
+        }
+        bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
+    };
+    let offered = answer.capabilities.unwrap_or_default();
+    let session = Session {
+        generation,
+        version: text::cut(&answer.provider_version, MAX_NAME).into(),
+        minor: answer.minor,
+        boot_id: text::cut(&answer.boot_id, 64).into(),
+        instances: offered
+            .instances
+            .map(|instances| accept_instances(&name, instances))
+            .transpose()?,
+        load_balancers: offered
+            .load_balancers
+            .map(accept_load_balancers)
+            .transpose()?,
+        routes: offered.routes,
+        node_sets: offered.node_sets.is_some(),
+        effects: offered.effects.map(accept_effects).transpose()?,
+        service_annotation_prefixes: entries(
+            "service_annotation_prefixes",
+            answer.service_annotation_prefixes,
+        )?,
+        node_annotation_prefixes: entries(
+            "node_annotation_prefixes",
+            answer.node_annotation_prefixes,
+        )?,
+        max_send_bytes: max_send,
+        name,
+    };
+    let rates = answer.rate_limits.iter().filter_map(Rate::read).collect();
+    Ok((session, rates))
+}
+
+fn accept_name(
+    options: &Options,
+    known_name: Option<&str>,
+    name: &str,
+) -> Result<Box<str>, Refusal> {
+    let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if name.is_empty() || name.len() > 63 || !name.bytes().all(legal) {
+        return Err(Refusal::bad(format!(
+            "provider_name {:?} is not 1 to 63 of a-z, 0-9 and -",
+            text::cut(name, 64)
+        )));
+    }
+    if let Some(expected) = &options.expected_name
+        && expected != name
+    {
+        return Err(Refusal::new(
+            Cause::WrongName,
+            format!(
+                "the provider calls itself {name}, but --cloud-provider is {expected}; point \
+                 --provider-endpoint at provider {expected}, or change the flag"
+            ),
+        ));
+    }
+    if let Some(known) = known_name
+        && known != name
+    {
+        return Err(Refusal::new(
+            Cause::WrongName,
+            format!(
+                "the provider was {known} and now calls itself {name}; nodes of one must not be \
+                 looked up with the other: bring back {known}, or restart the controller"
+            ),
+        ));
+    }
+    Ok(name.into())
+}
+
+fn accept_instances(name: &str, instances: v1::InstancesCapability) -> Result<Instances, Refusal> {
+    let preference = instances.lookup_preference();
+    let visibility_delay = match instances.visibility_delay {
+        None => DEFAULT_VISIBILITY_DELAY,
+        Some(delay) => Duration::try_from(delay)
+            .ok()
+            .filter(|delay| *delay <= MAX_VISIBILITY_DELAY)
+            .ok_or_else(|| Refusal::bad("instances.visibility_delay is not 0 to 24 h"))?,
+    };
+    let prefixes = entries(
+        "instances.provider_id_prefixes",
+        instances.provider_id_prefixes,
+    )?;
+    Ok(Instances {
+        max_batch_size: match instances.max_batch_size {
+            0 => DEFAULT_BATCH,
+            some => some.min(MAX_BATCH),
+        } as usize,
+        list: instances.list,
+        preference,
+        prefixes: Prefixes::new(name, prefixes).map_err(Refusal::bad)?,
+        visibility_delay,
+        without_provider_id: instances.without_provider_id,
+        managed_label_keys: entries("instances.managed_label_keys", instances.managed_label_keys)?,
+        allocates_pod_cidrs: instances.allocates_pod_cidrs,
+    })
+}
+
+fn accept_load_balancers(
+    offered: v1::LoadBalancersCapability,
+) -> Result<v1::LoadBalancersCapability, Refusal> {
+    if offered.configuration_revision.len() > 64 {
+        return Err(Refusal::bad(
+            "load_balancers.configuration_revision has more than 64 bytes",
+        ));
+    }
+    entries("load_balancers.classes", offered.classes.clone())?;
+    Ok(offered)
+}
+
+/// Nobody but the controller and kubectl writes under these.
+const RESERVED: [&str; 2] = ["outrigger.dev", "kubectl.kubernetes.io"];
+/// Of Kubernetes itself, for Nodes and conditions.
+const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
+
+fn accept_effects(effects: v1::EffectsCapability) -> Result<v1::EffectsCapability, Refusal> {
+    let lists = [
+        (
+            "effects.service_annotation_prefixes",
+            &effects.service_annotation_prefixes,
+            false,
+        ),
+        (
+            "effects.node_annotation_prefixes",
+            &effects.node_annotation_prefixes,
+            true,
+        ),
+        (
+            "effects.condition_type_prefixes",
+            &effects.condition_type_prefixes,
+            true,
+        ),
+    ];
+    for (field, prefixes, kubernetes_too) in lists {
+        for prefix in entries(field, prefixes.clone())? {
+            let reserved = RESERVED.iter().any(|domain| reaches(&prefix, domain))
+                || kubernetes_too
+                    && KUBERNETES
+                        .iter()
+                        .any(|domain| reaches_under(&prefix, domain));
+            if reserved {
+                return Err(Refusal::bad(format!(
+                    "{field} asks for {prefix:?}, which is not a provider's to write"
+                )));
+            }
+        }
+    }
+    Ok(effects)
+}
+
+/// Whether keys under `domain/` may begin with `prefix`: `out`, `outrigger.dev`, `outrigger.dev/x`.
+fn reaches(prefix: &str, domain: &str) -> bool {
+    domain.starts_with(prefix)
+        || prefix
+            .strip_prefix(domain)
+            .is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// [`reaches`] for `domain` and everything that ends in `.domain`. A prefix without a slash may still
+/// grow into such a domain, so whoever writes looks at each key besides.
+fn reaches_under(prefix: &str, domain: &str) -> bool {
+    let host = prefix.split_once('/').map_or(prefix, |(host, _)| host);
+    let below = host
+        .strip_suffix(domain)
+        .is_some_and(|rest| rest.ends_with('.'));
+    below || reaches(prefix, domain)
+}
+
+/// The entries of a list whose empty form already says "all" or "none": so none may be empty.
+fn entries(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, Refusal> {
+    if list.len() > MAX_ENTRIES {
+        return Err(Refusal::bad(format!(
+            "{field} has {} entries, at most {MAX_ENTRIES} are possible",
+            list.len()
+        )));
+    }
+    list.into_iter()
+        .map(|entry| {
+            let visible = entry.bytes().all(|b| b.is_ascii_graphic());
+            if entry.is_empty() || entry.len() > MAX_NAME || !visible {
+                return Err(Refusal::bad(format!(
+                    "{field} has the entry {:?}, which is not 1 to {MAX_NAME} visible characters",
+                    text::cut(&entry, 64)
+                )));
+            }
+            Ok(entry.into())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

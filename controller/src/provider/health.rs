@@ -1,0 +1,134 @@
+//! What the provider says about itself when its heart is felt.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use outrigger_api::v1::{self, Readiness};
+
+use super::{Cause, State, text};
+
+/// Dependencies, and quotas, that are looked at.
+const MAX_ENTRIES: usize = 32;
+/// Names, in bytes.
+const MAX_NAME: usize = 63;
+
+/// What the provider last said about itself; empty before its first answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Health {
+    /// The parts that its readiness is made of; at most 32.
+    pub dependencies: Vec<Dependency>,
+    /// What the cloud still allows; at most 32.
+    pub quotas: Vec<Quota>,
+}
+
+/// One thing that the provider depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// Short and stable.
+    pub name: Box<str>,
+    /// Whether it works.
+    pub ready: bool,
+    /// Why not, for people.
+    pub message: Box<str>,
+    /// When it last worked, by the provider's clock.
+    pub last_success: Option<Timestamp>,
+}
+
+/// One budget that the cloud grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Short and stable: a metric label.
+    pub name: Box<str>,
+    /// Granted.
+    pub limit: u64,
+    /// Left of it.
+    pub remaining: u64,
+}
+
+/// What an answer to `GetStatus` means.
+pub(super) enum Pulse {
+    Starting,
+    Ready,
+    Degraded(Arc<str>),
+    Broken(Arc<str>),
+}
+
+/// Reads an answer. Too many parts are cut, for a status must not cost the connection.
+pub(super) fn read(status: &v1::GetStatusResponse) -> (Pulse, Health) {
+    let dependencies = status.dependencies.iter().take(MAX_ENTRIES);
+    let health = Health {
+        dependencies: dependencies
+            .map(|dependency| Dependency {
+                name: text::cut(&dependency.name, MAX_NAME).into(),
+                ready: dependency.readiness() == Readiness::Ready,
+                message: text::message(&dependency.message).into(),
+                last_success: dependency.last_success.as_ref().and_then(timestamp),
+            })
+            .collect(),
+        quotas: read_quotas(&status.quotas),
+    };
+    let pulse = match status.readiness() {
+        Readiness::Starting => Pulse::Starting,
+        Readiness::Ready => Pulse::Ready,
+        Readiness::Unspecified | Readiness::Degraded => {
+            Pulse::Degraded(why(&health, "the provider says that it is degraded"))
+        }
+        Readiness::Broken => Pulse::Broken(why(
+            &health,
+            "the provider says that it has to be restarted",
+        )),
+    };
+    (pulse, health)
+}
+
+fn read_quotas(quotas: &[v1::QuotaStatus]) -> Vec<Quota> {
+    let mut read: Vec<Quota> = Vec::new();
+    for quota in quotas.iter().take(MAX_ENTRIES) {
+        let name = text::cut(&quota.name, MAX_NAME);
+        // Two of one name would be one metric with two values.
+        if name.is_empty() || read.iter().any(|known| *known.name == *name) {
+            continue;
+        }
+        read.push(Quota {
+            name: name.into(),
+            limit: quota.limit,
+            remaining: quota.remaining,
+        });
+    }
+    read
+}
+
+fn why(health: &Health, summary: &str) -> Arc<str> {
+    let broken = health.dependencies.iter().filter(|part| !part.ready);
+    let parts: Vec<String> = broken
+        .map(|part| match &*part.message {
+            "" => part.name.to_string(),
+            message => format!("{}: {message}", part.name),
+        })
+        .collect();
+    if parts.is_empty() {
+        return summary.into();
+    }
+    text::message(&format!("{summary} ({})", parts.join("; "))).into()
+}
+
+impl Pulse {
+    /// The state that follows, where [`State::Down`] has been so since `since`.
+    pub(super) fn state(self, since: tokio::time::Instant) -> State {
+        match self {
+            Self::Starting => State::Starting,
+            Self::Ready => State::Ready,
+            Self::Degraded(reason) => State::Degraded { reason },
+            Self::Broken(reason) => State::Down {
+                cause: Cause::Broken,
+                reason,
+                since,
+            },
+        }
+    }
+}
+
+/// A protobuf timestamp, if it is one.
+pub(super) fn timestamp(raw: &prost_types::Timestamp) -> Option<Timestamp> {
+    Timestamp::new(raw.seconds, raw.nanos).ok()
+}

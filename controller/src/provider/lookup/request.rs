@@ -1,0 +1,122 @@
+//! Batches as the contract wants them.
+
+use outrigger_api::v1;
+use outrigger_core::node::{NodeView, Ready};
+use prost::Message;
+
+use super::{Batch, BatchGetInstances, Error, Unary};
+use crate::provider::{Session, View};
+
+/// Bytes of a request besides its nodes, generously: context, view and staleness.
+const ENVELOPE: usize = 1024;
+/// Bytes around one node: a tag and a length.
+const AROUND: usize = 6;
+
+/// Cuts a batch to what the provider takes in one call. Returns it and what is left of it. A node
+/// that would not even fit alone is answered here.
+pub(super) fn fit(mut batch: Batch, session: &Session) -> (Batch, Option<Batch>) {
+    let limit = session.max_send_bytes;
+    let most = session
+        .instances
+        .as_ref()
+        .map_or(usize::MAX, |instances| instances.max_batch_size);
+    let mut room = limit.saturating_sub(ENVELOPE);
+    let mut count = 0;
+    while count < batch.asks.len().min(most) {
+        let bytes = node(&batch.asks[count].node, session).encoded_len() + AROUND;
+        if bytes > limit.saturating_sub(ENVELOPE) {
+            let error = Error::TooLarge {
+                rpc: BatchGetInstances::NAME,
+                bytes,
+                limit,
+            };
+            batch.remove(count).answer(&Err(error));
+            continue;
+        }
+        if bytes > room {
+            break;
+        }
+        room -= bytes;
+        count += 1;
+    }
+    let rest = batch.split_off(count);
+    (batch, rest)
+}
+
+/// The request for a batch.
+pub(super) fn message(
+    batch: &Batch,
+    session: &Session,
+    context: v1::CallContext,
+) -> v1::BatchGetInstancesRequest {
+    v1::BatchGetInstancesRequest {
+        context: Some(context),
+        nodes: batch
+            .asks
+            .iter()
+            .map(|ask| node(&ask.node, session))
+            .collect(),
+        // Too long for the contract is as long as the contract can say.
+        max_staleness: batch.max_staleness.try_into().ok(),
+        view: match batch.want {
+            View::Full => v1::InstanceView::Full,
+            View::Metadata => v1::InstanceView::Metadata,
+            View::State => v1::InstanceView::State,
+        }
+        .into(),
+    }
+}
+
+/// A node as the provider may see it.
+fn node(view: &NodeView, session: &Session) -> v1::Node {
+    let owned = |text: &str| text.to_owned();
+    let entry = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let time = |at: jiff::Timestamp| prost_types::Timestamp {
+        seconds: at.as_second(),
+        nanos: at.subsec_nanosecond(),
+    };
+    let sent = |key: &str| {
+        let mut prefixes = session.node_annotation_prefixes.iter();
+        prefixes.any(|prefix| key.starts_with(&**prefix))
+    };
+    v1::Node {
+        name: owned(&view.name),
+        uid: owned(&view.uid),
+        provider_id: owned(&view.provider_id),
+        labels: view.labels.iter().map(entry).collect(),
+        annotations: view
+            .annotations
+            .iter()
+            .filter(|(key, _)| sent(key))
+            .map(entry)
+            .collect(),
+        addresses: view
+            .addresses
+            .iter()
+            .map(|address| v1::NodeAddress {
+                r#type: owned(&address.kind),
+                address: owned(&address.address),
+            })
+            .collect(),
+        pod_cidrs: view.pod_cidrs.iter().map(|cidr| owned(cidr)).collect(),
+        taints: view
+            .taints
+            .iter()
+            .map(|taint| v1::Taint {
+                key: owned(&taint.key),
+                value: owned(&taint.value),
+                effect: owned(&taint.effect),
+            })
+            .collect(),
+        ready: match view.ready {
+            Ready::True => "True",
+            Ready::False => "False",
+            Ready::Unknown => "Unknown",
+        }
+        .into(),
+        unschedulable: view.unschedulable,
+        creation_time: Some(time(view.created)),
+        deletion_time: view.deleted.map(time),
+        system_uuid: owned(&view.system_uuid),
+    }
+}

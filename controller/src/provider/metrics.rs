@@ -1,0 +1,238 @@
+//! What operators can see of the provider, whatever vendor it comes from.
+
+use std::{sync::Arc, time::Duration};
+
+use outrigger_api::v1::ErrorReason;
+use prometheus_client::{
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+use super::{Class, Error, Health, Session, State, error};
+
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+type OwnLabels<const N: usize> = [(&'static str, String); N];
+type Durations = Family<Labels<3>, Histogram, fn() -> Histogram>;
+
+/// All metrics of the provider adapter. Labels come from closed sets, but for what the provider
+/// names itself: that is bounded in number and replaced, never added to.
+#[derive(Clone, Debug)]
+pub(super) struct Metrics(Arc<Families>);
+
+#[derive(Debug)]
+struct Families {
+    durations: Durations,
+    in_flight: Family<Labels<1>, Gauge>,
+    connected: Gauge,
+    state: Family<Labels<1>, Gauge>,
+    reconnects: Counter,
+    paused: Family<Labels<2>, Counter<f64, std::sync::atomic::AtomicU64>>,
+    quota_limit: Family<OwnLabels<1>, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    quota_remaining: Family<OwnLabels<1>, Gauge<f64, std::sync::atomic::AtomicU64>>,
+    info: Family<OwnLabels<3>, Gauge>,
+    strays: Counter,
+    batched: Histogram,
+}
+
+impl Metrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        // 1 ms to 2 min: from a provider that answers out of its cache to the longest deadline.
+        let durations: fn() -> Histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 18));
+        let families = Families {
+            durations: Family::new_with_constructor(durations),
+            in_flight: Family::default(),
+            connected: Gauge::default(),
+            state: Family::default(),
+            reconnects: Counter::default(),
+            paused: Family::default(),
+            quota_limit: Family::default(),
+            quota_remaining: Family::default(),
+            info: Family::default(),
+            strays: Counter::default(),
+            batched: Histogram::new([1., 2., 5., 10., 20., 50., 100., 200., 500.]),
+        };
+        let registry = registry.sub_registry_with_prefix("outrigger_provider");
+        registry.register(
+            "rpc_duration_seconds",
+            "How long calls to the provider took, by how they ended",
+            families.durations.clone(),
+        );
+        registry.register(
+            "rpc_in_flight",
+            "Calls to the provider that have not ended",
+            families.in_flight.clone(),
+        );
+        registry.register(
+            "connected",
+            "Whether a connection is up and a handshake was made on it",
+            families.connected.clone(),
+        );
+        registry.register(
+            "state",
+            "1 for the state that the provider is in",
+            families.state.clone(),
+        );
+        registry.register(
+            "reconnects",
+            "Connections made after the first",
+            families.reconnects.clone(),
+        );
+        registry.register(
+            "class_paused_seconds",
+            "Pauses of a class of calls that the provider's errors asked for",
+            families.paused.clone(),
+        );
+        registry.register(
+            "quota_limit",
+            "What the cloud grants, as the provider says",
+            families.quota_limit.clone(),
+        );
+        registry.register(
+            "quota_remaining",
+            "What is left of what the cloud grants, as the provider says",
+            families.quota_remaining.clone(),
+        );
+        registry.register(
+            "info",
+            "1 for the provider that is connected",
+            families.info.clone(),
+        );
+        registry.register(
+            "stray_results",
+            "Results about nodes that nobody had asked about; ignored",
+            families.strays.clone(),
+        );
+        registry.register(
+            "lookup_batch_nodes",
+            "Nodes in one batch of lookups",
+            families.batched.clone(),
+        );
+        Self(Arc::new(families))
+    }
+
+    pub(super) fn started(&self, rpc: &'static str) -> InFlight {
+        let gauge = self.0.in_flight.get_or_create_owned(&[("rpc", rpc)]);
+        gauge.inc();
+        InFlight(gauge)
+    }
+
+    pub(super) fn ended(&self, rpc: &'static str, took: Duration, error: Option<&Error>) {
+        let (code, reason) = error.map_or(("OK", "none"), outcome);
+        let labels = [("rpc", rpc), ("code", code), ("reason", reason)];
+        self.0
+            .durations
+            .get_or_create(&labels)
+            .observe(took.as_secs_f64());
+    }
+
+    pub(super) fn connected(&self, session: &Session, reconnect: bool) {
+        self.0.connected.set(1);
+        if reconnect {
+            self.0.reconnects.inc();
+        }
+        self.0.info.clear();
+        let labels = [
+            ("name", session.name.to_string()),
+            ("version", session.version.to_string()),
+            ("minor", session.minor.to_string()),
+        ];
+        self.0.info.get_or_create(&labels).set(1);
+    }
+
+    pub(super) fn disconnected(&self) {
+        self.0.connected.set(0);
+        self.0.info.clear();
+    }
+
+    pub(super) fn state(&self, now: &State) {
+        for state in State::LABELS {
+            let gauge = self.0.state.get_or_create_owned(&[("state", state)]);
+            gauge.set(i64::from(state == now.as_str()));
+        }
+    }
+
+    pub(super) fn health(&self, health: &Health) {
+        self.0.quota_limit.clear();
+        self.0.quota_remaining.clear();
+        for quota in &health.quotas {
+            let labels = [("quota", quota.name.to_string())];
+            self.0
+                .quota_limit
+                .get_or_create(&labels)
+                .set(quota.limit as f64);
+            self.0
+                .quota_remaining
+                .get_or_create(&labels)
+                .set(quota.remaining as f64);
+        }
+    }
+
+    pub(super) fn paused(&self, class: Class, reason: &'static str, pause: Duration) {
+        let labels = [("class", class.as_str()), ("reason", reason)];
+        self.0
+            .paused
+            .get_or_create(&labels)
+            .inc_by(pause.as_secs_f64());
+    }
+
+    pub(super) fn strays(&self, count: usize) {
+        self.0.strays.inc_by(count as u64);
+    }
+
+    pub(super) fn batched(&self, nodes: usize) {
+        self.0.batched.observe(nodes as f64);
+    }
+}
+
+/// Counts one call for as long as it lives.
+pub(super) struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Code and reason of an error. A reason that a later minor adds never gets here: it was read as
+/// the first of its code.
+fn outcome(error: &Error) -> (&'static str, &'static str) {
+    match error {
+        Error::Unavailable { .. } => ("UNAVAILABLE", "not_connected"),
+        Error::Timeout { .. } => ("DEADLINE_EXCEEDED", "timeout"),
+        Error::ConnectionLost { .. } => ("UNAVAILABLE", "connection_lost"),
+        Error::Unexplained { code, .. } => (code, "unexplained"),
+        Error::Refused { reason, .. } => (code_of(*reason), error::reason_name(*reason)),
+        Error::Malformed { .. } => ("OK", "malformed"),
+        Error::TooLarge { .. } => ("RESOURCE_EXHAUSTED", "too_large"),
+        Error::NotServed { .. } => ("UNIMPLEMENTED", "not_served"),
+    }
+}
+
+/// The code that the contract puts a reason under.
+const fn code_of(reason: ErrorReason) -> &'static str {
+    use ErrorReason as R;
+    match reason {
+        R::Unspecified => "UNKNOWN",
+        R::InvalidRequest
+        | R::InvalidAnnotation
+        | R::UnsupportedProtocol
+        | R::MalformedProviderId => "INVALID_ARGUMENT",
+        R::DependencyNotReady
+        | R::ConflictingResource
+        | R::NodeSetUnknown
+        | R::NodeSetBaseMismatch
+        | R::NotHandshaked
+        | R::VersionUnsupported => "FAILED_PRECONDITION",
+        R::OperationInProgress | R::Conflict => "ABORTED",
+        R::RateLimited | R::QuotaExceeded | R::Overloaded => "RESOURCE_EXHAUSTED",
+        R::CredentialsInvalid => "UNAUTHENTICATED",
+        R::PermissionMissing => "PERMISSION_DENIED",
+        R::CloudUnavailable | R::ShuttingDown => "UNAVAILABLE",
+        R::CapabilityDisabled => "UNIMPLEMENTED",
+    }
+}
