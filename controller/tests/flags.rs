@@ -1,5 +1,8 @@
 //! The command line as operators see it: exit codes, words, and upstream's list of flags as data.
 
+// clippy takes only functions marked #[test] for tests.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
 #[path = "flags/document.rs"]
 mod document;
 #[path = "flags/ranges.rs"]
@@ -15,7 +18,6 @@ use outrigger_controller::options::{
     Config, Exit,
     catalogue::{self, Flag},
     config::Certificate,
-    controllers::Controller,
     parse_from,
     standing::Standing,
 };
