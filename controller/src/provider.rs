@@ -16,6 +16,7 @@ mod endpoint;
 mod error;
 mod handshake;
 mod health;
+mod list;
 mod lookup;
 mod metrics;
 mod pause;
@@ -143,7 +144,7 @@ impl Provider {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let metrics = Metrics::register(registry);
         metrics.state(&State::default());
-        let (wishes, wished) = mpsc::channel(WISHES);
+        let (wishes, inbox) = mpsc::channel(WISHES);
         let (questions, asked) = mpsc::channel(QUESTIONS);
         let shared = Arc::new(Shared {
             cluster_name: options.cluster.name.clone(),
@@ -161,7 +162,7 @@ impl Provider {
             Arc::clone(&shared),
             options,
             Box::new(connector),
-            wished,
+            inbox,
             cancel.clone(),
         );
         let run = async move {
@@ -260,3 +261,6 @@ impl fmt::Debug for Provider {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

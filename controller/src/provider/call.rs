@@ -219,13 +219,14 @@ impl Shared {
         let request = message(&link.session, context.clone());
         let channel = link.channel.clone();
         let result = unary::<R>(&self.metrics, channel, link.limits, request).await;
-        match &result {
-            Ok(_) => {}
-            Err(Error::NotServed { rpc }) => link.note_missing(rpc),
-            Err(error) if error.reason() == Some(ErrorReason::ShuttingDown) => {
-                self.wish(link, Wish::Leave);
+        if let Err(error) = &result {
+            match error {
+                Error::NotServed { rpc } => link.note_missing(rpc),
+                error if error.reason() == Some(ErrorReason::ShuttingDown) => {
+                    self.wish(link, Wish::Leave);
+                }
+                _ => {}
             }
-            Err(_) => {}
         }
         debug!(
             rpc = R::NAME,
@@ -254,6 +255,3 @@ impl Shared {
         let _ = self.wishes.try_send((link.session.generation, wish));
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -23,12 +23,12 @@ use super::{
 /// Between heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Between heartbeats of a standby.
-const HEARTBEAT_STANDBY: Duration = Duration::from_secs(60);
+const HEARTBEAT_STANDBY: Duration = Duration::from_mins(1);
 /// Heartbeats in a row that go unanswered before the connection is given up. One may be a long
 /// pause of a garbage collector.
 const MISSED_HEARTBEATS: u32 = 2;
 /// Before a refused provider is asked again, on the same connection. A new one is asked at once.
-const REFUSED: Duration = Duration::from_secs(60);
+const REFUSED: Duration = Duration::from_mins(1);
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 const RECONNECT_LONGEST: Duration = Duration::from_secs(1);
 

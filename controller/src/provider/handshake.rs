@@ -22,9 +22,9 @@ const MAX_ENTRIES: usize = 64;
 const MIN_MESSAGE: u64 = 64 << 10;
 const DEFAULT_BATCH: u32 = 100;
 const MAX_BATCH: u32 = 500;
-const DEFAULT_VISIBILITY_DELAY: Duration = Duration::from_secs(60);
+const DEFAULT_VISIBILITY_DELAY: Duration = Duration::from_mins(1);
 /// A longer delay would keep the Nodes of deleted machines for ever.
-const MAX_VISIBILITY_DELAY: Duration = Duration::from_secs(24 * 3600);
+const MAX_VISIBILITY_DELAY: Duration = Duration::from_hours(24);
 
 /// Why no session came of a handshake, though the provider answered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ fn accept_name(
     let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if name.is_empty() || name.len() > 63 || !name.bytes().all(legal) {
         return Err(Refusal::bad(format!(
-            "provider_name {:?} is not 1 to 63 of a-z, 0-9 and -",
+            "provider_name \"{}\" is not 1 to 63 of a-z, 0-9 and -",
             text::cut(name, 64)
         )));
     }
@@ -310,7 +310,7 @@ fn entries(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, Refusal> {
             let visible = entry.bytes().all(|b| b.is_ascii_graphic());
             if entry.is_empty() || entry.len() > MAX_NAME || !visible {
                 return Err(Refusal::bad(format!(
-                    "{field} has the entry {:?}, which is not 1 to {MAX_NAME} visible characters",
+                    "{field} has the entry \"{}\", which is not 1 to {MAX_NAME} visible characters",
                     text::cut(&entry, 64)
                 )));
             }

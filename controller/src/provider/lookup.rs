@@ -21,7 +21,9 @@ mod answer;
 mod batch;
 mod request;
 
-use batch::{Ask, Batch, Batches};
+pub(super) use answer::read_instance;
+use batch::{Batch, Batches};
+pub(super) use request::wire_view;
 
 /// Nodes in a batch before a provider has said how many it takes.
 const BATCH: usize = 100;

@@ -21,8 +21,8 @@ use lane::{Backoff, Bucket, Lane};
 /// A `RATE_LIMITED` that does not say for how long.
 const RATE_LIMITED: Duration = Duration::from_secs(30);
 /// No pause is longer, whatever the provider says: an operator must be able to see it end.
-const LONGEST: Duration = Duration::from_secs(3600);
-const CREDENTIALS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
+const LONGEST: Duration = Duration::from_hours(1);
+const CREDENTIALS: (Duration, Duration) = (Duration::from_mins(1), Duration::from_mins(10));
 
 impl Class {
     pub(super) const ALL: [Self; 3] = [Self::Instances, Self::LoadBalancers, Self::Routes];
@@ -204,11 +204,6 @@ impl Wait {
 }
 
 impl Permit {
-    /// When the call was let out.
-    pub(super) const fn started(&self) -> Instant {
-        self.started
-    }
-
     /// Takes in that the provider answered.
     pub(super) fn succeeded(&self) {
         let mut lanes = self.gate.lanes.lock();

@@ -1,6 +1,7 @@
 //! Bytes to and from the provider, and the one HTTP/2 connection over them.
 
 use std::{
+    error::Error as _,
     fmt, future, io,
     pin::Pin,
     task::{Context, Poll},
@@ -65,7 +66,7 @@ impl Connection {
         connector: &dyn Connect,
         tasks: &TaskTracker,
         cancel: &CancellationToken,
-    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+    ) -> io::Result<Self> {
         let closed = CancellationToken::new();
         let abort = cancel.child_token();
         let mut io = Some(TokioIo::new(Watched {
@@ -86,7 +87,12 @@ impl Connection {
                 abort: abort.clone(),
             })
             .connect_with_connector(once)
-            .await?;
+            .await
+            // Its own text says "transport error" and no more.
+            .map_err(|error| match error.source() {
+                Some(source) => io::Error::other(source.to_string()),
+                None => io::Error::other(error),
+            })?;
         Ok(Self {
             channel: Checked::new(channel),
             closed,

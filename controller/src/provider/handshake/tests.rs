@@ -1,1 +1,257 @@
+use outrigger_api::v1::{
+    CallClass, Capabilities, EffectsCapability, HandshakeResponse, InstancesCapability,
+    LoadBalancersCapability, RateLimit,
+};
 
+use super::*;
+use crate::provider::{Cluster, tests::fake};
+
+fn options() -> Options {
+    Options {
+        expected_name: None,
+        allow_untagged: false,
+        controller_name: String::new(),
+        controller_version: String::new(),
+        kubernetes_version: String::new(),
+        cluster: Cluster::default(),
+        max_receive_bytes: 4 << 20,
+        standby: false,
+    }
+}
+
+fn accept_changed(
+    change: impl FnOnce(&mut HandshakeResponse),
+) -> Result<(Session, Vec<Rate>), Refusal> {
+    let mut answer = fake::handshake();
+    change(&mut answer);
+    accept(&options(), None, 1, answer)
+}
+
+fn capabilities(change: impl FnOnce(&mut Capabilities)) -> Result<Session, Refusal> {
+    let accepted = accept_changed(|answer| change(answer.capabilities.as_mut().unwrap()));
+    accepted.map(|(session, _)| session)
+}
+
+#[test]
+fn what_is_not_said_has_the_contracts_defaults() {
+    let (session, rates) = accept_changed(|answer| {
+        answer.boot_id = String::new();
+        answer.provider_version = String::new();
+    })
+    .unwrap();
+    assert_eq!(session.max_send_bytes, 4 << 20);
+    assert!(session.load_balancers.is_none() && session.routes.is_none() && !session.node_sets);
+    assert!(rates.is_empty());
+    let instances = session.instances.unwrap();
+    assert_eq!(instances.max_batch_size, 100);
+    assert_eq!(instances.visibility_delay, Duration::from_mins(1));
+    assert_eq!(instances.prefixes.iter().collect::<Vec<_>>(), ["fake://"]);
+    assert!(!instances.without_provider_id && !instances.allocates_pod_cidrs);
+}
+
+#[test]
+fn what_is_said_is_kept_within_bounds() {
+    let session = capabilities(|offered| {
+        offered.instances = Some(InstancesCapability {
+            max_batch_size: 10_000,
+            provider_id_prefixes: vec!["ocid1.instance.".into()],
+            visibility_delay: Some(prost_types::Duration {
+                seconds: 5,
+                nanos: 0,
+            }),
+            lookup_preference: 99,
+            ..InstancesCapability::default()
+        });
+    })
+    .unwrap();
+    let instances = session.instances.unwrap();
+    assert_eq!(instances.max_batch_size, 500);
+    assert_eq!(instances.visibility_delay, Duration::from_secs(5));
+    assert_eq!(instances.preference, v1::LookupPreference::Unspecified);
+    assert!(instances.owns("ocid1.instance.oc1") && !instances.owns("fake://a"));
+}
+
+#[test]
+fn nonsense_is_refused_by_name() {
+    let check = |refused: Result<Session, Refusal>, cause: Cause, says: &str| {
+        let refusal = refused.unwrap_err();
+        assert_eq!(refusal.cause, cause, "{says}");
+        assert!(refusal.reason.contains(says), "{says}: {}", refusal.reason);
+        assert!(!refusal.reason.contains('\n'), "{}", refusal.reason);
+    };
+    let answer = |change: fn(&mut HandshakeResponse)| accept_changed(change).map(|(s, _)| s);
+    let bad = Cause::BadHandshake;
+    check(
+        answer(|a| a.minor = 0),
+        Cause::Incompatible,
+        "chose revision 0",
+    );
+    check(
+        answer(|a| a.minor = MINOR + 1),
+        Cause::Incompatible,
+        "upgrade the older",
+    );
+    for name in ["", "Fake", "a b", "a_b", "é", "a\n", &"x".repeat(64)] {
+        let refused = accept_changed(|answer| answer.provider_name = name.into());
+        check(refused.map(|(s, _)| s), bad, "provider_name");
+    }
+    check(answer(|a| a.boot_id = "x".repeat(65)), bad, "boot_id");
+    check(
+        answer(|a| a.max_receive_message_bytes = 1),
+        bad,
+        "max_receive_message_bytes is 1",
+    );
+    check(
+        answer(|a| a.without_cluster_id = true),
+        Cause::NoClusterId,
+        "--allow-untagged-cloud",
+    );
+    let field = "service_annotation_prefixes";
+    check(
+        answer(|a| a.service_annotation_prefixes = vec![String::new()]),
+        bad,
+        field,
+    );
+    check(
+        answer(|a| a.service_annotation_prefixes = vec!["a".into(); 65]),
+        bad,
+        "65 entries",
+    );
+    let field = "node_annotation_prefixes";
+    check(
+        answer(|a| a.node_annotation_prefixes = vec!["x".repeat(254)]),
+        bad,
+        field,
+    );
+    check(
+        answer(|a| a.node_annotation_prefixes = vec!["a\nb".into()]),
+        bad,
+        "a\\nb",
+    );
+    let instances = |change: fn(&mut InstancesCapability)| {
+        capabilities(|offered| change(offered.instances.as_mut().unwrap()))
+    };
+    // It would make every node of the cluster ours.
+    let field = "provider_id_prefixes";
+    check(
+        instances(|i| i.provider_id_prefixes = vec![String::new()]),
+        bad,
+        field,
+    );
+    check(
+        instances(|i| i.managed_label_keys = vec!["a b".into()]),
+        bad,
+        "managed_label_keys",
+    );
+    for delay in [(-1, 0), (24 * 3600 + 1, 0), (0, -1), (i64::MAX, 0)] {
+        let refused = capabilities(|offered| {
+            let delay = prost_types::Duration {
+                seconds: delay.0,
+                nanos: delay.1,
+            };
+            offered.instances.as_mut().unwrap().visibility_delay = Some(delay);
+        });
+        check(refused, bad, "visibility_delay");
+    }
+    let refused = capabilities(|offered| {
+        offered.load_balancers = Some(LoadBalancersCapability {
+            configuration_revision: "x".repeat(65),
+            ..LoadBalancersCapability::default()
+        });
+    });
+    check(refused, bad, "configuration_revision");
+}
+
+#[test]
+fn a_provider_may_not_write_what_is_not_its_own() {
+    type List = fn(&mut EffectsCapability) -> &mut Vec<String>;
+    let service: List = |effects| &mut effects.service_annotation_prefixes;
+    let node: List = |effects| &mut effects.node_annotation_prefixes;
+    let condition: List = |effects| &mut effects.condition_type_prefixes;
+    let ask = |list: List, prefix: &str| {
+        capabilities(|offered| {
+            let mut effects = EffectsCapability::default();
+            list(&mut effects).push(prefix.into());
+            offered.effects = Some(effects);
+        })
+        .is_ok()
+    };
+    for list in [service, node, condition] {
+        assert!(ask(list, "vendor.example/"));
+        for reserved in [
+            "",
+            "o",
+            "outrigger.dev",
+            "outrigger.dev/",
+            "outrigger.dev/paused",
+            "kubectl.kubernetes.io/",
+            "kubectl.",
+        ] {
+            assert!(!ask(list, reserved), "{reserved}");
+        }
+    }
+    assert!(ask(service, "service.beta.kubernetes.io/vendor-"));
+    for list in [node, condition] {
+        for reserved in [
+            "kubernetes.io/",
+            "k8s.io/",
+            "k8s",
+            "node.kubernetes.io/x",
+            "a.k8s.io",
+        ] {
+            assert!(!ask(list, reserved), "{reserved}");
+        }
+        assert!(ask(list, "notkubernetes.io/"));
+    }
+}
+
+#[test]
+fn rate_limits_that_make_no_sense_limit_nothing() {
+    let rates = |limits: &[(CallClass, f64, u32)]| {
+        let limits = limits.iter().map(|(class, qps, burst)| RateLimit {
+            call_class: (*class).into(),
+            qps: *qps,
+            burst: *burst,
+        });
+        accept_changed(|answer| answer.rate_limits = limits.collect())
+            .unwrap()
+            .1
+            .len()
+    };
+    assert_eq!(
+        rates(&[(CallClass::All, 5.0, 0), (CallClass::Routes, 0.1, 3)]),
+        2
+    );
+    assert_eq!(rates(&[(CallClass::Unspecified, 5.0, 1)]), 0);
+    for qps in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(rates(&[(CallClass::All, qps, 1)]), 0, "{qps}");
+    }
+}
+
+#[test]
+fn names_are_held_against_the_flag_and_the_past() {
+    let accept_as = |expected: Option<&str>, known: Option<&str>| {
+        let options = Options {
+            expected_name: expected.map(Into::into),
+            ..options()
+        };
+        accept(&options, known, 1, fake::handshake()).map(|_| ())
+    };
+    assert!(accept_as(Some("fake"), Some("fake")).is_ok());
+    let other = accept_as(Some("other"), None).unwrap_err();
+    assert_eq!(other.cause, Cause::WrongName);
+    assert!(
+        other.reason.contains("--cloud-provider is other"),
+        "{}",
+        other.reason
+    );
+    let changed = accept_as(None, Some("before")).unwrap_err();
+    assert_eq!(changed.cause, Cause::WrongName);
+    assert!(
+        changed
+            .reason
+            .contains("was before and now calls itself fake"),
+        "{}",
+        changed.reason
+    );
+}

@@ -43,19 +43,16 @@ pub(super) struct Ask {
 impl Batches {
     /// Takes in a question. A batch is full with `size` nodes.
     pub(super) fn join(&mut self, question: Question, now: Instant, size: usize) {
-        let mut question = Some(question);
+        let mut refused = Box::new(question);
         for batch in &mut self.0 {
-            match question.take().map(|question| batch.join(question, now)) {
-                Some(Err(refused)) => question = Some(*refused),
-                _ => return,
+            match batch.join(*refused, now, size) {
+                Ok(()) => return,
+                Err(question) => refused = question,
             }
         }
-        if let Some(question) = question {
-            self.0.push_back(Batch::new(question, now));
-        }
-        for batch in &mut self.0 {
-            batch.full |= batch.asks.len() >= size;
-        }
+        let mut batch = Batch::new(*refused, now);
+        batch.full = size <= 1;
+        self.0.push_back(batch);
     }
 
     /// When the next batch is due.
@@ -95,7 +92,7 @@ impl Batch {
         }
     }
 
-    fn join(&mut self, question: Question, now: Instant) -> Result<(), Box<Question>> {
+    fn join(&mut self, question: Question, now: Instant, size: usize) -> Result<(), Box<Question>> {
         if self.want != question.want || self.max_staleness != question.max_staleness {
             return Err(Box::new(question));
         }
@@ -113,6 +110,7 @@ impl Batch {
             .insert(Arc::clone(&question.node.name), self.asks.len());
         self.asks.push(Ask::new(question));
         self.joined = now;
+        self.full = self.asks.len() >= size;
         Ok(())
     }
 
@@ -197,6 +195,3 @@ impl Ask {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

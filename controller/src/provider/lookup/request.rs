@@ -58,12 +58,16 @@ pub(super) fn message(
             .collect(),
         // Too long for the contract is as long as the contract can say.
         max_staleness: batch.max_staleness.try_into().ok(),
-        view: match batch.want {
-            View::Full => v1::InstanceView::Full,
-            View::Metadata => v1::InstanceView::Metadata,
-            View::State => v1::InstanceView::State,
-        }
-        .into(),
+        view: wire_view(batch.want).into(),
+    }
+}
+
+/// A view in the words of the contract.
+pub(in super::super) const fn wire_view(want: View) -> v1::InstanceView {
+    match want {
+        View::Full => v1::InstanceView::Full,
+        View::Metadata => v1::InstanceView::Metadata,
+        View::State => v1::InstanceView::State,
     }
 }
 

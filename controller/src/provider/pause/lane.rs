@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::Class;
 
-const CLOUD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+const CLOUD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// What holds the calls of one class back.
 #[derive(Debug)]

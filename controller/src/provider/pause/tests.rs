@@ -1,1 +1,212 @@
+use prometheus_client::registry::Registry;
+use tokio::time::{advance, timeout};
 
+use super::*;
+
+fn gate() -> Arc<Gate> {
+    Arc::new(Gate::new(Metrics::register(&mut Registry::default())))
+}
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn refused(reason: ErrorReason, retry_after: Option<Duration>) -> Error {
+    Error::Refused {
+        rpc: "x",
+        reason,
+        message: "y".into(),
+        retry_after,
+    }
+}
+
+/// Waits for the door, makes a call that fails, and returns how long the door is shut then.
+async fn fail(gate: &Arc<Gate>, class: Class, reason: ErrorReason, asked: Option<u64>) -> u64 {
+    let permit = gate.enter(class).await;
+    // A call takes some time.
+    advance(Duration::from_millis(1)).await;
+    permit.failed(&refused(reason, asked.map(secs)));
+    drop(permit);
+    let before = Instant::now();
+    gate.open(class).await;
+    let shut = before.elapsed().as_secs();
+    advance(Duration::from_millis(1)).await;
+    shut
+}
+
+async fn succeed(gate: &Arc<Gate>, class: Class) {
+    let permit = gate.enter(class).await;
+    advance(Duration::from_millis(1)).await;
+    permit.succeeded();
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reason_pauses_for_its_time() {
+    use ErrorReason as R;
+    let i = Class::Instances;
+    let gate = gate();
+    assert_eq!(fail(&gate, i, R::RateLimited, None).await, 30);
+    assert_eq!(fail(&gate, i, R::RateLimited, Some(7)).await, 7);
+    // It does not grow, and no provider can stop the class for good.
+    assert_eq!(fail(&gate, i, R::RateLimited, Some(7)).await, 7);
+    assert_eq!(fail(&gate, i, R::RateLimited, Some(1 << 40)).await, 3600);
+    for expected in [1, 2, 4, 8, 16, 32, 60, 60] {
+        assert_eq!(fail(&gate, i, R::CloudUnavailable, None).await, expected);
+    }
+    succeed(&gate, i).await;
+    assert_eq!(fail(&gate, i, R::CloudUnavailable, None).await, 1);
+    for expected in [60, 120, 240, 480, 600, 600] {
+        assert_eq!(fail(&gate, i, R::CredentialsInvalid, None).await, expected);
+    }
+    succeed(&gate, Class::Routes).await;
+    assert_eq!(fail(&gate, i, R::CredentialsInvalid, None).await, 60);
+    for reason in [
+        R::QuotaExceeded,
+        R::Conflict,
+        R::InvalidRequest,
+        R::Overloaded,
+    ] {
+        assert_eq!(fail(&gate, i, reason, Some(9)).await, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_class_pauses_alone_but_for_credentials() {
+    let gate = gate();
+    let shut = |class| gate.paused_until(class).is_some();
+    let permit = gate.enter(Class::Instances).await;
+    permit.failed(&refused(ErrorReason::RateLimited, None));
+    assert!(shut(Class::Instances) && !shut(Class::LoadBalancers) && !shut(Class::Routes));
+    let permit = gate.enter(Class::Routes).await;
+    permit.failed(&refused(ErrorReason::CredentialsInvalid, None));
+    assert!(Class::ALL.into_iter().all(shut));
+    gate.open(Class::LoadBalancers).await;
+    assert!(!Class::ALL.into_iter().any(shut));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_outage_that_fails_all_calls_in_flight_is_one_failure() {
+    let gate = gate();
+    let mut flying = Vec::new();
+    for _ in 0..4 {
+        flying.push(gate.enter(Class::Instances).await);
+    }
+    for permit in flying {
+        permit.failed(&refused(ErrorReason::CloudUnavailable, None));
+    }
+    let started = Instant::now();
+    gate.open(Class::Instances).await;
+    assert_eq!(started.elapsed(), secs(1));
+    let next = fail(&gate, Class::Instances, ErrorReason::CloudUnavailable, None).await;
+    assert_eq!(next, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_success_from_before_a_failure_resets_nothing() {
+    let gate = gate();
+    let early = gate.enter(Class::Instances).await;
+    let first = fail(&gate, Class::Instances, ErrorReason::CloudUnavailable, None).await;
+    early.succeeded();
+    let second = fail(&gate, Class::Instances, ErrorReason::CloudUnavailable, None).await;
+    assert_eq!((first, second), (1, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_provider_gets_half_and_then_slowly_more() {
+    let gate = gate();
+    let class = Class::LoadBalancers;
+    let at_once = || {
+        let mut flying = Vec::new();
+        while let Ok(permit) = gate.try_enter(class) {
+            flying.push(permit);
+        }
+        flying.len()
+    };
+    assert_eq!(at_once(), 16);
+    let flying: Vec<Permit> = (0..16).map(|_| gate.try_enter(class).unwrap()).collect();
+    advance(secs(1)).await;
+    for permit in flying {
+        permit.failed(&refused(ErrorReason::Overloaded, None));
+    }
+    assert_eq!(at_once(), 8);
+    for expected in [4, 2, 1, 1] {
+        advance(secs(1)).await;
+        let permit = gate.enter(class).await;
+        permit.failed(&refused(ErrorReason::Overloaded, None));
+        drop(permit);
+        assert_eq!(at_once(), expected);
+    }
+    advance(secs(1)).await;
+    succeed(&gate, class).await;
+    assert_eq!(at_once(), 2);
+    succeed(&gate, class).await;
+    assert_eq!(at_once(), 2);
+    succeed(&gate, class).await;
+    assert_eq!(at_once(), 3);
+    for _ in 0..200 {
+        succeed(&gate, class).await;
+    }
+    assert_eq!(at_once(), 16);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_goes_on_when_a_call_ends() {
+    let gate = gate();
+    let mut flying: Vec<Permit> = (0..4)
+        .map(|_| gate.try_enter(Class::Routes).unwrap())
+        .collect();
+    let waiting = gate.enter(Class::Routes);
+    tokio::pin!(waiting);
+    assert!(timeout(secs(60), &mut waiting).await.is_err());
+    flying.pop();
+    timeout(secs(0), waiting).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clouds_rates_hold_for_a_class_and_for_all_together() {
+    let gate = gate();
+    let rate = |class, qps, burst| Rate { class, qps, burst };
+    gate.renew(
+        &[
+            rate(None, 10.0, 1),
+            rate(Some(Class::Routes), 1.0, 2),
+            rate(Some(Class::Routes), 100.0, 9),
+        ],
+        false,
+    );
+    let started = Instant::now();
+    let mut times = Vec::new();
+    for _ in 0..4 {
+        gate.enter(Class::Routes).await;
+        times.push(started.elapsed().as_millis());
+    }
+    assert_eq!(times, [0, 100, 1000, 2000]);
+    gate.enter(Class::Instances).await;
+    assert_eq!(started.elapsed().as_millis(), 2100);
+    // Neither extreme makes the arithmetic panic.
+    for qps in [f64::MIN_POSITIVE, f64::MAX] {
+        gate.renew(&[rate(None, qps, u32::MAX)], true);
+        gate.enter(Class::Instances).await;
+        let _ = gate.try_enter(Class::Instances);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_process_starts_afresh_but_for_the_clouds_rate_limit() {
+    let gate = gate();
+    for reason in [
+        ErrorReason::CredentialsInvalid,
+        ErrorReason::CloudUnavailable,
+    ] {
+        let permit = gate.enter(Class::Instances).await;
+        permit.failed(&refused(reason, None));
+        gate.renew(&[], false);
+        assert!(gate.paused_until(Class::Instances).is_some());
+        gate.renew(&[], true);
+        assert!(gate.paused_until(Class::Instances).is_none());
+    }
+    let permit = gate.enter(Class::Instances).await;
+    permit.failed(&refused(ErrorReason::RateLimited, None));
+    gate.renew(&[], true);
+    assert!(gate.paused_until(Class::Instances).is_some());
+}

@@ -1,1 +1,78 @@
+use std::time::Duration;
 
+use outrigger_api::v1::{GetStatusRequest, provider_service_client::ProviderServiceClient};
+use tokio::{net::UnixListener, time::timeout};
+
+use super::*;
+
+const SOON: Duration = Duration::from_secs(10);
+
+#[tokio::test]
+async fn the_end_of_a_real_socket_is_signalled_and_no_second_connection_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("provider.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let endpoint: Endpoint = format!("unix://{}", path.display()).parse().unwrap();
+    let tasks = TaskTracker::new();
+    let cancel = CancellationToken::new();
+    let connection = Connection::dial(&endpoint, &tasks, &cancel).await.unwrap();
+    let (peer, _) = listener.accept().await.unwrap();
+    {
+        let closed = connection.closed();
+        tokio::pin!(closed);
+        assert!(futures::poll!(&mut closed).is_pending());
+        drop(peer);
+        timeout(SOON, closed).await.unwrap();
+    }
+    // tonic would connect again for this call; the listener is still there.
+    let mut client = ProviderServiceClient::new(connection.channel());
+    timeout(SOON, client.get_status(GetStatusRequest {}))
+        .await
+        .unwrap()
+        .unwrap_err();
+    let accept = listener.accept();
+    tokio::pin!(accept);
+    assert!(futures::poll!(&mut accept).is_pending());
+    drop((client, connection));
+    tasks.close();
+    timeout(SOON, tasks.wait()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_aborted_connection_closes_the_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("provider.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let endpoint: Endpoint = format!("unix://{}", path.display()).parse().unwrap();
+    let tasks = TaskTracker::new();
+    let connection = Connection::dial(&endpoint, &tasks, &CancellationToken::new())
+        .await
+        .unwrap();
+    // Never read from: a provider that hangs.
+    let (_peer, _) = listener.accept().await.unwrap();
+    let mut client = ProviderServiceClient::new(connection.channel());
+    let call = client.get_status(GetStatusRequest {});
+    let abort = async {
+        tokio::task::yield_now().await;
+        connection.abort();
+    };
+    let (ended, ()) = timeout(SOON, async { tokio::join!(call, abort) })
+        .await
+        .unwrap();
+    ended.unwrap_err();
+    timeout(SOON, connection.closed()).await.unwrap();
+    drop((client, connection));
+    tasks.close();
+    timeout(SOON, tasks.wait()).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_there_is_an_error_that_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("provider.sock");
+    let endpoint: Endpoint = format!("unix://{}", path.display()).parse().unwrap();
+    let tasks = TaskTracker::new();
+    let dial = Connection::dial(&endpoint, &tasks, &CancellationToken::new()).await;
+    let error = dial.err().unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+}

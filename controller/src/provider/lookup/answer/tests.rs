@@ -1,1 +1,279 @@
+use outrigger_api::{RpcStatus, v1};
+use outrigger_core::{class::ErrorClass, ownership::Prefixes};
 
+use super::*;
+use crate::provider::tests::{
+    fake::result,
+    rig::{node, node_with},
+};
+
+const BEGAN: i64 = 1_800_000_000;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(BEGAN * 1000 + millis).unwrap()
+}
+
+fn wire(at: Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp {
+        seconds: at.as_second(),
+        nanos: at.subsec_nanosecond(),
+    }
+}
+
+/// A call of one second.
+fn fresh() -> Asked {
+    Asked {
+        want: View::Full,
+        fresh_since: Some(at(0)),
+        until: at(1000),
+    }
+}
+
+fn instances() -> Instances {
+    Instances {
+        max_batch_size: 100,
+        list: false,
+        preference: v1::LookupPreference::Batch,
+        prefixes: Prefixes::new("fake", ["fake://"]).unwrap(),
+        visibility_delay: std::time::Duration::ZERO,
+        without_provider_id: false,
+        managed_label_keys: Box::default(),
+        allocates_pod_cidrs: false,
+    }
+}
+
+fn read_results(names: &[&str], results: Vec<v1::InstanceResult>, asked: Asked) -> Read {
+    let nodes: Vec<_> = names.iter().map(|name| node(name)).collect();
+    let answer = v1::BatchGetInstancesResponse { results };
+    read(
+        answer,
+        nodes.iter().map(|node| &**node),
+        asked,
+        Some(&instances()),
+    )
+}
+
+fn found(id: &str) -> Outcome {
+    Outcome::Found(v1::Instance {
+        provider_id: id.into(),
+        ..v1::Instance::default()
+    })
+}
+
+fn absent(certainty: AbsenceCertainty, observed_at: Option<prost_types::Timestamp>) -> Outcome {
+    Outcome::Absent(v1::InstanceAbsent {
+        certainty: certainty.into(),
+        observed_at,
+    })
+}
+
+#[test]
+fn nonsense_is_never_found_and_never_absent() {
+    let broken = |change: fn(&mut v1::Instance)| {
+        let mut instance = v1::Instance {
+            provider_id: "fake://a".into(),
+            ..v1::Instance::default()
+        };
+        change(&mut instance);
+        vec![result("a", Outcome::Found(instance))]
+    };
+    let ok = Outcome::Error(RpcStatus::default());
+    let table = [
+        ("nothing", vec![]),
+        (
+            "no outcome",
+            vec![v1::InstanceResult {
+                node_name: "a".into(),
+                ..Default::default()
+            }],
+        ),
+        ("another node", vec![result("b", found("fake://a"))]),
+        ("no name", vec![result("", found("fake://a"))]),
+        (
+            "twice",
+            vec![
+                result("a", found("fake://a")),
+                result("a", found("fake://a")),
+            ],
+        ),
+        (
+            "thrice",
+            vec![
+                result("a", found("fake://a")),
+                result("a", absent(AbsenceCertainty::Confirmed, Some(wire(at(5))))),
+                result("a", absent(AbsenceCertainty::Confirmed, Some(wire(at(5))))),
+            ],
+        ),
+        ("error that is none", vec![result("a", ok)]),
+        ("no provider id", broken(|i| i.provider_id = String::new())),
+        (
+            "foreign provider id",
+            broken(|i| i.provider_id = "aws://a".into()),
+        ),
+        ("illegal zone", broken(|i| i.zone = "a b".into())),
+        ("illegal region", broken(|i| i.region = "\u{1b}".into())),
+        ("illegal type", broken(|i| i.instance_type = "x".repeat(64))),
+        (
+            "malformed address",
+            broken(|i| {
+                i.addresses.push(v1::NodeAddress {
+                    r#type: "InternalIP".into(),
+                    address: "10.0.0.256".into(),
+                });
+            }),
+        ),
+        (
+            "illegal label",
+            broken(|i| {
+                i.additional_labels.insert("a b".into(), "c".into());
+            }),
+        ),
+    ];
+    for (case, results) in table {
+        let read = read_results(&["a"], results, fresh());
+        assert_eq!(read.results.len(), 1);
+        let error = read.results[0].clone().expect_err(case);
+        assert_eq!(error.class(), ErrorClass::Malformed, "{case}");
+    }
+}
+
+#[test]
+fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_older() {
+    use AbsenceCertainty::{Confirmed, NotVisibleYet, Unspecified};
+    let stale = Asked {
+        fresh_since: None,
+        ..fresh()
+    };
+    let check = |asked, certainty, observed, expected: bool| {
+        let absent = absent(certainty, observed);
+        let read = read_results(&["a"], vec![result("a", absent)], asked);
+        let lookup = Lookup::Absent {
+            confirmed: expected,
+        };
+        assert_eq!(
+            read.results,
+            [Ok(lookup)],
+            "{asked:?} {certainty:?} {observed:?}"
+        );
+    };
+    check(fresh(), Confirmed, Some(wire(at(0))), true);
+    check(fresh(), Confirmed, Some(wire(at(1000))), true);
+    check(fresh(), Confirmed, Some(wire(at(-100))), true);
+    check(fresh(), Confirmed, Some(wire(at(1100))), true);
+    check(fresh(), Confirmed, Some(wire(at(-101))), false);
+    check(fresh(), Confirmed, Some(wire(at(1101))), false);
+    check(fresh(), Confirmed, Some(wire(at(-60_000))), false);
+    check(fresh(), Confirmed, None, false);
+    let no_time = prost_types::Timestamp {
+        seconds: i64::MAX,
+        nanos: -1,
+    };
+    check(fresh(), Confirmed, Some(no_time), false);
+    check(fresh(), NotVisibleYet, Some(wire(at(5))), false);
+    check(fresh(), Unspecified, Some(wire(at(5))), false);
+    check(stale, Confirmed, Some(wire(at(5))), false);
+}
+
+#[test]
+fn a_certainty_that_nobody_knows_confirms_nothing() {
+    let absent = Outcome::Absent(v1::InstanceAbsent {
+        certainty: 77,
+        observed_at: Some(wire(at(5))),
+    });
+    let read = read_results(&["a"], vec![result("a", absent)], fresh());
+    assert_eq!(read.results, [Ok(Lookup::Absent { confirmed: false })]);
+}
+
+#[test]
+fn results_come_in_any_order_and_strays_are_counted() {
+    let results = vec![
+        result(
+            "c",
+            Outcome::NotManaged(v1::InstanceNotManaged {
+                reason: "no\ntag".into(),
+            }),
+        ),
+        result("x", found("fake://x")),
+        result("a", found("fake://a")),
+    ];
+    let read = read_results(&["a", "b", "c"], results, fresh());
+    assert_eq!(read.strays, 1);
+    let Ok(Lookup::Found(a)) = &read.results[0] else {
+        panic!("{:?}", read.results)
+    };
+    assert_eq!(&*a.provider_id, "fake://a");
+    assert!(read.results[1].is_err());
+    assert_eq!(
+        read.results[2],
+        Ok(Lookup::NotManaged {
+            reason: "no\\ntag".into()
+        })
+    );
+}
+
+#[test]
+fn two_nodes_with_one_provider_id_are_both_refused() {
+    let results = vec![
+        result("a", found("fake://same")),
+        result("b", found("fake://b")),
+        result("c", found("fake://same")),
+    ];
+    let read = read_results(&["a", "b", "c"], results, fresh());
+    let failed: Vec<bool> = read.results.iter().map(Result::is_err).collect();
+    assert_eq!(failed, [true, false, true]);
+}
+
+#[test]
+fn a_view_of_the_state_reads_nothing_else() {
+    let instance = v1::Instance {
+        provider_id: "fake://a".into(),
+        zone: "no legal zone".into(),
+        power_state: v1::PowerState::Shutdown.into(),
+        ..v1::Instance::default()
+    };
+    let asked = Asked {
+        want: View::State,
+        ..fresh()
+    };
+    let read = read_results(&["a"], vec![result("a", Outcome::Found(instance))], asked);
+    let Ok(Lookup::Found(found)) = &read.results[0] else {
+        panic!("{:?}", read.results)
+    };
+    assert_eq!(
+        (found.power_state, &*found.zone),
+        (PowerState::Shutdown, "")
+    );
+}
+
+#[test]
+fn a_node_that_has_a_provider_id_may_be_found_without_one() {
+    let node = node_with("a", "uid-1", "fake://a");
+    let answer = v1::BatchGetInstancesResponse {
+        results: vec![result("a", found(""))],
+    };
+    let read = read(answer, [&*node].into_iter(), fresh(), Some(&instances()));
+    assert!(read.results[0].is_ok());
+}
+
+#[test]
+fn an_error_of_single_nodes_may_speak_for_the_class() {
+    let refusal = |reason: v1::ErrorReason| Error::Refused {
+        rpc: "x",
+        reason,
+        message: "y".into(),
+        retry_after: None,
+    };
+    let check = |results: Vec<Result<Lookup, Error>>, speaks: bool| {
+        let read = Read { results, strays: 0 };
+        assert_eq!(read.speaks_for_all().is_some(), speaks, "{read:?}");
+    };
+    let fine = || Ok(Lookup::Absent { confirmed: false });
+    let limited = || Err(refusal(v1::ErrorReason::RateLimited));
+    let down = || Err(refusal(v1::ErrorReason::CloudUnavailable));
+    let bad = || Err(refusal(v1::ErrorReason::MalformedProviderId));
+    check(vec![fine(), limited()], true);
+    check(vec![fine(), down()], false);
+    check(vec![down(), down()], true);
+    check(vec![bad(), bad()], false);
+    check(vec![fine(), bad()], false);
+}

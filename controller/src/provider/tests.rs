@@ -1,0 +1,26 @@
+//! The adapter against a provider that does what it is told, over pipes, on the paused clock.
+
+mod calls;
+mod connecting;
+pub(super) mod fake;
+mod heartbeats;
+mod lists;
+mod lookups;
+pub(super) mod rig;
+mod seen;
+
+use std::time::Duration;
+
+use super::{Cause, State};
+
+const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+const fn millis(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn is_down(cause: Cause) -> impl Fn(&State) -> bool {
+    move |state| state.cause() == Some(cause)
+}

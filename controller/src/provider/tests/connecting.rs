@@ -1,0 +1,276 @@
+use std::sync::Arc;
+
+use outrigger_api::v1;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, Status};
+
+use super::{
+    fake::{Reply, refusal},
+    is_down, millis,
+    rig::{Rig, node},
+    secs,
+};
+use crate::provider::{Cause, Error, View};
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_says_who_calls_and_its_answer_becomes_the_session() {
+    let rig = Rig::with(|options, fake| {
+        options.expected_name = Some("fake".into());
+        options.max_receive_bytes = 5 << 20;
+        fake.introduce(|answer| answer.max_receive_message_bytes = 1 << 20);
+    });
+    let session = rig.provider.serving().await;
+    assert_eq!((&*session.name, &*session.boot_id), ("fake", "boot-1"));
+    assert_eq!((session.minor, session.max_send_bytes), (1, 1 << 20));
+    assert!(session.instances.as_ref().unwrap().owns("fake://x"));
+    assert!(!session.instances.as_ref().unwrap().owns("aws://x"));
+    let said = rig.fake.handshakes.lock()[0].clone();
+    assert_eq!((said.min_minor, said.max_minor), (1, outrigger_api::MINOR));
+    assert_eq!(said.controller_name, "cloud-controller-manager");
+    assert_eq!(said.kubernetes_version, "v1.36.3");
+    assert_eq!(said.max_receive_message_bytes, 5 << 20);
+    let cluster = said.cluster.unwrap();
+    assert_eq!((&*cluster.name, &*cluster.uid), ("blue", "uid-1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_provider_is_seen_at_once_and_a_new_one_is_connected_within_a_second() {
+    let rig = Rig::start();
+    rig.serving().await;
+    for round in 0..20 {
+        let killed = Instant::now();
+        rig.fake.kill();
+        let state = rig.reaches(is_down(Cause::Disconnected)).await;
+        assert_eq!(killed.elapsed(), millis(0), "{state}");
+        assert!(matches!(
+            rig.look_up("a").await,
+            Err(Error::Unavailable { .. })
+        ));
+        sleep(millis(37 * round)).await;
+        assert!(rig.provider.session().is_none());
+        rig.fake.restart();
+        let back = Instant::now();
+        rig.serving().await;
+        assert!(
+            back.elapsed() <= secs(1),
+            "round {round}: {:?}",
+            back.elapsed()
+        );
+        rig.look_up("a").await.unwrap();
+        sleep(secs(2)).await;
+    }
+    assert!(
+        rig.metrics()
+            .contains("outrigger_provider_reconnects_total 20")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_provider_is_waited_for_and_named() {
+    let rig = Rig::with(|_, fake| fake.kill());
+    let state = rig.reaches(is_down(Cause::Disconnected)).await;
+    assert!(
+        state
+            .to_string()
+            .contains("no provider answers at the pipe"),
+        "{state}"
+    );
+    let error = rig.look_up("a").await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("no provider answers at the pipe"),
+        "{error}"
+    );
+    sleep(secs(600)).await;
+    assert!(rig.fake.dials() < 1300, "{} dials", rig.fake.dials());
+    rig.fake.restart();
+    timeout(secs(1), rig.serving()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_ends_when_spoken_to_is_not_asked_in_a_storm() {
+    let rig = Rig::with(|_, fake| {
+        fake.on_status(|| Reply::Fail(refusal(Code::Unavailable, "SHUTTING_DOWN", None)));
+    });
+    sleep(secs(100)).await;
+    assert!(rig.fake.dials() < 250, "{} dials", rig.fake.dials());
+    assert!(rig.fake.dials() > 90, "{} dials", rig.fake.dials());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_provider_is_asked_again_each_minute_on_the_same_connection() {
+    type Introduce = fn(&mut v1::HandshakeResponse);
+    let refused: [(Cause, &str, Introduce); 4] = [
+        (Cause::Incompatible, "chose revision 9", |answer| {
+            answer.minor = 9;
+        }),
+        (Cause::WrongName, "--cloud-provider is fake", |answer| {
+            answer.provider_name = "other".into();
+        }),
+        (Cause::NoClusterId, "--allow-untagged-cloud", |answer| {
+            answer.without_cluster_id = true;
+        }),
+        (Cause::BadHandshake, "boot_id", |answer| {
+            answer.boot_id = "x".repeat(65);
+        }),
+    ];
+    for (cause, says, introduce) in refused {
+        let rig = Rig::with(|options, fake| {
+            options.expected_name = Some("fake".into());
+            fake.introduce(introduce);
+        });
+        let started = Instant::now();
+        let state = rig.reaches(is_down(cause)).await;
+        assert!(state.to_string().contains(says), "{state}");
+        assert!(rig.provider.session().is_none());
+        assert!(matches!(
+            rig.look_up("a").await,
+            Err(Error::Unavailable { .. })
+        ));
+        sleep(secs(90)).await;
+        assert_eq!(rig.fake.handshakes.lock().len(), 2);
+        rig.fake.introduce(|_| {});
+        rig.serving().await;
+        assert_eq!(started.elapsed(), secs(120));
+        assert_eq!(rig.fake.dials(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_provider_that_is_replaced_is_asked_at_once() {
+    let rig = Rig::with(|_, fake| fake.introduce(|answer| answer.minor = 0));
+    rig.reaches(is_down(Cause::Incompatible)).await;
+    rig.fake.introduce(|_| {});
+    rig.fake.kill();
+    rig.fake.restart();
+    timeout(secs(1), rig.serving()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handshake_that_fails_says_why() {
+    let fails = |reply: fn() -> Reply<v1::HandshakeResponse>| {
+        let rig = Rig::with(move |_, fake| fake.on_handshake(move |_| reply()));
+        async move { rig.reaches(|state| state.cause().is_some()).await }
+    };
+    let started = Instant::now();
+    let state = fails(|| Reply::Fail(Status::unimplemented(""))).await;
+    assert_eq!(state.cause(), Some(Cause::Incompatible));
+    assert!(
+        state
+            .to_string()
+            .contains("does not serve cloudprovider.v1"),
+        "{state}"
+    );
+    let state = fails(|| {
+        Reply::Fail(refusal(
+            Code::FailedPrecondition,
+            "VERSION_UNSUPPORTED",
+            None,
+        ))
+    });
+    let state = state.await;
+    assert_eq!(state.cause(), Some(Cause::Incompatible));
+    assert!(
+        state.to_string().contains("because of VERSION_UNSUPPORTED"),
+        "{state}"
+    );
+    let state = fails(|| Reply::Fail(Status::internal("oh\nno"))).await;
+    assert_eq!(state.cause(), Some(Cause::Disconnected));
+    assert!(state.to_string().contains("oh\\nno"), "{state}");
+    assert_eq!(started.elapsed(), secs(0));
+    let state = fails(|| Reply::Hang).await;
+    assert_eq!(state.cause(), Some(Cause::Silent));
+    assert_eq!(started.elapsed(), secs(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_may_not_change_its_name() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.kill();
+    rig.fake
+        .introduce(|answer| answer.provider_name = "other".into());
+    rig.fake.restart();
+    let state = rig.reaches(is_down(Cause::WrongName)).await;
+    assert!(
+        state
+            .to_string()
+            .contains("was fake and now calls itself other"),
+        "{state}"
+    );
+    assert!(rig.look_up("a").await.is_err());
+    assert_eq!(rig.fake.calls(), 0);
+    rig.fake.introduce(|_| {});
+    rig.serving().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_without_cluster_id_is_served_when_that_is_allowed() {
+    let rig = Rig::with(|options, fake| {
+        options.allow_untagged = true;
+        fake.introduce(|answer| answer.without_cluster_id = true);
+    });
+    rig.serving().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_work_ends_when_cancelled_and_whoever_waits_is_told() {
+    let mut rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|_| Reply::Hang);
+    let provider = rig.provider.clone();
+    let mut waiting = tokio::task::JoinSet::new();
+    waiting.spawn(async move { provider.lookup(node("a"), View::Full, secs(0)).await });
+    sleep(secs(1)).await;
+    rig.cancel.cancel();
+    timeout(secs(1), rig.tasks.join_next()).await.unwrap();
+    let told = waiting.join_next().await.unwrap().unwrap();
+    assert!(matches!(told, Err(Error::Unavailable { .. })), "{told:?}");
+    assert!(rig.look_up("b").await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_transition_is_logged_once_and_not_each_retry() {
+    let log = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let writer = Arc::clone(&log);
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::INFO)
+        .with_ansi(false)
+        .without_time()
+        .with_writer(move || Lines(Arc::clone(&writer)))
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let rig = Rig::with(|_, fake| fake.kill());
+    sleep(secs(300)).await;
+    rig.fake.restart();
+    rig.serving().await;
+    sleep(secs(300)).await;
+    rig.fake.kill();
+    sleep(secs(300)).await;
+    let text = String::from_utf8(log.lock().clone()).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(
+        lines[0].contains("is down, queues wait: no provider answers at"),
+        "{text}"
+    );
+    assert!(lines[1].contains("the provider is ready"), "{text}");
+    assert!(
+        lines[2].contains("the connection to the pipe was lost"),
+        "{text}"
+    );
+}
+
+struct Lines(Arc<parking_lot::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,338 @@
+//! A provider that does what it is told.
+
+use std::{
+    fmt, io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use outrigger_api::v1::{
+    self,
+    instances_service_server::{InstancesService, InstancesServiceServer},
+    provider_service_server::{ProviderService, ProviderServiceServer},
+};
+use parking_lot::Mutex;
+use tokio::{
+    io::{copy_bidirectional, duplex},
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tonic::{Code, Request, Response, Status, body::Body, transport::Server};
+use tonic_types::{ErrorDetails, StatusExt};
+use tower::ServiceBuilder;
+
+use crate::provider::{Connect, Connecting, Transport};
+
+type Script<Q, A> = Arc<dyn Fn(&Q) -> Reply<A> + Send + Sync>;
+type Bend = Arc<dyn Fn(http::Response<Body>) -> http::Response<Body> + Send + Sync>;
+
+/// What the provider does with one call.
+pub(in crate::provider) enum Reply<T> {
+    Say(T),
+    Fail(Status),
+    After(Duration, Box<Self>),
+    Hang,
+    Panic,
+}
+
+impl<T> Reply<T> {
+    async fn play(mut self) -> Result<Response<T>, Status> {
+        loop {
+            match self {
+                Self::Say(answer) => return Ok(Response::new(answer)),
+                Self::Fail(status) => return Err(status),
+                Self::After(time, then) => {
+                    sleep(time).await;
+                    self = *then;
+                }
+                Self::Hang => std::future::pending().await,
+                Self::Panic => panic!("as scripted"),
+            }
+        }
+    }
+}
+
+/// A deliberate error.
+pub(in crate::provider) fn refusal(
+    code: Code,
+    reason: &str,
+    retry_after: Option<Duration>,
+) -> Status {
+    let mut details = ErrorDetails::new();
+    details.set_error_info(reason, outrigger_api::ERROR_DOMAIN, []);
+    if let Some(after) = retry_after {
+        details.set_retry_info(Some(after));
+    }
+    Status::with_error_details(code, format!("because of {reason}"), details)
+}
+
+pub(in crate::provider) fn found(node: &v1::Node) -> v1::InstanceResult {
+    result(
+        &node.name,
+        v1::instance_result::Outcome::Found(v1::Instance {
+            provider_id: format!("fake://{}", node.name),
+            instance_type: "m1".into(),
+            zone: "z1".into(),
+            ..v1::Instance::default()
+        }),
+    )
+}
+
+pub(in crate::provider) fn result(
+    name: &str,
+    outcome: v1::instance_result::Outcome,
+) -> v1::InstanceResult {
+    v1::InstanceResult {
+        node_name: name.into(),
+        outcome: Some(outcome),
+        effects: None,
+    }
+}
+
+pub(in crate::provider) fn handshake() -> v1::HandshakeResponse {
+    v1::HandshakeResponse {
+        minor: 1,
+        provider_name: "fake".into(),
+        provider_version: "v0".into(),
+        boot_id: "boot-1".into(),
+        capabilities: Some(v1::Capabilities {
+            instances: Some(v1::InstancesCapability {
+                list: true,
+                ..v1::InstancesCapability::default()
+            }),
+            ..v1::Capabilities::default()
+        }),
+        ..v1::HandshakeResponse::default()
+    }
+}
+
+pub(in crate::provider) fn status(readiness: v1::Readiness) -> v1::GetStatusResponse {
+    v1::GetStatusResponse {
+        readiness: readiness.into(),
+        ..v1::GetStatusResponse::default()
+    }
+}
+
+/// The provider's process and its socket.
+pub(in crate::provider) struct Fake {
+    listens: AtomicBool,
+    pub(in crate::provider) dials: AtomicUsize,
+    pub(in crate::provider) handshakes: Mutex<Vec<v1::HandshakeRequest>>,
+    pub(in crate::provider) heartbeats: Mutex<Vec<Instant>>,
+    pub(in crate::provider) batches: Mutex<Vec<(Instant, v1::BatchGetInstancesRequest)>>,
+    pub(in crate::provider) in_flight: AtomicUsize,
+    pub(in crate::provider) most_in_flight: AtomicUsize,
+    on_handshake: Mutex<Script<v1::HandshakeRequest, v1::HandshakeResponse>>,
+    on_status: Mutex<Script<v1::GetStatusRequest, v1::GetStatusResponse>>,
+    on_batch: Mutex<Script<v1::BatchGetInstancesRequest, v1::BatchGetInstancesResponse>>,
+    on_list: Mutex<Vec<Result<v1::ListInstancesResponse, Status>>>,
+    bend: Mutex<Bend>,
+    wires: Mutex<JoinSet<()>>,
+}
+
+impl Fake {
+    pub(in crate::provider) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            listens: AtomicBool::new(true),
+            dials: AtomicUsize::new(0),
+            handshakes: Mutex::default(),
+            heartbeats: Mutex::default(),
+            batches: Mutex::default(),
+            in_flight: AtomicUsize::new(0),
+            most_in_flight: AtomicUsize::new(0),
+            on_handshake: Mutex::new(Arc::new(|_| Reply::Say(handshake()))),
+            on_status: Mutex::new(Arc::new(|_| Reply::Say(status(v1::Readiness::Ready)))),
+            on_batch: Mutex::new(Arc::new(|request| {
+                Reply::Say(v1::BatchGetInstancesResponse {
+                    results: request.nodes.iter().map(found).collect(),
+                })
+            })),
+            on_list: Mutex::default(),
+            bend: Mutex::new(Arc::new(|response| response)),
+            wires: Mutex::default(),
+        })
+    }
+
+    pub(in crate::provider) fn on_handshake(
+        &self,
+        script: impl Fn(&v1::HandshakeRequest) -> Reply<v1::HandshakeResponse> + Send + Sync + 'static,
+    ) {
+        *self.on_handshake.lock() = Arc::new(script);
+    }
+
+    /// Answers the handshake with a changed [`handshake`].
+    pub(in crate::provider) fn introduce(
+        &self,
+        change: impl Fn(&mut v1::HandshakeResponse) + Send + Sync + 'static,
+    ) {
+        self.on_handshake(move |_| {
+            let mut answer = handshake();
+            change(&mut answer);
+            Reply::Say(answer)
+        });
+    }
+
+    pub(in crate::provider) fn on_status(
+        &self,
+        script: impl Fn() -> Reply<v1::GetStatusResponse> + Send + Sync + 'static,
+    ) {
+        *self.on_status.lock() = Arc::new(move |_| script());
+    }
+
+    pub(in crate::provider) fn on_batch(
+        &self,
+        script: impl Fn(&v1::BatchGetInstancesRequest) -> Reply<v1::BatchGetInstancesResponse>
+        + Send
+        + Sync
+        + 'static,
+    ) {
+        *self.on_batch.lock() = Arc::new(script);
+    }
+
+    pub(in crate::provider) fn answer_nodes(&self) {
+        *self.on_batch.lock() = Arc::clone(&*Self::new().on_batch.lock());
+    }
+
+    pub(in crate::provider) fn on_list(
+        &self,
+        messages: Vec<v1::ListInstancesResponse>,
+        then: Option<Status>,
+    ) {
+        let messages = messages.into_iter().map(Ok);
+        *self.on_list.lock() = messages.chain(then.map(Err)).collect();
+    }
+
+    /// Changes responses on their way out.
+    pub(in crate::provider) fn bend(
+        &self,
+        bend: impl Fn(http::Response<Body>) -> http::Response<Body> + Send + Sync + 'static,
+    ) {
+        *self.bend.lock() = Arc::new(bend);
+    }
+
+    /// kill -9: connections break, nobody listens.
+    pub(in crate::provider) fn kill(&self) {
+        self.listens.store(false, Ordering::Relaxed);
+        self.wires.lock().abort_all();
+    }
+
+    pub(in crate::provider) fn restart(&self) {
+        self.listens.store(true, Ordering::Relaxed);
+    }
+
+    pub(in crate::provider) fn dials(&self) -> usize {
+        self.dials.load(Ordering::Relaxed)
+    }
+
+    pub(in crate::provider) fn calls(&self) -> usize {
+        self.batches.lock().len()
+    }
+
+    fn accept(self: &Arc<Self>) -> io::Result<Box<dyn Transport>> {
+        self.dials.fetch_add(1, Ordering::Relaxed);
+        if !self.listens.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let (near, mut near_end) = duplex(1 << 16);
+        let (mut far_end, far) = duplex(1 << 16);
+        let bend = Arc::clone(&*self.bend.lock());
+        let serve = Server::builder()
+            .layer(
+                ServiceBuilder::new()
+                    .map_response(move |response| bend(response))
+                    .into_inner(),
+            )
+            .add_service(ProviderServiceServer::from_arc(Arc::clone(self)))
+            .add_service(
+                InstancesServiceServer::from_arc(Arc::clone(self))
+                    .max_decoding_message_size(64 << 20)
+                    .max_encoding_message_size(64 << 20),
+            )
+            .serve_with_incoming(tokio_stream::once(Ok::<_, io::Error>(far)));
+        let mut wires = self.wires.lock();
+        wires.spawn(async move {
+            let _ = copy_bidirectional(&mut near_end, &mut far_end).await;
+        });
+        wires.spawn(async move { serve.await.unwrap() });
+        Ok(Box::new(near))
+    }
+}
+
+/// Where the adapter connects to.
+pub(in crate::provider) struct Pipe(pub(in crate::provider) Arc<Fake>);
+
+impl fmt::Display for Pipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the pipe")
+    }
+}
+
+impl Connect for Pipe {
+    fn connect(&self) -> Connecting {
+        let fake = Arc::clone(&self.0);
+        Box::pin(async move { fake.accept() })
+    }
+}
+
+#[tonic::async_trait]
+impl ProviderService for Fake {
+    async fn handshake(
+        &self,
+        request: Request<v1::HandshakeRequest>,
+    ) -> Result<Response<v1::HandshakeResponse>, Status> {
+        let request = request.into_inner();
+        let reply = Arc::clone(&*self.on_handshake.lock())(&request);
+        self.handshakes.lock().push(request);
+        reply.play().await
+    }
+
+    async fn get_status(
+        &self,
+        request: Request<v1::GetStatusRequest>,
+    ) -> Result<Response<v1::GetStatusResponse>, Status> {
+        self.heartbeats.lock().push(Instant::now());
+        let reply = Arc::clone(&*self.on_status.lock())(request.get_ref());
+        reply.play().await
+    }
+}
+
+/// Counts a call for as long as its handler runs.
+struct Running<'a>(&'a AtomicUsize);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[tonic::async_trait]
+impl InstancesService for Fake {
+    async fn batch_get_instances(
+        &self,
+        request: Request<v1::BatchGetInstancesRequest>,
+    ) -> Result<Response<v1::BatchGetInstancesResponse>, Status> {
+        assert!(request.metadata().contains_key("grpc-timeout"));
+        let request = request.into_inner();
+        let running = self.in_flight.fetch_add(1, Ordering::Relaxed) + 1;
+        let _running = Running(&self.in_flight);
+        self.most_in_flight.fetch_max(running, Ordering::Relaxed);
+        let reply = Arc::clone(&*self.on_batch.lock())(&request);
+        self.batches.lock().push((Instant::now(), request));
+        reply.play().await
+    }
+
+    type ListInstancesStream =
+        Pin<Box<dyn tokio_stream::Stream<Item = Result<v1::ListInstancesResponse, Status>> + Send>>;
+
+    async fn list_instances(
+        &self,
+        _: Request<v1::ListInstancesRequest>,
+    ) -> Result<Response<Self::ListInstancesStream>, Status> {
+        let messages = std::mem::take(&mut *self.on_list.lock());
+        Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
+    }
+}

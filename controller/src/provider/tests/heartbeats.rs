@@ -1,0 +1,147 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outrigger_api::v1::{self, Readiness};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    fake::{Reply, status},
+    is_down,
+    rig::Rig,
+    secs,
+};
+use crate::provider::{Cause, Error, State};
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_hangs_is_down_after_two_heartbeats() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_status(|| Reply::Hang);
+    rig.fake.on_batch(|_| Reply::Hang);
+    // Its own deadline is far away when the connection is given up.
+    sleep(secs(9)).await;
+    let started = Instant::now();
+    let lost = rig.look_up("a");
+    let watched = async {
+        rig.reaches(|state| matches!(state, State::Degraded { .. }))
+            .await;
+        assert_eq!(started.elapsed(), secs(6));
+        rig.reaches(is_down(Cause::Silent)).await
+    };
+    let (lost, state) = tokio::join!(lost, watched);
+    assert!(
+        matches!(lost, Err(Error::ConnectionLost { .. })),
+        "{lost:?}"
+    );
+    assert_eq!(started.elapsed(), secs(11));
+    assert!(state.to_string().contains("hangs"), "{state}");
+    rig.fake.on_status(|| Reply::Say(status(Readiness::Ready)));
+    timeout(secs(1), rig.serving()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_late_heartbeat_loses_nothing() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let beats = AtomicUsize::new(0);
+    rig.fake
+        .on_status(move || match beats.fetch_add(1, Ordering::Relaxed) {
+            0 => Reply::Hang,
+            _ => Reply::After(secs(1), Box::new(Reply::Say(status(Readiness::Ready)))),
+        });
+    rig.reaches(|state| matches!(state, State::Degraded { .. }))
+        .await;
+    rig.reaches(|state| *state == State::Ready).await;
+    assert_eq!(rig.fake.dials(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_heart_is_felt_every_10_s_or_60_s_on_a_standby() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let started = Instant::now();
+    let beats = || {
+        let beats = rig.fake.heartbeats.lock();
+        let times = beats
+            .iter()
+            .map(|beat| beat.duration_since(started).as_secs());
+        times.collect::<Vec<_>>()
+    };
+    sleep(secs(25)).await;
+    assert_eq!(beats(), [0, 10, 20]);
+    rig.provider.set_standby(true);
+    sleep(secs(60)).await;
+    assert_eq!(beats(), [0, 10, 20, 80]);
+    // 25 s after the last one: due at once.
+    sleep(secs(20)).await;
+    rig.provider.set_standby(false);
+    sleep(secs(11)).await;
+    assert_eq!(beats(), [0, 10, 20, 80, 105, 115]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_decides_whether_queues_run() {
+    let rig = Rig::with(|_, fake| fake.on_status(|| Reply::Say(status(Readiness::Starting))));
+    rig.reaches(|state| *state == State::Starting).await;
+    assert!(timeout(secs(5), rig.serving()).await.is_err());
+    rig.fake.on_status(|| {
+        let mut answer = status(Readiness::Degraded);
+        answer.dependencies = vec![
+            v1::DependencyStatus {
+                name: "compute-api".into(),
+                readiness: Readiness::Broken.into(),
+                message: "5\n0\n3".into(),
+                last_success: None,
+            },
+            v1::DependencyStatus {
+                name: "dns".into(),
+                readiness: Readiness::Ready.into(),
+                ..v1::DependencyStatus::default()
+            },
+        ];
+        answer.quotas = vec![v1::QuotaStatus {
+            name: "calls".into(),
+            limit: 10,
+            remaining: 7,
+            resets_at: None,
+        }];
+        Reply::Say(answer)
+    });
+    rig.serving().await;
+    let state = rig.provider.state().borrow().clone();
+    assert!(
+        state.to_string().ends_with("(compute-api: 5\\n0\\n3)"),
+        "{state}"
+    );
+    assert_eq!(rig.provider.health().dependencies.len(), 2);
+    assert!(
+        rig.metrics()
+            .contains("outrigger_provider_quota_remaining{quota=\"calls\"} 7")
+    );
+    rig.fake.on_status(|| Reply::Say(status(Readiness::Broken)));
+    rig.reaches(is_down(Cause::Broken)).await;
+    rig.fake
+        .on_status(|| Reply::Say(status(Readiness::Unspecified)));
+    rig.reaches(|state| matches!(state, State::Degraded { .. }))
+        .await;
+    // What the provider says about itself is no reason to leave it.
+    assert_eq!(rig.fake.dials(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_process_behind_the_connection_is_greeted() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let mut sessions = rig.provider.sessions();
+    sessions.mark_unchanged();
+    rig.fake
+        .introduce(|answer| answer.boot_id = "boot-2".into());
+    rig.fake.on_status(|| {
+        let mut answer = status(Readiness::Ready);
+        answer.boot_id = "boot-2".into();
+        Reply::Say(answer)
+    });
+    sessions.changed().await.unwrap();
+    assert_eq!(&*sessions.borrow().as_ref().unwrap().boot_id, "boot-2");
+    sleep(secs(60)).await;
+    assert_eq!((rig.fake.dials(), rig.fake.handshakes.lock().len()), (1, 2));
+}

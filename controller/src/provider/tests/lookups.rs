@@ -1,0 +1,395 @@
+use std::sync::atomic::Ordering;
+
+use futures::FutureExt;
+use outrigger_api::v1::{self, instance_result::Outcome};
+use outrigger_core::{class::ErrorClass, instance::Lookup};
+use tokio::time::{Instant, sleep};
+use tonic::Code;
+
+use super::{
+    fake::{Reply, found, refusal, result},
+    millis,
+    rig::{Rig, node, node_with},
+    secs,
+};
+use crate::provider::{Class, Error, View};
+
+fn names(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|n| format!("node-{n}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_thousand_lookups_are_twenty_calls_four_at_a_time() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|request| {
+        let results = request.nodes.iter().map(found).collect();
+        let answer = v1::BatchGetInstancesResponse { results };
+        Reply::After(millis(20), Box::new(Reply::Say(answer)))
+    });
+    let started = Instant::now();
+    let results = rig.look_up_all(names(2000)).await;
+    for (name, result) in names(2000).zip(results) {
+        let Ok(Lookup::Found(instance)) = result else {
+            panic!("{name}: {result:?}")
+        };
+        assert_eq!(*instance.provider_id, *format!("fake://{name}"));
+    }
+    assert_eq!(rig.fake.calls(), 20);
+    assert_eq!(rig.fake.most_in_flight.load(Ordering::Relaxed), 4);
+    assert_eq!(started.elapsed(), millis(100));
+    let metrics = rig.metrics();
+    assert!(metrics.contains(
+        "outrigger_provider_rpc_duration_seconds_count{rpc=\"BatchGetInstances\",code=\"OK\",\
+         reason=\"none\"} 20"
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_leaves_when_it_is_idle_old_or_full() {
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| {
+            let capabilities = answer.capabilities.as_mut().unwrap();
+            capabilities.instances.as_mut().unwrap().max_batch_size = 20;
+        });
+    });
+    rig.serving().await;
+    let started = Instant::now();
+    rig.look_up("alone").await.unwrap();
+    assert_eq!(started.elapsed(), millis(25));
+    // One more every 20 ms is never idle; it is sent after 250 ms with those until then.
+    let trickle = (0..16_u32).map(async |n| {
+        sleep(millis(20) * n).await;
+        rig.look_up(&format!("trickle-{n}")).await.unwrap();
+    });
+    futures::future::join_all(trickle).await;
+    let started = Instant::now();
+    rig.look_up_all(names(20)).await;
+    assert_eq!(started.elapsed(), millis(0));
+    let sizes: Vec<usize> = rig
+        .fake
+        .batches
+        .lock()
+        .iter()
+        .map(|(_, b)| b.nodes.len())
+        .collect();
+    assert_eq!(sizes, [1, 13, 3, 20]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_the_same_shares_the_question_and_nobody_else_does() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let ask = async |uid: &str, id: &str, want, staleness| {
+        rig.provider
+            .lookup(node_with("a", uid, id), want, staleness)
+            .await
+            .unwrap()
+    };
+    tokio::join!(
+        ask("uid-1", "", View::Full, secs(0)),
+        ask("uid-1", "", View::Full, secs(0)),
+        ask("uid-1", "", View::State, secs(0)),
+        ask("uid-1", "", View::Full, secs(30)),
+        // Another machine, or known by another key: never in one request with the first.
+        ask("uid-2", "", View::Full, secs(0)),
+        ask("uid-1", "fake://a", View::Full, secs(0)),
+    );
+    let batches = rig.fake.batches.lock();
+    let mut asked: Vec<_> = batches
+        .iter()
+        .map(|(_, batch)| {
+            assert_eq!(batch.nodes.len(), 1);
+            let node = &batch.nodes[0];
+            let staleness = batch.max_staleness.unwrap().seconds;
+            (
+                node.uid.as_str(),
+                node.provider_id.as_str(),
+                batch.view(),
+                staleness,
+            )
+        })
+        .collect();
+    asked.sort_unstable_by_key(|asked| (asked.0, asked.1, asked.2 as i32, asked.3));
+    assert_eq!(
+        asked,
+        [
+            ("uid-1", "", v1::InstanceView::Full, 0),
+            ("uid-1", "", v1::InstanceView::Full, 30),
+            ("uid-1", "", v1::InstanceView::State, 0),
+            ("uid-1", "fake://a", v1::InstanceView::Full, 0),
+            ("uid-2", "", v1::InstanceView::Full, 0),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_in_flight_answers_nobody_who_asks_later() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|request| {
+        let results = request.nodes.iter().map(found).collect();
+        let answer = v1::BatchGetInstancesResponse { results };
+        Reply::After(secs(1), Box::new(Reply::Say(answer)))
+    });
+    let later = async {
+        sleep(millis(500)).await;
+        rig.look_up("a").await
+    };
+    let (first, second) = tokio::join!(rig.look_up("a"), later);
+    assert!(first.is_ok() && second.is_ok());
+    assert_eq!(rig.fake.calls(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_goes_takes_back_his_question_only() {
+    let rig = Rig::start();
+    rig.serving().await;
+    // Before the batch leaves.
+    let mut gone = Box::pin(rig.look_up("gone"));
+    assert!((&mut gone).now_or_never().is_none());
+    let (result, ()) = tokio::join!(rig.look_up("stays"), async {
+        sleep(millis(5)).await;
+        drop(gone);
+    });
+    result.unwrap();
+    {
+        let batches = rig.fake.batches.lock();
+        let asked: Vec<_> = batches[0]
+            .1
+            .nodes
+            .iter()
+            .map(|node| node.name.as_str())
+            .collect();
+        assert_eq!(asked, ["stays"]);
+    }
+    // One of two who share it.
+    let mut gone = Box::pin(rig.look_up("shared"));
+    assert!((&mut gone).now_or_never().is_none());
+    let (result, ()) = tokio::join!(rig.look_up("shared"), async {
+        sleep(millis(5)).await;
+        drop(gone);
+    });
+    result.unwrap();
+    // Everybody: then nothing is sent.
+    let calls = rig.fake.calls();
+    assert!(rig.look_up("nobody").now_or_never().is_none());
+    sleep(secs(1)).await;
+    assert_eq!(rig.fake.calls(), calls);
+    // In flight.
+    rig.fake.on_batch(|request| {
+        let results = request.nodes.iter().map(found).collect();
+        let answer = v1::BatchGetInstancesResponse { results };
+        Reply::After(secs(1), Box::new(Reply::Say(answer)))
+    });
+    let mut gone = Box::pin(rig.look_up("gone"));
+    assert!((&mut gone).now_or_never().is_none());
+    let (result, ()) = tokio::join!(rig.look_up("stays"), async {
+        sleep(millis(500)).await;
+        drop(gone);
+    });
+    result.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_are_cut_to_what_the_provider_takes() {
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| answer.max_receive_message_bytes = 64 << 10);
+    });
+    rig.serving().await;
+    let heavy = |name: &str, bytes: usize| {
+        let mut view = (*node(name)).clone();
+        view.labels = view.labels.with([("weight", "x".repeat(bytes).as_str())]);
+        std::sync::Arc::new(view)
+    };
+    let ask = async |name: String, bytes| {
+        rig.provider
+            .lookup(heavy(&name, bytes), View::Full, secs(0))
+            .await
+    };
+    let mut asks: Vec<_> = (0..10).map(|n| ask(format!("n{n}"), 20 << 10)).collect();
+    asks.push(ask("huge".into(), 70 << 10));
+    let mut results = futures::future::join_all(asks).await;
+    let huge = results.pop().unwrap().unwrap_err();
+    assert!(
+        matches!(huge, Error::TooLarge { limit: 65536, .. }),
+        "{huge:?}"
+    );
+    assert_eq!(huge.class(), ErrorClass::Invalid);
+    for result in results {
+        result.unwrap();
+    }
+    let mut sizes: Vec<usize> = rig
+        .fake
+        .batches
+        .lock()
+        .iter()
+        .map(|(_, b)| b.nodes.len())
+        .collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [1, 3, 3, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_sent_with_the_annotations_that_are_read() {
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| answer.node_annotation_prefixes = vec!["read.example/".into()]);
+    });
+    rig.serving().await;
+    rig.look_up("a").await.unwrap();
+    let batches = rig.fake.batches.lock();
+    let request = &batches[0].1;
+    assert_eq!(request.context.as_ref().unwrap().cluster_name, "blue");
+    let node = &request.nodes[0];
+    assert_eq!(
+        node.annotations.keys().collect::<Vec<_>>(),
+        ["read.example/a"]
+    );
+    assert_eq!((&*node.system_uuid, &*node.labels["a"]), ("smbios", "b"));
+    assert_eq!(node.creation_time.as_ref().unwrap().seconds, 1_767_225_600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_node_is_never_asked_about() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let foreign = node_with("a", "uid-1", "aws:///zone/i-1");
+    let answer = rig
+        .provider
+        .lookup(foreign, View::Full, secs(0))
+        .await
+        .unwrap();
+    assert!(matches!(answer, Lookup::NotManaged { .. }));
+    assert_eq!(rig.fake.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_without_instances_is_not_asked() {
+    let rig = Rig::with(|_, fake| fake.introduce(|answer| answer.capabilities = None));
+    rig.serving().await;
+    let error = rig.look_up("a").await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Unimplemented);
+    assert_eq!(rig.fake.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_one_node_is_no_error_of_the_others() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|request| {
+        let item = refusal(Code::InvalidArgument, "MALFORMED_PROVIDER_ID", None);
+        let error = outrigger_api::RpcStatus {
+            code: item.code() as i32,
+            message: "no such\u{1b} id".into(),
+            details: prost::Message::decode(item.details())
+                .map(|status: outrigger_api::RpcStatus| status.details)
+                .unwrap(),
+        };
+        Reply::Say(v1::BatchGetInstancesResponse {
+            results: vec![
+                found(&request.nodes[0]),
+                result(&request.nodes[1].name, Outcome::Error(error)),
+            ],
+        })
+    });
+    let results = rig.look_up_all(names(2)).await;
+    assert!(matches!(results[0], Ok(Lookup::Found(_))));
+    let error = results[1].clone().unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Invalid);
+    assert_eq!(
+        error.to_string(),
+        "no such\\u{1b} id (MALFORMED_PROVIDER_ID)"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_limit_holds_back_the_whole_class_until_it_is_over() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(7)));
+    rig.fake.on_batch(move |_| Reply::Fail(limited.clone()));
+    let error = rig.look_up("a").await.unwrap_err();
+    let seven = Some(secs(7));
+    assert_eq!(
+        error.class(),
+        ErrorClass::RateLimited { retry_after: seven }
+    );
+    rig.fake.answer_nodes();
+    let limited = Instant::now();
+    // Those who ask meanwhile wait, and then leave together.
+    let late = async {
+        sleep(secs(3)).await;
+        rig.look_up("c").await
+    };
+    let (open, b, c) = tokio::join!(rig.provider.open(Class::Instances), rig.look_up("b"), late);
+    let ((), b, c) = (open, b.unwrap(), c.unwrap());
+    assert!(matches!((b, c), (Lookup::Found(_), Lookup::Found(_))));
+    assert_eq!(limited.elapsed(), secs(7));
+    assert!(rig.fake.calls() <= 3);
+    rig.provider.open(Class::Routes).await;
+    assert_eq!(limited.elapsed(), secs(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_at_the_gate_is_told_when_the_provider_goes() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(600)));
+    rig.fake.on_batch(move |_| Reply::Fail(limited.clone()));
+    rig.look_up("a").await.unwrap_err();
+    let started = Instant::now();
+    let (waited, ()) = tokio::join!(rig.look_up("b"), async {
+        sleep(secs(5)).await;
+        rig.fake.kill();
+    });
+    assert!(
+        matches!(waited, Err(Error::Unavailable { .. })),
+        "{waited:?}"
+    );
+    assert_eq!(started.elapsed(), secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_process_is_not_held_back_by_its_predecessors_credentials() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let refused = refusal(Code::Unauthenticated, "CREDENTIALS_INVALID", None);
+    rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
+    let error = rig.look_up("a").await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Unauthenticated);
+    rig.fake.answer_nodes();
+    rig.fake
+        .introduce(|answer| answer.boot_id = "boot-2".into());
+    rig.fake.kill();
+    rig.fake.restart();
+    let restarted = Instant::now();
+    rig.reaches(|state| !state.serves()).await;
+    rig.serving().await;
+    rig.look_up("a").await.unwrap();
+    assert!(restarted.elapsed() < secs(2), "{:?}", restarted.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clouds_own_rate_is_kept() {
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| {
+            answer.rate_limits = vec![v1::RateLimit {
+                call_class: v1::CallClass::Instances.into(),
+                qps: 2.0,
+                burst: 2,
+            }];
+        });
+    });
+    rig.serving().await;
+    let started = Instant::now();
+    rig.look_up_all(names(600)).await;
+    // Two at once, then one each 500 ms.
+    let sent: Vec<u128> = rig
+        .fake
+        .batches
+        .lock()
+        .iter()
+        .map(|(at, _)| at.duration_since(started).as_millis())
+        .collect();
+    assert_eq!(sent, [0, 0, 500, 1000, 1500, 2000]);
+}
