@@ -35,6 +35,8 @@ pub(super) struct Inner {
     pub(super) lease: Option<Value>,
     version: u64,
     watches: Vec<mpsc::UnboundedSender<Value>>,
+    /// Open, but nothing comes through any more.
+    deaf: Vec<mpsc::UnboundedSender<Value>>,
     /// Method and holder of each request but watches.
     pub(super) log: Vec<(Instant, String)>,
 }
@@ -139,6 +141,13 @@ impl Store {
         let mut inner = self.0.lock();
         inner.refuse_watches = true;
         inner.watches.clear();
+    }
+
+    /// Nothing comes through the open watches any more, as when a connection dies unnoticed.
+    pub(super) fn deafen(&self) {
+        let mut inner = self.0.lock();
+        let Inner { watches, deaf, .. } = &mut *inner;
+        deaf.append(watches);
     }
 
     /// Somebody changes the Lease.

@@ -216,3 +216,22 @@ async fn a_process_that_was_stopped_does_not_act() {
     assert_eq!(store.requests(), Vec::<String>::new());
     assert!(a.handle.check().is_ok());
 }
+
+/// A watch that died unnoticed shows a live leader as dead: a look settles it, and the watch is
+/// started again.
+#[tokio::test(start_paused = true)]
+async fn a_deaf_watch_is_found_out() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    let leading = a.leading().await;
+    let b = Replica::start(&store, "b");
+    secs(5).await;
+    store.deafen();
+    store.requests();
+    secs(20).await;
+    let gets = |requests: Vec<String>| requests.iter().filter(|method| *method == "GET").count();
+    assert_eq!(gets(store.requests()), 1);
+    secs(60).await;
+    assert_eq!(gets(store.requests()), 0);
+    assert!(leading.is_valid_now() && !b.leads());
+}
