@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use outrigger_controller::{app, options, telemetry::Telemetry};
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 fn main() -> ExitCode {
     let config = match options::parse_from_env() {
@@ -17,12 +17,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    for warning in &config.warnings {
-        warn!("{warning}");
-    }
-    for flag in &config.flags {
-        tracing::debug!("FLAG: --{}={:?}", flag.name, flag.value);
-    }
+    config.log();
     info!(version = options::VERSION, "cloud-controller-manager");
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,

@@ -1,1 +1,272 @@
+//! The loop against a small API of nodes that applies JSON Patches, and the mock over a pipe, on the
+//! paused clock.
 
+mod cluster;
+
+use std::time::Duration;
+
+use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
+use serde_json::json;
+
+use self::cluster::{Fixture, node};
+use crate::kube::store::Origin;
+
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+#[tokio::test(start_paused = true)]
+async fn a_node_costs_one_write_of_metadata_one_of_status_and_one_event() {
+    let fixture = Fixture::start(|_| {}).await;
+    fixture.register(node("n1"));
+    fixture.initialized("n1").await;
+    fixture.events(1).await;
+
+    let live = fixture.live("n1");
+    let id = live["spec"]["providerID"].as_str().unwrap();
+    assert!(id.starts_with("mock://"), "{id}");
+    assert_eq!(
+        live["spec"]["taints"],
+        json!([{"key": "other", "effect": "NoExecute"}])
+    );
+    assert!(live["metadata"]["labels"]["topology.kubernetes.io/zone"].is_string());
+    let types: Vec<_> = live["status"]["addresses"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|address| address["type"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(
+        types.contains(&"InternalIP".into()) && types.contains(&"Hostname".into()),
+        "{types:?}"
+    );
+    assert_eq!(
+        fixture.writes(),
+        [
+            "PATCH /api/v1/nodes/n1",
+            "PATCH /api/v1/nodes/n1/status",
+            "POST Synced"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn n20_a_concurrent_change_is_neither_lost_nor_a_failure() {
+    let fixture = Fixture::start(|_| {}).await;
+    // Between our reading and our writing somebody puts a taint before ours.
+    fixture.cluster.before_next_patch(|node| {
+        let taints = node["spec"]["taints"].as_array_mut().unwrap();
+        taints.insert(0, json!({"key": "theirs", "effect": "NoSchedule"}));
+    });
+    fixture.register(node("n1"));
+    fixture.initialized("n1").await;
+    let taints = fixture.live("n1")["spec"]["taints"].clone();
+    let keys: Vec<_> = taints
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| t["key"].clone())
+        .collect();
+    assert_eq!(keys, ["theirs", "other"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn q4_a_node_that_registered_anew_meanwhile_is_not_written() {
+    let fixture = Fixture::start(|_| {}).await;
+    fixture
+        .cluster
+        .before_next_patch(|node| node["metadata"]["uid"] = json!("another"));
+    fixture.register(node("n1"));
+    fixture
+        .cluster
+        .until(|requests| requests.iter().any(|r| r == "GET /api/v1/nodes/n1"))
+        .await;
+    fixture.settle().await;
+    let live = fixture.live("n1");
+    assert_eq!(live["spec"]["taints"][0]["key"], UNINITIALIZED);
+    assert!(live["spec"]["providerID"].is_null());
+}
+
+#[tokio::test(start_paused = true)]
+async fn n21_a_status_write_that_fails_is_made_good_and_the_event_comes_once() {
+    let fixture = Fixture::start(|_| {}).await;
+    fixture.cluster.refuse("/status", 500, 3);
+    fixture.register(node("n1"));
+    fixture.events(1).await;
+    let addresses = fixture.live("n1")["status"]["addresses"]
+        .as_array()
+        .unwrap()
+        .len();
+    assert!(addresses > 1, "{addresses}");
+    fixture.settle().await;
+    let synced = fixture
+        .writes()
+        .iter()
+        .filter(|write| *write == "POST Synced")
+        .count();
+    assert_eq!(synced, 1);
+    let taken = |write: &&String| *write == "PATCH /api/v1/nodes/n1";
+    assert_eq!(fixture.writes().iter().filter(taken).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn n11_an_error_leaves_the_taint_and_no_event_and_heals() {
+    let fixture = Fixture::start(|cloud| {
+        let error = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
+        cloud.inject(Fault::on(Method::BatchGetInstances, Effect::Error(error)).times(3));
+    })
+    .await;
+    fixture.register(node("n1"));
+    fixture.initialized("n1").await;
+    fixture.events(1).await;
+    assert_eq!(
+        fixture
+            .cloud
+            .counters()
+            .calls("BatchGetInstances", "UNAVAILABLE"),
+        3
+    );
+    let posts = fixture
+        .writes()
+        .into_iter()
+        .filter(|write| write.starts_with("POST"));
+    assert_eq!(posts.collect::<Vec<_>>(), ["POST Synced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn n11_a_machine_that_is_not_there_yet_is_asked_for_again_and_nothing_is_deleted() {
+    let fixture = Fixture::without_machines().await;
+    fixture.register(node("n1"));
+    fixture.asked(5).await;
+    assert!(fixture.writes().is_empty(), "{:?}", fixture.writes());
+    fixture.create("n1");
+    fixture.initialized("n1").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn n12_a_node_that_is_not_managed_is_asked_about_again_only_when_it_changes() {
+    let fixture = Fixture::start(|cloud| {
+        let answer = Effect::BadAnswer(BadAnswer::NotManaged);
+        cloud.inject(Fault::on(Method::BatchGetInstances, answer));
+    })
+    .await;
+    fixture.register(node("n1"));
+    fixture.asked(1).await;
+    for _ in 0..3 {
+        fixture
+            .cluster
+            .change("n1", |node| node["status"]["heartbeat"] = json!(1));
+        fixture.refresh("n1");
+        fixture.settle().await;
+    }
+    assert_eq!(fixture.cloud.counters().calls("BatchGetInstances", "OK"), 1);
+    fixture
+        .cluster
+        .change("n1", |node| node["metadata"]["labels"]["new"] = json!("x"));
+    fixture.refresh("n1");
+    fixture.asked(2).await;
+    assert!(fixture.writes().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_id_that_another_node_has_is_refused_with_a_warning() {
+    let fixture = Fixture::start(|_| {}).await;
+    fixture.register(node("n1"));
+    fixture.initialized("n1").await;
+    let mut twin = node("n2");
+    twin["metadata"]["uid"] = json!("uid-n2");
+    let id = fixture.live("n1")["spec"]["providerID"].clone();
+    twin["spec"]["providerID"] = id;
+    fixture.register(twin);
+    fixture
+        .cluster
+        .until(|requests| requests.iter().any(|r| r == "POST DuplicateProviderID"))
+        .await;
+    assert_eq!(
+        fixture.live("n2")["spec"]["taints"][0]["key"],
+        UNINITIALIZED
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn foreign_and_paused_nodes_are_not_asked_about() {
+    let fixture = Fixture::start(|_| {}).await;
+    let mut foreign = node("n1");
+    foreign["spec"]["providerID"] = json!("other://1");
+    fixture.register(foreign);
+    let mut paused = node("n2");
+    paused["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
+    fixture.register(paused);
+    fixture.settle().await;
+    assert_eq!(fixture.cloud.counters().calls("BatchGetInstances", "OK"), 0);
+    fixture
+        .cluster
+        .change("n2", |node| node["metadata"]["annotations"] = json!({}));
+    fixture.refresh("n2");
+    fixture.initialized("n2").await;
+    assert!(fixture.writes().iter().all(|write| !write.contains("n1")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_once_another_process_may_lead() {
+    let fixture = Fixture::start(|_| {}).await;
+    fixture.fence();
+    fixture.register(node("n1"));
+    fixture.asked(1).await;
+    fixture.settle().await;
+    assert!(fixture.writes().is_empty(), "{:?}", fixture.writes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cold_start_asks_in_full_batches() {
+    let fixture = Fixture::filled(1000).await;
+    fixture
+        .cluster
+        .until(|requests| patches(requests) == 2000)
+        .await;
+    let calls = fixture.cloud.counters().calls("BatchGetInstances", "OK");
+    assert!(
+        (10..=12).contains(&calls),
+        "{calls} calls for 1,000 nodes in batches of 100"
+    );
+}
+
+fn patches(requests: &[String]) -> usize {
+    requests
+        .iter()
+        .filter(|request| request.starts_with("PATCH"))
+        .count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn n35_labels_of_an_initialised_node_are_reconciled_without_the_provider() {
+    let fixture = Fixture::start(|_| {}).await;
+    let mut old = node("n1");
+    old["spec"] = json!({"providerID": "mock://i-1"});
+    old["metadata"]["labels"] = json!({"failure-domain.beta.kubernetes.io/zone": "z1"});
+    fixture.register(old);
+    fixture
+        .cluster
+        .until(|requests| patches(requests) == 1)
+        .await;
+    assert_eq!(
+        fixture.live("n1")["metadata"]["labels"]["topology.kubernetes.io/zone"],
+        "z1"
+    );
+    assert_eq!(fixture.cloud.counters().calls("BatchGetInstances", "OK"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deleted_node_leaves_nothing_behind() {
+    let fixture = Fixture::start(|_| {}).await;
+    fixture.register(node("n1"));
+    fixture.initialized("n1").await;
+    fixture.nodes.delete("n1", Origin::Watch);
+    // The same machine under another name may have the id now.
+    let id = fixture.live("n1")["spec"]["providerID"].clone();
+    let mut renamed = node("n9");
+    renamed["spec"]["providerID"] = id;
+    fixture.register(renamed);
+    fixture.initialized("n9").await;
+}
+
+/// How long a test waits on the paused clock.
+const PATIENCE: Duration = Duration::from_secs(300);
