@@ -1,7 +1,6 @@
 //! Two electors on a real API server, with exactly the rights that the crate's documentation names.
 #![expect(
     clippy::expect_used,
-    clippy::panic,
     clippy::unwrap_used,
     reason = "clippy does not see that functions shared by tests are tests"
 )]
@@ -162,7 +161,7 @@ impl Replica {
     }
 
     /// Returns when it stands by and knows who leads.
-    async fn follows(&self, leader: &Replica) {
+    async fn follows(&self, leader: &Self) {
         let mut leadership = self.handle.leadership();
         let follows = leadership.wait_for(|now| match now {
             Leadership::Standby { holder } => holder.as_deref() == Some(&*leader.identity),
@@ -223,7 +222,7 @@ async fn a_killed_leader_is_followed_within_the_lease_duration() {
     next.leading().await;
     let waited = killed.elapsed();
     assert!(!leading.is_valid_now());
-    assert!(waited > LEASE - Duration::from_secs(1), "{waited:?}");
+    assert!(waited + Duration::from_secs(1) > LEASE, "{waited:?}");
     assert!(waited < LEASE + Duration::from_secs(2), "{waited:?}");
 }
 

@@ -140,16 +140,16 @@ impl World {
     }
 
     /// The lease is another: everybody who watches is told, unless the event gets lost.
-    fn changed(&mut self, record: Option<Record>) {
+    fn changed(&mut self, record: Option<&Record>) {
         self.version += 1;
-        self.lease = record.clone().map(|record| (record, self.version));
+        self.lease = record.cloned().map(|record| (record, self.version));
         for to in 0..self.replicas.len() {
             let fate = self.fate();
             if fate.arrives {
                 let at = (self.millis + u64::from(fate.there)).max(self.watched[to]);
                 self.watched[to] = at;
                 let life = self.replicas[to].life;
-                let record = record.clone();
+                let record = record.cloned();
                 let version = self.version;
                 self.letters.push((
                     at,
@@ -167,9 +167,9 @@ impl World {
     fn serve(&mut self, ask: Ask) -> Reply {
         match (ask, &self.lease) {
             (Ask::Read, _) => {}
-            (Ask::Create(record), None) => self.changed(Some(record)),
+            (Ask::Create(record), None) => self.changed(Some(&record)),
             (Ask::Update(record, version), Some((_, held))) if version == *held => {
-                self.changed(Some(record));
+                self.changed(Some(&record));
             }
             _ => return Err(()),
         }
@@ -356,7 +356,7 @@ impl World {
             Trouble::MayContend(may) => replica.candidacy.allow(now, may),
             Trouble::Touch => {
                 if let Some((record, _)) = self.lease.clone() {
-                    self.changed(Some(record));
+                    self.changed(Some(&record));
                 }
             }
             Trouble::Delete if self.deletes && self.known_to_all() => self.changed(None),
