@@ -1,0 +1,88 @@
+//! The program under test.
+
+use std::{
+    ffi::OsStr,
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+};
+
+use tokio::{
+    process::{Child, Command},
+    time::timeout,
+};
+
+use crate::wait::{DEADLINE, until};
+
+/// A running `cloud-controller-manager`. Dropping it kills it.
+pub(crate) struct Controller {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Controller {
+    /// Starts it with an empty environment; what it prints goes to `log`.
+    pub(crate) fn start<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>, log: &Path) -> Self {
+        let out = File::options().create(true).append(true).open(log).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_cloud-controller-manager"))
+            .args(args)
+            .env_clear()
+            .env("RUST_BACKTRACE", "1")
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().unwrap())
+            .stderr(out)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let log = log.to_owned();
+        Self { child, log }
+    }
+
+    /// The process id; fails the test if the process has ended.
+    pub(crate) fn pid(&mut self) -> u32 {
+        let ended = self.child.try_wait().unwrap();
+        assert!(ended.is_none(), "the controller ended: {ended:?}");
+        self.child.id().unwrap()
+    }
+
+    /// Everything that it has printed.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// How many lines have `text`.
+    pub(crate) fn lines(&self, text: &str) -> usize {
+        self.log()
+            .lines()
+            .filter(|line| line.contains(text))
+            .count()
+    }
+
+    /// Waits until a line has all of `texts`, and returns the first.
+    pub(crate) async fn says(&mut self, texts: &[&str]) -> String {
+        until(&format!("a line with {texts:?}"), async || {
+            self.pid();
+            let log = self.log();
+            let mut lines = log.lines();
+            let found = lines.find(|line| texts.iter().all(|text| line.contains(text)));
+            found
+                .map(str::to_owned)
+                .ok_or_else(|| "nothing of the kind in the log".to_owned())
+        })
+        .await
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
+        let ended = timeout(DEADLINE, self.child.wait()).await;
+        ended.expect("it ends").unwrap()
+    }
+
+    /// SIGTERM, to which it must end well.
+    pub(crate) async fn terminate(&mut self) {
+        let pid = rustix::process::Pid::from_raw(self.pid() as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let status = self.ended().await;
+        assert!(status.success(), "{status}");
+    }
+}

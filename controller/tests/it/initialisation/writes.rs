@@ -1,0 +1,174 @@
+//! What initialising a node writes: one patch of the node, one of its status, one event.
+
+use std::time::Duration;
+
+use http::Method;
+use outrigger_testbed::{
+    faults::{Fault, Rule},
+    nodes::Machine,
+};
+use serde_json::json;
+
+use crate::{
+    mock::instance_at,
+    stage::{Setup, addresses, answered, is_tainted, reason, uid},
+};
+
+#[tokio::test]
+async fn n20_a_node_costs_three_writes_and_then_none() {
+    let mut stage = Setup::synthesizing()
+        .machines(Machine::numbered("n20-early-", 8))
+        .start()
+        .await;
+    stage.all_synced("n20-early-", 8).await;
+    stage.register_all(Machine::numbered("n20-late-", 8)).await;
+    stage.all_synced("n20-late-", 8).await;
+    for node in stage.named("n20-").await {
+        let name = node.metadata.name.unwrap();
+        let writes = [
+            format!("PATCH /api/v1/nodes/{name}"),
+            format!("PATCH /api/v1/nodes/{name}/status"),
+            format!("POST Synced {name}"),
+        ];
+        assert_eq!(stage.writes_of(&name), writes);
+    }
+    assert_eq!(stage.writes().len(), 3 * 16);
+
+    // Neither a change by somebody else nor a new start is a reason to write.
+    stage
+        .merge(
+            "n20-late-00000",
+            json!({"metadata": {"labels": {"a": "b"}}}),
+        )
+        .await;
+    stage.silent(Duration::from_millis(500)).await;
+    stage.restart_controller().await;
+    stage.register(&Machine::new("marker")).await;
+    stage.synced("marker").await;
+    assert_eq!(stage.writes().len(), 3 * 17);
+}
+
+#[tokio::test]
+async fn n20_and_n21_provider_id_labels_and_taint_are_one_patch_and_addresses_the_next() {
+    let stage = Setup::mock(&[]).start().await;
+    stage.mock.create(instance_at("n20", &["10.0.0.5"])).await;
+    let registered = stage.register(&Machine::new("n20")).await;
+    stage.synced("n20").await;
+    let requests = stage.proxy.requests();
+    let patches: Vec<_> = requests
+        .iter()
+        .filter(|r| r.method == Method::PATCH)
+        .collect();
+    let [node, status] = patches[..] else {
+        panic!("{} patches", patches.len());
+    };
+    for patch in [node, status] {
+        assert_eq!(patch.headers["content-type"], "application/json-patch+json");
+        // A node of the same name that registered anew would be another node.
+        let first = json!({"op": "test", "path": "/metadata/uid", "value": uid(&registered)});
+        assert_eq!(patch.json()[0], first);
+        // N-5, E-7
+        assert!(
+            patch.user_agent().ends_with(" node-controller"),
+            "{}",
+            patch.user_agent()
+        );
+        assert!(
+            patch.user_agent().starts_with("outrigger/"),
+            "{}",
+            patch.user_agent()
+        );
+    }
+    let paths = |patch: &serde_json::Value, op: &str| {
+        let operations = patch.as_array().unwrap().iter();
+        let paths = operations.filter(|operation| operation["op"] == op);
+        paths
+            .map(|operation| operation["path"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(paths(&node.json(), "remove"), ["/spec/taints/0"]);
+    let added = paths(&node.json(), "add");
+    assert_eq!(added[0], "/spec/providerID");
+    assert!(
+        added[1..]
+            .iter()
+            .all(|path| path.starts_with("/metadata/labels/")),
+        "{added:?}"
+    );
+    assert_eq!(added.len(), 1 + 6, "{added:?}");
+    assert_eq!(paths(&status.json(), "add"), ["/status/addresses"]);
+}
+
+#[tokio::test]
+async fn n21_a_status_write_that_fails_is_made_good() {
+    let stage = Setup::synthesizing().start().await;
+    let refused = Rule::new(Fault::internal_error())
+        .method(Method::PATCH)
+        .path_ends("/status");
+    let refused = stage.proxy.inject(refused.times(4));
+    stage.register(&Machine::new("n21")).await;
+    let node = stage.synced("n21").await;
+    assert_eq!(refused.hits(), 4);
+    assert!(addresses(&node).len() > 1, "{:?}", addresses(&node));
+    // The taint went with the first write, and that write was not repeated.
+    let of_node = stage.writes_of("n21");
+    let patches = of_node
+        .iter()
+        .filter(|write| *write == "PATCH /api/v1/nodes/n21");
+    assert_eq!(patches.count(), 1, "{of_node:?}");
+    assert_eq!(stage.events_of(&node).await.len(), 1);
+}
+
+#[tokio::test]
+async fn n22_the_event_says_that_the_node_is_synced() {
+    let stage = Setup::synthesizing().start().await;
+    stage.register(&Machine::new("n22")).await;
+    let node = stage.synced("n22").await;
+    let events = stage.events_of(&node).await;
+    let [event] = &events[..] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(event.type_.as_deref(), Some("Normal"));
+    assert_eq!(reason(event), "Synced");
+    assert_eq!(event.message.as_deref(), Some("Node synced successfully"));
+    assert_eq!(event.count, Some(1));
+    // N-5
+    let component = "cloud-node-controller";
+    assert_eq!(
+        event.source.as_ref().unwrap().component.as_deref(),
+        Some(component)
+    );
+    assert_eq!(event.reporting_component.as_deref(), Some(component));
+    let object = &event.involved_object;
+    assert_eq!(object.kind.as_deref(), Some("Node"));
+    assert_eq!(object.api_version.as_deref(), Some("v1"));
+    assert_eq!(object.name.as_deref(), Some("n22"));
+    assert_eq!(object.uid.as_deref(), Some(uid(&node)));
+    assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
+    let name = event.metadata.name.as_deref().unwrap();
+    let nanoseconds = name.strip_prefix("n22.").unwrap();
+    assert!(u64::from_str_radix(nanoseconds, 16).is_ok(), "{name}");
+}
+
+#[tokio::test]
+async fn an_event_that_cannot_be_written_holds_nobody_up() {
+    let stage = Setup::synthesizing().start().await;
+    let refused = Rule::new(Fault::status(403, "Forbidden", "events is forbidden"));
+    let refused = stage
+        .proxy
+        .inject(refused.writes().path_contains("/events"));
+    stage.register_all(Machine::numbered("quiet-", 5)).await;
+    for number in 0..5 {
+        stage.initialized(&format!("quiet-{number:05}")).await;
+    }
+    let posted = stage.proxy.wait_for(crate::wait::DEADLINE, |requests| {
+        let events = requests.iter().filter(|r| r.path.ends_with("/events"));
+        events.filter(|r| answered(r, 403)).count() == 5
+    });
+    posted.await.expect("each event is tried");
+    refused.remove();
+    stage.register(&Machine::new("loud")).await;
+    assert!(!is_tainted(&stage.synced("loud").await));
+    // A refusal is final: it was not tried again.
+    assert_eq!(refused.hits(), 5);
+}

@@ -1,0 +1,25 @@
+//! The controller as it ships, beside providers of several kinds, on a real API server.
+//!
+//! ```text
+//!  test ──► Stage ──► cloud-controller-manager ──► FaultProxy ──► kube-apiserver ──► etcd
+//!                          │
+//!                          └──► provider-mock, or a Scripted provider in this process
+//! ```
+//!
+//! Each test has a control plane to itself while it runs, for a controller sees all nodes. Names
+//! like N-13 and Q-1 are lines of the record of upstream's behaviour; a test that is named for one
+//! shows what is to be seen of it from outside.
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "clippy does not see that functions shared by tests are tests"
+)]
+
+mod controller;
+mod mock;
+mod plane;
+mod scripted;
+mod stage;
+mod wait;
+
+mod initialisation;

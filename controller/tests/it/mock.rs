@@ -1,0 +1,211 @@
+//! The mock as a program of its own.
+
+use std::{
+    env,
+    fs::File,
+    path::{Path, PathBuf},
+    process::{self, Stdio},
+    time::SystemTime,
+};
+
+use outrigger_provider_mock::{
+    control::{Client, InjectFault, Targets},
+    faults::{BadAnswer, Effect, Fault, InjectedError, Method},
+    instances::{Instance, InstanceSpec},
+};
+use tokio::{
+    process::{Child, Command},
+    sync::OnceCell,
+    task::spawn_blocking,
+};
+
+use crate::wait::until;
+
+/// A `provider-mock serve` that can be killed and started again. Dropping it kills it.
+pub(crate) struct Mock {
+    dir: PathBuf,
+    child: Option<Child>,
+    control: Client,
+}
+
+impl Mock {
+    /// One that is not started yet; its sockets are in `dir`.
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            child: None,
+            control: Client::new(dir.join("provider.sock.ctl")),
+        }
+    }
+
+    /// The endpoint in `dir`, as both sides name it.
+    pub(crate) fn endpoint(dir: &Path) -> String {
+        format!("unix://{}/provider.sock", dir.display())
+    }
+
+    /// Starts it and waits until it serves.
+    pub(crate) async fn start(&mut self, args: &[String]) {
+        let log = self.dir.join("mock.log");
+        let out = File::options().create(true).append(true).open(log).unwrap();
+        let child = Command::new(binary().await)
+            .args(["serve", "--endpoint", &Self::endpoint(&self.dir)])
+            .args(args)
+            .env_clear()
+            .stdin(Stdio::null())
+            .stdout(out.try_clone().unwrap())
+            .stderr(out)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+        until("the mock serves", async || {
+            let status = self.control.status().await;
+            status.map(drop).map_err(|error| error.to_string())
+        })
+        .await;
+    }
+
+    /// `kill -9`. Returns when it is gone.
+    pub(crate) async fn kill(&mut self) {
+        self.child.take().unwrap().kill().await.unwrap();
+    }
+
+    pub(crate) async fn create(&self, spec: InstanceSpec) -> Instance {
+        let made = self.control.create(&spec).await.unwrap();
+        made.changed.into_iter().next().unwrap()
+    }
+
+    pub(crate) async fn delete(&self, name: &str) {
+        let targets = Targets {
+            targets: vec![name.to_owned()],
+            ..Targets::default()
+        };
+        self.control.delete(&targets).await.unwrap();
+    }
+
+    pub(crate) async fn inject(&self, fault: Fault) {
+        let fault = InjectFault { fault, add: true };
+        self.control.inject(&fault).await.unwrap();
+    }
+
+    /// What is said about one node is an error.
+    pub(crate) async fn fail_node(&self, node: &str, error: InjectedError) {
+        let fault = Fault::on(Method::BatchGetInstances, Effect::ItemError(error));
+        self.inject(fault.for_node(node.parse().unwrap())).await;
+    }
+
+    /// What is said about one node is nonsense.
+    pub(crate) async fn spoil_node(&self, node: &str, bad: BadAnswer) {
+        let fault = Fault::on(Method::BatchGetInstances, Effect::BadAnswer(bad));
+        self.inject(fault.for_node(node.parse().unwrap())).await;
+    }
+
+    pub(crate) async fn clear(&self) {
+        self.control.clear().await.unwrap();
+    }
+
+    /// How many faults are set and not used up.
+    pub(crate) async fn faults(&self) -> usize {
+        self.control.status().await.unwrap().faults.len()
+    }
+
+    /// How many nodes were asked about so far, each time counted.
+    pub(crate) async fn asked(&self) -> u64 {
+        let counts = self.control.counters(false).await.unwrap();
+        let asked = counts.items.get("BatchGetInstances");
+        asked.copied().unwrap_or_default()
+    }
+
+    /// How many lookups were answered with `code`.
+    pub(crate) async fn lookups(&self, code: &str) -> u64 {
+        let counts = self.control.counters(false).await.unwrap();
+        counts.calls("BatchGetInstances", code)
+    }
+
+    /// Waits until so many nodes were asked about.
+    pub(crate) async fn was_asked(&self, times: u64) {
+        until(&format!("{times} questions to the mock"), async || {
+            let asked = self.asked().await;
+            if asked >= times {
+                Ok(())
+            } else {
+                Err(format!("{asked} so far"))
+            }
+        })
+        .await;
+    }
+
+    /// The provider id of the instance of that name.
+    pub(crate) async fn provider_id(&self, name: &str) -> String {
+        let listed = self.control.list().await.unwrap();
+        let mut instances = listed.instances.iter();
+        let instance = instances.find(|instance| instance.name.as_str() == name);
+        format!("{}://{}", listed.provider_name, instance.unwrap().id)
+    }
+}
+
+/// An instance of which only the name is given.
+pub(crate) fn instance(name: &str) -> InstanceSpec {
+    InstanceSpec::named(name.parse().unwrap())
+}
+
+/// An instance with these addresses, each as `ctl create --address` takes it.
+pub(crate) fn instance_at(name: &str, addresses: &[&str]) -> InstanceSpec {
+    let addresses = addresses.iter().map(|address| address.parse().unwrap());
+    InstanceSpec {
+        addresses: addresses.collect(),
+        ..instance(name)
+    }
+}
+
+/// The program, beside the one that is tested. Another package's, so nobody builds it for us unless
+/// the whole workspace is tested.
+async fn binary() -> &'static Path {
+    static BINARY: OnceCell<PathBuf> = OnceCell::const_new();
+    let found = BINARY.get_or_init(|| async { spawn_blocking(find).await.unwrap() });
+    found.await
+}
+
+fn find() -> PathBuf {
+    let controller = Path::new(env!("CARGO_BIN_EXE_cloud-controller-manager"));
+    let dir = controller.parent().unwrap();
+    let mock = dir.join("provider-mock");
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let sources = ["proto", "provider-mock/src", "provider-sdk/src"];
+    let newest = sources.iter().map(|source| newest(&workspace.join(source)));
+    let built = mock.metadata().and_then(|file| file.modified()).ok();
+    if built.is_none() || built < newest.max() {
+        let profile = match dir.file_name().unwrap().to_str().unwrap() {
+            "debug" => "dev",
+            other => other,
+        };
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let status = process::Command::new(cargo)
+            .args([
+                "build",
+                "--package=outrigger-provider-mock",
+                "--profile",
+                profile,
+            ])
+            .arg("--manifest-path")
+            .arg(workspace.join("Cargo.toml"))
+            .arg("--target-dir")
+            .arg(dir.parent().unwrap())
+            .status();
+        assert!(status.unwrap().success(), "provider-mock was not built");
+    }
+    mock
+}
+
+/// When the newest file below a directory was changed.
+fn newest(dir: &Path) -> SystemTime {
+    let entries = dir.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let times = entries.map(|path| {
+        if path.is_dir() {
+            newest(&path)
+        } else {
+            path.metadata().unwrap().modified().unwrap()
+        }
+    });
+    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
+}
