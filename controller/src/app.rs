@@ -198,7 +198,7 @@ async fn refused_for_good(provider: &Provider) {
         .wait_for(|state| state.serves() || state.cause() == Some(Cause::NoClusterId))
         .await;
     if state.borrow().cause() != Some(Cause::NoClusterId) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -69,7 +69,7 @@ impl Building {
                 namespace: election.namespace.clone(),
                 name,
                 identity: identity.clone(),
-                terms: terms.clone(),
+                terms,
             };
             let (may_contend, candidacy) = watch::channel(false);
             let (elector, handle) = Elector::new(

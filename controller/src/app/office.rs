@@ -3,17 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::{Fatal, loops::Loops, supervise::Supervisor};
 use crate::{
     leader::{Handle, Leadership, Leading},
     options::controllers::Controller,
-    provider::Provider,
+    provider::{Provider, State},
 };
 
 /// A leader whose provider has been away for so long lets another replica try.
-const PROVIDER_GRACE: Duration = Duration::from_secs(60);
+const PROVIDER_GRACE: Duration = Duration::from_mins(1);
 
 /// How long the loops may take to finish what they have in hand, when the lease is given up.
 const HAND_OVER: Duration = Duration::from_secs(10);
@@ -105,7 +105,6 @@ impl Office {
         loop {
             match &*leadership.borrow_and_update() {
                 Leadership::Leading(leading) => {
-                    info!(lease = lock.lease(), "successfully acquired lease");
                     return Ok(Some(leading.clone()));
                 }
                 Leadership::Lost { reason } => {
@@ -145,7 +144,7 @@ impl Office {
         loop {
             // The sender lives in the provider's handle, which we hold.
             let _ = state.wait_for(|state| !state.serves()).await;
-            let back = state.wait_for(|state| state.serves());
+            let back = state.wait_for(State::serves);
             if tokio::time::timeout(PROVIDER_GRACE, back).await.is_err() {
                 return;
             }

@@ -205,9 +205,11 @@ impl Api {
         patch: &impl Serialize,
     ) -> Result<Written, Error> {
         let body = Some((kind.content_type(), encode(patch)?));
+        // What we write is made from types; strict decoding of every object would be work for nothing.
+        let path = format!("{path}?fieldValidation=Ignore");
         decode(
             &self
-                .call(Method::PATCH, path, ACCEPT_METADATA, body)
+                .call(Method::PATCH, &path, ACCEPT_METADATA, body)
                 .await?,
         )
     }

@@ -89,7 +89,7 @@ impl Fixture {
 
     /// Waits until `holds`, at most ten minutes of the paused clock.
     async fn until(&self, holds: impl Fn(&Self) -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(600);
+        let deadline = Instant::now() + Duration::from_mins(10);
         while !holds(self) {
             assert!(
                 Instant::now() < deadline,
@@ -142,7 +142,7 @@ async fn a_server_that_ends_every_watch_at_once_is_not_stormed() {
             scripted::watch(vec![])
         })
     });
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let watches = fixture.requests.lock().len() - 1;
     assert!((6..=20).contains(&watches), "{watches} watches in a minute");
 }
@@ -160,7 +160,7 @@ async fn a_watch_that_ends_after_its_time_goes_on_at_once_from_the_last_bookmark
     });
     fixture.until(|f| f.requests.lock().len() == 2).await;
     for minute in 1..=4 {
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
         let mark = json!({"kind": "Node", "apiVersion": "v1",
             "metadata": {"resourceVersion": (100 + minute).to_string()}});
         events
@@ -204,7 +204,7 @@ async fn a_410_as_the_answer_lists_again_and_never_storms() {
             scripted::refusal(410, "Expired")
         })
     });
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let requests = fixture.requests.lock().len();
     assert!(
         (8..=60).contains(&requests),

@@ -116,9 +116,8 @@ impl Cluster {
     pub(super) async fn until(&self, holds: impl Fn(&[String]) -> bool) {
         let mut requests = self.requests.subscribe();
         let waited = timeout(PATIENCE, requests.wait_for(|requests| holds(requests)));
-        if waited.await.is_err() {
-            panic!("{:#?}", self.requests.borrow());
-        }
+        let in_time = waited.await.is_ok();
+        assert!(in_time, "{:#?}", self.requests.borrow());
     }
 
     async fn answer(self, request: Request<Body>) -> Answer {
@@ -160,7 +159,9 @@ impl Cluster {
                 let Some(node) = state.nodes.get_mut(&name) else {
                     return scripted::refusal(404, "NotFound");
                 };
-                edits.into_iter().for_each(|edit| edit(node));
+                for edit in edits {
+                    edit(node);
+                }
                 match patched(node, body.as_array().unwrap()) {
                     Some(mut new) => {
                         new["metadata"]["resourceVersion"] = json!(version);
@@ -231,25 +232,25 @@ pub(super) struct Fixture {
     pub(super) cloud: Cloud,
     pub(super) nodes: Arc<Store<NodeView>>,
     may_write: Arc<AtomicBool>,
-    _tasks: JoinSet<()>,
+    tasks: JoinSet<()>,
 }
 
 impl Fixture {
     /// With a machine for every node, and a store that has nothing to list.
-    pub(super) async fn start(prepare: impl FnOnce(&Cloud)) -> Self {
-        Self::with(true, 0, prepare).await
+    pub(super) fn start(prepare: impl FnOnce(&Cloud)) -> Self {
+        Self::with(true, 0, prepare)
     }
 
-    pub(super) async fn without_machines() -> Self {
-        Self::with(false, 0, |_| {}).await
+    pub(super) fn without_machines() -> Self {
+        Self::with(false, 0, |_| {})
     }
 
     /// With `count` nodes in the store when the loop starts.
-    pub(super) async fn filled(count: usize) -> Self {
-        Self::with(true, count, |_| {}).await
+    pub(super) fn filled(count: usize) -> Self {
+        Self::with(true, count, |_| {})
     }
 
-    async fn with(synthesize: bool, count: usize, prepare: impl FnOnce(&Cloud)) -> Self {
+    fn with(synthesize: bool, count: usize, prepare: impl FnOnce(&Cloud)) -> Self {
         let cluster = Cluster::new();
         let api_server = cluster.clone();
         let client = scripted::client(move |request| api_server.clone().answer(request).boxed());
@@ -318,14 +319,14 @@ impl Fixture {
             cloud,
             nodes,
             may_write,
-            _tasks: tasks,
+            tasks,
         };
         for number in 0..count {
             this.register(node(&format!("n{number}")));
         }
         this.nodes.finish_list(|_| true);
         let mut this = this;
-        this._tasks
+        this.tasks
             .spawn(CloudNode::new(parts, intake).run(CancellationToken::new()));
         this
     }
@@ -397,6 +398,6 @@ impl Fixture {
 
     /// Lets everything happen that would happen within a minute.
     pub(super) async fn settle(&self) {
-        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        tokio::time::sleep(std::time::Duration::from_mins(1)).await;
     }
 }
