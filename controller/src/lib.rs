@@ -15,4 +15,5 @@ pub mod node;
 pub mod options;
 pub mod provider;
 pub mod queue;
+pub mod serving;
 pub mod telemetry;

@@ -1,0 +1,174 @@
+//! Who asks, and whether they may (AUTH-1 … AUTH-7).
+//!
+//! ```text
+//!  request ─► proxy's certificate + headers ─► client certificate ─► token ─► anonymous
+//!                    │                                │                │
+//!                    └── CAs: flags or ConfigMap ─────┘                └── TokenReview
+//!          ─► system:masters ─► always-allow paths ─► SubjectAccessReview ─► answer
+//! ```
+
+mod anchors;
+mod cache;
+mod caller;
+mod headers;
+mod load;
+mod paths;
+mod review;
+mod rights;
+mod tokens;
+
+use std::{sync::Arc, time::Duration};
+
+use http::{StatusCode, header, request};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use self::{anchors::Anchors, caller::Caller, rights::Rights, tokens::Tokens};
+use super::{
+    answer::{self, Answer},
+    server::Peer,
+};
+
+/// The CAs are read again once in this period; upstream watches them, which a rotation of CAs,
+/// where old and new overlap for days, does not need.
+const REREAD: Duration = Duration::from_secs(60);
+
+/// The server cannot find out who may ask.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// What a kubeconfig describes cannot be used.
+    #[error("{flag}: {source}")]
+    Client {
+        /// Which.
+        flag: &'static str,
+        /// What is wrong.
+        source: crate::kube::client::SourceError,
+    },
+    /// A file with CAs, or a kubeconfig.
+    #[error("{flag} {}: {reason}", path.display())]
+    File {
+        /// Whose value the path is.
+        flag: &'static str,
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The cluster did not tell its CAs.
+    #[error("unable to load configmap based request-header-client-ca-file: {0}")]
+    Lookup(String),
+    /// `--authorization-always-allow-paths`.
+    #[error("only trailing * allowed in {0:?}")]
+    Pattern(String),
+}
+
+/// Decides about each request.
+///
+/// RBAC: `system:auth-delegator` (create `tokenreviews` and `subjectaccessreviews`), and the Role
+/// `extension-apiserver-authentication-reader` in `kube-system`.
+pub struct Access {
+    anchors: Anchors,
+    tokens: Option<Tokens>,
+    rights: Rights,
+}
+
+impl Access {
+    /// `None` if the request may go on, else what to answer.
+    pub(super) async fn refuse(&self, request: &request::Parts, peer: &Peer) -> Option<Answer> {
+        let path = request.uri.path();
+        let caller = match self.caller(request, peer).await {
+            Ok(caller) => caller,
+            Err(reason) => {
+                error!(
+                    "Unable to authenticate the request of {}: {reason}",
+                    peer.address
+                );
+                let code = StatusCode::UNAUTHORIZED;
+                return Some(answer::status(code, "Unauthorized", "Unauthorized"));
+            }
+        };
+        let verb = request.method.as_str().to_ascii_lowercase();
+        match self.rights.of(&caller, &verb, path).await {
+            Ok(verdict) if verdict.allowed => None,
+            Ok(verdict) => {
+                let mut message = sanitized(&format!(
+                    "forbidden: User {:?} cannot {verb} path {path:?}",
+                    caller.name
+                ));
+                if !verdict.reason.is_empty() {
+                    message = format!("{message}: {}", verdict.reason);
+                }
+                let code = StatusCode::FORBIDDEN;
+                Some(answer::status(code, "Forbidden", &message))
+            }
+            Err(reason) => {
+                error!(
+                    "cannot find out whether {:?} may {verb} {path}: {reason}",
+                    caller.name
+                );
+                let text = sanitized(&format!("Internal Server Error: {path:?}: {reason}"));
+                Some(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &text))
+            }
+        }
+    }
+
+    /// Something that was shown and is not good is an error, even where nothing had to be shown
+    /// (AUTH-4), unless something else that was shown is good.
+    async fn caller(&self, request: &request::Parts, peer: &Peer) -> Result<Caller, String> {
+        let mut refused = Vec::new();
+        if !peer.certificates.is_empty() {
+            let authorities = self.anchors.current();
+            for found in [
+                authorities.proxied(&peer.certificates, &request.headers),
+                authorities.client(&peer.certificates),
+            ] {
+                match found {
+                    Ok(Some(caller)) => return Ok(caller.authenticated()),
+                    Ok(None) => {}
+                    Err(reason) => refused.push(reason),
+                }
+            }
+        }
+        if let (Some(tokens), Some(token)) = (&self.tokens, bearer(request)) {
+            match tokens.caller(token).await {
+                Ok(caller) => return Ok(caller.authenticated()),
+                Err(reason) => refused.push(reason),
+            }
+        }
+        if refused.is_empty() {
+            return Ok(Caller::anonymous());
+        }
+        Err(refused.join("; "))
+    }
+
+    /// Reads the CAs again until `stop`. Runs beside the server.
+    pub(super) async fn keep_fresh(self: Arc<Self>, stop: CancellationToken) {
+        let mut again = interval(REREAD);
+        again.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        again.reset();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = again.tick() => {}
+            }
+            if let Err(error) = self.anchors.reread().await {
+                warn!("the CAs of clients stay as they are: {error}");
+            }
+        }
+    }
+}
+
+/// The token of `Authorization: Bearer TOKEN`, if there is one.
+fn bearer(request: &request::Parts) -> Option<&str> {
+    let value = request.headers.get(header::AUTHORIZATION)?;
+    let (scheme, token) = value.to_str().ok()?.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+/// What a browser could take for markup, as upstream.
+fn sanitized(text: &str) -> String {
+    let text = text.replace('&', "&amp;");
+    text.replace('<', "&lt;").replace('>', "&gt;")
+}

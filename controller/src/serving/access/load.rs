@@ -1,0 +1,135 @@
+//! Access from the flags: which API server is asked, and what happens without one (AUTH-3).
+
+use std::path::PathBuf;
+
+use tracing::warn;
+
+use super::{
+    Access, AccessError,
+    anchors::{Anchors, Sources},
+    paths::Paths,
+    rights::Rights,
+    tokens::Tokens,
+};
+use crate::{
+    kube::{
+        api::Api,
+        client::{Budget, Clients, Source, SourceError},
+        metrics::ClientMetrics,
+    },
+    options::config::{Authentication, Authorization},
+};
+
+/// Of the clients that ask for reviews (AUTH-6).
+const REVIEWS: Budget = Budget {
+    qps: 200.0,
+    burst: 400,
+};
+
+impl Access {
+    /// Connects to whom the flags name, and reads the CAs for the first time.
+    ///
+    /// # Errors
+    /// A kubeconfig or a file that cannot be used; and a cluster that does not tell its CAs, unless
+    /// `--authentication-tolerate-lookup-failure`.
+    pub async fn load(
+        authentication: &Authentication,
+        authorization: &Authorization,
+        metrics: &ClientMetrics,
+    ) -> Result<Self, AccessError> {
+        let reviewer = client(
+            "--authentication-kubeconfig",
+            authentication.kubeconfig.as_ref(),
+            metrics,
+        );
+        let reviewer = reviewer.await?;
+        if reviewer.is_none() && !authentication.skip_lookup {
+            for (what, given, consequence) in [
+                (
+                    "client-ca-file",
+                    &authentication.client_ca_file,
+                    "client certificate authentication won't work",
+                ),
+                (
+                    "requestheader-client-ca-file",
+                    &authentication.request_header.client_ca_file,
+                    "request-header client certificate authentication won't work",
+                ),
+            ] {
+                if given.is_none() {
+                    warn!(
+                        "No authentication-kubeconfig provided in order to lookup {what} in \
+                         configmap/extension-apiserver-authentication in kube-system, so \
+                         {consequence}."
+                    );
+                }
+            }
+        }
+        let judge = client(
+            "--authorization-kubeconfig",
+            authorization.kubeconfig.as_ref(),
+            metrics,
+        );
+        let judge = judge.await?;
+        if judge.is_none() {
+            warn!(
+                "No authorization-kubeconfig provided, so SubjectAccessReview of authorization \
+                 tokens won't work."
+            );
+        }
+        Self::with(authentication, authorization, reviewer, judge).await
+    }
+
+    /// With these clients for `TokenReview` and the ConfigMap, and for `SubjectAccessReview`.
+    pub(crate) async fn with(
+        authentication: &Authentication,
+        authorization: &Authorization,
+        reviewer: Option<Api>,
+        judge: Option<Api>,
+    ) -> Result<Self, AccessError> {
+        let anchors = Anchors::new(Sources {
+            client_ca_file: authentication.client_ca_file.clone(),
+            request_header: authentication.request_header.clone(),
+            lookup: reviewer.clone().filter(|_| !authentication.skip_lookup),
+        })?;
+        match anchors.reread().await {
+            Err(error) if authentication.tolerate_lookup_failure => {
+                warn!("Error looking up in-cluster authentication configuration: {error}");
+                warn!(
+                    "Continuing without authentication configuration. This may treat all requests \
+                     as anonymous."
+                );
+            }
+            result => result?,
+        }
+        let free = Paths::parse(&authorization.always_allow_paths)?;
+        let (yes, no) = (authorization.authorized_ttl, authorization.unauthorized_ttl);
+        Ok(Self {
+            anchors,
+            tokens: reviewer.map(|api| Tokens::new(api, authentication.token_cache_ttl)),
+            rights: Rights::new(judge, free, yes, no),
+        })
+    }
+}
+
+/// Of the file, or of the Pod; none outside of a cluster.
+async fn client(
+    flag: &'static str,
+    kubeconfig: Option<&PathBuf>,
+    metrics: &ClientMetrics,
+) -> Result<Option<Api>, AccessError> {
+    let refuse = |error| match error {
+        SourceError::Kubeconfig { path, reason } => AccessError::File { flag, path, reason },
+        source => AccessError::Client { flag, source },
+    };
+    let source = Source {
+        kubeconfig: kubeconfig.cloned(),
+        master: None,
+    };
+    let config = match source.load().await {
+        Err(SourceError::NotInCluster(_)) => return Ok(None),
+        config => config.map_err(refuse)?,
+    };
+    let client = Clients::new(config, metrics.clone()).build("delegated-access", REVIEWS);
+    Ok(Some(Api::new(client.map_err(refuse)?)))
+}

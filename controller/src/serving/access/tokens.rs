@@ -1,0 +1,69 @@
+//! Whose a bearer token is: `TokenReview`, and what it said a moment ago.
+
+use std::time::Duration;
+
+use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
+
+use super::{cache::Cache, caller::Caller, review};
+use crate::kube::api::Api;
+
+const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+
+/// A token longer than this is nobody's: those of service accounts have about 1 kB.
+const LONGEST: usize = 16 * 1024;
+
+pub(super) struct Tokens {
+    api: Api,
+    ttl: Duration,
+    /// Also of tokens that are nobody's.
+    known: Cache<String, Option<Caller>>,
+}
+
+impl Tokens {
+    pub(super) fn new(api: Api, ttl: Duration) -> Self {
+        Self {
+            api,
+            ttl,
+            known: Cache::new(),
+        }
+    }
+
+    pub(super) async fn caller(&self, token: &str) -> Result<Caller, String> {
+        if token.len() > LONGEST {
+            return Err("invalid bearer token".into());
+        }
+        let key = token.to_owned();
+        let known = match self.known.get(&key) {
+            Some(known) => known,
+            None => {
+                let caller = self.ask(token).await?;
+                self.known.put(key, caller.clone(), self.ttl);
+                caller
+            }
+        };
+        known.ok_or_else(|| "invalid bearer token".to_owned())
+    }
+
+    async fn ask(&self, token: &str) -> Result<Option<Caller>, String> {
+        let review = TokenReview {
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                ..TokenReviewSpec::default()
+            },
+            ..TokenReview::default()
+        };
+        let status = review::ask(&self.api, PATH, &review).await?.status;
+        let status = status.unwrap_or_default();
+        // `error` beside a no explains it; it is no failure of the review.
+        if !status.authenticated.unwrap_or_default() {
+            return Ok(None);
+        }
+        let user = status.user.unwrap_or_default();
+        Ok(Some(Caller {
+            name: user.username.unwrap_or_default(),
+            uid: user.uid.unwrap_or_default(),
+            groups: user.groups.unwrap_or_default(),
+            extra: user.extra.unwrap_or_default(),
+        }))
+    }
+}

@@ -1,0 +1,86 @@
+//! Answers in the words of Go's `net/http` and of the API machinery.
+
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use serde::Serialize;
+use serde_json::Value;
+
+pub(super) type Answer = Response<Full<Bytes>>;
+
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
+
+const JSON: &str = "application/json";
+
+/// `body` as it is.
+pub(super) fn body(code: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = code;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    answer
+}
+
+/// 200 with a text.
+pub(super) fn text(text: impl Into<Bytes>) -> Answer {
+    body(StatusCode::OK, TEXT, text)
+}
+
+/// As Go's `http.Error`, which ends the line.
+pub(super) fn error(code: StatusCode, text: &str) -> Answer {
+    body(code, TEXT, format!("{text}\n"))
+}
+
+/// Anything that is not served (HTTP-1).
+pub(super) fn not_found() -> Answer {
+    error(StatusCode::NOT_FOUND, "404 page not found")
+}
+
+/// A method that a path does not know.
+pub(super) fn wrong_method() -> Answer {
+    error(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed")
+}
+
+/// 200 with JSON.
+pub(super) fn json(value: &Value) -> Answer {
+    body(StatusCode::OK, JSON, format!("{value}\n"))
+}
+
+/// `metav1.Status`, its fields in the API machinery's order.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: Empty,
+    status: &'static str,
+    message: &'a str,
+    reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Empty>,
+    code: u16,
+}
+
+#[derive(Serialize)]
+struct Empty {}
+
+/// A `metav1.Status` that says no.
+pub(super) fn status(code: StatusCode, reason: &str, message: &str) -> Answer {
+    let status = Status {
+        kind: "Status",
+        api_version: "v1",
+        metadata: Empty {},
+        status: "Failure",
+        message,
+        reason,
+        details: (code == StatusCode::FORBIDDEN).then_some(Empty {}),
+        code: code.as_u16(),
+    };
+    // Texts and a number: nothing that JSON cannot hold.
+    let text = serde_json::to_string(&status).unwrap_or_default();
+    body(code, JSON, format!("{text}\n"))
+}

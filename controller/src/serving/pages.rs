@@ -1,0 +1,87 @@
+//! Pages for people: `/configz`, `/flagz`, `/statusz` and what is under `/debug`.
+
+mod configz;
+mod debug;
+
+use std::{collections::BTreeMap, fmt::Write, sync::Arc};
+
+use jiff::{Timestamp, tz::TimeZone};
+use parking_lot::RwLock;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::answer::{self, Answer};
+use crate::options::{
+    Config, VERSION,
+    config::{Debugging, FlagValue},
+};
+
+const NAME: &str = "cloud-controller-manager";
+
+const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no \
+                       formatting compatibility guarantees and is for debugging purposes only.";
+
+/// Sets `-v` of the whole process.
+type SetVerbosity = Arc<dyn Fn(u32) + Send + Sync>;
+
+/// Writes what a part holds at the moment.
+type Dump = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// What the pages show. Clones share the dumps.
+#[derive(Clone)]
+pub struct Pages {
+    configz: Arc<Value>,
+    flags: Arc<[FlagValue]>,
+    debugging: Debugging,
+    set_verbosity: SetVerbosity,
+    dumps: Arc<RwLock<BTreeMap<String, Dump>>>,
+    started: Timestamp,
+    since: Instant,
+}
+
+impl Pages {
+    /// Pages of a process that starts now; `PUT /debug/flags/v` ends in `set_verbosity`.
+    pub fn new(config: &Config, set_verbosity: impl Fn(u32) + Send + Sync + 'static) -> Self {
+        Self {
+            configz: Arc::new(configz::of(&config.flags)),
+            flags: config.flags.clone().into(),
+            debugging: config.debugging,
+            set_verbosity: Arc::new(set_verbosity),
+            dumps: Arc::default(),
+            started: Timestamp::now(),
+            since: Instant::now(),
+        }
+    }
+
+    /// Serves what `dump` writes at `/debug/NAME`, with `--profiling`: the keys in a queue, say.
+    pub fn dump(&self, name: &str, dump: impl Fn() -> String + Send + Sync + 'static) {
+        self.dumps.write().insert(name.to_owned(), Arc::new(dump));
+    }
+
+    pub(super) fn configz(&self) -> Answer {
+        answer::json(&self.configz)
+    }
+
+    /// In the format of Kubernetes' z-pages.
+    pub(super) fn flagz(&self) -> Answer {
+        let mut page = format!("\n{NAME} flags\n{WARNING}\n\n");
+        for FlagValue { name, value, .. } in &*self.flags {
+            let _ = writeln!(page, "{name}={value}");
+        }
+        answer::text(page)
+    }
+
+    /// In the format of Kubernetes' z-pages.
+    pub(super) fn statusz(&self, paths: &[&str]) -> Answer {
+        let started = self.started.to_zoned(TimeZone::UTC);
+        let started = started.strftime("%a %b %e %H:%M:%S UTC %Y");
+        let up = self.since.elapsed().as_secs();
+        let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
+        answer::text(format!(
+            "\n{NAME} statusz\n{WARNING}\n\nStarted: {started}\n\
+             Up: {hours} hr {minutes:02} min {seconds:02} sec\nBinary version: {VERSION}\n\
+             Paths: {}\n",
+            paths.join(" ")
+        ))
+    }
+}

@@ -1,0 +1,107 @@
+//! Under `/debug`: verbosity, dumps, and what there is instead of Go's profiles.
+
+use http::{HeaderValue, Method, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Body;
+use tracing::info;
+
+use super::Pages;
+use crate::serving::answer::{self, Answer};
+
+/// Of a body that holds a number.
+const LONGEST: usize = 1024;
+
+/// What Go serves there.
+const PROFILES: [&str; 11] = [
+    "allocs",
+    "block",
+    "cmdline",
+    "goroutine",
+    "goroutineleak",
+    "heap",
+    "mutex",
+    "profile",
+    "symbol",
+    "threadcreate",
+    "trace",
+];
+
+impl Pages {
+    /// `path` is what follows `/debug/`. Nothing of it exists without `--profiling` (HTTP-1).
+    pub(crate) async fn debug<B>(&self, method: &Method, path: &str, body: B) -> Answer
+    where
+        B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        if !self.debugging.profiling {
+            return answer::not_found();
+        }
+        match path {
+            "flags" | "flags/" => answer::text("v\n"),
+            "flags/v" if method == Method::PUT => self.verbosity(body).await,
+            "flags/v" => answer::error(StatusCode::NOT_ACCEPTABLE, "unsupported http method"),
+            "" => self.index(),
+            "pprof" => to_pprof(),
+            "pprof/" => no_profile(StatusCode::OK),
+            _ => match path.strip_prefix("pprof/") {
+                Some(profile) if PROFILES.contains(&profile) => {
+                    no_profile(StatusCode::NOT_IMPLEMENTED)
+                }
+                Some(_) => answer::not_found(),
+                None => self.dumped(path),
+            },
+        }
+    }
+
+    fn index(&self) -> Answer {
+        let mut lines = String::from("/debug/flags/v\n/debug/pprof/\n");
+        for name in self.dumps.read().keys() {
+            lines.extend(["/debug/", name, "\n"]);
+        }
+        answer::text(lines)
+    }
+
+    fn dumped(&self, name: &str) -> Answer {
+        let dump = self.dumps.read().get(name).cloned();
+        dump.map_or_else(answer::not_found, |dump| answer::text(dump()))
+    }
+
+    /// `PUT /debug/flags/v` (HTTP-10).
+    async fn verbosity<B>(&self, body: B) -> Answer
+    where
+        B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+    {
+        let refuse = |reason: &str| answer::error(StatusCode::BAD_REQUEST, reason);
+        let Ok(body) = Limited::new(body, LONGEST).collect().await else {
+            return refuse("error reading the body");
+        };
+        let body = body.to_bytes();
+        let text = String::from_utf8_lossy(&body);
+        let text = text.trim();
+        let Ok(verbosity) = text.parse() else {
+            return refuse(&format!(
+                "failed set klog.logging.verbosity {text}: it is a number from 0 on"
+            ));
+        };
+        (self.set_verbosity)(verbosity);
+        info!("verbosity is now {verbosity}");
+        answer::text(format!(
+            "successfully set klog.logging.verbosity to {verbosity}\n"
+        ))
+    }
+}
+
+/// HTTP-12.
+fn to_pprof() -> Answer {
+    let mut answer = answer::body(StatusCode::FOUND, answer::TEXT, "");
+    let to = HeaderValue::from_static("/debug/pprof/");
+    answer.headers_mut().insert(header::LOCATION, to);
+    answer
+}
+
+fn no_profile(code: StatusCode) -> Answer {
+    answer::error(
+        code,
+        "Profiles of Go's runtime do not exist in this program. Use `perf record -g -p PID` for \
+         the CPU; the memory of stores and queues is in /metrics and in the dumps at /debug/.",
+    )
+}

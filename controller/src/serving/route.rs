@@ -1,0 +1,121 @@
+//! Which path is answered by what (HTTP-1).
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Method, Request, header};
+use hyper::body::Incoming;
+use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    access::Access,
+    answer::{self, Answer},
+    health::{self, Checks, Slis},
+    metrics,
+    pages::Pages,
+    query::Query,
+    server::{Handler, Peer, Server},
+};
+
+/// For `/statusz`.
+const PATHS: [&str; 9] = [
+    "/configz",
+    "/debug/",
+    "/flagz",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/metrics/slis",
+    "/readyz",
+    "/statusz",
+];
+
+/// What the server shows, and to whom.
+pub struct Parts {
+    /// `/healthz`, `/livez`, `/readyz`.
+    pub checks: Checks,
+    /// `/metrics`.
+    pub registry: Arc<Registry>,
+    /// Who may see what.
+    pub access: Access,
+    /// Everything else.
+    pub pages: Pages,
+}
+
+struct Routes {
+    checks: Checks,
+    registry: Arc<Registry>,
+    access: Arc<Access>,
+    pages: Pages,
+    slis: Slis,
+}
+
+impl Server {
+    /// Answers requests until `stop`, then lets those in hand finish for a few seconds. Reads
+    /// certificates and CAs again when they change.
+    pub async fn run(self, parts: Parts, stop: CancellationToken) {
+        let Parts {
+            checks,
+            registry,
+            access,
+            pages,
+        } = parts;
+        let access = Arc::new(access);
+        let routes = Arc::new(Routes {
+            checks,
+            registry,
+            access: Arc::clone(&access),
+            pages,
+            slis: Slis::default(),
+        });
+        tokio::join!(
+            self.serve(routes, stop.clone()),
+            access.keep_fresh(stop.clone()),
+        );
+    }
+}
+
+impl Handler for Routes {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Answer {
+        let (head, body) = request.into_parts();
+        let mut answer = match self.access.refuse(&head, &peer).await {
+            Some(refusal) => refusal,
+            None => self.route(&head, body).await,
+        };
+        // On all answers, as the API machinery's filter (HTTP-4).
+        let value = HeaderValue::from_static("no-cache, private");
+        answer.headers_mut().insert(header::CACHE_CONTROL, value);
+        answer
+    }
+}
+
+impl Routes {
+    async fn route(&self, head: &http::request::Parts, body: Incoming) -> Answer {
+        let path = head.uri.path();
+        if let Some((of, check)) = health::Path::parse(path) {
+            return match check {
+                Some(check) => health::one(&self.checks, of, check),
+                None => health::all(&self.checks, &self.slis, of, &Query::of(&head.uri)),
+            };
+        }
+        if path == "/metrics/slis" && head.method == Method::DELETE {
+            self.slis.reset();
+            return answer::text("metrics reset\n");
+        }
+        if let Some(path) = path.strip_prefix("/debug/") {
+            return self.pages.debug(&head.method, path, body).await;
+        }
+        let reads = matches!(head.method, Method::GET | Method::HEAD);
+        match path {
+            "/metrics" | "/metrics/slis" | "/configz" | "/flagz" | "/statusz" if !reads => {
+                answer::wrong_method()
+            }
+            "/metrics" => metrics::answer(&self.registry, &head.headers),
+            "/metrics/slis" => metrics::answer(self.slis.registry(), &head.headers),
+            "/configz" => self.pages.configz(),
+            "/flagz" => self.pages.flagz(),
+            "/statusz" => self.pages.statusz(&PATHS),
+            _ => answer::not_found(),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The listener and its connections: who may be how slow, and how they end.
+
+mod socket;
+
+use std::{convert::Infallible, future::Future, net::SocketAddr, sync::Arc, time::Duration};
+
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::{
+    body::{Bytes, Incoming},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto::Builder,
+};
+use rustls::pki_types::CertificateDer;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::Semaphore,
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::tls::{Tls, TlsError};
+use crate::options::config::Serving;
+
+/// How long a client may take to agree on TLS.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// How long the head of a request may take, and how long an HTTP/1.1 connection may be idle.
+const HEAD: Duration = Duration::from_secs(32);
+
+/// An HTTP/2 connection is asked for a sign of life in this period.
+const PING: Duration = Duration::from_secs(30);
+
+/// Size of the head of a request.
+const HEAD_BYTES: u32 = 64 * 1024;
+
+/// Connections at once. Probes, scrapers and people need few; each costs memory.
+const CONNECTIONS: usize = 512;
+
+/// Requests in hand may finish for so long after the end was asked for.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// The files of certificates are looked at once in this period, as upstream.
+const RELOAD: Duration = Duration::from_secs(60);
+
+/// The server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Another process has the port, or the address is not ours.
+    #[error("failed to listen on {address}: {source}")]
+    Listen {
+        /// What was asked for.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// Its certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    pub(super) address: SocketAddr,
+    /// The client's certificate and its chain; nobody has verified them.
+    pub(super) certificates: Arc<[CertificateDer<'static>]>,
+}
+
+/// What answers requests.
+pub(super) trait Handler: Send + Sync + 'static {
+    fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        peer: Peer,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+}
+
+/// A listener with its certificates, before anything is answered.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Tls,
+    http2: bool,
+    max_streams: Option<u32>,
+}
+
+impl Server {
+    /// Reads (or makes) the certificates and takes the port, so that a flag that cannot be followed
+    /// ends the process before it does anything. From then on connections wait in the kernel until
+    /// the server runs. Call it in a runtime; it reads files.
+    pub fn bind(serving: &Serving) -> Result<Self, BindError> {
+        let tls = Tls::new(serving)?;
+        let listen = |source| BindError::Listen {
+            address: SocketAddr::new(serving.address, serving.port),
+            source,
+        };
+        let listener = socket::listen(serving).map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        Ok(Self {
+            listener,
+            address,
+            tls,
+            http2: serving.http2,
+            max_streams: serving.http2_max_streams,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers by `handler` until `stop`; then requests in hand may finish for a few seconds.
+    pub(super) async fn serve(self, handler: Arc<impl Handler>, stop: CancellationToken) {
+        info!("Serving securely on {}", self.address);
+        let acceptor = TlsAcceptor::from(Arc::clone(&self.tls.config));
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        let mut connections = JoinSet::new();
+        let mut reload = interval(RELOAD);
+        reload.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        reload.reset();
+        loop {
+            let (stream, address, permit) = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = accept(&self.listener, &room) => accepted,
+                _ = reload.tick() => {
+                    let certificates = Arc::clone(&self.tls.certificates);
+                    connections.spawn_blocking(move || certificates.refresh());
+                    continue;
+                }
+                Some(_) = connections.join_next() => continue,
+            };
+            let http = self.http();
+            let (acceptor, handler, stop) = (acceptor.clone(), Arc::clone(&handler), stop.clone());
+            connections.spawn(async move {
+                let connection = connection(stream, address, acceptor, http, handler, stop);
+                if let Err(reason) = connection.await {
+                    debug!("connection from {address}: {reason}");
+                }
+                drop(permit);
+            });
+        }
+        drop(self.listener);
+        let done = async { while connections.join_next().await.is_some() {} };
+        if timeout(LINGER, done).await.is_err() {
+            debug!("some HTTPS requests did not finish");
+        }
+    }
+
+    fn http(&self) -> Builder<TokioExecutor> {
+        let mut http = Builder::new(TokioExecutor::new());
+        http.http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .max_buf_size(HEAD_BYTES as usize);
+        http.http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING)
+            .max_header_list_size(HEAD_BYTES);
+        if self.http2
+            && let Some(streams) = self.max_streams
+        {
+            http.http2().max_concurrent_streams(streams);
+        }
+        http
+    }
+}
+
+type Accepted = (TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit);
+
+async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> Accepted {
+    loop {
+        let Ok(permit) = Arc::clone(room).acquire_owned().await else {
+            return std::future::pending().await;
+        };
+        match listener.accept().await {
+            Ok((stream, address)) => return (stream, address, permit),
+            Err(error) => {
+                // Out of file descriptors, mostly: others must close some first.
+                warn!("cannot accept HTTPS connections: {error}");
+                sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+async fn connection(
+    stream: TcpStream,
+    address: SocketAddr,
+    acceptor: TlsAcceptor,
+    http: Builder<TokioExecutor>,
+    handler: Arc<impl Handler>,
+    stop: CancellationToken,
+) -> Result<(), Failure> {
+    stream.set_nodelay(true)?;
+    let stream = tokio::select! {
+        stream = timeout(HANDSHAKE, acceptor.accept(stream)) => stream??,
+        () = stop.cancelled() => return Ok(()),
+    };
+    let (_, session) = stream.get_ref();
+    let peer = Peer {
+        address,
+        certificates: session.peer_certificates().unwrap_or_default().into(),
+    };
+    // Decided by ALPN alone, as in Go, so that nobody waits for a first byte without a limit.
+    let http = if session.alpn_protocol() == Some(b"h2") {
+        http.http2_only()
+    } else {
+        http.http1_only()
+    };
+    let service = service_fn(move |request| {
+        let answer = Arc::clone(&handler).answer(request, peer.clone());
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let connection = http.serve_connection(TokioIo::new(stream), service);
+    tokio::pin!(connection);
+    tokio::select! {
+        ended = connection.as_mut() => return ended,
+        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+    }
+    connection.await
+}

@@ -1,0 +1,344 @@
+//! Over real sockets and TLS, with a scripted API server for the reviews.
+
+mod client;
+mod cluster;
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+};
+
+use http::Method;
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    client::{Identity, Reply, fetch, negotiate},
+    cluster::Cluster,
+};
+use super::*;
+use crate::options::{self, Config};
+
+fn config(flags: &[&str]) -> Config {
+    let mut args = vec![
+        "--provider-endpoint=unix:///run/provider.sock".to_owned(),
+        "--bind-address=127.0.0.1".to_owned(),
+    ];
+    args.extend(flags.iter().map(ToString::to_string));
+    options::parse_from(&args, &BTreeMap::new()).unwrap()
+}
+
+struct Running {
+    address: SocketAddr,
+    checks: Checks,
+    pages: Pages,
+    verbosity: Arc<AtomicU32>,
+    cluster: Cluster,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
+}
+
+/// A server as the flags say, on a free port, with the scripted cluster.
+async fn serve(flags: &[&str]) -> Running {
+    let config = config(flags);
+    let mut serving = config.serving.clone().unwrap();
+    serving.port = 0;
+    let server = Server::bind(&serving).unwrap();
+    let address = server.address();
+    let cluster = Cluster::new();
+    let api = Some(cluster.api());
+    let access = Access::with(
+        &config.authentication,
+        &config.authorization,
+        api.clone(),
+        api,
+    );
+    let access = access.await.unwrap();
+    let verbosity = Arc::new(AtomicU32::new(0));
+    let set = Arc::clone(&verbosity);
+    let pages = Pages::new(&config, move |v| set.store(v, Relaxed));
+    let checks = Checks::default();
+    let parts = Parts {
+        checks: checks.clone(),
+        registry: Arc::new(Registry::default()),
+        access,
+        pages: pages.clone(),
+    };
+    let stop = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(server.run(parts, stop.clone()));
+    Running {
+        address,
+        checks,
+        pages,
+        verbosity,
+        cluster,
+        stop,
+        tasks,
+    }
+}
+
+impl Running {
+    async fn get(&self, identity: &Identity, path: &str) -> Reply {
+        fetch(self.address, identity, Method::GET, path, "").await
+    }
+}
+
+#[tokio::test]
+async fn anybody_sees_health_and_nothing_else() {
+    let server = serve(&[]).await;
+    let reply = server.get(&Identity::Nobody, "/healthz").await;
+    assert_eq!((reply.code, &*reply.body), (200, "ok"));
+    assert_eq!(reply.header("content-type"), "text/plain; charset=utf-8");
+    assert_eq!(reply.header("cache-control"), "no-cache, private");
+    assert_eq!(reply.header("x-content-type-options"), "nosniff");
+    let post = fetch(
+        server.address,
+        &Identity::Nobody,
+        Method::POST,
+        "/livez",
+        "x",
+    )
+    .await;
+    assert_eq!((post.code, &*post.body), (200, "ok"));
+    for path in ["/metrics", "/healthz/ping", "/configz", "/", "/nothing"] {
+        let reply = server.get(&Identity::Nobody, path).await;
+        let message = format!(r#"forbidden: User \"system:anonymous\" cannot get path \"{path}\""#);
+        let expected = format!(
+            r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"{message}","reason":"Forbidden","details":{{}},"code":403}}"#
+        );
+        assert_eq!((reply.code, reply.body.trim()), (403, &*expected));
+        assert_eq!(reply.header("content-type"), "application/json");
+    }
+}
+
+#[tokio::test]
+async fn a_scraper_sees_what_its_role_says_and_is_reviewed_once() {
+    let server = serve(&[]).await;
+    let scraper = Identity::Token("scraper");
+    for _ in 0..3 {
+        assert_eq!(server.get(&scraper, "/metrics").await.code, 200);
+    }
+    assert_eq!(server.cluster.reviews(), (1, 1));
+    assert_eq!(server.get(&scraper, "/configz").await.code, 403);
+    let reply = fetch(server.address, &scraper, Method::PUT, "/debug/flags/v", "4").await;
+    let user = "system:serviceaccount:mon:scraper";
+    assert!(
+        reply.body.contains(&format!(
+            r#"forbidden: User \"{user}\" cannot put path \"/debug/flags/v\""#
+        )),
+        "{}",
+        reply.body
+    );
+    assert_eq!(server.cluster.reviews(), (1, 3));
+}
+
+#[tokio::test]
+async fn a_bad_token_is_refused_even_where_none_is_needed() {
+    let server = serve(&[]).await;
+    let reply = server.get(&Identity::Token("bad"), "/healthz").await;
+    let expected = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}"#;
+    assert_eq!((reply.code, reply.body.trim()), (401, expected));
+    assert_eq!(
+        server.get(&Identity::Token("bad"), "/healthz").await.code,
+        401
+    );
+    assert_eq!(server.cluster.reviews(), (1, 0));
+}
+
+#[tokio::test]
+async fn certificates_of_the_clusters_ca_say_who_asks() {
+    let server = serve(&[]).await;
+    let admin = server.cluster.clients.sign("root", &["system:masters"]);
+    assert_eq!(server.get(&admin, "/metrics").await.code, 200);
+    assert_eq!(server.get(&admin, "/nothing").await.code, 404);
+    assert_eq!(server.cluster.reviews(), (0, 0));
+    let nobody = server.cluster.clients.sign("eve", &[]);
+    let reply = server.get(&nobody, "/metrics").await;
+    assert!(
+        reply.code == 403 && reply.body.contains(r#"User \"eve\""#),
+        "{}",
+        reply.body
+    );
+    let forged = cluster::Authority::new("another").sign("root", &["system:masters"]);
+    assert_eq!(server.get(&forged, "/healthz").await.code, 401);
+}
+
+#[tokio::test]
+async fn a_proxy_speaks_for_others_and_only_the_allowed_one() {
+    let server = serve(&[]).await;
+    let proxy = |name: &str, user: &'static str, group: &'static str| {
+        let identity = server.cluster.proxies.sign(name, &[]);
+        identity.with_headers(&[("X-Remote-User", user), ("X-Remote-Group", group)])
+    };
+    let code = async |identity: Identity| server.get(&identity, "/metrics").await.code;
+    assert_eq!(
+        code(proxy("front-proxy", "ann", "system:masters")).await,
+        200
+    );
+    assert_eq!(code(proxy("front-proxy", "ann", "people")).await, 403);
+    assert_eq!(code(proxy("other", "ann", "system:masters")).await, 401);
+    // A client's certificate does not make its headers true.
+    let client = server.cluster.clients.sign("eve", &[]);
+    let client =
+        client.with_headers(&[("X-Remote-User", "a"), ("X-Remote-Group", "system:masters")]);
+    assert_eq!(code(client).await, 403);
+}
+
+#[tokio::test]
+async fn pages_answer_with_rights() {
+    let server = serve(&["--cluster-name=blue"]).await;
+    server.pages.dump("queues", || "node: empty\n".into());
+    server
+        .checks
+        .add("provider", Scope::Readiness, || Err("down".into()));
+    let admin = server.cluster.clients.sign("root", &["system:masters"]);
+    let body = async |path: &str| server.get(&admin, path).await.body;
+    assert!(body("/flagz").await.contains("\ncluster-name=blue\n"));
+    assert!(body("/configz").await.contains(r#""ClusterName":"blue""#));
+    assert!(
+        body("/statusz")
+            .await
+            .contains("\nPaths: /configz /debug/ ")
+    );
+    assert_eq!(body("/debug/queues").await, "node: empty\n");
+    assert_eq!(
+        server.get(&admin, "/debug/pprof").await.header("location"),
+        "/debug/pprof/"
+    );
+    assert_eq!(server.get(&admin, "/debug/pprof/heap").await.code, 501);
+    assert_eq!(
+        body("/readyz/provider").await,
+        "internal server error: down\n"
+    );
+    assert_eq!(server.get(&admin, "/livez").await.code, 200);
+    assert_eq!(server.get(&admin, "/readyz").await.code, 500);
+    let slis = body("/metrics/slis").await;
+    let expected =
+        r#"kubernetes_healthchecks_total{name="provider",type="readyz",status="error"} 1"#;
+    assert!(slis.contains(expected), "{slis}");
+    let reset = fetch(server.address, &admin, Method::DELETE, "/metrics/slis", "").await;
+    assert_eq!(reset.body, "metrics reset\n");
+    assert!(!body("/metrics/slis").await.contains("provider"));
+}
+
+#[tokio::test]
+async fn verbosity_is_set_by_a_number() {
+    let server = serve(&[]).await;
+    let admin = server.cluster.clients.sign("root", &["system:masters"]);
+    let send = async |method, body| {
+        let reply = fetch(server.address, &admin, method, "/debug/flags/v", body).await;
+        (reply.code, reply.body)
+    };
+    let said = "successfully set klog.logging.verbosity to 4\n".to_owned();
+    assert_eq!(send(Method::PUT, "4").await, (200, said));
+    assert_eq!(server.verbosity.load(Relaxed), 4);
+    assert_eq!(send(Method::PUT, "many").await.0, 400);
+    assert_eq!(
+        send(Method::GET, "").await,
+        (406, "unsupported http method\n".to_owned())
+    );
+    assert_eq!(server.verbosity.load(Relaxed), 4);
+    let without = serve(&["--profiling=false"]).await;
+    let admin = without.cluster.clients.sign("root", &["system:masters"]);
+    assert_eq!(without.get(&admin, "/debug/flags").await.code, 404);
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_named() {
+    let first = serve(&[]).await;
+    let mut serving = config(&[]).serving.unwrap();
+    serving.port = first.address.port();
+    let error = Server::bind(&serving).err().unwrap().to_string();
+    let expected = format!(
+        "failed to listen on {}: Address already in use",
+        first.address
+    );
+    assert!(error.starts_with(&expected), "{error}");
+}
+
+#[tokio::test]
+async fn a_wildcard_serves_both_families() {
+    let mut serving = config(&[]).serving.unwrap();
+    serving.address = [0, 0, 0, 0].into();
+    serving.port = 0;
+    let server = Server::bind(&serving).unwrap();
+    let port = server.address().port();
+    tokio::net::TcpStream::connect(("127.0.0.1", port))
+        .await
+        .unwrap();
+    if server.address().is_ipv6() {
+        tokio::net::TcpStream::connect(("::1", port)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_end_does_not_wait_for_idle_connections() {
+    let mut server = serve(&[]).await;
+    let _idle = tokio::net::TcpStream::connect(server.address)
+        .await
+        .unwrap();
+    assert_eq!(server.get(&Identity::Nobody, "/healthz").await.code, 200);
+    server.stop.cancel();
+    let end = tokio::time::timeout(std::time::Duration::from_secs(3), server.tasks.join_next());
+    end.await.unwrap().unwrap().unwrap();
+    assert!(
+        tokio::net::TcpStream::connect(server.address)
+            .await
+            .is_err()
+    );
+}
+
+#[tokio::test]
+async fn http2_is_spoken_unless_disabled() {
+    let server = serve(&[]).await;
+    assert_eq!(
+        negotiate(server.address).await,
+        ("h2".to_owned(), Some(200))
+    );
+    let server = serve(&["--disable-http2-serving"]).await;
+    assert_eq!(
+        negotiate(server.address).await,
+        ("http/1.1".to_owned(), None)
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_that_does_not_tell_its_cas_ends_the_start_unless_tolerated() {
+    use futures::FutureExt;
+
+    use crate::kube::{api::Api, scripted};
+
+    let load = async |flags: &[&str]| {
+        let config = config(flags);
+        let mute = |_| async { scripted::refusal(403, "Forbidden") }.boxed();
+        let api = Some(Api::new(scripted::client(mute)));
+        Access::with(
+            &config.authentication,
+            &config.authorization,
+            api.clone(),
+            api,
+        )
+        .await
+    };
+    let error = load(&[]).await.err().unwrap().to_string();
+    let expected = "unable to load configmap based request-header-client-ca-file: scripted";
+    assert!(error.starts_with(expected), "{error}");
+    assert!(
+        load(&["--authentication-tolerate-lookup-failure"])
+            .await
+            .is_ok()
+    );
+    assert!(load(&["--authentication-skip-lookup"]).await.is_ok());
+    let missing = load(&["--authentication-skip-lookup", "--client-ca-file=/nowhere"]).await;
+    let error = missing.err().unwrap().to_string();
+    assert!(
+        error.starts_with("--client-ca-file /nowhere: No such file"),
+        "{error}"
+    );
+}

@@ -1,0 +1,71 @@
+//! Certificates for a server that was given none (CLI-52).
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    net::IpAddr,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
+
+/// Nobody verifies such a certificate, so that an end would only surprise.
+const YEARS: i32 = 10;
+
+/// A certificate and its key, both as PEM.
+pub(super) struct Pem {
+    pub(super) certificate: String,
+    pub(super) key: String,
+}
+
+/// A self-signed certificate `localhost@<unix time>` for a server at `address`.
+pub(super) fn self_signed(address: IpAddr, now: Timestamp) -> Result<Pem, rcgen::Error> {
+    let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
+    if !address.is_unspecified() && address.to_string() != hosts[1] {
+        hosts.push(address.to_string());
+    }
+    let mut params = CertificateParams::new(hosts)?;
+    let name = format!("localhost@{}", now.as_second());
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let today = now.to_zoned(TimeZone::UTC).date();
+    // Clocks differ.
+    let (year, month, day) = parts(today.saturating_sub(1.day()));
+    params.not_before = date_time_ymd(year, month, day);
+    // Every year has a first of the month.
+    let (year, month, _) = parts(today);
+    params.not_after = date_time_ymd(year + YEARS, month, 1);
+    let key = KeyPair::generate()?;
+    Ok(Pem {
+        certificate: params.self_signed(&key)?.pem(),
+        key: key.serialize_pem(),
+    })
+}
+
+fn parts(date: Date) -> (i32, u8, u8) {
+    (
+        i32::from(date.year()),
+        date.month().unsigned_abs(),
+        date.day().unsigned_abs(),
+    )
+}
+
+/// Keeps the pair for the next start; the key for the owner's eyes only.
+pub(super) fn keep(pem: &Pem, certificate: &Path, key: &Path) -> io::Result<()> {
+    if let Some(directory) = certificate.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    write(key, &pem.key, 0o600)?;
+    write(certificate, &pem.certificate, 0o644)
+}
+
+fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)?
+        .write_all(text.as_bytes())
+}

@@ -1,0 +1,135 @@
+//! Which certificate a client gets; those from files follow their files.
+
+use std::{fmt, net::IpAddr, sync::Arc};
+
+use jiff::Timestamp;
+use parking_lot::{Mutex, RwLock};
+use rustls::{
+    crypto::CryptoProvider,
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use tracing::{info, warn};
+
+use super::{TlsError, files, files::Files, made, names};
+use crate::options::config::{Certificate, Serving};
+
+/// The certificates of one server.
+pub(crate) struct Certificates {
+    default: Entry,
+    by_name: Vec<Entry>,
+    crypto: Arc<CryptoProvider>,
+}
+
+struct Entry {
+    key: RwLock<Arc<CertifiedKey>>,
+    /// Absent for a certificate in memory.
+    files: Option<Mutex<Files>>,
+    /// Empty: those in the certificate.
+    domains: Vec<String>,
+}
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificates")
+    }
+}
+
+impl Certificates {
+    pub(super) fn load(serving: &Serving, crypto: Arc<CryptoProvider>) -> Result<Self, TlsError> {
+        let default = match &serving.certificate {
+            Certificate::SelfSigned => Entry::made(serving.address, &crypto)?,
+            Certificate::Kept { certificate, key } => {
+                let files = Files::new(certificate, key);
+                if !files.exist()? {
+                    let pem = made::self_signed(serving.address, Timestamp::now())?;
+                    made::keep(&pem, certificate, key)
+                        .map_err(|error| files.refuse(&error.to_string()))?;
+                }
+                Entry::read(files, Vec::new(), &crypto)?
+            }
+            Certificate::Files { certificate, key } => {
+                Entry::read(Files::new(certificate, key), Vec::new(), &crypto)?
+            }
+        };
+        let by_name = serving.sni.iter().map(|pair| {
+            let files = Files::new(&pair.certificate, &pair.key);
+            Entry::read(files, pair.domains.clone(), &crypto)
+        });
+        Ok(Self {
+            default,
+            by_name: by_name.collect::<Result<_, _>>()?,
+            crypto,
+        })
+    }
+
+    /// Reads the files again. What cannot be read, or not yet, leaves the certificate as it was.
+    /// Blocks on the disk.
+    pub(crate) fn refresh(&self) {
+        for entry in std::iter::once(&self.default).chain(&self.by_name) {
+            entry.refresh(&self.crypto);
+        }
+    }
+
+    pub(super) fn choose(&self, name: Option<&str>) -> Arc<CertifiedKey> {
+        let named = name.and_then(|name| self.by_name.iter().find(|entry| entry.fits(name)));
+        Arc::clone(&named.unwrap_or(&self.default).key.read())
+    }
+}
+
+impl Entry {
+    fn made(address: IpAddr, crypto: &CryptoProvider) -> Result<Self, TlsError> {
+        let pem = made::self_signed(address, Timestamp::now())?;
+        Ok(Self {
+            key: RwLock::new(files::in_memory(&pem, crypto)?),
+            files: None,
+            domains: Vec::new(),
+        })
+    }
+
+    fn read(
+        mut files: Files,
+        domains: Vec<String>,
+        crypto: &CryptoProvider,
+    ) -> Result<Self, TlsError> {
+        let key = files.read(crypto)?;
+        let key = key.ok_or_else(|| files.refuse("the files are empty"))?;
+        Ok(Self {
+            key: RwLock::new(Arc::new(key)),
+            files: Some(Mutex::new(files)),
+            domains,
+        })
+    }
+
+    fn refresh(&self, crypto: &CryptoProvider) {
+        let Some(files) = &self.files else { return };
+        let mut files = files.lock();
+        match files.read(crypto) {
+            Ok(Some(key)) => {
+                *self.key.write() = Arc::new(key);
+                info!(
+                    "the server's certificate {} is new",
+                    files.certificate.display()
+                );
+            }
+            Ok(None) => {}
+            Err(error) => warn!("the server keeps its former certificate: {error}"),
+        }
+    }
+
+    fn fits(&self, name: &str) -> bool {
+        if self.domains.is_empty() {
+            let own = names::of(&self.key.read());
+            return own.iter().any(|pattern| names::fits(pattern, name));
+        }
+        self.domains
+            .iter()
+            .any(|pattern| names::fits(pattern, name))
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.choose(hello.server_name()))
+    }
+}
