@@ -13,13 +13,15 @@
 //! - [`binaries`] finds or builds the programs,
 //! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process,
 //! - [`nodes`] registers nodes as kubelets do, [`floor`] measures the writes alone,
-//! - [`faults`] stands in front of the API server.
+//! - [`faults`] stands in front of the API server,
+//! - [`demo`] is `cargo demo`.
 //!
 //! No process outlives its owner, even one that is killed: see [`ControlPlane`].
 
 pub mod binaries;
 pub mod cli;
 mod control_plane;
+pub mod demo;
 mod error;
 pub mod faults;
 pub mod floor;

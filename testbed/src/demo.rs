@@ -1,0 +1,227 @@
+//! `cargo demo`: everything from nothing to initialised nodes, in one command.
+//!
+//! ```text
+//!  programs ─► stage: control plane ─► mock ─► controller ─► live: register, watch ─► report
+//! ```
+//!
+//! - `programs` builds what is missing, `stage` runs it and takes it down again,
+//! - `cluster` is the API server: one of our own, or an existing one,
+//! - `live` registers nodes and watches them lose their taint,
+//! - `report` says how it went, `narrator` what is going on meanwhile.
+
+mod cluster;
+mod error;
+mod live;
+mod narrator;
+mod programs;
+mod report;
+mod signals;
+mod stage;
+
+use std::{
+    net::{Ipv4Addr, Ipv6Addr},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::Parser;
+use jiff::SignedDuration;
+use tokio::time::timeout;
+
+pub use self::error::Error;
+use self::{
+    live::{Failure, Live},
+    narrator::Narrator,
+    report::Report,
+    signals::Signals,
+    stage::Stage,
+};
+use crate::nodes::Machine;
+
+/// The label on the demo's nodes; its value tells one run from another.
+const LABEL: &str = "outrigger.dev/demo";
+
+/// Watch a cloud-controller-manager initialise nodes on a real API server, with a fake cloud.
+///
+/// Builds what is missing, starts etcd, kube-apiserver, provider-mock and
+/// cloud-controller-manager, registers nodes as kubelets do, and shows how they become usable.
+/// Ctrl-C ends everything and leaves nothing behind.
+#[derive(Debug, Parser)]
+#[command(name = "cargo demo", version, max_term_width = 100)]
+pub struct Demo {
+    /// How many nodes to register.
+    #[arg(long, value_name = "N", default_value = "10", value_parser = at_least_one)]
+    nodes: usize,
+    /// End when all nodes are initialised, instead of staying for you to play.
+    #[arg(long)]
+    once: bool,
+    /// How long the initialisation of all nodes may take.
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
+    timeout: Duration,
+    /// Print a JSON document instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Use this cluster instead of a control plane of the demo's own. Its nodes are deleted at
+    /// the end, and no others are touched.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("the demo needs at least one node".to_owned()),
+        Ok(nodes) => Ok(nodes),
+        Err(_) => Err("write a number of 1 or more".to_owned()),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse::<SignedDuration>().ok();
+    let positive = parsed.filter(SignedDuration::is_positive);
+    positive
+        .and_then(|duration| duration.try_into().ok())
+        .ok_or_else(|| "write a time such as 90s or 2m".to_owned())
+}
+
+/// Whose nodes are whose.
+#[derive(Debug)]
+struct Run {
+    id: String,
+    prefix: String,
+}
+
+impl Run {
+    /// In a cluster of others the names must be nobody else's.
+    fn new(own_cluster: bool) -> Self {
+        let id = format!("{:08x}", fastrand::u32(..));
+        let prefix = if own_cluster {
+            "demo-".to_owned()
+        } else {
+            format!("demo-{id}-")
+        };
+        Self { id, prefix }
+    }
+
+    fn selector(&self) -> String {
+        format!("{LABEL}={}", self.id)
+    }
+
+    /// Of each three nodes, one kubelet was given no address, one an IPv4 address, and one
+    /// an address of each family: the controller treats them differently.
+    fn machines(&self, count: usize) -> Vec<Machine> {
+        let numbered = Machine::numbered(&self.prefix, count).zip(1_u32..);
+        numbered
+            .map(|(machine, number)| {
+                let machine = machine.label(LABEL, &self.id);
+                let v4 = Ipv4Addr::from(0x0a4d_0000 | (number & 0xffff));
+                let v6 = Ipv6Addr::from((0xfd4d << 112) | u128::from(number));
+                match number % 3 {
+                    2 => machine.provided_ip(v4.into()),
+                    0 => machine.provided_ip(v4.into()).provided_ip(v6.into()),
+                    _ => machine,
+                }
+            })
+            .collect()
+    }
+}
+
+/// Runs the demo and says how the process is to end.
+pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
+    let mut signals = Signals::install()?;
+    let narrator = Narrator::new(demo.json);
+    let mut stage = tokio::select! {
+        stage = Stage::set_up(demo.kubeconfig.as_deref(), &narrator) => stage?,
+        () = signals.next() => return Ok(interrupted()),
+    };
+    let played = demo.play(&mut stage, &narrator, &mut signals).await;
+    // Also after an error.
+    let struck = stage.strike(&narrator, &mut signals).await;
+    let code = played?;
+    struck?;
+    Ok(code)
+}
+
+impl Demo {
+    async fn play(
+        &self,
+        stage: &mut Stage,
+        narrator: &Narrator,
+        signals: &mut Signals,
+    ) -> Result<ExitCode, Error> {
+        let live = Live {
+            client: stage.cluster.client().clone(),
+            selector: stage.run.selector(),
+            machines: stage.run.machines(self.nodes),
+            timeout: self.timeout,
+        };
+        let outcome = tokio::select! {
+            outcome = live.watch(narrator) => outcome,
+            error = stage.failure() => return Err(error),
+            () = signals.next() => return Ok(interrupted()),
+        };
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(Failure::Late(late)) => {
+                return Err(Error::NotInitialised {
+                    late,
+                    timeout: self.timeout,
+                    log_end: stage.controller.log_end(),
+                });
+            }
+            // A request fails at once when a component dies, which explains more.
+            Err(Failure::Request(error)) => {
+                let cause = timeout(stage::SILENCE * 2, stage.failure()).await;
+                return Err(cause.unwrap_or(Error::Testbed(error)));
+            }
+        };
+        narrator.clear();
+        Report::new(&outcome, stage).print(self.json, !self.once)?;
+        if self.once {
+            return Ok(ExitCode::SUCCESS);
+        }
+        tokio::select! {
+            error = stage.failure() => Err(error),
+            () = signals.next() => Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// The shell's code for a process that Ctrl-C ended: the nodes are not initialised.
+fn interrupted() -> ExitCode {
+    ExitCode::from(130)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Demo, String> {
+        let args = ["demo"].iter().chain(args);
+        Demo::try_parse_from(args).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn bad_values_are_told_in_one_sentence() {
+        let error = parse(&["--nodes", "0"]).unwrap_err();
+        assert!(
+            error.contains("the demo needs at least one node"),
+            "{error}"
+        );
+        let error = parse(&["--nodes", "many"]).unwrap_err();
+        assert!(error.contains("write a number of 1 or more"), "{error}");
+        for bad in ["soon", "0s", "-3s"] {
+            let error = parse(&[&format!("--timeout={bad}")]).unwrap_err();
+            assert!(error.contains("write a time such as 90s or 2m"), "{error}");
+        }
+        let demo = parse(&["--timeout=1m30s"]).unwrap();
+        assert_eq!(demo.timeout, Duration::from_secs(90));
+    }
+
+    #[test]
+    fn nodes_in_a_cluster_of_others_have_names_of_their_own() {
+        let (one, other) = (Run::new(false), Run::new(false));
+        assert_ne!(one.machines(1)[0].name(), other.machines(1)[0].name());
+        assert_eq!(Run::new(true).machines(2)[1].name(), "demo-00001");
+    }
+}

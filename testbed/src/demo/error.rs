@@ -1,0 +1,174 @@
+//! What can go wrong in a demo.
+
+use std::{path::PathBuf, process::ExitStatus, time::Duration};
+
+use super::narrator::nodes;
+
+/// An error of the demo. Its text says what happened, to what, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An error of the testbed that the demo stands on.
+    #[error(transparent)]
+    Testbed(#[from] crate::Error),
+    /// The file of `--kubeconfig` is missing or makes no sense.
+    #[error(
+        "cannot use --kubeconfig {}: {reason}. Correct it, or leave --kubeconfig out to let the \
+         demo run a cluster of its own", path.display()
+    )]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The API server of `--kubeconfig` does not answer.
+    #[error(
+        "cannot reach the API server {server} that --kubeconfig {} names: {reason}. Start that \
+         cluster, or leave --kubeconfig out to let the demo run one of its own", path.display()
+    )]
+    Unreachable {
+        /// Its address.
+        server: String,
+        /// The kubeconfig.
+        path: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
+    /// Nodes of others would be initialised, too.
+    #[error(
+        "{} for a cloud controller of their own ({names}): the demo would give them made-up \
+         addresses. Use another cluster, or leave --kubeconfig out to let the demo run one of its \
+         own", waiting(*count)
+    )]
+    NodesOfOthers {
+        /// How many.
+        count: usize,
+        /// Some of their names.
+        names: String,
+    },
+    /// A program is not there and cannot be built.
+    #[error(
+        "there is no {program} beside the demo in {}. Run `cargo demo` in the source tree: it \
+         builds what is missing", dir.display()
+    )]
+    NotBuilt {
+        /// The program.
+        program: &'static str,
+        /// Where it was looked for.
+        dir: PathBuf,
+    },
+    /// `cargo build` failed.
+    #[error("`cargo build` of {programs} failed ({status}):\n{output}")]
+    Cargo {
+        /// What was to be built.
+        programs: String,
+        /// How cargo ended.
+        status: ExitStatus,
+        /// The last lines it printed.
+        output: String,
+    },
+    /// A component ended though nobody asked it to.
+    #[error("{program} ended by itself ({status}). The last lines of its log:\n{log_end}")]
+    Ended {
+        /// The component.
+        program: &'static str,
+        /// How it ended.
+        status: ExitStatus,
+        /// The last lines of its log.
+        log_end: String,
+    },
+    /// A component did not get ready in time.
+    #[error(
+        "{program} was not ready after {} s. The last lines of its log:\n{log_end}",
+        deadline.as_secs()
+    )]
+    NotReady {
+        /// The component.
+        program: &'static str,
+        /// How long it was waited for.
+        deadline: Duration,
+        /// The last lines of its log.
+        log_end: String,
+    },
+    /// The demo's own API server stopped answering.
+    #[error(
+        "kube-apiserver does not answer any more: {reason}. The last lines of its log:\n{log_end}"
+    )]
+    ApiServerGone {
+        /// What the last request met.
+        reason: String,
+        /// The last lines of its log.
+        log_end: String,
+    },
+    /// Nodes still have their taint when the time is over.
+    #[error(
+        "{} not initialised within {timeout:?}. The last lines of cloud-controller-manager's \
+         log:\n{log_end}",
+        some(late)
+    )]
+    NotInitialised {
+        /// The nodes that still have the taint.
+        late: Vec<String>,
+        /// How long it was waited for.
+        timeout: Duration,
+        /// The last lines of the controller's log.
+        log_end: String,
+    },
+    /// The demo's nodes could not be deleted from an existing cluster.
+    #[error(
+        "the demo's nodes may still be in the cluster: {reason}. Delete them with `kubectl \
+         --kubeconfig {} delete nodes -l {selector}`", path.display()
+    )]
+    NodesLeft {
+        /// Why.
+        reason: String,
+        /// The kubeconfig.
+        path: PathBuf,
+        /// The label that they carry.
+        selector: String,
+    },
+}
+
+fn waiting(count: usize) -> String {
+    let verb = if count == 1 { "waits" } else { "wait" };
+    format!("{} of this cluster {verb}", nodes(count))
+}
+
+/// Some names, and how many there are in all.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let verb = if names.len() == 1 { "was" } else { "were" };
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => format!("{shown} {verb}"),
+        more => format!("{shown} and {more} more {verb}"),
+    }
+}
+
+/// The innermost cause: what the layers around it add helps nobody.
+pub(super) fn root(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    let text = error.to_string();
+    // Some show an excerpt of what they read in further lines.
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_are_late_are_named_but_not_all() {
+        let names: Vec<_> = (0..12).map(|number| format!("n{number}")).collect();
+        assert_eq!(some(&names[..1]), "n0 was");
+        assert_eq!(some(&names[..2]), "n0, n1 were");
+        assert_eq!(
+            some(&names),
+            "n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more were"
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! What is going on, told on standard error while it goes on.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    time::Duration,
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
+
+/// One updating line on a terminal, a line per step elsewhere.
+#[derive(Debug)]
+pub(super) struct Narrator {
+    terminal: bool,
+    /// Only what began, not how far it got.
+    terse: bool,
+    line: Mutex<Option<ProgressBar>>,
+}
+
+impl Narrator {
+    /// A terse one tells only what begins, one line each.
+    pub(super) fn new(terse: bool) -> Self {
+        Self {
+            terminal: !terse && io::stderr().is_terminal(),
+            terse,
+            line: Mutex::new(None),
+        }
+    }
+
+    /// Something begins; its time is counted from now.
+    pub(super) fn begin(&self, what: &str) {
+        self.begin_since(what, Duration::ZERO);
+    }
+
+    /// Something began some time ago.
+    pub(super) fn begin_since(&self, what: &str, elapsed: Duration) {
+        if !self.terminal {
+            return print(what);
+        }
+        self.clear();
+        let style = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]");
+        let line = ProgressBar::new_spinner()
+            .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+            .with_message(what.to_owned())
+            .with_elapsed(elapsed);
+        line.enable_steady_tick(Duration::from_millis(100));
+        *self.line.lock() = Some(line);
+    }
+
+    /// How far it got; elsewhere than on a terminal only if it is worth a line of its own.
+    pub(super) fn update(&self, what: &str, own_line: bool) {
+        if let Some(line) = &*self.line.lock() {
+            line.set_message(what.to_owned());
+        } else if own_line && !self.terse && !self.terminal {
+            print(what);
+        }
+    }
+
+    /// Something to keep on the screen.
+    pub(super) fn note(&self, what: &str) {
+        match &*self.line.lock() {
+            Some(line) => line.suspend(|| print(what)),
+            // Over the line of somebody else who updates one.
+            None if self.terminal => print(&format!("\r\x1b[2K{what}")),
+            None => print(what),
+        }
+    }
+
+    /// Makes room for others who write.
+    pub(super) fn clear(&self) {
+        if let Some(line) = self.line.lock().take() {
+            line.finish_and_clear();
+        }
+    }
+
+    /// Whether there is a line that updates itself.
+    pub(super) const fn on_terminal(&self) -> bool {
+        self.terminal
+    }
+}
+
+impl Drop for Narrator {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Errors of writing are of no interest: nobody is looking then.
+fn print(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// That many nodes.
+pub(super) fn nodes(count: usize) -> String {
+    match count {
+        1 => "1 node".to_owned(),
+        count => format!("{count} nodes"),
+    }
+}

@@ -1,0 +1,69 @@
+//! Finds the programs that the demo starts, and builds what is missing.
+
+use std::{cell::Cell, env, path::PathBuf, pin::pin};
+
+use futures::{FutureExt, try_join};
+
+use super::{Error, narrator::Narrator};
+use crate::binaries::Binaries;
+
+mod cargo;
+
+const CONTROLLER: &str = "cloud-controller-manager";
+const MOCK: &str = "provider-mock";
+
+/// The programs of this project.
+#[derive(Debug)]
+pub(super) struct Programs {
+    /// cloud-controller-manager.
+    pub(super) controller: PathBuf,
+    /// provider-mock.
+    pub(super) mock: PathBuf,
+}
+
+/// Finds the programs of this project and, at the same time, those of a control plane if one
+/// is to be run.
+pub(super) async fn find(control_plane: bool, narrator: &Narrator) -> Result<Programs, Error> {
+    let go_builds = Cell::new(false);
+    let go = async {
+        if !control_plane {
+            return Ok(());
+        }
+        let mut binaries = pin!(Binaries::find());
+        // What is there is found without waiting.
+        let found = if let Some(found) = binaries.as_mut().now_or_never() {
+            found
+        } else {
+            go_builds.set(true);
+            let built = binaries.await;
+            go_builds.set(false);
+            built
+        };
+        Ok(found.map(drop)?)
+    };
+    let ((), programs) = try_join!(go, own(narrator, &go_builds))?;
+    narrator.clear();
+    Ok(programs)
+}
+
+async fn own(narrator: &Narrator, go_builds: &Cell<bool>) -> Result<Programs, Error> {
+    let demo = env::current_exe().map_err(crate::Error::io("find the running program"))?;
+    // Set by `cargo run` and `cargo test`: the demo is run from its source tree.
+    if let Some(cargo) = cargo::Cargo::from_env(&demo) {
+        return cargo.build(narrator, go_builds).await;
+    }
+    let dir = demo.parent().map(PathBuf::from).unwrap_or_default();
+    let beside = |program| {
+        let path = dir.join(program);
+        if path.is_file() {
+            Ok(path)
+        } else {
+            let dir = dir.clone();
+            Err(Error::NotBuilt { program, dir })
+        }
+    };
+    Ok(Programs {
+        controller: beside(CONTROLLER)?,
+        mock: beside(MOCK)?,
+    })
+}

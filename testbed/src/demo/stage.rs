@@ -1,0 +1,234 @@
+//! The processes of a demo.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::{
+    net::UnixStream,
+    task,
+    time::{Instant, interval, sleep},
+};
+
+use super::{
+    Error, Run,
+    cluster::Cluster,
+    narrator::Narrator,
+    programs::{self, Programs},
+    signals::Signals,
+};
+use crate::{
+    ControlPlane, Options,
+    process::{Process, Scratch},
+};
+
+/// How long an API server of our own may not answer before it counts as gone.
+pub(super) const SILENCE: Duration = Duration::from_secs(3);
+
+const MOCK: &str = "provider-mock";
+const CONTROLLER: &str = "cloud-controller-manager";
+
+/// Everything that runs. Dropping it ends everything, in the order of its fields.
+pub(super) struct Stage {
+    pub(super) controller: Process,
+    pub(super) mock: Process,
+    pub(super) cluster: Cluster,
+    pub(super) programs: Programs,
+    pub(super) run: Run,
+    scratch: Scratch,
+}
+
+impl Stage {
+    /// Builds what is missing and starts everything, on the cluster of `kubeconfig` if there
+    /// is one.
+    pub(super) async fn set_up(
+        kubeconfig: Option<&Path>,
+        narrator: &Narrator,
+    ) -> Result<Self, Error> {
+        // First: it fails fast, and a build is long.
+        let existing = match kubeconfig {
+            Some(path) => Some(Cluster::existing(path).await?),
+            None => None,
+        };
+        let programs = programs::find(existing.is_none(), narrator).await?;
+        let cluster = if let Some(cluster) = existing {
+            cluster
+        } else {
+            narrator.begin("starting etcd and kube-apiserver");
+            Cluster::own(ControlPlane::start(Options::default()).await?)?
+        };
+        let run = Run::new(kubeconfig.is_none());
+        let scratch = Scratch::new(false)?;
+
+        narrator.begin("starting provider-mock and cloud-controller-manager");
+        let endpoint = format!("--endpoint={}", endpoint(scratch.path()));
+        let args = [
+            "serve",
+            "--synthesize-instances",
+            "--latency=20ms",
+            &endpoint,
+        ];
+        let log = scratch.path().join("provider-mock.log");
+        let mut mock = Process::start(MOCK, &programs.mock, &args.map(str::to_owned), log)?;
+        wait_for(&mut mock, &socket(scratch.path())).await?;
+        let controller = Process::start(
+            CONTROLLER,
+            &programs.controller,
+            &controller_args(&cluster, scratch.path()),
+            scratch.path().join("cloud-controller-manager.log"),
+        )?;
+        narrator.clear();
+        let stage = Self {
+            controller,
+            mock,
+            cluster,
+            programs,
+            run,
+            scratch,
+        };
+        for (name, place) in stage.places() {
+            narrator.note(&format!("{name:<26}{}", place.display()));
+        }
+        Ok(stage)
+    }
+
+    /// Where the provider listens.
+    pub(super) fn endpoint(&self) -> String {
+        endpoint(self.scratch.path())
+    }
+
+    /// What to look into, while it runs.
+    pub(super) fn places(&self) -> Vec<(&'static str, PathBuf)> {
+        let mut places = vec![
+            ("kubeconfig", self.cluster.kubeconfig().to_owned()),
+            ("controller's log", self.controller.log().to_owned()),
+            ("provider's log", self.mock.log().to_owned()),
+        ];
+        if let Some(dir) = self.cluster.own_dir() {
+            places.push(("API server's log", dir.join("kube-apiserver.log")));
+            places.push(("etcd's log", dir.join("etcd.log")));
+        }
+        places
+    }
+
+    /// Returns when something has ended that should run.
+    pub(super) async fn failure(&mut self) -> Error {
+        const EVERY: Duration = Duration::from_millis(100);
+        let (controller, mock) = (&mut self.controller, &mut self.mock);
+        let process = async {
+            let mut tick = interval(EVERY);
+            loop {
+                tick.tick().await;
+                // The mock first: a controller may end for want of it.
+                if let Err(error) = check(mock).and_then(|()| check(controller)) {
+                    return error;
+                }
+            }
+        };
+        tokio::select! {
+            error = process => error,
+            error = self.cluster.failure() => error,
+        }
+    }
+
+    /// Ends everything and removes what is left.
+    pub(super) async fn strike(
+        self,
+        narrator: &Narrator,
+        signals: &mut Signals,
+    ) -> Result<(), Error> {
+        let Self {
+            controller,
+            mock,
+            cluster,
+            run,
+            scratch,
+            ..
+        } = self;
+        narrator.begin("cleaning up");
+        // The controller first, so that it neither misses the others nor touches the nodes
+        // while they are deleted.
+        let processes = task::spawn_blocking(move || {
+            drop(controller);
+            drop(mock);
+        });
+        let processes = processes.await;
+        let cleaned = cluster.clean_up(&run, signals).await;
+        let scratch = task::spawn_blocking(move || drop(scratch)).await;
+        narrator.clear();
+        let ended = processes.and(scratch);
+        cleaned.and(ended.map_err(|ended| {
+            let failed = crate::Error::io("end the demo's processes");
+            failed(ended.into()).into()
+        }))
+    }
+}
+
+fn socket(scratch: &Path) -> PathBuf {
+    scratch.join("provider.sock")
+}
+
+fn endpoint(scratch: &Path) -> String {
+    format!("unix://{}", socket(scratch).display())
+}
+
+fn controller_args(cluster: &Cluster, scratch: &Path) -> Vec<String> {
+    let mut args = vec![
+        format!("--kubeconfig={}", cluster.kubeconfig().display()),
+        format!("--provider-endpoint={}", endpoint(scratch)),
+        // Nobody to elect, and no port that somebody else may have taken.
+        "--leader-elect=false".to_owned(),
+        "--secure-port=0".to_owned(),
+    ];
+    if cluster.own_dir().is_none() {
+        // Services, routes and the end of nodes are another controller's business there.
+        args.push("--controllers=cloud-node-controller".to_owned());
+    }
+    args
+}
+
+async fn wait_for(process: &mut Process, socket: &Path) -> Result<(), Error> {
+    const DEADLINE: Duration = Duration::from_secs(30);
+    const EVERY: Duration = Duration::from_millis(10);
+    let end = Instant::now() + DEADLINE;
+    while UnixStream::connect(socket).await.is_err() {
+        check(process)?;
+        if Instant::now() > end {
+            return Err(Error::NotReady {
+                program: process.program(),
+                deadline: DEADLINE,
+                log_end: process.log_end(),
+            });
+        }
+        sleep(EVERY).await;
+    }
+    Ok(())
+}
+
+/// An error if the process has ended. It names no log file, since that goes with the demo.
+fn check(process: &mut Process) -> Result<(), Error> {
+    process.check().map_err(|error| match error {
+        crate::Error::Ended {
+            program,
+            status,
+            log_end,
+            ..
+        } => Error::Ended {
+            program,
+            status,
+            log_end,
+        },
+        other => other.into(),
+    })
+}
+
+/// The last lines of a log.
+pub(super) fn log_end(path: &Path) -> String {
+    const LINES: usize = 25;
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}
