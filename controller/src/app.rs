@@ -37,6 +37,8 @@ use crate::{
     options::Config,
     provider::{self, Cause, Provider},
     queue::QueueMetrics,
+    serving::{self, Access, Checks, Pages, Scope, Server},
+    telemetry::Telemetry,
 };
 
 /// Name of this program in events and towards providers (E-6).
@@ -85,15 +87,20 @@ impl Fatal {
 
 /// Runs the controller manager until it is told to end, by SIGTERM or SIGINT; a second signal ends
 /// the process at once.
-pub async fn run(config: Config) -> Result<(), Fatal> {
+pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let mut signals = Signals::install().map_err(|error| Fatal::setup(&error))?;
+    // Before anything is asked for, so that a flag that cannot be followed ends the process at once.
+    let https = config.serving.as_ref().map(Server::bind).transpose();
+    let https = https.map_err(|error| Fatal::setup(&error))?;
+    let pages = Pages::new(&config, move |verbosity| telemetry.set_verbosity(verbosity));
     let mut registry = Registry::default();
     let kube = config
         .kube
         .load()
         .await
         .map_err(|error| Fatal::setup(&error))?;
-    let clients = Clients::new(kube, ClientMetrics::register(&mut registry));
+    let client_metrics = ClientMetrics::register(&mut registry);
+    let clients = Clients::new(kube, client_metrics.clone());
     let budget = config.api.budget;
     let client = |name, budget| {
         clients
@@ -136,7 +143,9 @@ pub async fn run(config: Config) -> Result<(), Fatal> {
     );
     parts.spawn("watch of nodes", watching);
 
+    let checks = Checks::default();
     let loops = Arc::new(Loops {
+        checks: checks.clone(),
         node: node::Parts {
             api: Api::new(client("node-controller", budget)?),
             nodes,
@@ -154,9 +163,31 @@ pub async fn run(config: Config) -> Result<(), Fatal> {
         events: leader::record(events.recorder(COMPONENT)),
         loops,
         provider: provider.clone(),
+        checks: checks.clone(),
     };
     let stop = CancellationToken::new();
     let mut offices = building.open(&config, &stop)?;
+
+    if let Some(https) = https {
+        let (authentication, authorization) = (&config.authentication, &config.authorization);
+        let access = Access::load(authentication, authorization, &client_metrics);
+        let state = provider.state();
+        checks.add("provider", Scope::Readiness, move || {
+            let state = state.borrow();
+            if state.serves() {
+                Ok(())
+            } else {
+                Err(state.to_string())
+            }
+        });
+        let served = serving::Parts {
+            checks,
+            registry: Arc::new(registry),
+            access: access.await.map_err(|error| Fatal::setup(&error))?,
+            pages,
+        };
+        parts.spawn("HTTPS server", https.run(served, process.clone()));
+    }
 
     let ended = tokio::select! {
         () = signals.next() => Ok(()),

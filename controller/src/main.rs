@@ -10,7 +10,7 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(code) => return code,
     };
-    let _telemetry = match Telemetry::install(&config.logging) {
+    let telemetry = match Telemetry::install(&config.logging) {
         Ok(telemetry) => telemetry,
         Err(error) => {
             eprintln!("Error: cannot log: {error}");
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(app::run(config)) {
+    match runtime.block_on(app::run(config, telemetry)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(fatal) => {
             error!("command failed: {fatal}");

@@ -17,6 +17,7 @@ use crate::{
         migration::{Lock, Migration},
     },
     provider::Provider,
+    serving::{Checks, Scope},
 };
 
 /// What offices are made of.
@@ -27,6 +28,7 @@ pub(super) struct Building {
     pub(super) events: OnEvent,
     pub(super) loops: Arc<Loops>,
     pub(super) provider: Provider,
+    pub(super) checks: Checks,
 }
 
 /// The offices of this process: one, or with leader migration two (PROC-35). Dropping it ends them
@@ -79,6 +81,15 @@ impl Building {
                 candidacy,
                 Arc::clone(&self.events),
             );
+            // One check a lock.
+            let check = match lock {
+                Lock::Main => "leaderElection",
+                Lock::Migration | Lock::Elsewhere => "migrationLeaderElection",
+            };
+            let elected = handle.clone();
+            self.checks.add(check, Scope::Everywhere, move || {
+                elected.check().map_err(|error| error.to_string())
+            });
             electors.spawn(async move {
                 elector.run().await;
             });

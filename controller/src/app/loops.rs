@@ -10,11 +10,13 @@ use crate::{
     leader::Leading,
     node::{self, CloudNode, Intake},
     options::controllers::Controller,
+    serving::{Checks, Scope},
 };
 
 /// What the loops are made of. Their queues fill on a standby too, so that a new leader knows at
 /// once what there is to do.
 pub(super) struct Loops {
+    pub(super) checks: Checks,
     pub(super) node: node::Parts,
     pub(super) node_intake: Intake,
 }
@@ -37,6 +39,9 @@ impl Loops {
                     let cloud_node = CloudNode::new(parts, self.node_intake.clone());
                     info!("Started {:?}", controller.name());
                     tasks.spawn(controller.name(), cloud_node.run(work.clone()));
+                    // HTTP-6: shows that it was started; if it dies, the process ends.
+                    self.checks
+                        .add(controller.name(), Scope::Everywhere, || Ok(()));
                 }
                 Controller::CloudNodeLifecycle
                 | Controller::NodeIpam
