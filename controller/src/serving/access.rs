@@ -32,7 +32,7 @@ use super::{
 
 /// The CAs are read again once in this period; upstream watches them, which a rotation of CAs,
 /// where old and new overlap for days, does not need.
-const REREAD: Duration = Duration::from_secs(60);
+const REREAD: Duration = Duration::from_mins(1);
 
 /// The server cannot find out who may ask.
 #[derive(Debug, thiserror::Error)]

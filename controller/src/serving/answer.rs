@@ -57,7 +57,8 @@ struct Status<'a> {
     kind: &'static str,
     api_version: &'static str,
     metadata: Empty,
-    status: &'static str,
+    #[serde(rename = "status")]
+    outcome: &'static str,
     message: &'a str,
     reason: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +75,7 @@ pub(super) fn status(code: StatusCode, reason: &str, message: &str) -> Answer {
         kind: "Status",
         api_version: "v1",
         metadata: Empty {},
-        status: "Failure",
+        outcome: "Failure",
         message,
         reason,
         details: (code == StatusCode::FORBIDDEN).then_some(Empty {}),

@@ -2,7 +2,11 @@
 
 mod slis;
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fmt::{self, Write as _},
+    sync::Arc,
+};
 
 use http::StatusCode;
 use parking_lot::RwLock;
@@ -135,17 +139,19 @@ pub(super) fn all(checks: &Checks, slis: &Slis, path: Path, query: &Query) -> An
     for check in checks.of(path) {
         let of = &check.name;
         if excluded.remove(&**of) {
-            lines.push_str(&format!("[+]{of} excluded: ok\n"));
+            let _ = writeln!(lines, "[+]{of} excluded: ok");
             continue;
         }
         let result = (check.probe)();
         slis.observe(&check.name, name, result.is_ok());
         match result {
-            Ok(()) => lines.push_str(&format!("[+]{of} ok\n")),
+            Ok(()) => {
+                let _ = writeln!(lines, "[+]{of} ok");
+            }
             Err(reason) => {
                 // Anyone may ask, so that the reason is only logged (HTTP-5).
-                lines.push_str(&format!("[-]{of} failed: reason withheld\n"));
-                reasons.push_str(&format!("; {of}: {reason}"));
+                let _ = writeln!(lines, "[-]{of} failed: reason withheld");
+                let _ = write!(reasons, "; {of}: {reason}");
                 failed.push(check.name);
             }
         }
@@ -153,9 +159,10 @@ pub(super) fn all(checks: &Checks, slis: &Slis, path: Path, query: &Query) -> An
     if !excluded.is_empty() {
         let quoted: Vec<_> = excluded.iter().map(|name| format!("{name:?}")).collect();
         let quoted = quoted.join(",");
-        lines.push_str(&format!(
-            "warn: some health checks cannot be excluded: no matches for {quoted}\n"
-        ));
+        let _ = writeln!(
+            lines,
+            "warn: some health checks cannot be excluded: no matches for {quoted}"
+        );
         debug!(
             "cannot exclude some health checks, no health checks are installed matching {quoted}"
         );

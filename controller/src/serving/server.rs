@@ -47,7 +47,7 @@ const CONNECTIONS: usize = 512;
 const LINGER: Duration = Duration::from_secs(5);
 
 /// The files of certificates are looked at once in this period, as upstream.
-const RELOAD: Duration = Duration::from_secs(60);
+const RELOAD: Duration = Duration::from_mins(1);
 
 /// The server cannot start.
 #[derive(Debug, thiserror::Error)]

@@ -160,7 +160,10 @@ fn verifier(pem: &[u8]) -> Result<Verifier, String> {
     }
     let crypto = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), crypto).build();
-    Ok(verifier.map_err(|error| error.to_string())?)
+    match verifier {
+        Ok(verifier) => Ok(verifier),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 impl Authorities {

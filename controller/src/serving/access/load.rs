@@ -80,7 +80,7 @@ impl Access {
         Self::with(authentication, authorization, reviewer, judge).await
     }
 
-    /// With these clients for `TokenReview` and the ConfigMap, and for `SubjectAccessReview`.
+    /// With these clients for `TokenReview` and the `ConfigMap`, and for `SubjectAccessReview`.
     pub(crate) async fn with(
         authentication: &Authentication,
         authorization: &Authorization,

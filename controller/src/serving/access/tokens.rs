@@ -33,13 +33,12 @@ impl Tokens {
             return Err("invalid bearer token".into());
         }
         let key = token.to_owned();
-        let known = match self.known.get(&key) {
-            Some(known) => known,
-            None => {
-                let caller = self.ask(token).await?;
-                self.known.put(key, caller.clone(), self.ttl);
-                caller
-            }
+        let known = if let Some(known) = self.known.get(&key) {
+            known
+        } else {
+            let caller = self.ask(token).await?;
+            self.known.put(key, caller.clone(), self.ttl);
+            caller
         };
         known.ok_or_else(|| "invalid bearer token".to_owned())
     }

@@ -1,4 +1,4 @@
-//! OpenMetrics as the older text format 0.0.4.
+//! `OpenMetrics` as the older text format 0.0.4.
 //!
 //! They differ in comments: there a counter is named with its `_total`, a unit and an end are not
 //! told. Parsers of the older format would take a counter named without `_total` for untyped.

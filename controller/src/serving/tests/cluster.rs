@@ -1,4 +1,4 @@
-//! The API server's part: CAs in the ConfigMap, reviews of tokens and of rights.
+//! The API server's part: CAs in the `ConfigMap`, reviews of tokens and of rights.
 
 use std::sync::{
     Arc,
