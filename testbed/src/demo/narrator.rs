@@ -38,7 +38,7 @@ impl Narrator {
             return print(what);
         }
         self.clear();
-        let style = ProgressStyle::with_template("{spinner} {msg} [{elapsed}]");
+        let style = ProgressStyle::with_template("{spinner} [{elapsed}] {wide_msg}");
         let line = ProgressBar::new_spinner()
             .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
             .with_message(what.to_owned())

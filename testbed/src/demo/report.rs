@@ -83,14 +83,7 @@ impl Row {
     }
 }
 
-const HEADER: [&str; 6] = [
-    "NODE",
-    "PROVIDER ID",
-    "TYPE",
-    "ZONE",
-    "ADDRESSES",
-    "INITIALISED IN",
-];
+const HEADER: [&str; 6] = ["NODE", "PROVIDER ID", "TYPE", "ZONE", "ADDRESSES", "TOOK"];
 
 /// In seconds, no finer than what a watch tells.
 fn milliseconds(duration: Duration) -> f64 {
