@@ -358,6 +358,7 @@ impl Shared {
             }
             if state.as_str() != next.as_str() || state.cause() != next.cause() {
                 announce(state, &next);
+                self.metrics.state_changed(&next);
             }
             self.metrics.state(&next);
             *state = next;

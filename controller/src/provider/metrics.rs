@@ -30,6 +30,7 @@ struct Families {
     in_flight: Family<Labels<1>, Gauge>,
     connected: Gauge,
     state: Family<Labels<1>, Gauge>,
+    state_changes: Family<Labels<1>, Counter>,
     reconnects: Counter,
     paused: Family<Labels<2>, Counter<f64, std::sync::atomic::AtomicU64>>,
     quota_limit: Family<OwnLabels<1>, Gauge<f64, std::sync::atomic::AtomicU64>>,
@@ -48,6 +49,7 @@ impl Metrics {
             in_flight: Family::default(),
             connected: Gauge::default(),
             state: Family::default(),
+            state_changes: Family::default(),
             reconnects: Counter::default(),
             paused: Family::default(),
             quota_limit: Family::default(),
@@ -76,6 +78,11 @@ impl Metrics {
             "state",
             "1 for the state that the provider is in",
             families.state.clone(),
+        );
+        registry.register(
+            "state_changes",
+            "How often the provider went into a state, or changed what keeps it down",
+            families.state_changes.clone(),
         );
         registry.register(
             "reconnects",
@@ -154,6 +161,11 @@ impl Metrics {
             let gauge = self.0.state.get_or_create_owned(&[("state", state)]);
             gauge.set(i64::from(state == now.as_str()));
         }
+    }
+
+    pub(super) fn state_changed(&self, now: &State) {
+        let labels = [("state", now.as_str())];
+        self.0.state_changes.get_or_create(&labels).inc();
     }
 
     pub(super) fn health(&self, health: &Health) {

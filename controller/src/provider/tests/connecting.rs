@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use outrigger_api::v1;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
@@ -231,16 +229,7 @@ async fn the_work_ends_when_cancelled_and_whoever_waits_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transition_is_logged_once_and_not_each_retry() {
-    let log = Arc::new(parking_lot::Mutex::new(Vec::new()));
-    let writer = Arc::clone(&log);
-    let subscriber = tracing_subscriber::fmt()
-        .with_max_level(tracing::Level::INFO)
-        .with_ansi(false)
-        .without_time()
-        .with_writer(move || Lines(Arc::clone(&writer)))
-        .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+async fn a_transition_is_told_once_and_not_each_retry() {
     let rig = Rig::with(|_, fake| fake.kill());
     sleep(secs(300)).await;
     rig.fake.restart();
@@ -248,29 +237,14 @@ async fn a_transition_is_logged_once_and_not_each_retry() {
     sleep(secs(300)).await;
     rig.fake.kill();
     sleep(secs(300)).await;
-    let text = String::from_utf8(log.lock().clone()).unwrap();
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 3, "{text}");
+    let metrics = rig.metrics();
+    let told = |state: &str| format!("outrigger_provider_state_changes_total{{state={state:?}}}");
     assert!(
-        lines[0].contains("is down, queues wait: no provider answers at"),
-        "{text}"
+        metrics.contains(&format!("{} 2\n", told("down"))),
+        "{metrics}"
     );
-    assert!(lines[1].contains("the provider is ready"), "{text}");
     assert!(
-        lines[2].contains("the connection to the pipe was lost"),
-        "{text}"
+        metrics.contains(&format!("{} 1\n", told("ready"))),
+        "{metrics}"
     );
-}
-
-struct Lines(Arc<parking_lot::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }

@@ -140,7 +140,10 @@ async fn a_new_process_behind_the_connection_is_greeted() {
         answer.boot_id = "boot-2".into();
         Reply::Say(answer)
     });
-    sessions.changed().await.unwrap();
+    timeout(secs(60), sessions.changed())
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(&*sessions.borrow().as_ref().unwrap().boot_id, "boot-2");
     sleep(secs(60)).await;
     assert_eq!((rig.fake.dials(), rig.fake.handshakes.lock().len()), (1, 2));

@@ -4,11 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{instance::Lookup, node::NodeView};
 use prometheus_client::{encoding::text::encode, registry::Registry};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::fake::{Fake, Pipe};
 use crate::provider::{Cluster, Error, Options, Provider, State, View};
+
+/// Of the paused clock: what does not come by then does not come.
+const LONG: Duration = Duration::from_hours(1);
 
 /// The adapter at work.
 pub(in crate::provider) struct Rig {
@@ -58,22 +61,21 @@ impl Rig {
 
     /// Waits for a state.
     pub(in crate::provider) async fn reaches(&self, wanted: impl FnMut(&State) -> bool) -> State {
-        self.provider
-            .state()
-            .wait_for(wanted)
-            .await
-            .unwrap()
-            .clone()
+        let mut state = self.provider.state();
+        let reached = timeout(LONG, state.wait_for(wanted)).await;
+        reached.expect("a state").unwrap().clone()
     }
 
     pub(in crate::provider) async fn serving(&self) {
-        self.provider.serving().await;
+        let serving = self.provider.serving();
+        timeout(LONG, serving)
+            .await
+            .expect("a provider that serves");
     }
 
     pub(in crate::provider) async fn look_up(&self, name: &str) -> Result<Lookup, Error> {
-        self.provider
-            .lookup(node(name), View::Full, Duration::ZERO)
-            .await
+        let lookup = self.provider.lookup(node(name), View::Full, Duration::ZERO);
+        timeout(LONG, lookup).await.expect("an answer")
     }
 
     /// All at once, in order.

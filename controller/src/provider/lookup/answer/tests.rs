@@ -172,6 +172,7 @@ fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_olde
     check(fresh(), NotVisibleYet, Some(wire(at(5))), false);
     check(fresh(), Unspecified, Some(wire(at(5))), false);
     check(stale, Confirmed, Some(wire(at(5))), false);
+    check(stale, Confirmed, Some(wire(at(1000))), false);
 }
 
 #[test]
