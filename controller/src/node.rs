@@ -91,6 +91,8 @@ struct Memory {
     claims: Mutex<Claims>,
     /// Nodes whose taint is gone while the rest is still owed, by name with UID.
     owed: Mutex<HashMap<Arc<str>, Box<str>>>,
+    /// Nodes whose taint may be gone: the answer to the write got lost. By name with UID.
+    doubted: Mutex<HashMap<Arc<str>, Box<str>>>,
     /// Nodes that the provider said are not its own, with what was asked.
     not_managed: Mutex<HashMap<Arc<str>, u64>>,
 }
@@ -99,6 +101,7 @@ impl Memory {
     fn forget(&self, node: &NodeView) {
         self.claims.lock().forget(&node.name);
         self.owed.lock().remove(&node.name);
+        self.doubted.lock().remove(&node.name);
         self.not_managed.lock().remove(&node.name);
     }
 }

@@ -67,6 +67,15 @@ impl Error {
         self.code() == Some(410)
     }
 
+    /// A write that ended so may have happened all the same.
+    pub fn leaves_outcome_open(&self) -> bool {
+        match self {
+            Self::Status { code, .. } => *code >= 500,
+            Self::Timeout(_) | Self::Transport(_) | Self::Decode(_) => true,
+            Self::Fenced => false,
+        }
+    }
+
     /// What the work that met this error has to do.
     pub fn class(&self) -> ErrorClass {
         match self {

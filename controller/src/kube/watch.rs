@@ -125,9 +125,11 @@ impl<V: View> Reflector<V> {
                 }
             };
             let healthy = started.elapsed() >= HEALTHY;
-            self.ended(&end, healthy, pause.failures);
             if healthy {
                 pause = Pause::default();
+            }
+            self.ended(&end, &mut pause);
+            if healthy {
                 if matches!(end, End::Clean) {
                     continue;
                 }
@@ -136,7 +138,7 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    fn ended(&self, end: &End, healthy: bool, failures: u32) {
+    fn ended(&self, end: &End, pause: &mut Pause) {
         let resource = self.resource.name;
         self.metrics
             .restarts
@@ -146,10 +148,13 @@ impl<V: View> Reflector<V> {
             })
             .inc();
         match end {
-            End::Failed(error) if failures == 0 || healthy => {
+            End::Failed(error) if !pause.said => {
+                pause.said = true;
                 warn!(resource, %error, "cannot watch; trying again with back-off");
             }
-            End::Failed(error) => debug!(resource, %error, failures, "still cannot watch"),
+            End::Failed(error) => {
+                debug!(resource, %error, pause.failures, "still cannot watch");
+            }
             End::Expired => info!(resource, "the watch is too old; listing again"),
             End::Silent => warn!(
                 resource,
@@ -253,6 +258,8 @@ impl<V: View> Reflector<V> {
 #[derive(Debug, Default)]
 struct Pause {
     failures: u32,
+    /// That it fails is in the log: an outage may begin with a clean end.
+    said: bool,
 }
 
 impl Pause {

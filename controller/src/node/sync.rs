@@ -176,10 +176,21 @@ impl CloudNode {
                 .change
                 .map(Write::Node))
         };
-        let Some(node) = self.settle(node, metadata).await? else {
+        let (name, uid) = (Arc::clone(&node.name), node.uid.clone());
+        let settled = self.settle(node, metadata).await;
+        match &settled {
+            Ok(_) => {
+                self.memory.doubted.lock().remove(&name);
+            }
+            // Without the taint the node would pass for one that needs nothing more.
+            Err(Error::Write(error)) if error.leaves_outcome_open() => {
+                self.memory.doubted.lock().insert(name, uid.clone());
+            }
+            Err(_) => {}
+        }
+        let Some(node) = settled? else {
             return Ok(());
         };
-        let uid = node.uid.clone();
         if self
             .memory
             .owed
@@ -224,11 +235,9 @@ impl CloudNode {
     }
 
     fn owes(&self, node: &NodeView) -> bool {
-        self.memory
-            .owed
-            .lock()
-            .get(&node.name)
-            .is_some_and(|uid| *uid == node.uid)
+        [&self.memory.owed, &self.memory.doubted]
+            .into_iter()
+            .any(|nodes| nodes.lock().get(&node.name) == Some(&node.uid))
     }
 
     /// N-22, B-10: about the node, by its real UID.

@@ -78,6 +78,11 @@ impl Controller {
         ended.expect("it ends").unwrap()
     }
 
+    /// `kill -9`. Returns when it is gone.
+    pub(crate) async fn kill(&mut self) {
+        self.child.kill().await.unwrap();
+    }
+
     /// SIGTERM, to which it must end well.
     pub(crate) async fn terminate(&mut self) {
         let pid = rustix::process::Pid::from_raw(self.pid() as i32).unwrap();

@@ -10,6 +10,7 @@
 //! like N-13 and Q-1 are lines of the record of upstream's behaviour; a test that is named for one
 //! shows what is to be seen of it from outside.
 #![expect(
+    clippy::expect_used,
     clippy::panic,
     clippy::unwrap_used,
     reason = "clippy does not see that functions shared by tests are tests"
@@ -22,4 +23,8 @@ mod scripted;
 mod stage;
 mod wait;
 
+mod bad_input;
 mod initialisation;
+mod nonsense;
+mod quirks;
+mod resilience;

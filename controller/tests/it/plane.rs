@@ -1,11 +1,15 @@
 //! A control plane for one test after the other: starting one takes seconds, tidying up does not.
 
-use std::{ops::Deref, sync::LazyLock, thread::available_parallelism};
+use std::{
+    ops::Deref,
+    sync::LazyLock,
+    thread::{available_parallelism, panicking},
+};
 
 use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
 use kube::{
     Api, Client,
-    api::{DynamicObject, PostParams},
+    api::{DeleteParams, DynamicObject, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
 use outrigger_testbed::{ControlPlane, Options, nodes};
@@ -63,7 +67,10 @@ impl Deref for Plane {
 
 impl Drop for Plane {
     fn drop(&mut self) {
-        IDLE.lock().extend(self.plane.take());
+        // A test that fails may leave it without its API server.
+        if !panicking() {
+            IDLE.lock().extend(self.plane.take());
+        }
     }
 }
 
@@ -113,9 +120,23 @@ pub(crate) async fn grant(client: &Client, user: &str, name: &str) {
     create(client, "ClusterRoleBinding", binding).await;
 }
 
-async fn create(client: &Client, kind: &str, object: Value) {
+/// Takes them away again.
+pub(crate) async fn revoke(client: &Client, name: &str) {
+    for kind in ["ClusterRoleBinding", "ClusterRole"] {
+        let deleted = rbac(client, kind)
+            .delete(name, &DeleteParams::default())
+            .await;
+        deleted.unwrap();
+    }
+}
+
+fn rbac(client: &Client, kind: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
-    let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
+    Api::all_with(client.clone(), &ApiResource::from_gvk(&kind))
+}
+
+async fn create(client: &Client, kind: &str, object: Value) {
+    let api = rbac(client, kind);
     let object = serde_json::from_value(object).unwrap();
     api.create(&PostParams::default(), &object).await.unwrap();
 }

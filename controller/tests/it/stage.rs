@@ -1,6 +1,6 @@
 //! Everything that one test needs: a control plane, a provider, and the controller between them.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::{
@@ -98,7 +98,7 @@ pub(crate) struct Backstage {
     pub(crate) proxy: FaultProxy,
     client: Client,
     dir: TempDir,
-    plane: Plane,
+    pub(crate) plane: Plane,
 }
 
 impl Backstage {
@@ -113,13 +113,7 @@ impl Backstage {
 
     /// Starts the controller with another kubeconfig than the proxy's.
     pub(crate) fn start_with(self, kubeconfig: &Path) -> Stage {
-        let mut args = vec![
-            format!("--kubeconfig={}", kubeconfig.display()),
-            format!("--provider-endpoint={}", Mock::endpoint(self.dir())),
-            "--leader-elect=false".to_owned(),
-            "--secure-port=0".to_owned(),
-            "-v=4".to_owned(),
-        ];
+        let mut args = self.args(kubeconfig);
         args.extend(self.flags);
         let log = self.dir.path().join("controller.log");
         Stage {
@@ -132,6 +126,28 @@ impl Backstage {
             dir: self.dir,
             plane: self.plane,
         }
+    }
+
+    /// Runs a controller that is expected to end, with these flags besides.
+    pub(crate) fn run(&self, flags: &[&str]) -> (Controller, impl Fn() -> String + use<>) {
+        let mut args = self.args(&self.proxy.kubeconfig());
+        args.extend(flags.iter().map(|&flag| flag.to_owned()));
+        let log = self
+            .dir
+            .path()
+            .join(format!("run-{:x}.log", fastrand::u64(..)));
+        let controller = Controller::start(&args, &log);
+        (controller, move || fs::read_to_string(&log).unwrap())
+    }
+
+    fn args(&self, kubeconfig: &Path) -> Vec<String> {
+        vec![
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--provider-endpoint={}", Mock::endpoint(self.dir())),
+            "--leader-elect=false".to_owned(),
+            "--secure-port=0".to_owned(),
+            "-v=4".to_owned(),
+        ]
     }
 }
 
@@ -297,6 +313,16 @@ impl Stage {
     /// Ends the controller in order and starts it again.
     pub(crate) async fn restart_controller(&mut self) {
         self.controller.terminate().await;
+        self.start_controller();
+    }
+
+    /// `kill -9`.
+    pub(crate) async fn kill_controller(&mut self) {
+        self.controller.kill().await;
+    }
+
+    /// Starts the controller again, once it has ended.
+    pub(crate) fn start_controller(&mut self) {
         let log = self.dir.path().join("controller.log");
         self.controller = Controller::start(&self.controller_args, &log);
     }
@@ -318,7 +344,7 @@ impl Drop for Stage {
     fn drop(&mut self) {
         if std::thread::panicking() {
             for name in ["controller.log", "mock.log"] {
-                let log = std::fs::read_to_string(self.dir.path().join(name)).unwrap_or_default();
+                let log = fs::read_to_string(self.dir.path().join(name)).unwrap_or_default();
                 let lines: Vec<_> = log.lines().collect();
                 let end = lines[lines.len().saturating_sub(150)..].join("\n");
                 eprintln!("---- the end of {name} ----\n{end}");

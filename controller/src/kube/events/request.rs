@@ -85,7 +85,8 @@ async fn attempt(client: &Client, Write { record, create }: &Write) -> Result<Wr
 /// change. client-go takes every answer for a final one, overload too.
 fn may_heal(error: &Error) -> bool {
     match error.code() {
-        None | Some(401 | 408 | 429) => true,
+        // An API server that has just started refuses everybody until it has read its roles.
+        None | Some(401 | 403 | 408 | 429) => true,
         Some(code) => code >= 500,
     }
 }
