@@ -22,7 +22,7 @@ async fn e5_a_write_is_tried_twelve_times() {
 async fn e5_only_what_may_heal_is_tried_again() {
     for (code, tries) in [
         (400, 1),
-        (403, 12),
+        (403, 2),
         (404, 1),
         (409, 1),
         (413, 1),
