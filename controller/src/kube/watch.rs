@@ -129,10 +129,8 @@ impl<V: View> Reflector<V> {
                 pause = Pause::default();
             }
             self.ended(&end, &mut pause);
-            if healthy {
-                if matches!(end, End::Clean) {
-                    continue;
-                }
+            if healthy && matches!(end, End::Clean) {
+                continue;
             }
             tokio::time::sleep(pause.next(fastrand::f64())).await;
         }
