@@ -1,5 +1,10 @@
 //! The contract may grow, but nothing that a released provider relies on may change.
 
+#![allow(
+    clippy::expect_used,
+    reason = "clippy does not see that functions shared by tests are tests"
+)]
+
 use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::Path};
 
 use outrigger_api::FILE_DESCRIPTOR_SET;
@@ -38,8 +43,17 @@ fn field(message: &str, field: &FieldDescriptorProto, oneofs: &[String]) -> Stri
 fn message(lines: &mut BTreeSet<String>, prefix: &str, proto: &DescriptorProto) {
     let name = format!("{prefix}{}", proto.name());
     lines.insert(format!("message {name}"));
-    let oneofs: Vec<String> = proto.oneof_decl.iter().map(|o| o.name().to_owned()).collect();
-    lines.extend(proto.field.iter().map(|f| format!("field {}", field(&name, f, &oneofs))));
+    let oneofs: Vec<String> = proto
+        .oneof_decl
+        .iter()
+        .map(|o| o.name().to_owned())
+        .collect();
+    lines.extend(
+        proto
+            .field
+            .iter()
+            .map(|f| format!("field {}", field(&name, f, &oneofs))),
+    );
     for nested in &proto.nested_type {
         message(lines, &format!("{name}."), nested);
     }
@@ -72,8 +86,12 @@ fn service(lines: &mut BTreeSet<String>, proto: &ServiceDescriptorProto) {
 fn current() -> BTreeSet<String> {
     let mut lines = BTreeSet::new();
     for file in files() {
-        file.message_type.iter().for_each(|m| message(&mut lines, "", m));
-        file.enum_type.iter().for_each(|e| enumeration(&mut lines, "", e));
+        file.message_type
+            .iter()
+            .for_each(|m| message(&mut lines, "", m));
+        file.enum_type
+            .iter()
+            .for_each(|e| enumeration(&mut lines, "", e));
         file.service.iter().for_each(|s| service(&mut lines, s));
     }
     lines
@@ -83,7 +101,8 @@ fn current() -> BTreeSet<String> {
 fn nothing_that_was_promised_has_changed() {
     let current = current();
     if env::var_os("UPDATE_CONTRACT").is_some() {
-        let text: String = current.iter().map(|line| format!("{line}\n")).collect();
+        let mut text: String = current.into_iter().collect::<Vec<_>>().join("\n");
+        text.push('\n');
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("proto/contract.txt");
         fs::write(path, text).expect("proto/contract.txt can be written");
         return;
@@ -107,7 +126,10 @@ fn nothing_that_was_promised_has_changed() {
 #[test]
 fn everything_is_documented() {
     for file in files() {
-        let info = file.source_code_info.as_ref().expect("the compiler keeps comments");
+        let info = file
+            .source_code_info
+            .as_ref()
+            .expect("the compiler keeps comments");
         // Paths of declarations: [4, i] message, [4, i, 2, j] field, [5, i] enum, [5, i, 2, j]
         // value, [6, i] service, [6, i, 2, j] rpc; nested messages do not occur but for maps.
         let declaration = |path: &[i32]| matches!(path, [4..=6, _] | [4..=6, _, 2, _]);
@@ -128,8 +150,14 @@ fn the_zero_of_every_enum_is_unspecified() {
     for file in files() {
         for proto in &file.enum_type {
             let zero = proto.value.iter().find(|value| value.number() == 0);
-            let name = zero.map(prost_types::EnumValueDescriptorProto::name).unwrap_or_default();
-            assert!(name.ends_with("_UNSPECIFIED"), "{}: zero is {name:?}", proto.name());
+            let name = zero
+                .map(prost_types::EnumValueDescriptorProto::name)
+                .unwrap_or_default();
+            assert!(
+                name.ends_with("_UNSPECIFIED"),
+                "{}: zero is {name:?}",
+                proto.name()
+            );
         }
     }
 }
