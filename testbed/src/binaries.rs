@@ -129,7 +129,8 @@ impl Program {
 }
 
 /// Cargo's target directory: as the environment says, else the one that the running
-/// program lies in (cargo marks it with `CACHEDIR.TAG`).
+/// program lies in. Cargo marks it with `CACHEDIR.TAG` if it made the directory itself, and keeps
+/// `.rustc_info.json` there in any case.
 fn target_dir() -> Result<PathBuf> {
     if let Some(dir) = env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()) {
         return std::path::absolute(dir).map_err(Error::io("resolve CARGO_TARGET_DIR"));
@@ -137,7 +138,7 @@ fn target_dir() -> Result<PathBuf> {
     let program = env::current_exe().map_err(Error::io("find the running program"))?;
     program
         .ancestors()
-        .find(|dir| dir.join("CACHEDIR.TAG").is_file())
+        .find(|dir| is_target_dir(dir))
         .map(Path::to_owned)
         .ok_or_else(|| {
             let hint = io::Error::other("set CARGO_TARGET_DIR or KUBEBUILDER_ASSETS");
@@ -145,9 +146,23 @@ fn target_dir() -> Result<PathBuf> {
         })
 }
 
+fn is_target_dir(dir: &Path) -> bool {
+    [".rustc_info.json", "CACHEDIR.TAG"]
+        .iter()
+        .any(|mark| dir.join(mark).is_file())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_target_directory_that_cargo_did_not_make_is_found_too() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_target_dir(dir.path()));
+        std::fs::write(dir.path().join(".rustc_info.json"), "{}").unwrap();
+        assert!(is_target_dir(dir.path()));
+    }
 
     #[test]
     fn versions_come_from_go_mod() {

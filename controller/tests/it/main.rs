@@ -17,6 +17,7 @@
 )]
 
 mod controller;
+mod look;
 mod mock;
 mod plane;
 mod scripted;

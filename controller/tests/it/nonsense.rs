@@ -6,7 +6,8 @@ use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, Method};
 use outrigger_testbed::nodes::Machine;
 
 use crate::{
-    stage::{Setup, addresses, is_tainted, label, provider_id, reason},
+    look::{addresses, is_tainted, label, provider_id, reason},
+    stage::Setup,
     wait::{holds, until},
 };
 

@@ -8,8 +8,9 @@ use outrigger_testbed::nodes::{self, Machine, Readiness};
 use serde_json::{Value, json};
 
 use crate::{
+    look::{addresses, is_tainted},
     mock::instance_at,
-    stage::{Setup, Stage, addresses, is_tainted},
+    stage::{Setup, Stage},
 };
 
 #[tokio::test]
@@ -51,12 +52,13 @@ async fn q2_no_metadata_and_no_error_ends_nothing() {
     stage.synced("q2-done").await;
     let answers = [BadAnswer::NotManaged, BadAnswer::Empty];
     stage.mock.spoil_node("q2-done", answers[0]).await;
-    for answer in answers {
+    // One after the other: one fault spoils one answer.
+    for (answer, asked) in answers.into_iter().zip([2, 4]) {
         let name = format!("q2-{answer}");
         stage.mock.spoil_node(&name, answer).await;
         stage.register(&Machine::new(&name)).await;
+        stage.mock.was_asked(asked).await;
     }
-    stage.mock.was_asked(4).await;
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     stage.merge("q2-done", label).await;
     stage.register(&Machine::new("q2-after")).await;

@@ -8,14 +8,15 @@ use kube::{
     api::{ListParams, Patch, PatchParams},
 };
 use outrigger_testbed::{
-    faults::{FaultProxy, Outcome, Recorded},
-    nodes::{self, Machine, UNINITIALIZED_TAINT},
+    faults::FaultProxy,
+    nodes::{self, Machine},
 };
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
     controller::Controller,
+    look::{is_tainted, provider_id, reason, uid, written},
     mock::Mock,
     plane::{Plane, USER},
     wait::{holds, stays, until},
@@ -210,10 +211,11 @@ impl Stage {
             let node = self.node(name).await;
             let events = self.events_of(&node).await;
             let synced = events.iter().any(|event| reason(event) == "Synced");
-            holds(synced, || format!("tainted: {}", is_tainted(&node)))?;
-            Ok(node)
+            holds(synced, || format!("tainted: {}", is_tainted(&node)))
         })
-        .await
+        .await;
+        // The last write may have come after the first look.
+        self.node(name).await
     }
 
     /// Waits until all of these are done, each with one event.
@@ -238,10 +240,10 @@ impl Stage {
                         nodes.len()
                     )
                 },
-            )?;
-            Ok(nodes)
+            )
         })
-        .await
+        .await;
+        self.named(prefix).await
     }
 
     /// The nodes whose names start like this.
@@ -356,66 +358,4 @@ impl Drop for Stage {
             }
         }
     }
-}
-
-/// A write in a few words.
-fn written(request: &Recorded) -> String {
-    let body = request.json();
-    let object = &body["involvedObject"]["name"];
-    match (body["reason"].as_str(), object.as_str()) {
-        (Some(reason), Some(object)) => format!("{} {reason} {object}", request.method),
-        _ => format!("{} {}", request.method, request.path),
-    }
-}
-
-pub(crate) fn is_tainted(node: &Node) -> bool {
-    taints(node)
-        .iter()
-        .any(|taint| taint.starts_with(UNINITIALIZED_TAINT))
-}
-
-/// `key=value:effect`, in order, but for the one that the API server puts on each new node.
-pub(crate) fn taints(node: &Node) -> Vec<String> {
-    let taints = node.spec.iter().flat_map(|spec| &spec.taints).flatten();
-    taints
-        .filter(|taint| taint.key != "node.kubernetes.io/not-ready")
-        .map(|taint| {
-            let value = taint.value.as_deref().unwrap_or_default();
-            format!("{}={value}:{}", taint.key, taint.effect)
-        })
-        .collect()
-}
-
-pub(crate) fn provider_id(node: &Node) -> Option<&str> {
-    node.spec
-        .as_ref()
-        .and_then(|spec| spec.provider_id.as_deref())
-}
-
-pub(crate) fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
-    let labels = node.metadata.labels.as_ref()?;
-    labels.get(key).map(String::as_str)
-}
-
-/// `Type=address`, in order.
-pub(crate) fn addresses(node: &Node) -> Vec<String> {
-    let addresses = node
-        .status
-        .iter()
-        .flat_map(|status| status.addresses.iter().flatten());
-    addresses
-        .map(|address| format!("{}={}", address.type_, address.address))
-        .collect()
-}
-
-pub(crate) fn uid(node: &Node) -> &str {
-    node.metadata.uid.as_deref().unwrap()
-}
-
-pub(crate) fn reason(event: &Event) -> &str {
-    event.reason.as_deref().unwrap_or_default()
-}
-
-pub(crate) fn answered(request: &Recorded, code: u16) -> bool {
-    matches!(request.outcome, Outcome::Answered(status) if status.as_u16() == code)
 }

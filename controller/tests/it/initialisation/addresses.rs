@@ -5,9 +5,10 @@ use outrigger_testbed::nodes::Machine;
 use serde_json::json;
 
 use crate::{
+    look::{addresses, is_tainted},
     mock::instance_at,
     scripted::{self, Scripted, handshake},
-    stage::{Setup, addresses, is_tainted},
+    stage::Setup,
 };
 
 #[tokio::test]

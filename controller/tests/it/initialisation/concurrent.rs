@@ -11,8 +11,9 @@ use outrigger_testbed::{
 use serde_json::{Value, json};
 
 use crate::{
+    look::{addresses, answered, label, provider_id, taints, uid},
     mock::instance,
-    stage::{Setup, Stage, addresses, answered, label, provider_id, taints, uid},
+    stage::{Setup, Stage},
     wait::DEADLINE,
 };
 

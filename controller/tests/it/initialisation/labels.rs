@@ -3,11 +3,14 @@
 use outrigger_api::v1::instance_result::Outcome;
 use outrigger_provider_mock::instances::InstanceSpec;
 use outrigger_testbed::nodes::Machine;
+use serde_json::json;
 
 use crate::{
+    look::label,
     mock::instance,
     scripted::{self, Scripted, handshake},
-    stage::{Setup, label},
+    stage::Setup,
+    wait::{holds, until},
 };
 
 const TYPE: [&str; 2] = [
@@ -136,4 +139,46 @@ async fn n18_type_zone_and_region_come_before_additional_labels() {
     stage.register(&Machine::new("n18")).await;
     let node = stage.synced("n18").await;
     assert_eq!(label(&node, "topology.kubernetes.io/zone"), Some("right"));
+}
+
+#[tokio::test]
+async fn n35_to_n37_on_nodes_that_are_initialised_the_old_generation_wins_over_the_new_one() {
+    let machines = [
+        Machine::new("n35-beta")
+            .label(ZONE[0], "z")
+            .label(TYPE[0], "t"),
+        Machine::new("n35-both")
+            .label(REGION[0], "r")
+            .label(REGION[1], "other"),
+        Machine::new("n35-stable").label(ZONE[1], "z"),
+    ];
+    let stage = Setup::synthesizing()
+        .machines(machines.map(Machine::initialized))
+        .start()
+        .await;
+    let becomes = async |name: &str, key: &str, value: &str| {
+        until(&format!("{key} of {name}"), async || {
+            let node = stage.node(name).await;
+            holds(label(&node, key) == Some(value), || {
+                format!("{:?}", label(&node, key))
+            })
+        })
+        .await;
+    };
+    becomes("n35-beta", ZONE[1], "z").await;
+    becomes("n35-beta", TYPE[1], "t").await;
+    becomes("n35-both", REGION[1], "r").await;
+    for (key, value) in [(REGION[0], "edited"), (REGION[1], "reverted")] {
+        stage
+            .merge("n35-both", json!({"metadata": {"labels": {key: value}}}))
+            .await;
+        becomes("n35-both", REGION[1], "edited").await;
+    }
+    assert_eq!(stage.writes_of("n35-stable"), [""; 0]);
+    assert_eq!(label(&stage.node("n35-stable").await, ZONE[0]), None);
+    // One for both labels, and one for each edit.
+    assert_eq!(stage.writes_of("n35-beta").len(), 1);
+    assert_eq!(stage.writes_of("n35-both").len(), 3);
+    assert_eq!(stage.mock.asked().await, 0);
+    assert_eq!(stage.writes().len(), 4, "an event, perhaps");
 }

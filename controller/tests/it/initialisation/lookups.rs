@@ -9,9 +9,10 @@ use serde_json::json;
 use tonic::Code;
 
 use crate::{
+    look::{is_tainted, provider_id, reason, taints},
     mock::instance,
     scripted::{self, Scripted, handshake},
-    stage::{Setup, is_tainted, provider_id, reason, taints},
+    stage::Setup,
     wait::{holds, until},
 };
 

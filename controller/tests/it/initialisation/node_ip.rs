@@ -5,10 +5,7 @@ use std::time::Duration;
 use outrigger_testbed::nodes::{Machine, PROVIDED_IP_ANNOTATION};
 use serde_json::json;
 
-use crate::{
-    mock::instance_at,
-    stage::{Setup, addresses},
-};
+use crate::{look::addresses, mock::instance_at, stage::Setup};
 
 const A_WHILE: Duration = Duration::from_millis(500);
 

@@ -7,9 +7,10 @@ use outrigger_provider_mock::instances::InstanceSpec;
 use outrigger_testbed::nodes::Machine;
 
 use crate::{
+    look::provider_id,
     mock::instance,
     scripted::{self, Scripted, handshake},
-    stage::{Setup, provider_id},
+    stage::Setup,
 };
 
 #[tokio::test]

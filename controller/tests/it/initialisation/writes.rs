@@ -10,8 +10,9 @@ use outrigger_testbed::{
 use serde_json::json;
 
 use crate::{
+    look::{addresses, answered, is_tainted, reason, uid},
     mock::instance_at,
-    stage::{Setup, addresses, answered, is_tainted, reason, uid},
+    stage::Setup,
 };
 
 #[tokio::test]
@@ -153,7 +154,7 @@ async fn n22_the_event_says_that_the_node_is_synced() {
 #[tokio::test]
 async fn an_event_that_cannot_be_written_holds_nobody_up() {
     let stage = Setup::synthesizing().start().await;
-    let refused = Rule::new(Fault::status(403, "Forbidden", "events is forbidden"));
+    let refused = Rule::new(Fault::invalid());
     let refused = stage
         .proxy
         .inject(refused.writes().path_contains("/events"));
@@ -163,7 +164,7 @@ async fn an_event_that_cannot_be_written_holds_nobody_up() {
     }
     let posted = stage.proxy.wait_for(crate::wait::DEADLINE, |requests| {
         let events = requests.iter().filter(|r| r.path.ends_with("/events"));
-        events.filter(|r| answered(r, 403)).count() == 5
+        events.filter(|r| answered(r, 422)).count() == 5
     });
     posted.await.expect("each event is tried");
     refused.remove();

@@ -9,7 +9,8 @@ use outrigger_testbed::{
 };
 
 use crate::{
-    stage::{Setup, addresses, answered},
+    look::{addresses, answered},
+    stage::Setup,
     wait::DEADLINE,
 };
 

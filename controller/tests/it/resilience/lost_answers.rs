@@ -7,7 +7,10 @@ use outrigger_testbed::{
     nodes::Machine,
 };
 
-use crate::stage::{Setup, Stage, addresses, label, provider_id, reason};
+use crate::{
+    look::{addresses, label, provider_id, reason},
+    stage::{Setup, Stage},
+};
 
 /// Loses the answer to the first of these writes, and expects the node to end as it should.
 async fn survives(stage: &Stage, name: &str, lost: Rule) {

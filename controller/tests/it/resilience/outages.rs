@@ -5,8 +5,9 @@ use std::{env, time::Duration};
 use outrigger_testbed::nodes::Machine;
 
 use crate::{
+    look::{addresses, is_tainted, provider_id},
     plane::USER,
-    stage::{Setup, Stage, addresses, is_tainted, provider_id},
+    stage::{Setup, Stage},
     wait::{holds, until},
 };
 
@@ -98,9 +99,8 @@ async fn an_api_server_that_is_killed_in_the_middle_and_comes_back_costs_nothing
         .await;
     tokio::time::sleep(AWAY).await;
     stage.plane.start_apiserver().await.unwrap();
-    // Events may be lost: an API server that has just started refuses them for a moment, for want
-    // of its RBAC rules, and a refusal is final.
     all_done(&stage, count).await;
+    stage.all_synced("many-", count).await;
     // And it sees what is new.
     stage.register(&Machine::new("afterwards")).await;
     stage.synced("afterwards").await;

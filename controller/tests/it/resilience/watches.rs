@@ -7,7 +7,8 @@ use outrigger_testbed::{
 };
 
 use crate::{
-    stage::{Setup, Stage, uid},
+    look::uid,
+    stage::{Setup, Stage},
     wait::{DEADLINE, holds, until},
 };
 
