@@ -5,6 +5,7 @@
 //!  end:    loops (nodes in hand finish) ─► [lease] ─► events ─► everything else
 //! ```
 
+mod access;
 mod election;
 mod loops;
 mod office;
@@ -18,17 +19,18 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::{
+    access::ApiAccess,
     election::Building,
     loops::Loops,
     supervise::{Signals, Supervisor},
 };
 use crate::{
     kube::{
-        api::Api,
-        client::{Budget, Clients},
+        client::Clients,
         cluster,
-        events::{EventMetrics, Events},
+        events::EventMetrics,
         metrics::{ClientMetrics, WatchMetrics},
+        resync,
         store::Store,
         watch as reflector,
     },
@@ -56,6 +58,9 @@ pub enum Fatal {
     /// Something that the flags describe cannot be had.
     #[error("{0}")]
     Setup(String),
+    /// A controller cannot be started (PROC-7).
+    #[error("error running controllers: {0}")]
+    Controllers(String),
     /// A part that must run until the end did not.
     #[error("{0} ended unexpectedly; see the log above")]
     Died(&'static str),
@@ -76,7 +81,7 @@ impl Fatal {
         match self {
             Self::Setup(_) | Self::LeaseLost(_) => 1,
             Self::Died(_) => 2,
-            Self::NoClusterId => 255,
+            Self::Controllers(_) | Self::NoClusterId => 255,
         }
     }
 
@@ -101,15 +106,10 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         .map_err(|error| Fatal::setup(&error))?;
     let client_metrics = ClientMetrics::register(&mut registry);
     let clients = Clients::new(kube, client_metrics.clone());
-    let budget = config.api.budget;
-    let client = |name, budget| {
-        clients
-            .build(name, budget)
-            .map_err(|error| Fatal::setup(&error))
-    };
-    let informers = Api::new(client("shared-informers", budget)?);
-
     let server = clients.server();
+    let access = ApiAccess::new(&config, clients, EventMetrics::register(&mut registry));
+    let informers = access.root("shared-informers")?;
+
     let facts = tokio::select! {
         facts = cluster::discover(&informers, &server) => facts,
         () = signals.next() => return Ok(()),
@@ -126,9 +126,11 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     );
     parts.spawn("provider connection", connection);
 
-    let event_client = client("node-controller", budget)?;
-    let (events, writer) = Events::new(event_client, &EventMetrics::register(&mut registry));
-    parts.spawn("event writer", writer.run(process.clone()));
+    let lease_events = access.root_events(COMPONENT, &mut parts, &process)?;
+    let node_controller = tokio::select! {
+        identity = access.controller("node-controller", &mut parts, &process) => identity?,
+        () = signals.next() => return Ok(()),
+    };
 
     let mut nodes: Store<NodeView> = Store::default();
     let node_intake = Intake::new(&mut nodes, &QueueMetrics::register(&mut registry));
@@ -142,15 +144,22 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         process.clone(),
     );
     parts.spawn("watch of nodes", watching);
+    let looking_again = resync::run(
+        Arc::clone(&nodes),
+        config.api.min_resync_period,
+        process.clone(),
+    );
+    parts.spawn("resync of nodes", looking_again);
 
     let checks = Checks::default();
     let loops = Arc::new(Loops {
         checks: checks.clone(),
+        start_interval: config.controller_start_interval,
         node: node::Parts {
-            api: Api::new(client("node-controller", budget)?),
+            api: node_controller.api,
             nodes,
             provider: provider.clone(),
-            events: events.recorder(node::NAME),
+            events: node_controller.events.recorder(node::NAME),
             workers: config.node.workers,
             metrics: NodeMetrics::register(&mut registry),
         },
@@ -158,9 +167,9 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     });
 
     let building = Building {
-        api: Api::new(client("leader-election", Budget::UNLIMITED)?),
+        api: access.unlimited("leader-election")?,
         metrics: LeaderMetrics::register(&mut registry),
-        events: leader::record(events.recorder(COMPONENT)),
+        events: leader::record(lease_events.recorder(COMPONENT)),
         loops,
         provider: provider.clone(),
         checks: checks.clone(),
@@ -170,7 +179,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
 
     if let Some(https) = https {
         let (authentication, authorization) = (&config.authentication, &config.authorization);
-        let access = Access::load(authentication, authorization, &client_metrics);
+        let may_see = Access::load(authentication, authorization, &client_metrics);
         let state = provider.state();
         checks.add("provider", Scope::Readiness, move || {
             let state = state.borrow();
@@ -183,7 +192,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         let served = serving::Parts {
             checks,
             registry: Arc::new(registry),
-            access: access.await.map_err(|error| Fatal::setup(&error))?,
+            access: may_see.await.map_err(|error| Fatal::setup(&error))?,
             pages,
         };
         parts.spawn("HTTPS server", https.run(served, process.clone()));
@@ -199,7 +208,11 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     stop.cancel();
     let drained = async {
         let ended = offices.drain().await;
-        if !events.flush(FLUSH).await {
+        let flushed = tokio::join!(
+            lease_events.flush(FLUSH),
+            node_controller.events.flush(FLUSH)
+        );
+        if flushed != (true, true) {
             warn!("some events were not written");
         }
         process.cancel();

@@ -7,6 +7,8 @@ pub mod error;
 pub mod events;
 pub mod metrics;
 pub mod patch;
+pub mod resync;
+pub mod service_account;
 pub mod store;
 pub mod watch;
 

@@ -11,16 +11,22 @@ use std::{
 
 use futures::future::BoxFuture;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
-use http::{HeaderValue, Request, Response, header::USER_AGENT};
+use http::{
+    HeaderValue, Request, Response,
+    header::{AUTHORIZATION, USER_AGENT},
+};
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder},
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{AuthInfo, KubeConfigOptions, Kubeconfig},
 };
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 
-use super::metrics::{ClientMetrics, is_watch};
+use super::{
+    metrics::{ClientMetrics, is_watch},
+    service_account::Credentials,
+};
 
 /// How long the API server may take to begin an answer to anything but a watch.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -166,6 +172,28 @@ impl Clients {
     /// A client whose User-Agent ends in `name` (upstream's line E-7). Requests wait for the
     /// budget; an answer that has not begun after 30 s is an error, except of a watch.
     pub fn build(&self, name: &str, budget: Budget) -> Result<Client, SourceError> {
+        self.client(self.config.clone(), name, budget, None)
+    }
+
+    /// [`Self::build`], but with the rights of a service account instead of the process's own.
+    pub fn build_as(
+        &self,
+        account: &Credentials,
+        name: &str,
+        budget: Budget,
+    ) -> Result<Client, SourceError> {
+        let mut config = self.config.clone();
+        config.auth_info = AuthInfo::default();
+        self.client(config, name, budget, Some(account.clone()))
+    }
+
+    fn client(
+        &self,
+        mut config: Config,
+        name: &str,
+        budget: Budget,
+        account: Option<Credentials>,
+    ) -> Result<Client, SourceError> {
         let refuse = |reason: String| SourceError::Client {
             server: self.server(),
             reason,
@@ -182,8 +210,8 @@ impl Clients {
             limiter: budget.limiter(),
             metrics: self.metrics.clone(),
             host,
+            account,
         };
-        let mut config = self.config.clone();
         config.headers.retain(|(name, _)| name != USER_AGENT);
         let builder = ClientBuilder::try_from(config).map_err(|error| refuse(chain(&error)))?;
         Ok(builder.with_layer(&layer).build())
@@ -211,6 +239,7 @@ struct Govern {
     limiter: Option<Arc<DefaultDirectRateLimiter>>,
     metrics: ClientMetrics,
     host: Arc<str>,
+    account: Option<Credentials>,
 }
 
 impl fmt::Debug for Govern {
@@ -256,6 +285,11 @@ where
         request
             .headers_mut()
             .insert(USER_AGENT, self.govern.agent.clone());
+        if let Some(account) = &self.govern.account {
+            request
+                .headers_mut()
+                .insert(AUTHORIZATION, account.header());
+        }
         let govern = self.govern.clone();
         let method = request.method().clone();
         let watch = is_watch(request.uri());
@@ -278,10 +312,13 @@ where
                     Err(elapsed) => Err(elapsed.into()),
                 }
             };
-            let code = result
+            let code: Option<u16> = result
                 .as_ref()
                 .ok()
                 .map(|response| response.status().as_u16());
+            if let (Some(account), Some(401)) = (&govern.account, code) {
+                account.refused();
+            }
             govern
                 .metrics
                 .answered(&method, watch, &govern.host, code, sent.elapsed());

@@ -35,7 +35,8 @@ impl View for NodeView {
 /// Why a change is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It was found in a full list: there may be thousands, none of them urgent.
+    /// It was found in a full list, or is looked at again: there may be thousands, none of them
+    /// urgent.
     List,
     /// It has just happened.
     Watch,
@@ -154,6 +155,13 @@ impl<V: View> Store<V> {
             && !is_older(&view, held)
         {
             *held = Arc::new(view);
+        }
+    }
+
+    /// Tells about every object as if it had changed, so that all are looked at again.
+    pub fn resync(&self) {
+        for view in self.all() {
+            self.tell(&Change::Updated(&view, &view), Origin::List);
         }
     }
 

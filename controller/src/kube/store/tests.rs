@@ -96,3 +96,38 @@ fn a_relist_finds_what_was_deleted_unseen() {
     );
     assert_eq!(store.len(), 1);
 }
+
+#[test]
+fn a_resync_tells_about_every_object_again() {
+    let (store, told) = recorded();
+    store.apply(node("a", "1", 10, "x"), Origin::Watch);
+    told.lock().clear();
+    store.resync();
+    assert_eq!(*told.lock(), ["updated a 10→10 List"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn resyncs_come_at_a_steady_period_of_one_to_two_times_the_least() {
+    use std::time::Duration;
+
+    use tokio_util::sync::CancellationToken;
+
+    use crate::kube::resync;
+
+    let (store, told) = recorded();
+    store.apply(node("a", "1", 10, "x"), Origin::Watch);
+    told.lock().clear();
+    let (store, stop) = (Arc::new(store), CancellationToken::new());
+    let hour = Duration::from_hours(1);
+    let running = tokio::spawn(resync::run(Arc::clone(&store), hour, stop.clone()));
+    let never = tokio::spawn(resync::run(store, Duration::ZERO, stop.clone()));
+    tokio::time::sleep(hour - Duration::from_secs(1)).await;
+    assert_eq!(told.lock().len(), 0);
+    tokio::time::sleep(hour + Duration::from_secs(1)).await;
+    assert_eq!(told.lock().len(), 1);
+    tokio::time::sleep(hour * 20).await;
+    assert!((11..=21).contains(&told.lock().len()));
+    stop.cancel();
+    running.await.unwrap();
+    never.await.unwrap();
+}

@@ -1,0 +1,108 @@
+//! Who each part is to the API server.
+
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use super::{Fatal, supervise::Supervisor};
+use crate::{
+    kube::{
+        api::Api,
+        client::{Budget, Clients},
+        events::{EventMetrics, Events},
+        service_account::Credentials,
+    },
+    options::Config,
+};
+
+/// Makes the clients of the parts, named as upstream's (E-7).
+pub(super) struct ApiAccess {
+    clients: Clients,
+    budget: Budget,
+    /// `--use-service-account-credentials`.
+    own_accounts: bool,
+    event_metrics: EventMetrics,
+}
+
+/// What a controller has of its own: requests, and events that it writes.
+#[derive(Clone)]
+pub(super) struct Identity {
+    pub(super) api: Api,
+    pub(super) events: Events,
+}
+
+impl ApiAccess {
+    pub(super) fn new(config: &Config, clients: Clients, event_metrics: EventMetrics) -> Self {
+        Self {
+            clients,
+            budget: config.api.budget,
+            own_accounts: config.api.service_account_credentials,
+            event_metrics,
+        }
+    }
+
+    /// The process's own rights, within the budget.
+    pub(super) fn root(&self, name: &str) -> Result<Api, Fatal> {
+        Ok(Api::new(self.client(None, name, self.budget)?))
+    }
+
+    /// The process's own rights without a budget, for what must not wait: a renewal of the lease.
+    pub(super) fn unlimited(&self, name: &str) -> Result<Api, Fatal> {
+        Ok(Api::new(self.client(None, name, Budget::UNLIMITED)?))
+    }
+
+    /// Events written with the process's own rights, by one of `parts` until `stop`.
+    pub(super) fn root_events(
+        &self,
+        name: &str,
+        parts: &mut Supervisor,
+        stop: &CancellationToken,
+    ) -> Result<Events, Fatal> {
+        Ok(self.events(self.client(None, name, self.budget)?, parts, stop))
+    }
+
+    /// What the controllers of the service account `name` are, with the account's rights if that
+    /// is asked for (PROC-40), kept alive by `parts` until `stop`.
+    pub(super) async fn controller(
+        &self,
+        name: &'static str,
+        parts: &mut Supervisor,
+        stop: &CancellationToken,
+    ) -> Result<Identity, Fatal> {
+        let mut account = None;
+        if self.own_accounts {
+            let obtained = Credentials::of(self.unlimited(super::COMPONENT)?, name).await;
+            let (credentials, renewal) =
+                obtained.map_err(|error| Fatal::Controllers(error.to_string()))?;
+            parts.spawn(
+                "renewal of a service account's token",
+                renewal.run(stop.clone()),
+            );
+            account = Some(credentials);
+        }
+        // Two clients, so that events take nothing of the controllers' budget.
+        let client = || self.client(account.as_ref(), name, self.budget);
+        Ok(Identity {
+            events: self.events(client()?, parts, stop),
+            api: Api::new(client()?),
+        })
+    }
+
+    fn events(&self, client: Client, parts: &mut Supervisor, stop: &CancellationToken) -> Events {
+        let (events, writer) = Events::new(client, &self.event_metrics);
+        parts.spawn("event writer", writer.run(stop.clone()));
+        events
+    }
+
+    fn client(
+        &self,
+        account: Option<&Credentials>,
+        name: &str,
+        budget: Budget,
+    ) -> Result<Client, Fatal> {
+        let client = match account {
+            Some(account) => self.clients.build_as(account, name, budget),
+            None => self.clients.build(name, budget),
+        };
+        client.map_err(|error| Fatal::setup(&error))
+    }
+}
