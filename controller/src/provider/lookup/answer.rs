@@ -79,7 +79,7 @@ pub(super) fn read<'a>(
             continue;
         };
         results[at] = Some(match results[at] {
-            None => read_one(nodes[at], result.outcome, asked, instances),
+            None => read_one(result.outcome, asked, instances),
             Some(_) => Err(malformed("two results for one node")),
         });
     }
@@ -94,7 +94,6 @@ pub(super) fn read<'a>(
 }
 
 fn read_one(
-    node: &NodeView,
     outcome: Option<Outcome>,
     asked: Asked,
     instances: Option<&Instances>,
@@ -107,8 +106,8 @@ fn read_one(
             })?;
             let rules = Rules {
                 prefixes: &instances.prefixes,
-                // The node's own is as good (N-31).
-                empty_provider_id: instances.without_provider_id || !node.provider_id.is_empty(),
+                // The node's own is as good, and its loop says it if there is none (N-31).
+                empty_provider_id: true,
             };
             read_instance(raw, asked.want, rules).map(|found| Lookup::Found(Box::new(found)))
         }

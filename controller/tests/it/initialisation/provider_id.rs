@@ -78,7 +78,10 @@ async fn n31_without_any_provider_id_the_taint_stays() {
     );
     stage
         .controller
-        .says(&["cannot initialize", "n31-none", "provider_id"])
+        .says(&[
+            "cannot initialize",
+            "cloud provider does not set node provider ID for node n31-none",
+        ])
         .await;
     stage
         .untouched("n31-none", Duration::from_millis(700))

@@ -105,7 +105,6 @@ fn nonsense_is_never_found_and_never_absent() {
             ],
         ),
         ("error that is none", vec![result("a", ok)]),
-        ("no provider id", broken(|i| i.provider_id = String::new())),
         (
             "foreign provider id",
             broken(|i| i.provider_id = "aws://a".into()),
