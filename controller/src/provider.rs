@@ -84,15 +84,39 @@ pub struct Cluster {
     pub service_cidrs: Vec<String>,
 }
 
-/// How much of an instance is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum View {
-    /// Everything.
-    Full,
-    /// All but the power state.
-    Metadata,
-    /// Existence and power state.
-    State,
+/// What a question about an instance is for: how urgent it is, how much is wanted, and how old the
+/// answer may be. Where calls have to wait, the first of these goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// To initialise a node: all but the power state, as it is now.
+    Initialization,
+    /// To decide whether a node that is not ready still has a machine: existence and power state,
+    /// as they are now.
+    Lifecycle,
+    /// To keep an initialised node in step: all but the power state.
+    Refresh {
+        /// Out of the provider's caches, if they are no older.
+        max_staleness: Duration,
+    },
+}
+
+impl Purpose {
+    /// The value of the metric's label `purpose`.
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Initialization => "initialization",
+            Self::Lifecycle => "lifecycle",
+            Self::Refresh { .. } => "refresh",
+        }
+    }
+
+    /// Zero: the cloud is to be asked now.
+    const fn max_staleness(self) -> Duration {
+        match self {
+            Self::Initialization | Self::Lifecycle => Duration::ZERO,
+            Self::Refresh { max_staleness } => max_staleness,
+        }
+    }
 }
 
 /// Classes of calls that are limited and paused together.
@@ -219,8 +243,8 @@ impl Provider {
 
     /// Asks about the instance behind `node`, together with whoever asks at the same time.
     ///
-    /// With a `max_staleness` of zero the cloud is asked now, and only then can the answer be
-    /// [`Lookup::Absent`] with `confirmed`. An answer that is missing, doubled or malformed is an
+    /// Only where the cloud is asked now can the answer be [`Lookup::Absent`] with `confirmed`: never
+    /// with [`Purpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
     /// error, never absence.
     ///
     /// Waits while the class [`Class::Instances`] is paused. Dropping the future takes back this
@@ -228,17 +252,11 @@ impl Provider {
     ///
     /// # Errors
     /// Any [`Error`]; all but its class is for people.
-    pub async fn lookup(
-        &self,
-        node: Arc<NodeView>,
-        want: View,
-        max_staleness: Duration,
-    ) -> Result<Lookup, Error> {
+    pub async fn lookup(&self, node: Arc<NodeView>, purpose: Purpose) -> Result<Lookup, Error> {
         let (reply, answer) = oneshot::channel();
         let question = Question {
             node,
-            want,
-            max_staleness,
+            purpose,
             reply,
         };
         if self.questions.send(question).await.is_err() {

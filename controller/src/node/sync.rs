@@ -1,6 +1,6 @@
 //! One node: ask, plan, write.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_core::{
@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 use super::{ANNOTATION_PAUSED, CloudNode, error::Error, question, write::Write};
 use crate::{
     kube::events::{Kind, ObjectRef},
-    provider::{Instances, Session, View},
+    provider::{Instances, Purpose, Session},
     queue::Outcome,
 };
 
@@ -116,10 +116,7 @@ impl CloudNode {
     }
 
     async fn lookup(&self, node: Arc<NodeView>) -> Result<Lookup, Error> {
-        let lookup = self
-            .parts
-            .provider
-            .lookup(node, View::Metadata, Duration::ZERO);
+        let lookup = self.parts.provider.lookup(node, Purpose::Initialization);
         Ok(lookup.await?)
     }
 

@@ -19,6 +19,7 @@ use crate::{
 
 mod access;
 mod election;
+mod lifecycle;
 mod network;
 mod serving;
 
@@ -114,6 +115,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
             "node-monitor-period",
             flags.lifecycle.node_monitor_period,
         )),
+        deletion: lifecycle::deletion(&flags.lifecycle, f),
     };
     let service = Service {
         workers: f.workers(

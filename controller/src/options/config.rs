@@ -113,12 +113,29 @@ pub struct Node {
 }
 
 /// The cloud-node-lifecycle loop.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Lifecycle {
     /// Nodes looked at at once.
     pub workers: usize,
     /// Nodes are looked at once in this period.
     pub monitor_period: Duration,
+    /// When a Node may be deleted.
+    pub deletion: Deletion,
+}
+
+/// When a Node may be deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Deletion {
+    /// `--node-deletion-enabled`.
+    pub enabled: bool,
+    /// `--node-deletion-burst`.
+    pub burst: u32,
+    /// `--node-deletion-fraction`, 0 to 1.
+    pub fraction: f64,
+    /// `--node-deletion-window`.
+    pub window: Duration,
+    /// `--node-deletion-confirm`, at least 1.
+    pub confirm: u32,
 }
 
 /// The service-lb loop.

@@ -21,6 +21,8 @@ pub fn standing(flag: &str) -> Standing {
 }
 
 const ONE_WORKER: &str = "with upstream's 1, one slow answer of the cloud holds up all others";
+const BRAKE: &str = "a cloud that suddenly knows many instances no more is more likely to be wrong \
+                     than right; upstream deletes all of their Nodes";
 const NO_WEBHOOK: &str = "there is no webhook, so its server is not started";
 const WRITTEN_AT_ONCE: &str = "every line is written at once";
 
@@ -75,6 +77,21 @@ pub(super) const TABLE: &[(&str, Standing)] = &[
         Standing::NoEffect(WRITTEN_AT_ONCE),
     ),
     ("logging-format", Standing::Better("json works too")),
+    ("node-deletion-burst", Standing::Ours(BRAKE)),
+    (
+        "node-deletion-confirm",
+        Standing::Ours("upstream deletes a Node on one answer; 1 does the same"),
+    ),
+    (
+        "node-deletion-enabled",
+        Standing::Ours("a cluster may want to keep its Nodes whatever the cloud says"),
+    ),
+    ("node-deletion-fraction", Standing::Ours(BRAKE)),
+    ("node-deletion-window", Standing::Ours(BRAKE)),
+    (
+        "node-selector",
+        Standing::Ours("several providers can share a cluster"),
+    ),
     (
         "node-sync-period",
         Standing::NoEffect("it has no effect upstream either"),

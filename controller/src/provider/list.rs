@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 use tracing::warn;
 
 use super::{
-    Class, Error, Provider, View,
+    Class, Error, Provider, Purpose,
     call::{Limits, Unary},
     details::Checked,
     lookup,
@@ -82,19 +82,21 @@ impl Provider {
     ///
     /// # Errors
     /// [`Error::NotServed`] where the provider does not offer lists, else any [`Error`].
-    pub async fn list(&self, want: View, max_staleness: Duration) -> Result<Vec<Instance>, Error> {
+    pub async fn list(&self, max_staleness: Duration) -> Result<Vec<Instance>, Error> {
+        let purpose = Purpose::Refresh { max_staleness };
         let rpc = ListInstances::NAME;
         let permit = self.shared.gate.enter(Class::Instances).await;
         let link = self.shared.link()?;
         let session = Arc::clone(&link.session);
         let offered = session.instances.as_ref().filter(|offered| offered.list);
         let offered = offered.ok_or(Error::NotServed { rpc })?;
+        self.shared.metrics.asked(purpose);
         let gathered = self
             .shared
             .call::<ListInstances>(&permit, link, |_, context| v1::ListInstancesRequest {
                 context: Some(context),
                 max_staleness: max_staleness.try_into().ok(),
-                view: lookup::wire_view(want).into(),
+                view: lookup::wire_view(purpose).into(),
             })
             .await?;
         if let Some(fault) = gathered.fault {
@@ -112,7 +114,7 @@ impl Provider {
             if !raw.provider_id.is_empty() && !ids.insert(raw.provider_id.clone()) {
                 return Err(malformed("one provider ID twice in a list"));
             }
-            match lookup::read_instance(raw, want, rules) {
+            match lookup::read_instance(raw, purpose, rules) {
                 Ok(instance) => listed.push(instance),
                 Err(error) => refused = Some(error),
             }

@@ -1,6 +1,6 @@
 //! Questions about single nodes that leave together, as few calls of full batches.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use outrigger_core::{instance::Lookup, node::NodeView};
 use tokio::{
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use super::{
-    Class, Error, Shared, View,
+    Class, Error, Purpose, Shared,
     call::{BatchGetInstances, Link, Unary},
     pause::{Permit, Wait},
 };
@@ -32,8 +32,7 @@ const BATCH: usize = 100;
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) node: Arc<NodeView>,
-    pub(super) want: View,
-    pub(super) max_staleness: Duration,
+    pub(super) purpose: Purpose,
     pub(super) reply: Reply,
 }
 
@@ -142,7 +141,7 @@ impl Coalescer {
 
 /// Makes one call and hands out its results.
 async fn ask(shared: Arc<Shared>, link: Arc<Link>, permit: Permit, batch: Batch) {
-    shared.metrics.batched(batch.asks.len());
+    shared.metrics.batched(batch.purpose, batch.asks.len());
     let since = jiff::Timestamp::now();
     let call = shared.call::<BatchGetInstances>(&permit, Arc::clone(&link), |session, context| {
         request::message(&batch, session, context)
@@ -155,8 +154,8 @@ async fn ask(shared: Arc<Shared>, link: Arc<Link>, permit: Permit, batch: Batch)
         }
     };
     let asked = answer::Asked {
-        want: batch.want,
-        fresh_since: batch.max_staleness.is_zero().then_some(since),
+        purpose: batch.purpose,
+        fresh_since: batch.purpose.max_staleness().is_zero().then_some(since),
         until: jiff::Timestamp::now(),
     };
     // The session of the answer may be newer, but only by what a process behind one name changes.

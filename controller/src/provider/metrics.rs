@@ -13,7 +13,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{Class, Error, Health, Session, State, error};
+use super::{Class, Error, Health, Purpose, Session, State, error};
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type OwnLabels<const N: usize> = [(&'static str, String); N];
@@ -37,6 +37,7 @@ struct Families {
     quota_remaining: Family<OwnLabels<1>, Gauge<f64, std::sync::atomic::AtomicU64>>,
     info: Family<OwnLabels<3>, Gauge>,
     strays: Counter,
+    asked: Family<Labels<1>, Counter>,
     batched: Histogram,
 }
 
@@ -56,6 +57,7 @@ impl Metrics {
             quota_remaining: Family::default(),
             info: Family::default(),
             strays: Counter::default(),
+            asked: Family::default(),
             batched: Histogram::new([1., 2., 5., 10., 20., 50., 100., 200., 500.]),
         };
         let registry = registry.sub_registry_with_prefix("outrigger_provider");
@@ -118,6 +120,11 @@ impl Metrics {
             "lookup_batch_nodes",
             "Nodes in one batch of lookups",
             families.batched.clone(),
+        );
+        registry.register(
+            "instance_calls",
+            "Calls about instances, single pages of lists aside, by what they are for",
+            families.asked.clone(),
         );
         Self(Arc::new(families))
     }
@@ -196,7 +203,14 @@ impl Metrics {
         self.0.strays.inc_by(count as u64);
     }
 
-    pub(super) fn batched(&self, nodes: usize) {
+    /// A list of instances, or part of a batch.
+    pub(super) fn asked(&self, purpose: Purpose) {
+        let labels = [("purpose", purpose.as_str())];
+        self.0.asked.get_or_create(&labels).inc();
+    }
+
+    pub(super) fn batched(&self, purpose: Purpose, nodes: usize) {
+        self.asked(purpose);
         self.0.batched.observe(nodes as f64);
     }
 }

@@ -8,6 +8,7 @@ mod lists;
 mod lookups;
 pub(super) mod rig;
 mod seen;
+mod urgency;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 use clap::Args;
 
-use crate::options::values::GoDuration;
+use crate::options::values::{GoBool, GoDuration};
 
 #[derive(Args)]
 #[command(next_help_heading = "Cloud-node-controller flags")]
@@ -22,6 +22,30 @@ pub(in crate::options) struct LifecycleFlags {
     /// Nodes that are not ready are checked in this period.
     #[arg(long, value_name = "duration", default_value = "5s")]
     pub(in crate::options) node_monitor_period: GoDuration,
+    /// Nodes that may be absent from the cloud or deleted within --node-deletion-window before
+    /// deletion stops, whatever the size of the cluster.
+    #[arg(long, value_name = "int32", default_value = "3")]
+    pub(in crate::options) node_deletion_burst: i32,
+    /// Answers in a row, --node-monitor-period apart at least, by which the cloud has to say that
+    /// an instance does not exist before its Node is deleted.
+    #[arg(long, value_name = "int32", default_value = "2")]
+    pub(in crate::options) node_deletion_confirm: i32,
+    /// Delete Nodes whose instance does not exist; false: only say so.
+    #[arg(long, value_name = "bool", default_value = "true")]
+    pub(in crate::options) node_deletion_enabled: GoBool,
+    /// Part of this provider's Nodes, 0 to 1, that may be absent from the cloud or deleted within
+    /// --node-deletion-window before deletion stops.
+    #[arg(long, value_name = "float64", default_value = "0.1")]
+    pub(in crate::options) node_deletion_fraction: f64,
+    /// Time in which absent and deleted Nodes are counted, and after which a second look at those
+    /// that are held back decides.
+    #[arg(long, value_name = "duration", default_value = "5m0s")]
+    pub(in crate::options) node_deletion_window: GoDuration,
+    /// Labels of the Nodes without a provider ID that are this provider's, in a cluster that has
+    /// others too: 'key=value,other in (a,b)'. Empty: all of them, as long as no Node has the
+    /// provider ID of another provider.
+    #[arg(long, value_name = "string", default_value = "")]
+    pub(in crate::options) node_selector: String,
 }
 
 #[derive(Args)]

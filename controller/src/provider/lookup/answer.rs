@@ -12,7 +12,7 @@ use outrigger_core::{
 };
 
 use super::{BatchGetInstances, Error, Unary};
-use crate::provider::{Instances, View, health::timestamp, text};
+use crate::provider::{Instances, Purpose, health::timestamp, text};
 
 /// How far an absence may lie outside of its call. Both ends read the clock of one machine, some
 /// through a coarse or rounded view of it; much more would let an old answer pass for a new one.
@@ -21,7 +21,7 @@ const SLACK: SignedDuration = SignedDuration::from_millis(100);
 /// What was asked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    pub(super) want: View,
+    pub(super) purpose: Purpose,
     /// When the call began, if nothing older was wanted.
     pub(super) fresh_since: Option<Timestamp>,
     /// When it ended.
@@ -109,7 +109,7 @@ fn read_one(
                 // The node's own is as good, and its loop says it if there is none (N-31).
                 empty_provider_id: true,
             };
-            read_instance(raw, asked.want, rules).map(|found| Lookup::Found(Box::new(found)))
+            read_instance(raw, asked.purpose, rules).map(|found| Lookup::Found(Box::new(found)))
         }
         Some(Outcome::Absent(absent)) => Ok(Lookup::Absent {
             confirmed: is_confirmed(&absent, asked),
@@ -138,7 +138,7 @@ fn is_confirmed(absent: &v1::InstanceAbsent, asked: Asked) -> bool {
 /// Checks an instance. Of a view, only what it asks for is read.
 pub(in super::super) fn read_instance(
     raw: v1::Instance,
-    want: View,
+    purpose: Purpose,
     rules: Rules<'_>,
 ) -> Result<Instance, Error> {
     let power_state = match raw.power_state() {
@@ -149,7 +149,7 @@ pub(in super::super) fn read_instance(
         v1::PowerState::Terminating => PowerState::Terminating,
     };
     let observed_at = raw.observed_at.as_ref().and_then(timestamp);
-    let read = if want == View::State {
+    let read = if purpose == Purpose::Lifecycle {
         RawInstance {
             provider_id: raw.provider_id,
             power_state,

@@ -9,7 +9,7 @@ use std::{
 use outrigger_core::{instance::Lookup, node::NodeView};
 use tokio::time::Instant;
 
-use super::{Error, Question, Reply, View};
+use super::{Error, Purpose, Question, Reply};
 
 /// A batch leaves when nothing has joined it for this long: the time in which one event makes many
 /// workers ask, and far below a cloud call.
@@ -24,8 +24,7 @@ pub(super) struct Batches(VecDeque<Batch>);
 /// Questions that leave together.
 #[derive(Debug)]
 pub(super) struct Batch {
-    pub(super) want: View,
-    pub(super) max_staleness: Duration,
+    pub(super) purpose: Purpose,
     pub(super) asks: Vec<Ask>,
     by_name: HashMap<Arc<str>, usize>,
     full: bool,
@@ -60,10 +59,13 @@ impl Batches {
         self.0.iter().map(Batch::due).min()
     }
 
-    /// Takes a batch that is due out, the oldest first, without those whom nobody waits for.
+    /// Takes a batch that is due out, without those whom nobody waits for: the most urgent, and of
+    /// these the oldest.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Batch> {
         loop {
-            let at = self.0.iter().position(|batch| batch.due() <= now)?;
+            let batches = self.0.iter().enumerate();
+            let due = batches.filter(|(_, batch)| batch.due() <= now);
+            let (at, _) = due.min_by_key(|(_, batch)| batch.purpose)?;
             let mut batch = self.0.remove(at)?;
             batch.drop_abandoned();
             if !batch.asks.is_empty() {
@@ -82,8 +84,7 @@ impl Batch {
     fn new(question: Question, now: Instant) -> Self {
         let by_name = HashMap::from([(Arc::clone(&question.node.name), 0)]);
         Self {
-            want: question.want,
-            max_staleness: question.max_staleness,
+            purpose: question.purpose,
             asks: vec![Ask::new(question)],
             by_name,
             full: false,
@@ -93,7 +94,7 @@ impl Batch {
     }
 
     fn join(&mut self, question: Question, now: Instant, size: usize) -> Result<(), Box<Question>> {
-        if self.want != question.want || self.max_staleness != question.max_staleness {
+        if self.purpose != question.purpose {
             return Err(Box::new(question));
         }
         if let Some(ask) = self
@@ -140,8 +141,7 @@ impl Batch {
             return None;
         }
         let mut rest = Self {
-            want: self.want,
-            max_staleness: self.max_staleness,
+            purpose: self.purpose,
             asks: self.asks.split_off(count),
             by_name: HashMap::new(),
             full: true,

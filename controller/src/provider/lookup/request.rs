@@ -5,7 +5,7 @@ use outrigger_core::node::{NodeView, Ready};
 use prost::Message;
 
 use super::{Batch, BatchGetInstances, Error, Unary};
-use crate::provider::{Session, View};
+use crate::provider::{Purpose, Session};
 
 /// Bytes of a request besides its nodes, generously: context, view and staleness.
 const ENVELOPE: usize = 1024;
@@ -57,17 +57,16 @@ pub(super) fn message(
             .map(|ask| node(&ask.node, session))
             .collect(),
         // Too long for the contract is as long as the contract can say.
-        max_staleness: batch.max_staleness.try_into().ok(),
-        view: wire_view(batch.want).into(),
+        max_staleness: batch.purpose.max_staleness().try_into().ok(),
+        view: wire_view(batch.purpose).into(),
     }
 }
 
-/// A view in the words of the contract.
-pub(in super::super) const fn wire_view(want: View) -> v1::InstanceView {
-    match want {
-        View::Full => v1::InstanceView::Full,
-        View::Metadata => v1::InstanceView::Metadata,
-        View::State => v1::InstanceView::State,
+/// How much is wanted, in the words of the contract.
+pub(in super::super) const fn wire_view(purpose: Purpose) -> v1::InstanceView {
+    match purpose {
+        Purpose::Initialization | Purpose::Refresh { .. } => v1::InstanceView::Metadata,
+        Purpose::Lifecycle => v1::InstanceView::State,
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
     rig::{Rig, node},
     secs,
 };
-use crate::provider::{Cause, Error, View};
+use crate::provider::{Cause, Error, Purpose};
 
 #[tokio::test(start_paused = true)]
 async fn a_handshake_says_who_calls_and_its_answer_becomes_the_session() {
@@ -219,7 +219,7 @@ async fn the_work_ends_when_cancelled_and_whoever_waits_is_told() {
     rig.fake.on_batch(|_| Reply::Hang);
     let provider = rig.provider.clone();
     let mut waiting = tokio::task::JoinSet::new();
-    waiting.spawn(async move { provider.lookup(node("a"), View::Full, secs(0)).await });
+    waiting.spawn(async move { provider.lookup(node("a"), Purpose::Initialization).await });
     sleep(secs(1)).await;
     rig.cancel.cancel();
     timeout(secs(1), rig.tasks.join_next()).await.unwrap();

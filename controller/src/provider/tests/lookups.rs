@@ -12,7 +12,7 @@ use super::{
     rig::{Rig, node, node_with},
     secs,
 };
-use crate::provider::{Class, Error, View};
+use crate::provider::{Class, Error, Purpose};
 
 fn names(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|n| format!("node-{n}"))
@@ -80,20 +80,23 @@ async fn a_batch_leaves_when_it_is_idle_old_or_full() {
 async fn who_asks_the_same_shares_the_question_and_nobody_else_does() {
     let rig = Rig::start();
     rig.serving().await;
-    let ask = async |uid: &str, id: &str, want, staleness| {
+    let refresh = |seconds| Purpose::Refresh {
+        max_staleness: secs(seconds),
+    };
+    let ask = async |uid: &str, id: &str, purpose| {
         rig.provider
-            .lookup(node_with("a", uid, id), want, staleness)
+            .lookup(node_with("a", uid, id), purpose)
             .await
             .unwrap()
     };
     tokio::join!(
-        ask("uid-1", "", View::Full, secs(0)),
-        ask("uid-1", "", View::Full, secs(0)),
-        ask("uid-1", "", View::State, secs(0)),
-        ask("uid-1", "", View::Full, secs(30)),
+        ask("uid-1", "", Purpose::Initialization),
+        ask("uid-1", "", Purpose::Initialization),
+        ask("uid-1", "", Purpose::Lifecycle),
+        ask("uid-1", "", refresh(30)),
         // Another machine, or known by another key: never in one request with the first.
-        ask("uid-2", "", View::Full, secs(0)),
-        ask("uid-1", "fake://a", View::Full, secs(0)),
+        ask("uid-2", "", Purpose::Initialization),
+        ask("uid-1", "fake://a", Purpose::Initialization),
     );
     let batches = rig.fake.batches.lock();
     let mut asked: Vec<_> = batches
@@ -114,11 +117,11 @@ async fn who_asks_the_same_shares_the_question_and_nobody_else_does() {
     assert_eq!(
         asked,
         [
-            ("uid-1", "", v1::InstanceView::Full, 0),
-            ("uid-1", "", v1::InstanceView::Full, 30),
+            ("uid-1", "", v1::InstanceView::Metadata, 0),
+            ("uid-1", "", v1::InstanceView::Metadata, 30),
             ("uid-1", "", v1::InstanceView::State, 0),
-            ("uid-1", "fake://a", v1::InstanceView::Full, 0),
-            ("uid-2", "", v1::InstanceView::Full, 0),
+            ("uid-1", "fake://a", v1::InstanceView::Metadata, 0),
+            ("uid-2", "", v1::InstanceView::Metadata, 0),
         ]
     );
 }
@@ -204,7 +207,7 @@ async fn batches_are_cut_to_what_the_provider_takes() {
     };
     let ask = async |name: String, bytes| {
         rig.provider
-            .lookup(heavy(&name, bytes), View::Full, secs(0))
+            .lookup(heavy(&name, bytes), Purpose::Initialization)
             .await
     };
     let mut asks: Vec<_> = (0..10).map(|n| ask(format!("n{n}"), 20 << 10)).collect();
@@ -256,7 +259,7 @@ async fn a_foreign_node_is_never_asked_about() {
     let foreign = node_with("a", "uid-1", "aws:///zone/i-1");
     let answer = rig
         .provider
-        .lookup(foreign, View::Full, secs(0))
+        .lookup(foreign, Purpose::Initialization)
         .await
         .unwrap();
     assert!(matches!(answer, Lookup::NotManaged { .. }));
@@ -373,29 +376,4 @@ async fn a_new_process_is_not_held_back_by_its_predecessors_credentials() {
     rig.serving().await;
     rig.look_up("a").await.unwrap();
     assert!(restarted.elapsed() < secs(2), "{:?}", restarted.elapsed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_clouds_own_rate_is_kept() {
-    let rig = Rig::with(|_, fake| {
-        fake.introduce(|answer| {
-            answer.rate_limits = vec![v1::RateLimit {
-                call_class: v1::CallClass::Instances.into(),
-                qps: 2.0,
-                burst: 2,
-            }];
-        });
-    });
-    rig.serving().await;
-    let started = Instant::now();
-    rig.look_up_all(names(600)).await;
-    // Two at once, then one each 500 ms.
-    let sent: Vec<u128> = rig
-        .fake
-        .batches
-        .lock()
-        .iter()
-        .map(|(at, _)| at.duration_since(started).as_millis())
-        .collect();
-    assert_eq!(sent, [0, 0, 500, 1000, 1500, 2000]);
 }

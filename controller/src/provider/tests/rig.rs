@@ -8,7 +8,7 @@ use tokio::{task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::fake::{Fake, Pipe};
-use crate::provider::{Cluster, Error, Options, Provider, State, View};
+use crate::provider::{Cluster, Error, Options, Provider, Purpose, State};
 
 /// Of the paused clock: what does not come by then does not come.
 const LONG: Duration = Duration::from_hours(1);
@@ -74,7 +74,7 @@ impl Rig {
     }
 
     pub(in crate::provider) async fn look_up(&self, name: &str) -> Result<Lookup, Error> {
-        let lookup = self.provider.lookup(node(name), View::Full, Duration::ZERO);
+        let lookup = self.provider.lookup(node(name), Purpose::Initialization);
         timeout(LONG, lookup).await.expect("an answer")
     }
 

@@ -23,7 +23,7 @@ fn wire(at: Timestamp) -> prost_types::Timestamp {
 /// A call of one second.
 fn fresh() -> Asked {
     Asked {
-        want: View::Full,
+        purpose: Purpose::Initialization,
         fresh_since: Some(at(0)),
         until: at(1000),
     }
@@ -232,7 +232,7 @@ fn a_view_of_the_state_reads_nothing_else() {
         ..v1::Instance::default()
     };
     let asked = Asked {
-        want: View::State,
+        purpose: Purpose::Lifecycle,
         ..fresh()
     };
     let read = read_results(&["a"], vec![result("a", Outcome::Found(instance))], asked);

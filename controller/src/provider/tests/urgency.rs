@@ -1,0 +1,68 @@
+//! What leaves first, and how fast, when the cloud allows only so much.
+
+use outrigger_api::v1;
+use tokio::time::Instant;
+
+use super::rig::{Rig, node};
+use crate::provider::Purpose;
+
+fn limited(qps: f64, burst: u32) -> Rig {
+    Rig::with(|_, fake| {
+        fake.introduce(move |answer| {
+            answer.rate_limits = vec![v1::RateLimit {
+                call_class: v1::CallClass::Instances.into(),
+                qps,
+                burst,
+            }];
+        });
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_clouds_own_rate_is_kept() {
+    let rig = limited(2.0, 2);
+    rig.serving().await;
+    let started = Instant::now();
+    rig.look_up_all((0..600).map(|n| format!("n{n}"))).await;
+    // Two at once, then one each 500 ms.
+    let sent: Vec<u128> = rig
+        .fake
+        .batches
+        .lock()
+        .iter()
+        .map(|(at, _)| at.duration_since(started).as_millis())
+        .collect();
+    assert_eq!(sent, [0, 0, 500, 1000, 1500, 2000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_urgent_goes_before_what_waits_longer() {
+    let rig = limited(1.0, 1);
+    rig.serving().await;
+    rig.look_up("takes-the-burst").await.unwrap();
+    let max_staleness = std::time::Duration::from_mins(1);
+    let asked = [
+        ("refreshed", Purpose::Refresh { max_staleness }),
+        ("looked-at", Purpose::Lifecycle),
+        ("initialized", Purpose::Initialization),
+    ];
+    futures::future::join_all(asked.map(async |(name, purpose)| {
+        rig.provider.lookup(node(name), purpose).await.unwrap();
+    }))
+    .await;
+    let batches = rig.fake.batches.lock();
+    let order: Vec<_> = batches.iter().map(|(_, b)| &*b.nodes[0].name).collect();
+    assert_eq!(
+        order,
+        ["takes-the-burst", "initialized", "looked-at", "refreshed"]
+    );
+    drop(batches);
+    let metrics = rig.metrics();
+    for line in [
+        r#"outrigger_provider_instance_calls_total{purpose="initialization"} 2"#,
+        r#"outrigger_provider_instance_calls_total{purpose="lifecycle"} 1"#,
+        r#"outrigger_provider_instance_calls_total{purpose="refresh"} 1"#,
+    ] {
+        assert!(metrics.contains(line), "{line}\n{metrics}");
+    }
+}
