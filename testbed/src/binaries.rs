@@ -59,37 +59,53 @@ impl Binaries {
 
 /// A program and the Go module that pins it.
 #[derive(Debug)]
-struct Program {
-    name: &'static str,
-    package: &'static str,
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    pub(crate) package: &'static str,
+    /// The text of `main.go`, if the package is the module itself.
+    pub(crate) main_go: Option<&'static str>,
     /// The requirement in `go.mod` whose version is the program's.
-    module: &'static str,
-    go_mod: &'static str,
-    go_sum: &'static str,
+    pub(crate) module: &'static str,
+    pub(crate) go_mod: &'static str,
+    pub(crate) go_sum: &'static str,
     /// Where the version is stamped in, if it has such a place.
-    version_package: Option<&'static str>,
+    pub(crate) version_package: Option<&'static str>,
+    /// What somebody without Go can do, as the end of a sentence.
+    pub(crate) without_go: &'static str,
 }
+
+const READY_MADE: &str =
+    ", or set KUBEBUILDER_ASSETS to a directory that holds kube-apiserver and etcd";
 
 // The module files are compiled in, so that the testbed works without its source tree.
 const KUBE_APISERVER: Program = Program {
     name: "kube-apiserver",
     package: "k8s.io/kubernetes/cmd/kube-apiserver",
+    main_go: None,
     module: "k8s.io/kubernetes",
     go_mod: include_str!("../control-plane/kubernetes/go.mod"),
     go_sum: include_str!("../control-plane/kubernetes/go.sum"),
     version_package: Some("k8s.io/component-base/version"),
+    without_go: READY_MADE,
 };
 
 const ETCD: Program = Program {
     name: "etcd",
     package: "go.etcd.io/etcd/server/v3",
+    main_go: None,
     module: "go.etcd.io/etcd/server/v3",
     go_mod: include_str!("../control-plane/etcd/go.mod"),
     go_sum: include_str!("../control-plane/etcd/go.sum"),
     version_package: None,
+    without_go: READY_MADE,
 };
 
 impl Program {
+    /// Finds the program in cargo's target directory, building it first if that has not been done.
+    pub(crate) async fn find(&'static self) -> Result<PathBuf> {
+        build::build(self, &target_dir()?).await
+    }
+
     /// The required version, with its `v`.
     fn version(&self) -> &'static str {
         self.directive(self.module).unwrap_or("v0.0.0")

@@ -8,14 +8,15 @@ use std::{io, path::PathBuf, time::Duration};
 pub enum Error {
     /// The Go toolchain is missing and no ready-made binaries were named.
     #[error(
-        "cannot build {program}: there is no `go` command. Install Go {needed} or newer, or set \
-         KUBEBUILDER_ASSETS to a directory that holds kube-apiserver and etcd"
+        "cannot build {program}: there is no `go` command. Install Go {needed} or newer{instead}"
     )]
     NoGo {
         /// The program that was to be built.
         program: &'static str,
         /// The oldest Go that can build it.
         needed: String,
+        /// What else can be done, as the end of a sentence.
+        instead: &'static str,
     },
     /// `go build` failed.
     #[error("`go build` of {program} failed ({status}):\n{output}")]
@@ -67,6 +68,9 @@ pub enum Error {
         /// The last lines of it.
         log_end: String,
     },
+    /// A scrape that Prometheus would refuse.
+    #[error("Prometheus cannot read this scrape: {0}")]
+    Scrape(String),
     /// The operating system refused something.
     #[error("cannot {action}: {source}")]
     Io {

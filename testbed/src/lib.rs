@@ -14,6 +14,7 @@
 //! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process,
 //! - [`nodes`] registers nodes as kubelets do, [`floor`] measures the writes alone,
 //! - [`faults`] stands in front of the API server,
+//! - [`prometheus`] reads a scrape as Prometheus does,
 //! - [`demo`] is `cargo demo`.
 //!
 //! No process outlives its owner, even one that is killed: see [`ControlPlane`].
@@ -28,6 +29,7 @@ pub mod floor;
 mod identity;
 pub mod nodes;
 mod process;
+pub mod prometheus;
 mod shared;
 mod wire;
 

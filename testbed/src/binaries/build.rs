@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     fs::{self, File, TryLockError},
+    hash::{DefaultHasher, Hash, Hasher},
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
     process::Stdio,
@@ -22,12 +23,15 @@ use crate::{Error, Result};
 
 /// The path of the built program below `target`.
 ///
-/// The path holds the version: an upgrade builds anew, and two branches do not overwrite
-/// each other's.
+/// The path holds the version, and a mark of a source of our own: a change builds anew, and two
+/// branches do not overwrite each other's.
 pub(super) async fn build(program: &'static Program, target: &Path) -> Result<PathBuf> {
-    let dir = target
-        .join("testbed/bin")
-        .join(format!("{}-{}", program.name, program.version()));
+    let dir = target.join("testbed/bin").join(format!(
+        "{}-{}{}",
+        program.name,
+        program.version(),
+        mark(program)
+    ));
     let binary = dir.join(program.name);
     if binary.is_file() {
         return Ok(binary);
@@ -43,6 +47,15 @@ pub(super) async fn build(program: &'static Program, target: &Path) -> Result<Pa
             .map_err(Error::io(format!("rename to {}", binary.display())))?;
     }
     Ok(binary)
+}
+
+/// Another one for each text of `main.go`.
+fn mark(program: &Program) -> String {
+    program.main_go.map_or_else(String::new, |text| {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        format!("-{:016x}", hasher.finish())
+    })
 }
 
 /// Holds off other processes until the file is closed.
@@ -69,7 +82,9 @@ async fn lock(program: &'static Program, path: PathBuf) -> Result<File> {
 }
 
 fn write_module(program: &Program, dir: &Path) -> Result<()> {
-    for (name, text) in [("go.mod", program.go_mod), ("go.sum", program.go_sum)] {
+    let own = program.main_go.map(|text| ("main.go", text));
+    let module = [("go.mod", program.go_mod), ("go.sum", program.go_sum)];
+    for (name, text) in module.into_iter().chain(own) {
         let path = dir.join(name);
         fs::write(&path, text).map_err(Error::io(format!("write {}", path.display())))?;
     }
@@ -97,6 +112,7 @@ async fn go_build(program: &'static Program, dir: &Path, output: &Path) -> Resul
             io::ErrorKind::NotFound => Error::NoGo {
                 program: program.name,
                 needed: program.go().to_owned(),
+                instead: program.without_go,
             },
             _ => failed()(error),
         })?;
