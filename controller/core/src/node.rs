@@ -13,6 +13,20 @@ mod wire;
 /// cloud-node loop removes; its value and effect do not matter.
 pub const TAINT_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
+/// Taint of a node whose instance is stopped, with the effect [`EFFECT_NO_SCHEDULE`] (L-10).
+pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+
+/// Taint effect: nothing new is scheduled, and nothing that runs is evicted.
+pub const EFFECT_NO_SCHEDULE: &str = "NoSchedule";
+
+/// Annotation by which a person holds a node: with the value `true` it is not written to, and not
+/// deleted.
+pub const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
+
+/// Annotation by which a person lets a node be deleted that the brake holds back: with the value
+/// `true` ([`crate::brake`]).
+pub const ANNOTATION_CONFIRM_DELETION: &str = "outrigger.dev/confirm-deletion";
+
 /// Annotation with the addresses given to the kubelet by `--node-ip`.
 pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
@@ -63,6 +77,21 @@ impl NodeView {
             .iter()
             .any(|taint| &*taint.key == TAINT_UNINITIALIZED)
     }
+
+    /// Whether it has the taint of a stopped instance.
+    pub fn is_shut_down(&self) -> bool {
+        self.taints.iter().any(Taint::is_shutdown)
+    }
+
+    /// Whether a person holds it ([`ANNOTATION_PAUSED`]).
+    pub fn is_paused(&self) -> bool {
+        self.annotations.get(ANNOTATION_PAUSED) == Some("true")
+    }
+
+    /// Whether a person wants it deleted in spite of the brake ([`ANNOTATION_CONFIRM_DELETION`]).
+    pub fn is_deletion_confirmed(&self) -> bool {
+        self.annotations.get(ANNOTATION_CONFIRM_DELETION) == Some("true")
+    }
 }
 
 /// One of `spec.taints`.
@@ -77,6 +106,13 @@ pub struct Taint {
     /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`, or what a later Kubernetes adds.
     #[serde(default)]
     pub effect: Box<str>,
+}
+
+impl Taint {
+    /// Whether it is that of a stopped instance; its value does not matter (L-12).
+    pub fn is_shutdown(&self) -> bool {
+        &*self.key == TAINT_SHUTDOWN && &*self.effect == EFFECT_NO_SCHEDULE
+    }
 }
 
 /// One of `status.addresses`.

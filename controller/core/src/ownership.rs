@@ -1,4 +1,6 @@
-//! Whose a node is, by its provider id.
+//! Whose a node is: by its provider id, and without one by what the operator says.
+
+use crate::{node::NodeView, selector::Selector};
 
 /// What the ids of one provider start with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +58,36 @@ impl Prefixes {
     /// All prefixes, in the provider's order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(|prefix| &**prefix)
+    }
+}
+
+/// Which nodes of the cluster are this provider's.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope<'a> {
+    /// What the provider's ids start with.
+    pub prefixes: &'a Prefixes,
+    /// `--node-selector`.
+    pub selector: Option<&'a Selector>,
+    /// Whether a node of the cluster has the provider id of somebody else. It is then not the only
+    /// provider, and a node without an id may be anybody's.
+    pub foreign_prefix_seen: bool,
+}
+
+impl Scope<'_> {
+    /// Whether the node may be asked about and written to: it has no other provider's id.
+    pub fn may_touch(&self, node: &NodeView) -> bool {
+        self.prefixes.ownership(&node.provider_id) != Ownership::Foreign
+    }
+
+    /// Whether the node is this provider's beyond doubt, so that it may be deleted when its
+    /// instance does not exist.
+    pub fn owns(&self, node: &NodeView) -> bool {
+        match (self.prefixes.ownership(&node.provider_id), self.selector) {
+            (Ownership::Ours, _) => true,
+            (Ownership::Foreign, _) => false,
+            (Ownership::Unset, Some(selector)) => selector.matches(&node.labels),
+            (Ownership::Unset, None) => !self.foreign_prefix_seen,
+        }
     }
 }
 

@@ -190,3 +190,35 @@ fn n10_the_taint_is_known_by_its_key_alone() {
         assert_eq!(node.is_uninitialized(), expected, "{taints}");
     }
 }
+
+/// L-3, L-12: key and effect, whatever the value.
+#[test]
+fn l12_the_taint_of_a_stopped_instance_is_known_by_key_and_effect() {
+    let key = "node.cloudprovider.kubernetes.io/shutdown";
+    for (effect, expected) in [("NoSchedule", true), ("NoExecute", false), ("", false)] {
+        let mut taints = fixture::taints(&format!("dedicated:NoSchedule {key}:{effect}"));
+        taints[1].value = "whatever".into();
+        let node = NodeView {
+            taints,
+            ..fixture::registered("n1")
+        };
+        assert_eq!(node.is_shut_down(), expected, "{effect}");
+    }
+}
+
+#[test]
+fn annotations_say_true_and_nothing_else() {
+    for (value, expected) in [("true", true), ("True", false), ("1", false), ("", false)] {
+        let with = |key| NodeView {
+            annotations: fixture::map(&[(key, value)]),
+            ..fixture::registered("n1")
+        };
+        let (paused, confirmed) = (
+            with("outrigger.dev/paused"),
+            with("outrigger.dev/confirm-deletion"),
+        );
+        assert_eq!(paused.is_paused(), expected, "{value}");
+        assert_eq!(confirmed.is_deletion_confirmed(), expected, "{value}");
+        assert!(!paused.is_deletion_confirmed() && !confirmed.is_paused());
+    }
+}

@@ -1,4 +1,9 @@
-use super::{EmptyPrefix, Ownership, Prefixes};
+use super::{EmptyPrefix, Ownership, Prefixes, Scope};
+use crate::{
+    fixture::{map, registered},
+    node::NodeView,
+    selector::Selector,
+};
 
 fn prefixes(declared: &[&str]) -> Result<Prefixes, EmptyPrefix> {
     Prefixes::new("mock", declared.iter().copied())
@@ -45,4 +50,35 @@ fn the_tail_is_what_follows_the_longest_prefix() {
     assert_eq!(prefixes.tail("mock://zone/"), Some(""));
     assert_eq!(prefixes.tail("mock://a"), Some("a"));
     assert_eq!(prefixes.tail("other://a"), None);
+}
+
+#[test]
+fn a_node_without_an_id_is_ours_if_selected_or_if_there_is_nobody_else() {
+    let prefixes = prefixes(&[]).unwrap();
+    let selector: Selector = "pool=blue".parse().unwrap();
+    for (id, pool, selector, foreign_prefix_seen, may_touch, owns) in [
+        ("mock://a", "red", None, true, true, true),
+        ("mock://a", "red", Some(&selector), true, true, true),
+        ("other://a", "blue", Some(&selector), false, false, false),
+        ("other://a", "blue", None, true, false, false),
+        ("", "red", None, false, true, true),
+        ("", "red", None, true, true, false),
+        ("", "red", Some(&selector), false, true, false),
+        ("", "blue", Some(&selector), false, true, true),
+        ("", "blue", Some(&selector), true, true, true),
+    ] {
+        let node = NodeView {
+            provider_id: id.into(),
+            labels: map(&[("pool", pool)]),
+            ..registered("n1")
+        };
+        let scope = Scope {
+            prefixes: &prefixes,
+            selector,
+            foreign_prefix_seen,
+        };
+        let what = format!("{id:?} {pool} {selector:?} {foreign_prefix_seen}");
+        assert_eq!(scope.may_touch(&node), may_touch, "{what}");
+        assert_eq!(scope.owns(&node), owns, "{what}");
+    }
 }

@@ -1,0 +1,100 @@
+//! Label selectors in Kubernetes' syntax, equality and sets: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+//!
+//! Ours, for there is no crate with the parser alone: kube-core has one for its own types, behind
+//! all of kube-core.
+
+use std::str::FromStr;
+
+use crate::{labels::StringMap, syntax::Complaint};
+
+mod parse;
+
+/// What labels have to be like. Has at least one requirement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Selector(Box<[Requirement]>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: Box<str>,
+    condition: Condition,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Condition {
+    Exists,
+    DoesNotExist,
+    In(Box<[Box<str>]>),
+    /// Holds without the label too.
+    NotIn(Box<[Box<str>]>),
+}
+
+/// Why a text is no selector, in a sentence that follows the flag's name. Places count bytes from 1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// To Kubernetes it selects everything, which nobody who writes a selector means.
+    #[error("is empty, which would select everything")]
+    Empty,
+    /// Something else at this place.
+    #[error("has {found} at {at}, where {expected} should be")]
+    Unexpected {
+        /// What is there, quoted, or `its end`.
+        found: Box<str>,
+        /// Its place.
+        at: usize,
+        /// What may be there.
+        expected: &'static str,
+    },
+    /// `<` and `>`, which compare numbers and are neither equality nor sets.
+    #[error("has {found:?} at {at}: only =, ==, !=, in, notin, a key alone and !key are supported")]
+    Comparison {
+        /// The operator.
+        found: char,
+        /// Its place.
+        at: usize,
+    },
+    /// A key that no label can have.
+    #[error("has the key {key:?}, which {complaint}")]
+    Key {
+        /// The key.
+        key: Box<str>,
+        /// What is wrong with it.
+        complaint: Complaint,
+    },
+    /// A value that no label can have.
+    #[error("has the value {value:?}, which {complaint}")]
+    Value {
+        /// The value.
+        value: Box<str>,
+        /// What is wrong with it.
+        complaint: Complaint,
+    },
+}
+
+impl Selector {
+    /// Whether all requirements hold.
+    pub fn matches(&self, labels: &StringMap) -> bool {
+        self.0.iter().all(|requirement| {
+            let value = labels.get(&requirement.key);
+            let is_one_of = |values: &[Box<str>]| {
+                value.is_some_and(|value| values.iter().any(|one| **one == *value))
+            };
+            match &requirement.condition {
+                Condition::Exists => value.is_some(),
+                Condition::DoesNotExist => value.is_none(),
+                Condition::In(values) => is_one_of(values),
+                Condition::NotIn(values) => !is_one_of(values),
+            }
+        })
+    }
+}
+
+impl FromStr for Selector {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        parse::requirements(text).map(|requirements| Self(requirements.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
