@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::{labels::StringMap, node::NodeAddress};
+use crate::{
+    labels::StringMap,
+    node::{NodeAddress, NodeView},
+};
 
 /// A machine in the cloud. Only checked answers become one (see [`crate::answer`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +28,14 @@ pub struct Instance {
     pub power_state: PowerState,
     /// When the cloud was asked, by the provider's clock.
     pub observed_at: Option<Timestamp>,
+}
+
+impl Instance {
+    /// Whether it is certainly not the machine of `node`: both have provider ids, and these differ.
+    pub fn is_other_than(&self, node: &NodeView) -> bool {
+        let (id, of_node) = (&self.provider_id, &node.provider_id);
+        !id.is_empty() && !of_node.is_empty() && id != of_node
+    }
 }
 
 /// Whether an instance runs.

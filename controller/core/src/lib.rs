@@ -23,6 +23,7 @@ pub mod lease;
 pub mod node;
 pub mod node_labels;
 pub mod ownership;
+pub mod refresh;
 pub mod selector;
 pub mod syntax;
 

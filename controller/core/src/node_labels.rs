@@ -68,11 +68,7 @@ pub fn from_instance(
     let mut labels = Draft::over(current);
     let mut dropped = Vec::new();
     // N-15, N-16: overwritten, in both generations. N-17: what is not known stays as it is.
-    for (beta, stable, value) in [
-        (INSTANCE_TYPE_BETA, INSTANCE_TYPE, &*instance.instance_type),
-        (ZONE_BETA, ZONE, &*instance.zone),
-        (REGION_BETA, REGION, &*instance.region),
-    ] {
+    for (beta, stable, value) in facts(instance) {
         if !value.is_empty() {
             labels.overwrite(beta, value);
             labels.overwrite(stable, value);
@@ -106,6 +102,46 @@ pub fn reconcile(current: &StringMap) -> Vec<LabelWrite> {
     let mut labels = Draft::over(current);
     labels.promote();
     labels.finish()
+}
+
+/// The labels to write on a node that is initialised and has the labels `current`, when its
+/// instance is known: what [`reconcile`] wants, and the `managed` keys as the instance has them.
+///
+/// A managed key that the instance does not have stays as it is, as does every other key (the
+/// provider's silence removes nothing). Where one generation of zone, region or instance type is
+/// managed, the other one follows it if it is there: else [`reconcile`] would undo the change.
+pub fn keep_in_step(
+    current: &StringMap,
+    instance: &Instance,
+    managed: &[Box<str>],
+) -> Vec<LabelWrite> {
+    let is_managed = |key: &str| managed.iter().any(|managed| **managed == *key);
+    let mut labels = Draft::over(current);
+    for (beta, stable, value) in facts(instance) {
+        if value.is_empty() || !(is_managed(beta) || is_managed(stable)) {
+            continue;
+        }
+        if is_managed(beta) || current.contains_key(beta) {
+            labels.overwrite(beta, value);
+        }
+        labels.overwrite(stable, value);
+    }
+    for (key, value) in instance.additional_labels.iter() {
+        if is_managed(key) && !is_reserved(key) {
+            labels.overwrite(key, value);
+        }
+    }
+    labels.promote();
+    labels.finish()
+}
+
+/// What the instance is, with the keys of both generations; empty: not known.
+fn facts(instance: &Instance) -> [(&'static str, &'static str, &str); 3] {
+    [
+        (INSTANCE_TYPE_BETA, INSTANCE_TYPE, &instance.instance_type),
+        (ZONE_BETA, ZONE, &instance.zone),
+        (REGION_BETA, REGION, &instance.region),
+    ]
 }
 
 /// Whether a label key belongs to Kubernetes: `kubernetes.io/…`, `k8s.io/…` and their subdomains,

@@ -1,4 +1,7 @@
-use super::{DroppedLabel, from_instance, is_reserved, reconcile};
+use super::{
+    DroppedLabel, INSTANCE_TYPE, ZONE, ZONE_BETA, from_instance, is_reserved, keep_in_step,
+    reconcile,
+};
 use crate::{change::LabelWrite, fixture::map, instance::Instance, labels::StringMap};
 
 /// Writes as `key=value`, with a `?` where the key must be absent.
@@ -185,4 +188,73 @@ fn n35_initialisation_copies_the_old_generation_in_the_same_write() {
             "topology.kubernetes.io/zone=z1"
         ]
     );
+}
+
+fn kept(current: &StringMap, instance: &Instance, managed: &[&str]) -> Vec<String> {
+    let managed: Vec<Box<str>> = managed.iter().map(|key| (*key).into()).collect();
+    shown(&keep_in_step(current, instance, &managed))
+}
+
+#[test]
+fn only_managed_labels_are_kept_in_step() {
+    let current = map(&[("rack", "7"), ("row", "1"), (INSTANCE_TYPE, "large")]);
+    let instance = Instance {
+        instance_type: "small".into(),
+        ..with_additional(&[("rack", "8"), ("row", "2"), ("new", "n"), ("k8s.io/x", "y")])
+    };
+    for (managed, expected) in [
+        (vec![], vec![]),
+        (vec!["rack"], vec!["rack=8"]),
+        // Lost in the cloud: the provider's silence removes nothing.
+        (vec!["gone"], vec![]),
+        // Not there yet, or lost by somebody's hand.
+        (vec!["new"], vec!["new=n"]),
+        (
+            vec![INSTANCE_TYPE],
+            vec!["node.kubernetes.io/instance-type=small"],
+        ),
+        // N-18: whoever manages it, it is Kubernetes' own.
+        (vec!["k8s.io/x"], vec![]),
+    ] {
+        assert_eq!(kept(&current, &instance, &managed), expected, "{managed:?}");
+    }
+    // N-17: what is not known stays as it is.
+    assert!(kept(&current, &Instance::default(), &["rack", INSTANCE_TYPE]).is_empty());
+}
+
+/// N-35, N-37: else the old generation would write its value over the new one, for ever.
+#[test]
+fn n35_both_generations_follow_a_managed_one() {
+    let instance = Instance {
+        zone: "z2".into(),
+        ..Instance::default()
+    };
+    let (beta, stable) = (format!("{ZONE_BETA}=z2"), format!("{ZONE}=z2"));
+    for (current, managed, expected) in [
+        (map(&[(ZONE, "z1")]), vec![ZONE], vec![&stable]),
+        (map(&[]), vec![ZONE], vec![&stable]),
+        (
+            map(&[(ZONE_BETA, "z1"), (ZONE, "z1")]),
+            vec![ZONE],
+            vec![&beta, &stable],
+        ),
+        (
+            map(&[(ZONE_BETA, "z1"), (ZONE, "z2")]),
+            vec![ZONE],
+            vec![&beta],
+        ),
+        (map(&[(ZONE, "z1")]), vec![ZONE_BETA], vec![&beta, &stable]),
+        (
+            map(&[(ZONE_BETA, "z2"), (ZONE, "z2")]),
+            vec![ZONE_BETA, ZONE],
+            vec![],
+        ),
+    ] {
+        let expected: Vec<String> = expected.into_iter().cloned().collect();
+        assert_eq!(
+            kept(&current, &instance, &managed),
+            expected,
+            "{current:?} {managed:?}"
+        );
+    }
 }
