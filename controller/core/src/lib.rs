@@ -12,6 +12,7 @@
 
 pub mod address;
 pub mod answer;
+pub mod brake;
 pub mod change;
 pub mod claims;
 pub mod class;

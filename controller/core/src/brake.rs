@@ -1,0 +1,335 @@
+//! Whether a node whose instance does not exist may be deleted now: the brake on deletion.
+//!
+//! A cloud that suddenly knows many instances no more is more likely to be wrong than right: a
+//! token that lost a right, the wrong account, a cache that was emptied. So absences are counted,
+//! each node once, together with what was deleted in the window. Above the limit nothing is deleted
+//! until a second look, one window later, says the same; and if more than half of the nodes are
+//! concerned, or the provider finds no instance at all meanwhile, only a person lets go, node by
+//! node ([`crate::node::ANNOTATION_CONFIRM_DELETION`]).
+//!
+//! ```text
+//!  answers in a row     too few ─► LookAgain
+//!  switched             off ─────► Off
+//!  a person's word      given ───► Allowed
+//!  half of all nodes    more ────► Held, and stays so
+//!  the limit            within ──► Allowed
+//!  since the first      < window ► Braked
+//!  found since          nothing ─► Held
+//!                                  Allowed
+//! ```
+//!
+//! What it knows is in memory alone: after a restart it counts anew.
+
+use std::{
+    collections::{HashMap, VecDeque, hash_map::Entry},
+    sync::Arc,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+
+mod decision;
+
+pub use decision::{Hold, Refusal, Release};
+
+/// How many deletions are believed. The defaults are those of the flags.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limits {
+    /// `--node-deletion-enabled`: off, absences are counted all the same.
+    pub enabled: bool,
+    /// `--node-deletion-burst`: so many nodes may be absent or deleted, however small the cluster.
+    pub burst: u32,
+    /// `--node-deletion-fraction`: part of the provider's nodes, 0 to 1, that may be.
+    pub fraction: f64,
+    /// `--node-deletion-window`: how long a deletion counts, and how long after the first a second
+    /// look is taken.
+    pub window: Duration,
+    /// `--node-deletion-confirm`: confirmed absences in a row that a deletion takes, at least 1.
+    pub confirm: u32,
+    /// `--node-monitor-period`: time between two of them at least.
+    pub period: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            burst: 3,
+            fraction: 0.1,
+            window: Duration::from_mins(5),
+            confirm: 2,
+            period: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What the brake counts, for metrics and logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// The provider's nodes, those deleted in the window among them.
+    pub nodes: usize,
+    /// Nodes that are not ready and absent.
+    pub absent: usize,
+    /// Of these, how many only a person lets go ([`Hold::Majority`]).
+    pub held: usize,
+    /// Nodes that are ready, though the provider says that they do not exist.
+    pub absent_while_ready: usize,
+    /// Nodes that were absent when they were deleted, in the window.
+    pub deleted: usize,
+    /// So many absent and deleted nodes are allowed.
+    pub limit: f64,
+}
+
+impl Counts {
+    /// Absent and deleted nodes together.
+    pub const fn total(&self) -> usize {
+        self.absent + self.absent_while_ready + self.deleted
+    }
+
+    /// Whether deletion stops.
+    pub fn is_braked(&self) -> bool {
+        self.total() as f64 > self.limit
+    }
+}
+
+/// Absent and deleted nodes, by name: one entry for each node of the cluster at most, and a time for
+/// each deletion of the window.
+#[derive(Clone, Debug)]
+pub struct Brake {
+    limits: Limits,
+    absent: HashMap<Arc<str>, Absence>,
+    deleted: VecDeque<Timestamp>,
+    found_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Absence {
+    /// Of a node that is not ready: confirmed.
+    Confirmed(Confirmed),
+    /// Of a node that is ready: a contradiction, which speaks against the provider.
+    WhileReady {
+        /// When it was last said.
+        last: Timestamp,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Confirmed {
+    /// The first answer in a row.
+    since: Timestamp,
+    /// The last answer that counted.
+    last: Timestamp,
+    /// How many counted.
+    looks: u32,
+    held: bool,
+}
+
+impl Brake {
+    /// A brake that has seen nothing.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            absent: HashMap::new(),
+            deleted: VecDeque::new(),
+            found_at: None,
+        }
+    }
+
+    /// Counts the confirmed absence of a node that is not ready, and decides about its deletion.
+    /// `nodes` is how many nodes of the cluster are the provider's, `by_person` whether somebody
+    /// wants this one deleted in spite of the brake.
+    pub fn absent(
+        &mut self,
+        now: Timestamp,
+        name: &Arc<str>,
+        nodes: usize,
+        by_person: bool,
+    ) -> Result<Release, Refusal> {
+        let look = self.look(now, name);
+        self.forget_old(now);
+        let counts = self.counts(nodes);
+        // Whatever becomes of this node: it may be the one that makes a majority with the others.
+        let majority = self.hold_majority(&counts);
+        if look.looks < self.limits.confirm {
+            let at = after(look.last, self.limits.period);
+            return Err(Refusal::LookAgain { at });
+        }
+        if !self.limits.enabled {
+            return Err(Refusal::Off);
+        }
+        if by_person {
+            return Ok(Release::Person);
+        }
+        if majority || look.held {
+            return Err(Refusal::Held(Hold::Majority));
+        }
+        if !counts.is_braked() {
+            return Ok(Release::WithinLimit);
+        }
+        let until = after(look.since, self.limits.window);
+        if now < until {
+            return Err(Refusal::Braked { until });
+        }
+        if self.found_at.is_none_or(|found_at| found_at < look.since) {
+            return Err(Refusal::Held(Hold::FindsNone));
+        }
+        Ok(Release::SecondLook)
+    }
+
+    /// Counts a node that is ready though the provider says, however surely, that it does not exist.
+    /// It counts until it is found, or for two windows when it is not heard of again.
+    pub fn absent_while_ready(&mut self, now: Timestamp, name: &Arc<str>) {
+        match self.absent.entry(Arc::clone(name)) {
+            // The other loop has not heard yet that the node is not ready any more.
+            Entry::Occupied(entry) if matches!(entry.get(), Absence::Confirmed(_)) => {}
+            entry => {
+                entry.insert_entry(Absence::WhileReady { last: now });
+            }
+        }
+    }
+
+    /// The provider found the instance of this node, asked just now.
+    pub fn found(&mut self, now: Timestamp, name: &str) {
+        self.found_some(now);
+        self.absent.remove(name);
+    }
+
+    /// The provider found the instance of this node in a snapshot of some age. It shows that it
+    /// finds something, but is no newer than a confirmed absence.
+    pub fn found_lately(&mut self, now: Timestamp, name: &str) {
+        self.found_some(now);
+        if matches!(self.absent.get(name), Some(Absence::WhileReady { .. })) {
+            self.absent.remove(name);
+        }
+    }
+
+    /// The node is ready (again).
+    pub fn ready(&mut self, name: &str) {
+        if matches!(self.absent.get(name), Some(Absence::Confirmed(_))) {
+            self.absent.remove(name);
+        }
+    }
+
+    /// The node is nobody's to delete for now: it is not asked about any more.
+    pub fn dismiss(&mut self, name: &str) {
+        self.absent.remove(name);
+    }
+
+    /// The provider is not sure any more: the node counts, but the answers in a row begin anew.
+    pub fn doubt(&mut self, name: &str) {
+        if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
+            absence.looks = 0;
+        }
+    }
+
+    /// The Node object is gone. If its instance was absent it counts for one window more, whoever
+    /// deleted it.
+    pub fn gone(&mut self, now: Timestamp, name: &str) {
+        self.forget_old(now);
+        if let Some(Absence::Confirmed(_)) = self.absent.remove(name) {
+            self.deleted.push_back(now);
+        }
+    }
+
+    /// What is counted now, where `nodes` of the cluster's are the provider's.
+    pub fn count(&mut self, now: Timestamp, nodes: usize) -> Counts {
+        self.forget_old(now);
+        self.counts(nodes)
+    }
+
+    fn found_some(&mut self, now: Timestamp) {
+        self.found_at = self.found_at.max(Some(now));
+    }
+
+    fn look(&mut self, now: Timestamp, name: &Arc<str>) -> Confirmed {
+        let first = Confirmed {
+            since: now,
+            last: now,
+            looks: 1,
+            held: false,
+        };
+        let seen = match self.absent.get(&**name) {
+            Some(Absence::Confirmed(seen)) => *seen,
+            _ => return self.keep(name, first),
+        };
+        let seen = if seen.looks == 0 {
+            Confirmed {
+                held: seen.held,
+                ..first
+            }
+        } else if now >= after(seen.last, self.limits.period) {
+            Confirmed {
+                last: now,
+                looks: seen.looks.saturating_add(1),
+                ..seen
+            }
+        } else {
+            seen
+        };
+        self.keep(name, seen)
+    }
+
+    fn keep(&mut self, name: &Arc<str>, seen: Confirmed) -> Confirmed {
+        self.absent
+            .insert(Arc::clone(name), Absence::Confirmed(seen));
+        seen
+    }
+
+    /// Whether more than half is absent or deleted. What is confirmed of it stays held, even when
+    /// the deletions among it are no longer counted.
+    fn hold_majority(&mut self, counts: &Counts) -> bool {
+        let more_than_half = |count: usize| counts.is_braked() && 2 * count > counts.nodes;
+        if more_than_half(counts.absent + counts.deleted) {
+            for absence in self.absent.values_mut() {
+                if let Absence::Confirmed(absence) = absence {
+                    absence.held = true;
+                }
+            }
+        }
+        more_than_half(counts.total())
+    }
+
+    fn counts(&self, nodes: usize) -> Counts {
+        let (mut absent, mut held) = (0, 0);
+        for absence in self.absent.values() {
+            if let Absence::Confirmed(seen) = absence {
+                absent += 1;
+                held += usize::from(seen.held);
+            }
+        }
+        let deleted = self.deleted.len();
+        // Of those deleted the caller knows no more; of those absent it may not know yet.
+        let nodes = nodes.max(self.absent.len()) + deleted;
+        Counts {
+            nodes,
+            absent,
+            held,
+            absent_while_ready: self.absent.len() - absent,
+            deleted,
+            limit: (self.limits.fraction * nodes as f64).max(f64::from(self.limits.burst)),
+        }
+    }
+
+    fn forget_old(&mut self, now: Timestamp) {
+        let window = self.limits.window;
+        while self
+            .deleted
+            .front()
+            .is_some_and(|at| after(*at, window) <= now)
+        {
+            self.deleted.pop_front();
+        }
+        self.absent.retain(|_, absence| match absence {
+            Absence::WhileReady { last } => now < after(*last, window.saturating_mul(2)),
+            Absence::Confirmed(_) => true,
+        });
+    }
+}
+
+/// `at` and `by` later, at most the end of time.
+pub(crate) fn after(at: Timestamp, by: Duration) -> Timestamp {
+    at.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! What the brake says, for events, logs and metrics.
+
+use jiff::Timestamp;
+
+use crate::node::ANNOTATION_CONFIRM_DELETION;
+
+/// Why a deletion is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// Few nodes are absent.
+    WithinLimit,
+    /// Many are, and still were one window later.
+    SecondLook,
+    /// A person said so.
+    Person,
+}
+
+/// Why a node may not be deleted now. The texts of all but [`Self::LookAgain`] stay the same for
+/// one node, so that events about it fold (not Q-36).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Not on so few answers.
+    #[error("the provider is asked once more at {at:.0}")]
+    LookAgain {
+        /// When the next answer counts.
+        at: Timestamp,
+    },
+    /// Deletion is switched off.
+    #[error("deletion is switched off (--node-deletion-enabled=false)")]
+    Off,
+    /// Too many at once.
+    #[error("too many nodes are absent at once; a second look at {until:.0} decides")]
+    Braked {
+        /// When the second look is due.
+        until: Timestamp,
+    },
+    /// Only a person lets go.
+    #[error("{0}; it stays until somebody annotates it with {ANNOTATION_CONFIRM_DELETION}=true")]
+    Held(Hold),
+}
+
+/// Why only a person lets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Hold {
+    /// More than half of the provider's nodes are absent or deleted.
+    #[error("more than half of the provider's nodes are absent")]
+    Majority,
+    /// The provider has found no instance of any node since. Ends when it does.
+    #[error("many nodes are absent, and the provider finds no instance of any node")]
+    FindsNone,
+}
+
+impl Release {
+    /// The metric label: snake case, stable across releases.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::WithinLimit => "within_limit",
+            Self::SecondLook => "second_look",
+            Self::Person => "person",
+        }
+    }
+}
+
+impl Refusal {
+    /// The metric label: snake case, stable across releases.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::LookAgain { .. } => "look_again",
+            Self::Off => "off",
+            Self::Braked { .. } => "braked",
+            Self::Held(Hold::Majority) => "held_majority",
+            Self::Held(Hold::FindsNone) => "held_finds_none",
+        }
+    }
+}

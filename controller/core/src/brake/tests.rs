@@ -1,0 +1,375 @@
+use std::{sync::Arc, time::Duration};
+
+use jiff::{Timestamp, ToSpan};
+
+use super::{Brake, Counts, Hold, Limits, Refusal, Release};
+
+const MINUTE: i64 = 60;
+
+fn at(seconds: i64) -> Timestamp {
+    "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap() + seconds.seconds()
+}
+
+/// A brake for which one answer is enough.
+fn quick() -> Brake {
+    Brake::new(Limits {
+        confirm: 1,
+        ..Limits::default()
+    })
+}
+
+fn name(number: usize) -> Arc<str> {
+    format!("n{number}").into()
+}
+
+/// Something that happens to a brake.
+type Happens = fn(&mut Brake);
+
+impl Brake {
+    fn says(&mut self, seconds: i64, number: usize, nodes: usize) -> Result<Release, Refusal> {
+        self.absent(at(seconds), &name(number), nodes, false)
+    }
+
+    fn says_to_a_person(&mut self, seconds: i64, number: usize) -> Result<Release, Refusal> {
+        self.absent(at(seconds), &name(number), 100, true)
+    }
+
+    /// Nodes that are absent, one look each.
+    fn lose(&mut self, seconds: i64, numbers: std::ops::Range<usize>, nodes: usize) {
+        for number in numbers {
+            let _ = self.says(seconds, number, nodes);
+        }
+    }
+}
+
+fn braked(since: i64) -> Result<Release, Refusal> {
+    let until = at(since + 5 * MINUTE);
+    Err(Refusal::Braked { until })
+}
+
+const HELD: Result<Release, Refusal> = Err(Refusal::Held(Hold::Majority));
+const FINDS_NONE: Result<Release, Refusal> = Err(Refusal::Held(Hold::FindsNone));
+const WITHIN: Result<Release, Refusal> = Ok(Release::WithinLimit);
+const SECOND_LOOK: Result<Release, Refusal> = Ok(Release::SecondLook);
+
+#[test]
+fn as_many_as_the_limit_says_are_allowed_and_then_none() {
+    for (nodes, limit) in [
+        (8, 3),
+        (30, 3),
+        // Not four and a half.
+        (45, 4),
+        (100, 10),
+        (5_000, 500),
+    ] {
+        let mut brake = quick();
+        for number in 0..limit {
+            assert_eq!(brake.says(0, number, nodes), WITHIN, "{number} of {nodes}");
+            // Once is once.
+            assert_eq!(brake.says(1, number, nodes), WITHIN, "{number} of {nodes}");
+        }
+        assert_eq!(brake.says(2, limit, nodes), braked(2), "{nodes}");
+        // Neither are those that were allowed and are not gone yet.
+        assert_eq!(brake.says(3, 0, nodes), braked(0), "{nodes}");
+    }
+}
+
+#[test]
+fn limits_are_what_the_flags_say() {
+    let limits = |burst, fraction| Limits {
+        burst,
+        fraction,
+        confirm: 1,
+        ..Limits::default()
+    };
+    for (limits, nodes, allowed) in [
+        (limits(0, 0.0), 10, 0),
+        (limits(1, 0.0), 10, 1),
+        (limits(0, 0.2), 10, 2),
+        (limits(2, 1.0), 10, 10),
+        (limits(2, f64::NAN), 10, 2),
+    ] {
+        let mut brake = Brake::new(limits.clone());
+        brake.lose(0, 0..allowed, nodes);
+        for number in 0..allowed {
+            assert_eq!(brake.says(0, number, nodes), WITHIN, "{limits:?}");
+        }
+        if allowed < nodes {
+            assert_ne!(brake.says(0, allowed, nodes), WITHIN, "{limits:?}");
+        }
+    }
+}
+
+#[test]
+fn one_answer_is_not_enough() {
+    let mut brake = Brake::new(Limits {
+        confirm: 3,
+        ..Limits::default()
+    });
+    let again = |seconds| Err(Refusal::LookAgain { at: at(seconds) });
+    assert_eq!(brake.says(0, 1, 10), again(5));
+    // Too early to count.
+    assert_eq!(brake.says(4, 1, 10), again(5));
+    assert_eq!(brake.says(6, 1, 10), again(11));
+    assert_eq!(brake.says(11, 1, 10), WITHIN);
+    // Not for a person either: it is the brake that a person lets go, not the cloud's word.
+    assert_eq!(brake.says_to_a_person(11, 2), again(16));
+}
+
+#[test]
+fn what_comes_in_between_begins_the_row_anew() {
+    let again = |seconds| Err(Refusal::LookAgain { at: at(seconds) });
+    let cases: [(&str, Happens); 4] = [
+        ("found", |brake| brake.found(at(3), "n1")),
+        ("ready", |brake| brake.ready("n1")),
+        ("held by a person", |brake| brake.dismiss("n1")),
+        ("not sure", |brake| brake.doubt("n1")),
+    ];
+    for (between, happens) in cases {
+        let mut brake = Brake::new(Limits::default());
+        assert_eq!(brake.says(0, 1, 10), again(5));
+        happens(&mut brake);
+        assert_eq!(brake.says(6, 1, 10), again(11), "{between}");
+        assert_eq!(brake.says(11, 1, 10), WITHIN, "{between}");
+    }
+    // An older snapshot, or nothing at all, is no reason.
+    let mut brake = Brake::new(Limits::default());
+    brake.says(0, 1, 10).unwrap_err();
+    brake.found_lately(at(3), "n1");
+    assert_eq!(brake.says(6, 1, 10), WITHIN);
+}
+
+#[test]
+fn doubt_begins_the_window_anew_too() {
+    let mut brake = quick();
+    brake.lose(0, 0..11, 100);
+    brake.found(at(1), "n99");
+    brake.doubt("n10");
+    assert_eq!(brake.says(60, 10, 100), braked(60));
+    assert_eq!(brake.says(300, 10, 100), braked(60));
+    assert_eq!(brake.says(300, 9, 100), SECOND_LOOK);
+}
+
+#[test]
+fn a_second_look_one_window_later_lets_go() {
+    let mut brake = quick();
+    brake.lose(0, 0..30, 100);
+    brake.found(at(1), "n99");
+    assert_eq!(brake.says(299, 29, 100), braked(0));
+    for number in 0..30 {
+        assert_eq!(brake.says(300, number, 100), SECOND_LOOK);
+        brake.gone(at(301), &name(number));
+    }
+    // One that is lost later has a second look of its own.
+    assert_eq!(brake.says(310, 30, 70), braked(310));
+    assert_eq!(brake.says(601, 30, 70), WITHIN);
+}
+
+#[test]
+fn a_provider_that_finds_nothing_is_not_believed() {
+    let mut brake = quick();
+    brake.found(at(0), "n99");
+    brake.lose(1, 0..11, 100);
+    assert_eq!(brake.says(301, 10, 100), FINDS_NONE);
+    assert_eq!(brake.says(3_000, 10, 100), FINDS_NONE);
+    brake.found_lately(at(3_001), "n50");
+    assert_eq!(brake.says(3_002, 10, 100), SECOND_LOOK);
+}
+
+#[test]
+fn more_than_half_is_for_a_person_to_decide() {
+    for (lost, nodes, held) in [
+        // Few in number: the burst is meant for small clusters.
+        (1, 1, false),
+        (3, 3, false),
+        (4, 4, true),
+        (4, 7, true),
+        (4, 8, false),
+        (50, 100, false),
+        (51, 100, true),
+        (100, 100, true),
+    ] {
+        let mut brake = quick();
+        brake.lose(0, 0..lost, nodes);
+        brake.found(at(1), "other");
+        let count = brake.count(at(1), nodes);
+        assert_eq!(count.held, if held { lost } else { 0 }, "{lost} of {nodes}");
+        for number in 0..lost {
+            let said = brake.says(3_000, number, nodes);
+            assert_eq!(said == HELD, held, "{lost} of {nodes}: {said:?}");
+        }
+    }
+}
+
+/// Else half of a cluster would go as soon as the first deletions are forgotten, or new nodes join.
+#[test]
+fn what_is_held_stays_held() {
+    let mut brake = quick();
+    for number in 0..10 {
+        assert_eq!(brake.says(0, number, 100), WITHIN);
+        brake.gone(at(0), &name(number));
+    }
+    brake.lose(1, 10..51, 90);
+    brake.found(at(2), "n99");
+    assert_eq!(brake.count(at(2), 90).held, 41);
+    assert_eq!(brake.says(3_000, 50, 90), HELD);
+    assert_eq!(brake.says(3_000, 50, 900), HELD);
+    // Until the node comes back, or a person says so.
+    brake.found(at(3_001), "n50");
+    assert_eq!(brake.says(3_002, 50, 900), WITHIN);
+    assert_eq!(brake.says_to_a_person(3_002, 49), Ok(Release::Person));
+    assert_eq!(brake.says(3_003, 48, 900), HELD);
+}
+
+#[test]
+fn switched_off_is_off_for_everybody_but_counted() {
+    let mut brake = Brake::new(Limits {
+        enabled: false,
+        confirm: 1,
+        ..Limits::default()
+    });
+    assert_eq!(brake.says(0, 1, 10), Err(Refusal::Off));
+    assert_eq!(brake.says_to_a_person(0, 1), Err(Refusal::Off));
+    assert_eq!(brake.count(at(0), 10).absent, 1);
+}
+
+#[test]
+fn a_deleted_node_counts_for_one_window() {
+    let mut brake = quick();
+    for number in 0..3 {
+        assert_eq!(brake.says(0, number, 20), WITHIN);
+        brake.gone(at(number as i64), &name(number));
+    }
+    // Ready when somebody deleted it: no sign of a cloud that forgets.
+    brake.ready("n7");
+    brake.gone(at(3), "n7");
+    let expected = Counts {
+        nodes: 20,
+        absent: 0,
+        held: 0,
+        absent_while_ready: 0,
+        deleted: 3,
+        limit: 3.0,
+    };
+    assert_eq!(brake.count(at(299), 17), expected);
+    assert_eq!(brake.says(299, 4, 17), braked(299));
+    assert!(brake.count(at(299), 17).is_braked());
+    // The first deletion is forgotten.
+    assert_eq!(brake.count(at(300), 17).deleted, 2);
+    assert_eq!(brake.says(300, 4, 17), WITHIN);
+    assert_eq!(brake.count(at(302), 17).deleted, 0);
+}
+
+/// A provider that denies nodes whose kubelets are alive is not to be trusted about the others.
+#[test]
+fn contradictions_count_against_the_provider() {
+    let mut brake = quick();
+    for number in 1..=10 {
+        brake.absent_while_ready(at(0), &name(number));
+    }
+    assert_eq!(brake.says(1, 0, 100), braked(1));
+    assert_eq!(brake.count(at(1), 100).absent_while_ready, 10);
+    // That a node is ready is what makes it one.
+    brake.ready("n1");
+    assert_eq!(brake.count(at(1), 100).absent_while_ready, 10);
+    brake.found_lately(at(2), "n1");
+    assert_eq!(brake.says(2, 0, 100), WITHIN);
+
+    for number in 1..=60 {
+        brake.absent_while_ready(at(3), &name(number));
+    }
+    assert_eq!(brake.says(4, 0, 100), HELD);
+    // It is not the cloud that lost them, so the brake alone lets go when it is over.
+    for number in 1..=60 {
+        brake.found_lately(at(5), &name(number));
+    }
+    assert_eq!(brake.says(6, 0, 100), WITHIN);
+}
+
+#[test]
+fn a_contradiction_ends_with_the_nodes_readiness_or_lapses() {
+    let mut brake = quick();
+    brake.absent_while_ready(at(0), &name(1));
+    assert_eq!(brake.says(1, 1, 10), WITHIN);
+    // Told late: the absence that is confirmed stays.
+    brake.absent_while_ready(at(2), &name(1));
+    let count = brake.count(at(2), 10);
+    assert_eq!((count.absent, count.absent_while_ready), (1, 0));
+
+    brake.absent_while_ready(at(0), &name(2));
+    assert_eq!(brake.count(at(599), 10).absent_while_ready, 1);
+    assert_eq!(brake.count(at(600), 10).absent_while_ready, 0);
+}
+
+/// The caller's count of nodes may lag behind.
+#[test]
+fn there_are_no_fewer_nodes_than_absent_ones() {
+    let mut brake = quick();
+    brake.lose(0, 0..5, 0);
+    assert_eq!(brake.count(at(0), 0).nodes, 5);
+}
+
+#[test]
+fn what_is_remembered_is_bounded() {
+    let mut brake = quick();
+    for round in 0..100 {
+        let now = round * 5 * MINUTE;
+        for number in 0..3 {
+            brake.says(now, number, 10).unwrap();
+            brake.gone(at(now), &name(number));
+        }
+    }
+    assert_eq!(brake.deleted.len(), 3);
+    assert!(brake.absent.is_empty());
+}
+
+/// A clock that is set back makes it wait longer, never shorter.
+#[test]
+fn a_clock_that_goes_back_lets_nothing_go() {
+    let mut brake = Brake::new(Limits::default());
+    brake.says(0, 1, 10).unwrap_err();
+    brake.says(-3_600, 1, 10).unwrap_err();
+    assert_eq!(brake.says(6, 1, 10), WITHIN);
+}
+
+#[test]
+fn reasons_are_sentences_and_labels() {
+    for (refusal, label, text) in [
+        (
+            Refusal::LookAgain { at: at(5) },
+            "look_again",
+            "the provider is asked once more at 2026-11-21T10:00:05Z",
+        ),
+        (
+            Refusal::Off,
+            "off",
+            "deletion is switched off (--node-deletion-enabled=false)",
+        ),
+        (
+            Refusal::Braked {
+                until: at(300) + Duration::from_millis(120),
+            },
+            "braked",
+            "too many nodes are absent at once; a second look at 2026-11-21T10:05:00Z decides",
+        ),
+        (
+            Refusal::Held(Hold::Majority),
+            "held_majority",
+            "more than half of the provider's nodes are absent; it stays until somebody annotates \
+             it with outrigger.dev/confirm-deletion=true",
+        ),
+        (
+            Refusal::Held(Hold::FindsNone),
+            "held_finds_none",
+            "many nodes are absent, and the provider finds no instance of any node; it stays until \
+             somebody annotates it with outrigger.dev/confirm-deletion=true",
+        ),
+    ] {
+        assert_eq!((refusal.as_str(), &*refusal.to_string()), (label, text));
+    }
+    let releases = [Release::WithinLimit, Release::SecondLook, Release::Person];
+    assert_eq!(
+        releases.map(Release::as_str),
+        ["within_limit", "second_look", "person"]
+    );
+}
