@@ -1,6 +1,6 @@
 //! A change of a node's metadata and spec as a value, with what it presumes.
 
-use crate::node::{NodeAddress, NodeView};
+use crate::node::{NodeAddress, NodeView, Taint};
 
 /// One write to `nodes/<name>`, made so that it cannot lose a concurrent change (instead of Q-3,
 /// the whole object): it names what it touches and what it presumes, and is refused as a whole
@@ -37,6 +37,40 @@ pub struct LabelWrite {
     pub value: Box<str>,
     /// Whether the key is presumed absent now; otherwise whatever is there is overwritten.
     pub must_be_absent: bool,
+}
+
+/// A taint to add: behind those that are there, whichever they are by then. The API server refuses
+/// a second one with the same key and effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaintAddition {
+    /// Presumed `metadata.uid`.
+    pub uid: Box<str>,
+    /// What to add.
+    pub taint: Taint,
+    /// Whether the node has no `spec.taints` to add to: presumed absent, to be made first.
+    pub create_taints: bool,
+}
+
+impl TaintAddition {
+    /// `taint` for `node`.
+    pub(crate) fn of(node: &NodeView, taint: Taint) -> Self {
+        Self {
+            uid: node.uid.clone(),
+            taint,
+            create_taints: node.taints.is_empty(),
+        }
+    }
+
+    /// The view once this is written.
+    #[must_use]
+    pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
+        let taints = node.taints.iter().chain([&self.taint]);
+        NodeView {
+            taints: taints.cloned().collect(),
+            resource_version: resource_version.into(),
+            ..node.clone()
+        }
+    }
 }
 
 impl NodeChange {

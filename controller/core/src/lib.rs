@@ -8,6 +8,7 @@
 //!  API JSON ─────────────────► NodeView ─┐
 //!                                        ├─► plan(...) ──► Plan ──► (executed by the loops)
 //!  provider ─► RawInstance ─► Instance ──┘
+//!               (absent, not managed) ───► Lifecycle ──► Verdict
 //! ```
 
 pub mod address;
@@ -21,6 +22,7 @@ pub mod initialize;
 pub mod instance;
 pub mod labels;
 pub mod lease;
+pub mod lifecycle;
 pub mod node;
 pub mod node_labels;
 pub mod ownership;

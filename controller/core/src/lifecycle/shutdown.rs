@@ -1,0 +1,29 @@
+//! The taint of a node whose instance is stopped.
+
+use crate::{
+    change::{NodeChange, TaintAddition, TaintRemoval},
+    node::{EFFECT_NO_SCHEDULE, NodeView, TAINT_SHUTDOWN, Taint},
+};
+
+/// What adds the taint, unless it is there (Q-19: decided on what the store holds).
+pub(super) fn addition(node: &NodeView) -> Option<TaintAddition> {
+    let taint = || Taint {
+        key: TAINT_SHUTDOWN.into(),
+        value: "".into(),
+        effect: EFFECT_NO_SCHEDULE.into(),
+    };
+    (!node.is_shut_down()).then(|| TaintAddition::of(node, taint()))
+}
+
+/// What removes the taint, if it is there.
+pub(super) fn removal(node: &NodeView) -> Option<NodeChange> {
+    let taints = node.taints.iter().enumerate().rev();
+    let removals = taints
+        .filter(|(_, taint)| taint.is_shutdown())
+        .map(|(index, taint)| TaintRemoval {
+            index,
+            key: taint.key.clone(),
+        })
+        .collect();
+    NodeChange::of(node, removals, None, Vec::new())
+}

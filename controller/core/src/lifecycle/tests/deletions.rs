@@ -1,0 +1,257 @@
+//! When a node is deleted.
+
+use super::*;
+
+/// L-5, Annex D: certainty alone deletes.
+#[test]
+fn l5_only_a_confirmed_absence_deletes() {
+    let node = lost("n1");
+    assert_eq!(verdict(&node, &GONE), deletion(&node));
+    assert_eq!(
+        verdict(&node, &NOT_SEEN),
+        Action::Doubt(Doubt::NotConfirmed)
+    );
+    let other = found(&lost("n2"), PowerState::Shutdown);
+    let given = "mock://n2".into();
+    assert_eq!(
+        verdict(&node, &other),
+        Action::Doubt(Doubt::AnotherInstance { given })
+    );
+    let mut rig = Rig::quick();
+    rig.check(0, &node);
+    assert_eq!(
+        rig.failed(1, &node),
+        Verdict {
+            action: Action::Doubt(Doubt::NoAnswer),
+            next: Check::At(at(6))
+        }
+    );
+}
+
+/// Q-38, --node-deletion-confirm.
+#[test]
+fn q38_it_takes_two_answers_by_default() {
+    let mut rig = Rig::new(Limits::default());
+    let node = lost("n1");
+    assert_eq!(rig.check(0, &node), Check::Ask);
+    let again = Action::Withhold(Withheld::Refused(Refusal::LookAgain { at: at(6) }));
+    assert_eq!(
+        rig.answered(1, &node, &GONE),
+        Verdict {
+            action: again,
+            next: Check::At(at(6))
+        }
+    );
+    assert_eq!(rig.check(6, &node), Check::Ask);
+    assert_eq!(
+        rig.answered(6, &node, &GONE),
+        Verdict {
+            action: deletion(&node),
+            next: Check::At(at(11))
+        }
+    );
+}
+
+/// Q-4: and nothing may have changed where the id may come any moment.
+#[test]
+fn q4_a_deletion_presumes_uid_and_without_an_id_the_version() {
+    let node = NodeView {
+        provider_id: "".into(),
+        ..lost("n1")
+    };
+    let expected = Deletion {
+        uid: "uid-n1".into(),
+        resource_version: Some("7".into()),
+        release: Release::WithinLimit,
+    };
+    assert_eq!(verdict(&node, &GONE), Action::Delete(expected));
+}
+
+#[test]
+fn a_node_without_an_id_is_deleted_only_if_it_is_ours() {
+    let node = NodeView {
+        provider_id: "".into(),
+        labels: map(&[("pool", "blue")]),
+        ..lost("n1")
+    };
+    for (selector, foreign_prefix_seen, deleted) in [
+        (None, false, true),
+        (None, true, false),
+        (Some("pool=blue"), true, true),
+        (Some("pool=red"), false, false),
+    ] {
+        let mut rig = Rig::quick();
+        rig.selector = selector.map(|selector| selector.parse().unwrap());
+        rig.foreign_prefix_seen = foreign_prefix_seen;
+        rig.check(0, &node);
+        let action = rig.answered(0, &node, &GONE).action;
+        let what = format!("{selector:?} {foreign_prefix_seen}");
+        assert_eq!(matches!(action, Action::Delete(_)), deleted, "{what}");
+        if !deleted {
+            assert_eq!(action, Action::Withhold(Withheld::NotOwned), "{what}");
+            let counts = rig.lifecycle.counts(at(0), 100);
+            assert_eq!(counts.total(), 0, "{what}: none of ours is absent");
+        }
+    }
+}
+
+/// The contract's `visibility_delay`, for nodes with an id too.
+#[test]
+fn a_young_node_is_not_deleted() {
+    let node = NodeView {
+        created: at(-57),
+        ..lost("n1")
+    };
+    for id in ["", "mock://n1"] {
+        let node = NodeView {
+            provider_id: id.into(),
+            ..node.clone()
+        };
+        let mut rig = Rig::quick();
+        rig.check(0, &node);
+        assert_eq!(
+            rig.answered(1, &node, &GONE),
+            Verdict {
+                action: Action::Withhold(Withheld::Young { until: at(3) }),
+                next: Check::At(at(3))
+            }
+        );
+        assert_eq!(rig.check(3, &node), Check::Ask);
+        let action = rig.answered(3, &node, &GONE).action;
+        assert!(matches!(action, Action::Delete(_)), "{id:?} {action:?}");
+    }
+}
+
+#[test]
+fn the_brake_holds_back_and_a_person_lets_go() {
+    let mut rig = Rig::quick();
+    let nodes: Vec<NodeView> = (0..60).map(|n| lost(&format!("n{n}"))).collect();
+    let says = |rig: &mut Rig, seconds, node: &NodeView| {
+        assert_eq!(rig.check(seconds, node), Check::Ask);
+        rig.answered(seconds, node, &GONE)
+    };
+    for node in &nodes[..10] {
+        assert_eq!(says(&mut rig, 0, node).action, deletion(node));
+        rig.lifecycle.gone(at(0), &node.name);
+        rig.nodes -= 1;
+    }
+    let braked = Withheld::Refused(Refusal::Braked { until: at(300) });
+    let verdict = says(&mut rig, 0, &nodes[10]);
+    assert_eq!(verdict.action, Action::Withhold(braked));
+    // Checked on as usual: it may come back.
+    assert_eq!(verdict.next, Check::At(at(5)));
+
+    for node in &nodes[11..] {
+        says(&mut rig, 1, node);
+    }
+    let held = Withheld::Refused(Refusal::Held(Hold::Majority));
+    let verdict = says(&mut rig, 6, &nodes[11]);
+    assert_eq!(verdict.action, Action::Withhold(held));
+    let confirmed = annotated(&nodes[12], ANNOTATION_CONFIRM_DELETION);
+    assert_eq!(
+        says(&mut rig, 7, &confirmed).action,
+        Action::Delete(Deletion {
+            uid: "uid-n12".into(),
+            resource_version: None,
+            release: Release::Person,
+        })
+    );
+}
+
+/// The second look is taken when it is due, not at the next check of a long-lost node.
+#[test]
+fn the_second_look_is_on_time() {
+    let mut rig = Rig::new(Limits {
+        confirm: 1,
+        burst: 0,
+        fraction: 0.0,
+        window: Duration::from_secs(33),
+        ..Limits::default()
+    });
+    let node = lost("n1");
+    let exists = found(&lost("n2"), PowerState::Running);
+    rig.lifecycle.overheard(at(1), &ready(&lost("n2")), &exists);
+    let mut looks = Vec::new();
+    let mut now = 0;
+    loop {
+        assert_eq!(rig.check(now, &node), Check::Ask);
+        looks.push(now);
+        let verdict = rig.answered(now, &node, &GONE);
+        if let Action::Delete(deletion) = verdict.action {
+            assert_eq!(deletion.release, Release::SecondLook);
+            break;
+        }
+        let Check::At(next) = verdict.next else {
+            panic!("{verdict:?}");
+        };
+        now = next.as_second() - at(0).as_second();
+    }
+    assert_eq!(looks, [0, 5, 10, 15, 20, 25, 30, 33]);
+}
+
+/// Another loop's answers speak about the provider, not about the node.
+#[test]
+fn overheard_answers_count_for_and_against_the_provider() {
+    let mut rig = Rig::new(Limits::default());
+    let (absent, alive) = (lost("n1"), ready(&lost("n2")));
+    let count = |rig: &mut Rig| {
+        let counts = rig.lifecycle.counts(at(9), 100);
+        (counts.absent, counts.absent_while_ready)
+    };
+    rig.check(0, &absent);
+    rig.answered(0, &absent, &GONE);
+    assert_eq!(count(&mut rig), (1, 0));
+    rig.lifecycle.overheard(at(1), &alive, &NOT_SEEN);
+    rig.lifecycle.overheard(at(1), &lost("n3"), &GONE);
+    assert_eq!(count(&mut rig), (1, 1));
+    // A snapshot may be older than what was confirmed.
+    rig.lifecycle
+        .overheard(at(2), &absent, &found(&absent, PowerState::Running));
+    assert_eq!(count(&mut rig), (1, 1));
+    // Somebody else's instance is no sign of this one.
+    rig.lifecycle
+        .overheard(at(2), &alive, &found(&absent, PowerState::Running));
+    rig.lifecycle.overheard(at(2), &alive, &not_managed());
+    assert_eq!(count(&mut rig), (1, 1));
+    rig.lifecycle
+        .overheard(at(3), &alive, &found(&alive, PowerState::Running));
+    assert_eq!(count(&mut rig), (1, 0));
+    // A ready node is never deleted, whatever is said of it.
+    assert_eq!(rig.check(4, &alive), READY);
+}
+
+#[test]
+fn reasons_are_sentences_and_labels() {
+    for (withheld, label, text) in [
+        (
+            Withheld::NotOwned,
+            "not_owned",
+            "it has no provider ID, and either --node-selector does not select it or the cluster \
+             has nodes of another provider",
+        ),
+        (
+            Withheld::Young { until: at(60) },
+            "young",
+            "it is so young that its instance may not be visible before 2026-11-21T10:01:00Z",
+        ),
+        (
+            Withheld::Refused(Refusal::Off),
+            "off",
+            "deletion is switched off (--node-deletion-enabled=false)",
+        ),
+    ] {
+        assert_eq!((withheld.as_str(), &*withheld.to_string()), (label, text));
+    }
+    for (doubt, label) in [
+        (Doubt::NoAnswer, "no_answer"),
+        (Doubt::NotConfirmed, "not_confirmed"),
+        (Doubt::NodeChanged, "node_changed"),
+        (
+            Doubt::AnotherInstance { given: "x".into() },
+            "another_instance",
+        ),
+    ] {
+        assert_eq!(doubt.as_str(), label);
+        assert!(!doubt.to_string().is_empty());
+    }
+}
