@@ -207,7 +207,11 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     info!("ending: no new work is taken");
     stop.cancel();
     let drained = async {
-        let ended = offices.drain().await;
+        let drained = offices.drain().await;
+        // Who lost the lease asks for nothing any more, and the next leader may be there already.
+        if matches!(ended, Err(Fatal::LeaseLost(_))) {
+            return drained;
+        }
         let flushed = tokio::join!(
             lease_events.flush(FLUSH),
             node_controller.events.flush(FLUSH)
@@ -217,7 +221,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         }
         process.cancel();
         parts.drain().await;
-        ended
+        drained
     };
     let drained = tokio::select! {
         drained = drained => drained,

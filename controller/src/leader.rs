@@ -89,4 +89,4 @@ pub fn record(recorder: Recorder) -> OnEvent {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -281,4 +281,4 @@ impl fmt::Debug for Provider {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

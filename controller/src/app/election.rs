@@ -180,3 +180,6 @@ impl Offices {
         result
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -55,6 +55,8 @@ impl Office {
             self.loops
                 .start(&self.controllers, &leading, &work, &mut loops);
             let end = tokio::select! {
+                // The loops end with the time in office: then that is the reason.
+                biased;
                 () = stop.cancelled() => End::Asked,
                 () = leading.token().cancelled() => End::Lost,
                 () = self.provider_gone() => End::ProviderGone,

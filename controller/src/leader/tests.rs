@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 
 mod replica;
-mod store;
+pub(crate) mod store;
 mod trouble;
 
 use replica::Replica;

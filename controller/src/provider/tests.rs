@@ -2,7 +2,7 @@
 
 mod calls;
 mod connecting;
-pub(super) mod fake;
+pub(crate) mod fake;
 mod heartbeats;
 mod lists;
 mod lookups;

@@ -42,7 +42,7 @@ pub(super) struct Inner {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Store(pub(super) Arc<Mutex<Inner>>);
+pub(crate) struct Store(pub(super) Arc<Mutex<Inner>>);
 
 impl Inner {
     fn changed(&mut self, kind: &str, mut lease: Value) -> Value {
@@ -76,7 +76,7 @@ impl Inner {
 }
 
 impl Store {
-    pub(super) fn api(&self) -> Api {
+    pub(crate) fn api(&self) -> Api {
         let store = self.clone();
         Api::new(scripted::client(move |request| {
             let store = store.clone();
@@ -151,7 +151,7 @@ impl Store {
     }
 
     /// Somebody changes the Lease.
-    pub(super) fn edit(&self, edit: impl FnOnce(&mut Value)) {
+    pub(crate) fn edit(&self, edit: impl FnOnce(&mut Value)) {
         let mut inner = self.0.lock();
         let mut lease = inner.lease.clone().unwrap();
         edit(&mut lease);
@@ -164,11 +164,11 @@ impl Store {
         inner.changed("DELETED", lease);
     }
 
-    pub(super) fn lease(&self) -> Value {
+    pub(crate) fn lease(&self) -> Value {
         self.0.lock().lease.clone().unwrap_or_default()
     }
 
-    pub(super) fn holder(&self) -> String {
+    pub(crate) fn holder(&self) -> String {
         self.lease()["spec"]["holderIdentity"]
             .as_str()
             .unwrap_or_default()

@@ -118,7 +118,7 @@ pub(in crate::provider) fn status(readiness: v1::Readiness) -> v1::GetStatusResp
 }
 
 /// The provider's process and its socket.
-pub(in crate::provider) struct Fake {
+pub(crate) struct Fake {
     listens: AtomicBool,
     pub(in crate::provider) dials: AtomicUsize,
     pub(in crate::provider) handshakes: Mutex<Vec<v1::HandshakeRequest>>,
@@ -135,7 +135,7 @@ pub(in crate::provider) struct Fake {
 }
 
 impl Fake {
-    pub(in crate::provider) fn new() -> Arc<Self> {
+    pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             listens: AtomicBool::new(true),
             dials: AtomicUsize::new(0),
@@ -215,12 +215,12 @@ impl Fake {
     }
 
     /// kill -9: connections break, nobody listens.
-    pub(in crate::provider) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.listens.store(false, Ordering::Relaxed);
         self.wires.lock().abort_all();
     }
 
-    pub(in crate::provider) fn restart(&self) {
+    pub(crate) fn restart(&self) {
         self.listens.store(true, Ordering::Relaxed);
     }
 
@@ -263,7 +263,7 @@ impl Fake {
 }
 
 /// Where the adapter connects to.
-pub(in crate::provider) struct Pipe(pub(in crate::provider) Arc<Fake>);
+pub(crate) struct Pipe(pub(crate) Arc<Fake>);
 
 impl fmt::Display for Pipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
