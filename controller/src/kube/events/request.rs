@@ -1,6 +1,9 @@
 //! One event as a request to the API server, tried until it is written or hopeless.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use http::{Method, Request, header};
 use jiff::Timestamp;
@@ -40,11 +43,13 @@ pub(super) enum GaveUp {
     Unreachable(Error),
 }
 
-/// Writes, with pauses between tries.
+/// Writes, with pauses between tries. A right that is missing is told at once, unless somebody
+/// `complained` already: all tries together take minutes.
 pub(super) async fn write(
     client: &Client,
     write: &Write,
     random: fn() -> f64,
+    complained: &AtomicBool,
 ) -> Result<Written, GaveUp> {
     let mut pause = PAUSE.mul_f64(random().clamp(0.0, 1.0));
     let mut tries = 1;
@@ -63,7 +68,12 @@ pub(super) async fn write(
         if tries == TRIES {
             return Err(GaveUp::Unreachable(error));
         }
-        tracing::debug!(event = %write.record.name, %error, tries, "cannot write an event yet");
+        let event = &write.record.name;
+        if error.code() == Some(403) && !complained.swap(true, Ordering::Relaxed) {
+            tracing::warn!(%event, %error, "may not write events; trying again");
+        } else {
+            tracing::debug!(%event, %error, tries, "cannot write an event yet");
+        }
         sleep(pause).await;
         pause = PAUSE;
         tries += 1;

@@ -1,6 +1,12 @@
 //! The one task that writes events.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use kube::Client;
@@ -32,7 +38,7 @@ pub struct Writer {
     random: fn() -> f64,
     correlator: Correlator,
     /// Said so in the log, and nothing was written since.
-    complained: bool,
+    complained: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -50,7 +56,7 @@ impl Writer {
             metrics,
             random,
             correlator: Correlator::default(),
-            complained: false,
+            complained: Arc::default(),
         }
     }
 
@@ -65,8 +71,9 @@ impl Writer {
                 && let Some(next) = backlog.next()
             {
                 let (client, random) = (self.client.clone(), self.random);
+                let complained = Arc::clone(&self.complained);
                 writes.push(async move {
-                    let written = write(&client, &next, random).await;
+                    let written = write(&client, &next, random, &complained).await;
                     (next.record.name, written)
                 });
             }
@@ -100,7 +107,7 @@ impl Writer {
     fn ended(&mut self, name: &Arc<str>, written: Result<Written, GaveUp>) {
         let error = match written {
             Ok(written) => {
-                self.complained = false;
+                self.complained.store(false, Ordering::Relaxed);
                 match written {
                     Written::Created => self.metrics.created.inc(),
                     Written::Repeated => self.metrics.repeated.inc(),
@@ -117,7 +124,7 @@ impl Writer {
             }
         };
         // A missing right fails every event; once says it.
-        if std::mem::replace(&mut self.complained, true) {
+        if self.complained.swap(true, Ordering::Relaxed) {
             tracing::debug!(event = %name, %error, "cannot write an event; giving it up");
         } else {
             tracing::warn!(event = %name, %error, "cannot write an event; giving it up");
