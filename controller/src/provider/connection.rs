@@ -185,7 +185,15 @@ impl Manager {
             Ok(answer) => {
                 let generation = self.handshakes + 1;
                 let name = self.name.as_deref();
+                let untagged = answer.without_cluster_id;
                 let accepted = handshake::accept(&self.options, name, generation, answer);
+                if untagged && accepted.is_ok() && self.handshakes == 0 {
+                    // PROC-3, in upstream's words.
+                    warn!(
+                        "detected a cluster without a ClusterID.  A ClusterID will be required in \
+                         the future.  Please tag your cluster to avoid any future issues"
+                    );
+                }
                 Ok(accepted)
             }
             Err(error) => match Refusal::from_error(&error) {
