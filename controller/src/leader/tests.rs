@@ -83,6 +83,22 @@ async fn a_new_lease_is_made_and_renewed() {
     assert_eq!(metric(&replica.metrics), (1, 0));
 }
 
+/// The answer to the first look is older than what the watch tells meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_release_is_not_forgotten_over_an_older_answer() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    store.0.lock().latency = Duration::from_secs(1);
+    let b = Replica::start(&store, "b");
+    sleep(Duration::from_millis(500)).await;
+    a.handle.release().await;
+    let released = Instant::now();
+    assert_eq!(b.leading().await.epoch(), 1);
+    let took = released.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_released_lease_is_taken_at_once() {
     let store = Store::default();

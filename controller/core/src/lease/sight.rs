@@ -6,8 +6,8 @@ use super::Record;
 
 /// The last record seen and how long it has stood.
 ///
-/// Answers to reads and writes are the API server's word and always win; watch events come late
-/// and count only if they are newer. Without anything seen, it says so.
+/// Answers to reads and writes are the API server's word, unless a watch event has overtaken them;
+/// watch events come late and count only if they are newer. Without anything seen, it says so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
     seen: Option<Seen>,
@@ -34,6 +34,8 @@ pub(super) struct Seen {
     since: Instant,
     /// When the last request was sent whose answer showed it.
     pub(super) asked: Option<Instant>,
+    /// When the last watch event came that was news.
+    told: Option<Instant>,
 }
 
 impl Seen {
@@ -44,6 +46,17 @@ impl Seen {
         } else {
             self.version.parse()
         }
+    }
+
+    /// Whether an answer to what was asked at `sent` shows less than a watch has told since.
+    fn overtakes(&self, sent: Instant, found: Option<&str>) -> bool {
+        let told_since = self.told.is_some_and(|told| told >= sent);
+        told_since
+            && match found.map(str::parse::<u64>) {
+                Some(Ok(version)) => self.number().is_ok_and(|held| version < held),
+                Some(Err(_)) => false,
+                None => self.is_there(),
+            }
     }
 
     /// Whether the object exists.
@@ -77,13 +90,24 @@ impl Seen {
 
 impl Sight {
     /// An answer of the API server to a request that was sent at `sent`, received at `now`: the
-    /// record and the object's resourceVersion, or none if there is no such object.
-    pub fn answered(&mut self, sent: Instant, now: Instant, found: Option<(Record, &str)>) {
-        self.take(now, found);
+    /// record and the object's resourceVersion, or none if there is no such object. Returns whether
+    /// that is what it is now, as far as was seen: a release that the watch told while the answer
+    /// was on its way would not be told again.
+    pub fn answered(&mut self, sent: Instant, now: Instant, found: Option<(Record, &str)>) -> bool {
         self.doubtful = false;
+        let version = found.as_ref().map(|(_, version)| *version);
+        if self
+            .seen
+            .as_ref()
+            .is_some_and(|seen| seen.overtakes(sent, version))
+        {
+            return false;
+        }
+        self.take(now, found);
         if let Some(seen) = &mut self.seen {
             seen.asked = Some(sent);
         }
+        true
     }
 
     /// A watch event: the record and version, or that the object was deleted with `version`.
@@ -102,6 +126,7 @@ impl Sight {
         self.take(now, record.map(|record| (record, version)));
         if let Some(seen) = &mut self.seen {
             version.clone_into(&mut seen.version);
+            seen.told = Some(now);
         }
         true
     }
@@ -161,6 +186,7 @@ impl Sight {
                     version: version.to_owned(),
                     since: now,
                     asked: None,
+                    told: None,
                 });
             }
         }

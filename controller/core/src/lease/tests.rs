@@ -238,6 +238,34 @@ fn late_watch_events_do_not_count() {
     assert_eq!(replica.decides(), Decision::Read);
 }
 
+/// A release that is told while the answer to a question is on its way is not taken back by it.
+#[test]
+fn answers_that_a_watch_has_overtaken_do_not_count() {
+    let released = || Some(held(OTHER, 0).released(wall(1)));
+    let (asked, answer) = (start(), Some((held(OTHER, 0), "10")));
+    for known in [None, answer.clone()] {
+        let mut replica = Replica::new();
+        let sent = replica.now;
+        if known.is_some() {
+            replica.reads(known);
+        }
+        assert!(replica.at(1).watches(released(), "11"));
+        assert!(!replica.sight.answered(sent, replica.now, answer.clone()));
+        assert!(!replica.sight.answered(sent, replica.now, None));
+        assert_eq!(replica.decides(), Decision::Update(claim(8)));
+        // What is asked later, is newer or cannot be compared is believed.
+        let sent = replica.at(2).now;
+        assert!(replica.sight.answered(sent, replica.now, answer.clone()));
+        assert_eq!(replica.decides(), replica.until(17));
+    }
+    let mut replica = Replica::new();
+    assert!(replica.watches(released(), "11"));
+    for version in ["11", "12", "opaque"] {
+        let found = Some((held(OTHER, 0), version));
+        assert!(replica.sight.answered(asked, replica.now, found));
+    }
+}
+
 #[test]
 fn an_own_record_is_used_or_given_back() {
     let mut replica = Replica::new();

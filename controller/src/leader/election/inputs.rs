@@ -26,8 +26,9 @@ impl Elector {
             Ok(Some(record)) if !purpose.reads() && record.holder == self.config.identity => {
                 self.acknowledged(sent, &record);
             }
-            Ok(record) => {
-                if purpose == Purpose::Confirm && record != knew && self.poll_at.is_none() {
+            Ok(_) => {
+                let knows = self.object.as_ref().map(LeaseObject::record);
+                if purpose == Purpose::Confirm && knows != knew && self.poll_at.is_none() {
                     debug!(
                         lease = self.config.name,
                         "the watch missed a change; starting it again"
@@ -48,16 +49,18 @@ impl Elector {
             Ok(lease) => {
                 let record = lease.record();
                 let version = lease.metadata.resource_version.as_str();
-                self.sight
-                    .answered(sent, now, Some((record.clone(), version)));
-                self.shared.annotations.saw(&lease.metadata.annotations);
-                self.object = Some(lease);
+                let found = Some((record.clone(), version));
+                if self.sight.answered(sent, now, found) {
+                    self.shared.annotations.saw(&lease.metadata.annotations);
+                    self.object = Some(lease);
+                }
                 Ok(Some(record))
             }
             Err(error) if answer.purpose.reads() && error.is_not_found() => {
-                self.sight.answered(sent, now, None);
-                self.shared.annotations.saw(&BTreeMap::new());
-                self.object = None;
+                if self.sight.answered(sent, now, None) {
+                    self.shared.annotations.saw(&BTreeMap::new());
+                    self.object = None;
+                }
                 Ok(None)
             }
             Err(error) => {

@@ -1,6 +1,6 @@
 //! One Lease with resourceVersions and watches, as far as an elector can tell.
 
-use std::{future::pending, sync::Arc};
+use std::{future::pending, sync::Arc, time::Duration};
 
 use futures::{FutureExt, channel::mpsc};
 use http::Method;
@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::kube::{
     api::Api,
@@ -32,6 +32,8 @@ pub(super) enum Mood {
 pub(super) struct Inner {
     pub(super) mood: Mood,
     pub(super) refuse_watches: bool,
+    /// How long the answer to a GET is on its way.
+    pub(super) latency: Duration,
     pub(super) lease: Option<Value>,
     version: u64,
     watches: Vec<mpsc::UnboundedSender<Value>>,
@@ -89,10 +91,11 @@ impl Store {
         let query = parts.uri.query().unwrap_or_default().to_owned();
         let body = body.collect().await.unwrap().to_bytes();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let (mood, answer) = {
+        let is_watch = query.contains("watch=true");
+        let is_read = parts.method == Method::GET && !is_watch;
+        let (mood, latency, answer) = {
             let mut inner = self.0.lock();
-            let watch = query.contains("watch=true");
-            if !watch {
+            if !is_watch {
                 assert!(query.contains("timeout=5000ms"), "{query}");
                 let holder = body["spec"]["holderIdentity"].as_str().unwrap_or_default();
                 inner.log.push((
@@ -103,8 +106,8 @@ impl Store {
             let answer = match inner.mood {
                 Mood::Silent => None,
                 Mood::Refuses => Some(scripted::refusal(503, "ServiceUnavailable")),
-                _ if watch && inner.refuse_watches => Some(scripted::refusal(403, "Forbidden")),
-                _ if watch => {
+                _ if is_watch && inner.refuse_watches => Some(scripted::refusal(403, "Forbidden")),
+                _ if is_watch => {
                     assert!(
                         query.contains("fieldSelector=metadata.name%3Dccm&"),
                         "{query}"
@@ -120,8 +123,11 @@ impl Store {
                 }
                 Mood::Well | Mood::Mute => Some(inner.serve(&parts.method, &body)),
             };
-            (inner.mood, answer)
+            (inner.mood, inner.latency, answer)
         };
+        if is_read {
+            sleep(latency).await;
+        }
         match answer {
             Some(answer) if mood != Mood::Mute => answer,
             _ => pending().await,

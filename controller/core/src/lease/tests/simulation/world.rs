@@ -250,11 +250,13 @@ impl World {
                         .clone()
                         .map(|(record, version)| (record, version.to_string()));
                     let shown = shown.as_ref().map(|(r, v)| (r.clone(), v.as_str()));
-                    replica.sight.answered(sent, now, shown);
+                    let taken = replica.sight.answered(sent, now, shown);
                     let Some((record, version)) = found else {
                         continue;
                     };
-                    replica.version = version;
+                    if taken {
+                        replica.version = version;
+                    }
                     if claims && record.holder == replica.identity {
                         match &mut replica.tenure {
                             Some(tenure) => {
