@@ -31,7 +31,10 @@ const ITEMS: [(BadAnswer, &[&str]); 9] = [
         BadAnswer::WrongPrefix,
         &["provider_id", "starts with none of the provider's prefixes"],
     ),
-    (BadAnswer::EmptyProviderId, &["provider_id is empty"]),
+    (
+        BadAnswer::EmptyProviderId,
+        &["cloud provider does not set node provider ID"],
+    ),
     (BadAnswer::StaleAbsence, &["instance not found"]),
     (BadAnswer::Empty, &["a result without an outcome"]),
 ];
