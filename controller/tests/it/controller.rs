@@ -7,6 +7,7 @@ use std::{
     process::{ExitStatus, Stdio},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     process::{Child, Command},
     time::timeout,
@@ -83,10 +84,14 @@ impl Controller {
         self.child.kill().await.unwrap();
     }
 
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        let pid = Pid::from_raw(self.pid() as i32).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
     /// SIGTERM, to which it must end well.
     pub(crate) async fn terminate(&mut self) {
-        let pid = rustix::process::Pid::from_raw(self.pid() as i32).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
         let status = self.ended().await;
         assert!(status.success(), "{status}");
     }

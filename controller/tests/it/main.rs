@@ -16,10 +16,14 @@
     reason = "clippy does not see that functions shared by tests are tests"
 )]
 
+mod caller;
+mod cluster;
 mod controller;
 mod look;
 mod mock;
 mod plane;
+mod replica;
+mod rights;
 mod scripted;
 mod stage;
 mod wait;
@@ -27,5 +31,6 @@ mod wait;
 mod bad_input;
 mod initialisation;
 mod nonsense;
+mod operation;
 mod quirks;
 mod resilience;

@@ -6,21 +6,22 @@ use std::{
     thread::{available_parallelism, panicking},
 };
 
-use k8s_openapi::api::authorization::v1::SelfSubjectAccessReview;
-use kube::{
-    Api, Client,
-    api::{DeleteParams, DynamicObject, PostParams},
-    core::{ApiResource, GroupVersionKind},
-};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, api::DeleteParams};
 use outrigger_testbed::{ControlPlane, Options, nodes};
-use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
-use crate::wait::{holds, until};
+use crate::rights::{ALWAYS, Rights};
 
 /// Who the controller is to the API server. It may do what its documentation says it must, and
 /// nothing else.
-pub(crate) const USER: &str = "cloud-controller-manager";
+pub(crate) const USER: &str = "system:serviceaccount:kube-system:cloud-controller-manager";
+
+/// Names of Leases that controllers take.
+const LEASES: [&str; 2] = [
+    "cloud-controller-manager",
+    "cloud-provider-extraction-migration",
+];
 
 /// More at a time would only make all of them slow.
 static PLACES: LazyLock<Semaphore> =
@@ -50,6 +51,11 @@ impl Plane {
         nodes::delete_all(&client, left, nodes::Load::default(), |_| {})
             .await
             .unwrap();
+        // A holder that was killed would keep the next one out until the Lease expires.
+        let leases: Api<Lease> = Api::namespaced(client, "kube-system");
+        for name in LEASES {
+            let _ = leases.delete(name, &DeleteParams::default()).await;
+        }
         Self {
             plane: Some(plane),
             _place: place,
@@ -77,76 +83,6 @@ impl Drop for Plane {
 async fn start() -> ControlPlane {
     let _alone = STARTING.lock().await;
     let plane = ControlPlane::start(Options::default()).await.unwrap();
-    let client = plane.client().unwrap();
-    grant(&client, USER, USER).await;
-    let controller = plane.client_of(USER, None).unwrap();
-    until("the controller's rights", async || {
-        for (verb, resource, subresource) in [
-            ("patch", "nodes", ""),
-            ("patch", "nodes", "status"),
-            ("create", "events", ""),
-        ] {
-            let allowed = may(&controller, verb, resource, subresource).await;
-            holds(allowed, || {
-                format!("may not {verb} {resource}/{subresource}")
-            })?;
-        }
-        Ok(())
-    })
-    .await;
+    Rights::documented(ALWAYS).grant(&plane).await;
     plane
-}
-
-/// Gives `user` the rights that initialising nodes takes.
-pub(crate) async fn grant(client: &Client, user: &str, name: &str) {
-    let rule = |resources: &[&str], verbs: &[&str]| json!({"apiGroups": [""], "resources": resources, "verbs": verbs});
-    let mut system = rule(&["namespaces"], &["get"]);
-    system["resourceNames"] = json!(["kube-system"]);
-    let role = json!({
-        "metadata": {"name": name},
-        "rules": [
-            rule(&["nodes"], &["get", "list", "watch", "patch"]),
-            rule(&["nodes/status"], &["patch"]),
-            rule(&["events"], &["create", "patch"]),
-            system,
-        ],
-    });
-    let binding = json!({
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}],
-    });
-    create(client, "ClusterRole", role).await;
-    create(client, "ClusterRoleBinding", binding).await;
-}
-
-/// Takes them away again.
-pub(crate) async fn revoke(client: &Client, name: &str) {
-    for kind in ["ClusterRoleBinding", "ClusterRole"] {
-        let deleted = rbac(client, kind)
-            .delete(name, &DeleteParams::default())
-            .await;
-        deleted.unwrap();
-    }
-}
-
-fn rbac(client: &Client, kind: &str) -> Api<DynamicObject> {
-    let kind = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
-    Api::all_with(client.clone(), &ApiResource::from_gvk(&kind))
-}
-
-async fn create(client: &Client, kind: &str, object: Value) {
-    let api = rbac(client, kind);
-    let object = serde_json::from_value(object).unwrap();
-    api.create(&PostParams::default(), &object).await.unwrap();
-}
-
-async fn may(client: &Client, verb: &str, resource: &str, subresource: &str) -> bool {
-    let review = json!({"metadata": {}, "spec": {"resourceAttributes": {
-        "verb": verb, "resource": resource, "subresource": subresource, "namespace": "",
-    }}});
-    let review: SelfSubjectAccessReview = serde_json::from_value(review).unwrap();
-    let reviews: Api<SelfSubjectAccessReview> = Api::all(client.clone());
-    let answer = reviews.create(&PostParams::default(), &review).await;
-    answer.unwrap().status.is_some_and(|status| status.allowed)
 }

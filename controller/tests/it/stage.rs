@@ -1,25 +1,16 @@
 //! Everything that one test needs: a control plane, a provider, and the controller between them.
 
-use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+use std::{fs, ops::Deref, path::Path, time::Duration};
 
-use k8s_openapi::api::core::v1::{Event, Node};
-use kube::{
-    Api, Client,
-    api::{ListParams, Patch, PatchParams},
-};
-use outrigger_testbed::{
-    faults::FaultProxy,
-    nodes::{self, Machine},
-};
-use serde_json::Value;
+use outrigger_testbed::{faults::FaultProxy, nodes::Machine};
 use tempfile::TempDir;
 
 use crate::{
+    cluster::Cluster,
     controller::Controller,
-    look::{is_tainted, provider_id, reason, uid, written},
+    look::{is_tainted, provider_id, written},
     mock::Mock,
-    plane::{Plane, USER},
-    wait::{holds, stays, until},
+    wait::{holds, stays},
 };
 
 /// How a stage is set.
@@ -55,6 +46,12 @@ impl Setup {
         self
     }
 
+    /// Flags of the controller.
+    pub(crate) fn flags(mut self, flags: &[&str]) -> Self {
+        self.flags.extend(flags.iter().map(|&flag| flag.to_owned()));
+        self
+    }
+
     /// Nodes that are there before the controller.
     pub(crate) fn machines(mut self, machines: impl IntoIterator<Item = Machine>) -> Self {
         self.machines.extend(machines);
@@ -63,12 +60,9 @@ impl Setup {
 
     /// Everything but the controller, for [`Stage::start_controller`].
     pub(crate) async fn prepare(self) -> Backstage {
-        let plane = Plane::take().await;
-        let client = plane.client().unwrap();
-        let proxy = FaultProxy::start_as(&plane, USER, None).await.unwrap();
-        nodes::register_all(&client, self.machines, nodes::Load::default(), |_| {})
-            .await
-            .unwrap();
+        let cluster = Cluster::take().await;
+        let proxy = cluster.way().await;
+        cluster.register_all(self.machines).await;
         let dir = tempfile::Builder::new().prefix("it-").tempdir().unwrap();
         let mut mock = Mock::new(dir.path());
         if let Some(args) = &self.mock {
@@ -79,9 +73,8 @@ impl Setup {
             mock,
             mock_args: self.mock.unwrap_or_default(),
             proxy,
-            client,
             dir,
-            plane,
+            cluster,
         }
     }
 
@@ -97,14 +90,23 @@ pub(crate) struct Backstage {
     pub(crate) mock: Mock,
     mock_args: Vec<String>,
     pub(crate) proxy: FaultProxy,
-    client: Client,
     dir: TempDir,
-    pub(crate) plane: Plane,
+    cluster: Cluster,
 }
 
 impl Backstage {
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// A flag of the controller that is not known before.
+    pub(crate) fn flag(mut self, flag: &str) -> Self {
+        self.flags.push(flag.to_owned());
+        self
+    }
+
+    pub(crate) fn flags(&self) -> &[String] {
+        &self.flags
     }
 
     pub(crate) fn start(self) -> Stage {
@@ -123,9 +125,8 @@ impl Backstage {
             mock: self.mock,
             mock_args: self.mock_args,
             proxy: self.proxy,
-            client: self.client,
             dir: self.dir,
-            plane: self.plane,
+            cluster: self.cluster,
         }
     }
 
@@ -133,10 +134,7 @@ impl Backstage {
     pub(crate) fn run(&self, flags: &[&str]) -> (Controller, impl Fn() -> String + use<>) {
         let mut args = self.args(&self.proxy.kubeconfig());
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
-        let log = self
-            .dir
-            .path()
-            .join(format!("run-{:x}.log", fastrand::u64(..)));
+        let log = self.dir().join(format!("run-{:x}.log", fastrand::u64(..)));
         let controller = Controller::start(&args, &log);
         (controller, move || fs::read_to_string(&log).unwrap())
     }
@@ -159,115 +157,13 @@ pub(crate) struct Stage {
     pub(crate) mock: Mock,
     mock_args: Vec<String>,
     pub(crate) proxy: FaultProxy,
-    client: Client,
     dir: TempDir,
-    pub(crate) plane: Plane,
+    cluster: Cluster,
 }
 
 impl Stage {
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
-    }
-
-    pub(crate) fn nodes(&self) -> Api<Node> {
-        Api::all(self.client.clone())
-    }
-
-    pub(crate) async fn register(&self, machine: &Machine) -> Node {
-        nodes::register(&self.client, machine).await.unwrap()
-    }
-
-    pub(crate) async fn register_all(&self, machines: impl IntoIterator<Item = Machine>) {
-        nodes::register_all(&self.client, machines, nodes::Load::default(), |_| {})
-            .await
-            .unwrap();
-    }
-
-    pub(crate) async fn node(&self, name: &str) -> Node {
-        self.nodes().get(name).await.unwrap()
-    }
-
-    /// Changes a node as somebody else would, who is not the controller.
-    pub(crate) async fn merge(&self, name: &str, change: Value) -> Node {
-        let parameters = PatchParams::default();
-        let nodes = self.nodes();
-        let patched = nodes.patch(name, &parameters, &Patch::Merge(change)).await;
-        patched.unwrap()
-    }
-
-    /// Waits until the taint is gone.
-    pub(crate) async fn initialized(&self, name: &str) -> Node {
-        until(&format!("{name} is initialised"), async || {
-            let node = self.node(name).await;
-            holds(!is_tainted(&node), || "it has the taint".to_owned())?;
-            Ok(node)
-        })
-        .await
-    }
-
-    /// Waits until the event says that all is done.
-    pub(crate) async fn synced(&self, name: &str) -> Node {
-        until(&format!("the event of {name}"), async || {
-            let node = self.node(name).await;
-            let events = self.events_of(&node).await;
-            let synced = events.iter().any(|event| reason(event) == "Synced");
-            holds(synced, || format!("tainted: {}", is_tainted(&node)))
-        })
-        .await;
-        // The last write may have come after the first look.
-        self.node(name).await
-    }
-
-    /// Waits until all of these are done, each with one event.
-    pub(crate) async fn all_synced(&self, prefix: &str, count: usize) -> Vec<Node> {
-        until(&format!("{count} nodes are done"), async || {
-            let nodes = self.named(prefix).await;
-            let tainted = nodes.iter().filter(|node| is_tainted(node)).count();
-            let events = self.events().await;
-            let events = events.iter().filter(|event| reason(event) == "Synced");
-            let synced: BTreeSet<_> = events
-                .filter_map(|event| event.involved_object.uid.as_deref())
-                .collect();
-            let done = nodes
-                .iter()
-                .filter(|node| synced.contains(uid(node)))
-                .count();
-            holds(
-                tainted == 0 && nodes.len() == count && done == count,
-                || {
-                    format!(
-                        "{} nodes, {tainted} tainted, {done} with an event",
-                        nodes.len()
-                    )
-                },
-            )
-        })
-        .await;
-        self.named(prefix).await
-    }
-
-    /// The nodes whose names start like this.
-    pub(crate) async fn named(&self, prefix: &str) -> Vec<Node> {
-        let list = self.nodes().list(&ListParams::default()).await.unwrap();
-        let named = |node: &Node| {
-            node.metadata
-                .name
-                .as_deref()
-                .is_some_and(|name| name.starts_with(prefix))
-        };
-        list.items.into_iter().filter(named).collect()
-    }
-
-    pub(crate) async fn events(&self) -> Vec<Event> {
-        let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
-        events.list(&ListParams::default()).await.unwrap().items
-    }
-
-    /// The events about this very node, not about another of the same name.
-    pub(crate) async fn events_of(&self, node: &Node) -> Vec<Event> {
-        let mut events = self.events().await;
-        events.retain(|event| event.involved_object.uid.as_deref() == Some(uid(node)));
-        events
     }
 
     /// What the controller has written so far, in order: `PATCH /api/v1/nodes/a`, `POST Synced a`.
@@ -342,20 +238,43 @@ impl Stage {
     }
 }
 
+impl Deref for Backstage {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
+impl Deref for Stage {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.cluster
+    }
+}
+
 impl Drop for Stage {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            for name in ["controller.log", "mock.log"] {
-                let log = fs::read_to_string(self.dir.path().join(name)).unwrap_or_default();
-                let lines: Vec<_> = log.lines().collect();
-                let end = lines[lines.len().saturating_sub(150)..].join("\n");
-                eprintln!("---- the end of {name} ----\n{end}");
-            }
-            eprintln!("---- requests ----");
-            for request in self.proxy.requests() {
-                let (method, path, query) = (&request.method, &request.path, &request.query);
-                eprintln!("{method} {path} {query} {:?}", request.outcome);
-            }
-        }
+        tell_if_panicking(self.dir.path(), &self.proxy);
+    }
+}
+
+/// Prints what may explain why the test failed.
+pub(crate) fn tell_if_panicking(dir: &Path, proxy: &FaultProxy) {
+    if !std::thread::panicking() {
+        return;
+    }
+    for name in ["controller.log", "mock.log"] {
+        let path = dir.join(name);
+        let log = fs::read_to_string(&path).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        let end = lines[lines.len().saturating_sub(150)..].join("\n");
+        eprintln!("---- the end of {} ----\n{end}", path.display());
+    }
+    eprintln!("---- requests ----");
+    for request in proxy.requests() {
+        let (method, path, query) = (&request.method, &request.path, &request.query);
+        eprintln!("{method} {path} {query} {:?}", request.outcome);
     }
 }

@@ -5,7 +5,8 @@ use std::fs;
 use outrigger_testbed::{faults::FaultProxy, nodes::Machine};
 
 use crate::{
-    plane::{USER, grant},
+    plane::USER,
+    rights::{ALWAYS, Rights},
     stage::Setup,
 };
 
@@ -84,9 +85,9 @@ async fn one_that_lets_us_do_nothing_is_asked_until_it_does() {
         let line = stage.controller.says(&[missing]).await;
         assert!(line.contains("outrigger-nobody"), "{line}");
     }
-    let client = stage.plane.client().unwrap();
-    grant(&client, "outrigger-nobody", "outrigger-nobody").await;
+    let rights = Rights::documented(ALWAYS).of("outrigger-nobody");
+    rights.grant(&stage.plane).await;
     stage.synced("locked").await;
     stage.controller.pid();
-    crate::plane::revoke(&client, "outrigger-nobody").await;
+    rights.revoke(&stage.plane).await;
 }

@@ -117,7 +117,9 @@ async fn a_cloud_without_a_cluster_id_ends_it_unless_that_is_allowed() {
         log()
     );
     backstage.proxy.take_requests();
-    let stage = backstage.start();
+    let mut stage = backstage.start();
+    let warning = "detected a cluster without a ClusterID.  A ClusterID will be required";
+    stage.controller.says(&["WARN", warning]).await;
     stage
         .register(&outrigger_testbed::nodes::Machine::new("untagged"))
         .await;

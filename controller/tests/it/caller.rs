@@ -1,0 +1,134 @@
+//! Whoever asks the controller's HTTPS server for something.
+
+use std::net::Ipv4Addr;
+
+use http::{HeaderMap, Method, Request};
+use http_body_util::BodyExt;
+use kube::{
+    Client, Config,
+    client::Body,
+    config::{AuthInfo, KubeConfigOptions, Kubeconfig},
+};
+use outrigger_testbed::ControlPlane;
+use tokio::net::TcpSocket;
+
+use crate::wait::until;
+
+/// A port that nobody else can take, shared with the controller.
+pub(crate) struct Port {
+    reserved: TcpSocket,
+}
+
+impl Port {
+    pub(crate) fn reserve() -> Self {
+        let reserved = TcpSocket::new_v4().unwrap();
+        reserved.set_reuseport(true).unwrap();
+        reserved.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        Self { reserved }
+    }
+
+    /// What makes the controller serve here.
+    pub(crate) fn flags(&self) -> [String; 3] {
+        [
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--secure-port={}", self.number()),
+            "--permit-port-sharing".to_owned(),
+        ]
+    }
+
+    pub(crate) fn number(&self) -> u16 {
+        self.reserved.local_addr().unwrap().port()
+    }
+
+    /// Somebody who shows nothing.
+    pub(crate) fn anonymous(&self) -> Caller {
+        self.caller(AuthInfo::default())
+    }
+
+    /// Somebody who shows a token.
+    pub(crate) fn with_token(&self, token: &str) -> Caller {
+        self.caller(AuthInfo {
+            token: Some(token.to_owned().into()),
+            ..AuthInfo::default()
+        })
+    }
+
+    /// Somebody who shows a client certificate of the cluster's CA.
+    pub(crate) async fn with_certificate(
+        &self,
+        plane: &ControlPlane,
+        user: &str,
+        group: Option<&str>,
+    ) -> Caller {
+        let file = Kubeconfig::read_from(plane.kubeconfig(user, group).unwrap()).unwrap();
+        let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+        self.caller(config.unwrap().auth_info)
+    }
+
+    fn caller(&self, auth_info: AuthInfo) -> Caller {
+        let url = format!("https://127.0.0.1:{}", self.number());
+        let mut config = Config::new(url.parse().unwrap());
+        config.default_retry = false;
+        // The controller made its certificate itself.
+        config.accept_invalid_certs = true;
+        config.auth_info = auth_info;
+        Caller(Client::try_from(config).unwrap())
+    }
+}
+
+/// One who calls.
+#[derive(Clone)]
+pub(crate) struct Caller(Client);
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl Caller {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path, "").await
+    }
+
+    /// The status alone.
+    pub(crate) async fn code(&self, path: &str) -> u16 {
+        self.get(path).await.code
+    }
+
+    /// Waits for the server, if it is not there yet.
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: &'static str) -> Answer {
+        until(&format!("an answer to {method} {path}"), async || {
+            let answer = self.try_ask(method.clone(), path, body).await;
+            answer.map_err(|error| error.to_string())
+        })
+        .await
+    }
+
+    async fn try_ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: &'static str,
+    ) -> Result<Answer, kube::Error> {
+        let request = Request::builder().method(method).uri(path);
+        let request = request.body(Body::from(body.as_bytes().to_vec())).unwrap();
+        let (head, body) = self.0.send(request).await?.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        Ok(Answer {
+            code: head.status.as_u16(),
+            headers: head.headers,
+            body: String::from_utf8(body.to_vec()).unwrap(),
+        })
+    }
+}

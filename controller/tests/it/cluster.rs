@@ -1,0 +1,179 @@
+//! A cluster as everybody but the controller sees it: nodes, events, Leases.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use k8s_openapi::api::{
+    coordination::v1::{Lease, LeaseSpec},
+    core::v1::{Event, Node},
+};
+use kube::{
+    Api, Client,
+    api::{ListParams, Patch, PatchParams},
+};
+use outrigger_testbed::{
+    faults::FaultProxy,
+    nodes::{self, Machine},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    look::{is_tainted, reason, uid},
+    plane::{Plane, USER},
+    wait::{holds, stays, until},
+};
+
+/// Where Leases are.
+pub(crate) const SYSTEM: &str = "kube-system";
+
+/// A control plane without nodes, and somebody who may do everything on it.
+pub(crate) struct Cluster {
+    client: Client,
+    pub(crate) plane: Plane,
+}
+
+impl Cluster {
+    pub(crate) async fn take() -> Self {
+        let plane = Plane::take().await;
+        Self {
+            client: plane.client().unwrap(),
+            plane,
+        }
+    }
+
+    pub(crate) fn admin(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Another way to the API server for a controller.
+    pub(crate) async fn way(&self) -> FaultProxy {
+        FaultProxy::start_as(&self.plane, USER, None).await.unwrap()
+    }
+
+    pub(crate) fn nodes(&self) -> Api<Node> {
+        Api::all(self.admin())
+    }
+
+    pub(crate) async fn register(&self, machine: &Machine) -> Node {
+        nodes::register(&self.client, machine).await.unwrap()
+    }
+
+    pub(crate) async fn register_all(&self, machines: impl IntoIterator<Item = Machine>) {
+        nodes::register_all(&self.client, machines, nodes::Load::default(), |_| {})
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn node(&self, name: &str) -> Node {
+        self.nodes().get(name).await.unwrap()
+    }
+
+    /// Changes a node as somebody else would, who is not the controller.
+    pub(crate) async fn merge(&self, name: &str, change: Value) -> Node {
+        let parameters = PatchParams::default();
+        let nodes = self.nodes();
+        let patched = nodes.patch(name, &parameters, &Patch::Merge(change)).await;
+        patched.unwrap()
+    }
+
+    /// Waits until the taint is gone.
+    pub(crate) async fn initialized(&self, name: &str) -> Node {
+        until(&format!("{name} is initialised"), async || {
+            let node = self.node(name).await;
+            holds(!is_tainted(&node), || "it has the taint".to_owned())?;
+            Ok(node)
+        })
+        .await
+    }
+
+    /// Waits until the event says that all is done.
+    pub(crate) async fn synced(&self, name: &str) -> Node {
+        until(&format!("the event of {name}"), async || {
+            let node = self.node(name).await;
+            let events = self.events_of(&node).await;
+            let synced = events.iter().any(|event| reason(event) == "Synced");
+            holds(synced, || format!("tainted: {}", is_tainted(&node)))
+        })
+        .await;
+        // The last write may have come after the first look.
+        self.node(name).await
+    }
+
+    /// Waits until all of these are done, each with one event.
+    pub(crate) async fn all_synced(&self, prefix: &str, count: usize) -> Vec<Node> {
+        until(&format!("{count} nodes are done"), async || {
+            let nodes = self.named(prefix).await;
+            let tainted = nodes.iter().filter(|node| is_tainted(node)).count();
+            let events = self.events().await;
+            let events = events.iter().filter(|event| reason(event) == "Synced");
+            let synced: BTreeSet<_> = events
+                .filter_map(|event| event.involved_object.uid.as_deref())
+                .collect();
+            let done = nodes
+                .iter()
+                .filter(|node| synced.contains(uid(node)))
+                .count();
+            holds(
+                tainted == 0 && nodes.len() == count && done == count,
+                || {
+                    format!(
+                        "{} nodes, {tainted} tainted, {done} with an event",
+                        nodes.len()
+                    )
+                },
+            )
+        })
+        .await;
+        self.named(prefix).await
+    }
+
+    /// The nodes whose names start like this.
+    pub(crate) async fn named(&self, prefix: &str) -> Vec<Node> {
+        let list = self.nodes().list(&ListParams::default()).await.unwrap();
+        let named = |node: &Node| {
+            node.metadata
+                .name
+                .as_deref()
+                .is_some_and(|name| name.starts_with(prefix))
+        };
+        list.items.into_iter().filter(named).collect()
+    }
+
+    pub(crate) async fn events(&self) -> Vec<Event> {
+        let events: Api<Event> = Api::namespaced(self.admin(), "default");
+        events.list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// The events about this very node, not about another of the same name.
+    pub(crate) async fn events_of(&self, node: &Node) -> Vec<Event> {
+        let mut events = self.events().await;
+        events.retain(|event| event.involved_object.uid.as_deref() == Some(uid(node)));
+        events
+    }
+
+    /// What the Lease of that name says.
+    pub(crate) async fn lease(&self, name: &str) -> LeaseSpec {
+        let lease = self.leases().get(name).await.unwrap();
+        lease.spec.unwrap()
+    }
+
+    /// Makes somebody else the holder of the Lease of that name.
+    pub(crate) async fn take_lease(&self, name: &str, holder: &str) {
+        let change = json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 60}});
+        let (parameters, change) = (PatchParams::default(), Patch::Merge(change));
+        let leases = self.leases();
+        leases.patch(name, &parameters, &change).await.unwrap();
+    }
+
+    /// Watches that a node keeps its taint.
+    pub(crate) async fn stays_tainted(&self, name: &str, time: Duration) {
+        stays(&format!("{name} stays tainted"), time, async || {
+            let node = self.node(name).await;
+            holds(is_tainted(&node), || "the taint is gone".to_owned())
+        })
+        .await;
+    }
+
+    pub(crate) fn leases(&self) -> Api<Lease> {
+        Api::namespaced(self.admin(), SYSTEM)
+    }
+}

@@ -1,0 +1,9 @@
+//! What operators run: replicas that follow each other, their rights, their server, their end.
+
+mod api_server_gone;
+mod exits;
+mod hand_over;
+mod migration;
+mod permissions;
+mod provider_gone;
+mod serving;

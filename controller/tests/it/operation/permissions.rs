@@ -1,0 +1,160 @@
+//! The rights that `docs/rbac.md` lists are enough, and one that is missing is named.
+
+use http::Method;
+use k8s_openapi::api::core::v1::{Event, ServiceAccount};
+use kube::{Api, api::ListParams};
+use outrigger_testbed::faults::Outcome;
+
+use crate::{
+    cluster::{Cluster, SYSTEM},
+    look::reason,
+    replica::Replica,
+    rights::{ACCOUNTS, ALWAYS, Rights},
+    stage::Setup,
+    wait::{holds, until},
+};
+
+/// Waits until the Lease has this event about a leader of that name.
+async fn elected(cluster: &Cluster, identity: &str) {
+    let events: Api<Event> = Api::namespaced(cluster.admin(), SYSTEM);
+    let message = format!("{identity} became leader");
+    until("the event of the election", async || {
+        let events = events.list(&ListParams::default()).await.unwrap().items;
+        let mut events = events.iter();
+        let found = events.any(|event| {
+            reason(event) == "LeaderElection" && event.message.as_deref() == Some(&*message)
+        });
+        holds(found, || "none".to_owned())
+    })
+    .await;
+}
+
+/// Whether it did a request of that kind, and was answered well.
+fn did(replica: &Replica, method: &Method, path: &str) -> bool {
+    replica.proxy.requests().iter().any(|request| {
+        request.method == *method
+            && request.path.ends_with(path)
+            && matches!(request.outcome, Outcome::Answered(code) if code.is_success())
+    })
+}
+
+/// B-10, section 11.2 of upstream's behaviour.
+#[tokio::test]
+async fn what_the_documentation_lists_is_enough() {
+    let cluster = Setup::without_provider().prepare().await;
+    let mut replica = cluster.replica("only").await;
+    replica.leads().await;
+    replica.own_node(&cluster, "allowed").await;
+    cluster.synced("allowed").await;
+    elected(&cluster, &replica.identity().await).await;
+    let stranger = replica.port.with_token(&cluster.account("stranger").await);
+    assert_eq!(stranger.code("/metrics").await, 403);
+    replica.controller.terminate().await;
+
+    for (method, path) in [
+        (Method::GET, "/namespaces/kube-system"),
+        (Method::GET, "/api/v1/nodes"),
+        (Method::PATCH, "/nodes/allowed"),
+        (Method::PATCH, "/nodes/allowed/status"),
+        (Method::POST, "/namespaces/default/events"),
+        (Method::POST, "/namespaces/kube-system/events"),
+        (Method::POST, "/leases"),
+        (Method::PUT, "/leases/cloud-controller-manager"),
+        (Method::GET, "/leases"),
+        (
+            Method::GET,
+            "/configmaps/extension-apiserver-authentication",
+        ),
+        (Method::POST, "/tokenreviews"),
+        (Method::POST, "/subjectaccessreviews"),
+    ] {
+        assert!(did(&replica, &method, path), "{method} {path}");
+    }
+    replica.was_allowed_everything();
+}
+
+/// PROC-40 … PROC-42.
+#[tokio::test]
+async fn what_it_lists_for_accounts_of_the_controllers_is_enough() {
+    let cluster = Setup::without_provider()
+        .flag("--use-service-account-credentials")
+        .prepare()
+        .await;
+    let mut without = cluster.replica("without").await;
+    let status = without.controller.ended().await;
+    assert_ne!(status.code(), Some(0));
+    let log = without.controller.log();
+    let sentence = "no token for the service account kube-system/node-controller";
+    let mut lines = log.lines();
+    let line = lines.rfind(|line| line.contains(sentence));
+    let line = line.unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("docs/rbac.md"), "{line}");
+    assert!(line.contains("\"serviceaccounts/token\""), "{line}");
+
+    let rights = Rights::documented(ACCOUNTS);
+    rights.grant(&cluster.plane).await;
+    let mut replica = cluster.replica("with").await;
+    replica.leads().await;
+    replica.own_node(&cluster, "allowed").await;
+    cluster.synced("allowed").await;
+    replica.was_allowed_everything();
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.admin(), SYSTEM);
+    accounts.get("node-controller").await.unwrap();
+    // Whose token is shown: the root's for the election and the stores, another for the node.
+    let requests = replica.proxy.requests();
+    let token = |path: &str| {
+        let request = requests.iter().find(|request| request.path.ends_with(path));
+        request.unwrap().headers["authorization"].clone()
+    };
+    let root = token("/leases");
+    assert_eq!(token("/api/v1/nodes"), root);
+    let controller = token("/nodes/allowed");
+    assert_ne!(controller, root);
+    assert_eq!(token("/nodes/allowed/status"), controller);
+    assert_eq!(token("/namespaces/default/events"), controller);
+    replica.controller.terminate().await;
+    rights.revoke(&cluster.plane).await;
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_named_with_whom_it_is_missing_to() {
+    let cluster = Setup::without_provider().prepare().await;
+    for (resource, verb) in [
+        ("namespaces", "get"),
+        ("nodes/status", "patch"),
+        ("events", "create"),
+        ("leases", "get"),
+        ("configmaps", "get"),
+        ("tokenreviews", "create"),
+        ("subjectaccessreviews", "create"),
+    ] {
+        let user = format!("without-{}", resource.replace('/', "-"));
+        let rights = Rights::documented(ALWAYS).of(&user).without(resource);
+        rights.grant(&cluster.plane).await;
+        let elects = format!("--leader-elect={}", resource == "leases");
+        let replica = cluster.part(&user).user(&user).flag("-v=2").flag(&elects);
+        let mut replica = replica.start().await;
+        match resource {
+            "nodes/status" | "events" => replica.own_node(&cluster, &user).await,
+            "configmaps" => {
+                let status = replica.controller.ended().await;
+                assert_eq!(status.code(), Some(1), "{status}");
+            }
+            "tokenreviews" => assert_eq!(replica.port.with_token("x").code("/healthz").await, 401),
+            "subjectaccessreviews" => {
+                assert_eq!(replica.port.anonymous().code("/metrics").await, 500);
+            }
+            _ => {}
+        }
+        let sentence = format!("User \"{user}\" cannot {verb} resource \"{resource}\"");
+        let line = until(&format!("a line with {sentence:?}"), async || {
+            let log = replica.controller.log();
+            let mut lines = log.lines();
+            let line = lines.find(|line| line.contains(&sentence));
+            line.map(str::to_owned).ok_or(log)
+        })
+        .await;
+        assert!(line.contains("WARN") || line.contains("ERROR"), "{line}");
+        rights.revoke(&cluster.plane).await;
+    }
+}

@@ -1,0 +1,243 @@
+//! The HTTPS server, asked by whom operators let ask (HTTP-1 … HTTP-12, AUTH-1 … AUTH-7).
+
+use http::Method;
+use kube::{Api, api::DynamicObject};
+use serde_json::{Value, json};
+
+use crate::{
+    caller::{Answer, Caller},
+    replica::Replica,
+    rights::api,
+    stage::{Backstage, Setup},
+    wait::{holds, until},
+};
+
+async fn serving(flags: &[&str]) -> (Backstage, Replica) {
+    let cluster = Setup::without_provider().flags(flags).prepare().await;
+    let mut replica = cluster.replica("serving").await;
+    replica.leads().await;
+    (cluster, replica)
+}
+
+impl Replica {
+    async fn admin(&self, cluster: &Backstage) -> Caller {
+        let group = Some("system:masters");
+        let caller = self.port.with_certificate(&cluster.plane, "admin", group);
+        caller.await
+    }
+}
+
+/// The message of a `Status`.
+fn refusal(answer: &Answer) -> String {
+    let status: Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!(status["kind"], "Status", "{answer:?}");
+    assert_eq!(status["code"], answer.code, "{answer:?}");
+    status["message"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn health_is_open_to_all_and_a_provider_that_is_away_is_a_matter_of_readiness() {
+    let (cluster, mut replica) = serving(&[]).await;
+    let anyone = replica.port.anonymous();
+    let admin = replica.admin(&cluster).await;
+    for path in ["/healthz", "/livez", "/readyz"] {
+        let answer = anyone.get(path).await;
+        assert_eq!((answer.code, &*answer.body), (200, "ok"), "{path}");
+        assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
+        assert_eq!(answer.header("cache-control"), "no-cache, private");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        let verbose = anyone.get(&format!("{path}?verbose")).await.body;
+        for check in ["leaderElection", "cloud-node-controller"] {
+            assert!(verbose.contains(&format!("[+]{check} ok\n")), "{verbose}");
+        }
+        let ready = path == "/readyz";
+        assert_eq!(verbose.contains("[+]provider ok\n"), ready, "{verbose}");
+        let passed = format!("{} check passed\n", &path[1..]);
+        assert!(verbose.ends_with(&passed), "{verbose}");
+    }
+    // HTTP-3, Q-25: one check alone is for those who may see it.
+    assert_eq!(anyone.code("/healthz/leaderElection").await, 403);
+    assert_eq!(admin.code("/healthz/leaderElection").await, 200);
+
+    replica.mock.kill().await;
+    let answer = until("a provider that is not ready", async || {
+        let answer = anyone.get("/readyz").await;
+        holds(answer.code == 500, || format!("{answer:?}"))?;
+        Ok(answer)
+    })
+    .await;
+    assert!(
+        answer
+            .body
+            .contains("[-]provider failed: reason withheld\n"),
+        "{answer:?}"
+    );
+    assert_eq!(anyone.code("/readyz?exclude=provider").await, 200);
+    assert_eq!(anyone.code("/healthz").await, 200);
+    assert_eq!(anyone.code("/livez").await, 200);
+    let reason = admin.get("/readyz/provider").await;
+    assert_eq!(reason.code, 500);
+    assert!(reason.body.contains("provider.sock"), "{reason:?}");
+    replica.mock.start(&[]).await;
+    until("a provider that is ready", async || {
+        let answer = anyone.get("/readyz").await;
+        holds(answer.code == 200, || format!("{answer:?}"))
+    })
+    .await;
+}
+
+/// Who only stands by is as healthy as who leads (HTTP-7).
+#[tokio::test]
+async fn a_standby_is_healthy_and_shows_that_it_does_not_lead() {
+    let (cluster, mut leader) = serving(&[]).await;
+    let mut standby = cluster.replica("standby").await;
+    standby.follows(&mut leader).await;
+    let anyone = standby.port.anonymous();
+    for path in ["/healthz", "/livez", "/readyz"] {
+        assert_eq!(anyone.code(path).await, 200, "{path}");
+    }
+    let verbose = anyone.get("/healthz?verbose").await.body;
+    assert!(verbose.contains("[+]leaderElection ok\n"), "{verbose}");
+    assert!(!verbose.contains("cloud-node-controller"), "{verbose}");
+    for (replica, leads) in [(&leader, 1), (&standby, 0)] {
+        let admin = replica.admin(&cluster).await;
+        let metrics = admin.get("/metrics").await.body;
+        let line =
+            format!("leader_election_master_status{{name=\"cloud-controller-manager\"}} {leads}\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_for_those_whom_the_cluster_lets_see_them() {
+    // Rights that come later are seen soon.
+    let (cluster, replica) =
+        serving(&["--authorization-webhook-cache-unauthorized-ttl=100ms"]).await;
+    replica.own_node(&cluster, "counted").await;
+    cluster.synced("counted").await;
+    let port = &replica.port;
+
+    let answer = port.anonymous().get("/metrics").await;
+    assert_eq!(answer.code, 403);
+    let forbidden = "forbidden: User \"system:anonymous\" cannot get path \"/metrics\"";
+    assert_eq!(refusal(&answer), forbidden);
+
+    let somebody = port
+        .with_certificate(&cluster.plane, "somebody", None)
+        .await;
+    let answer = somebody.get("/metrics").await;
+    assert_eq!(answer.code, 403);
+    let forbidden = "forbidden: User \"somebody\" cannot get path \"/metrics\"";
+    assert_eq!(refusal(&answer), forbidden);
+
+    let admin = replica.admin(&cluster).await;
+    let metrics = admin.get("/metrics").await;
+    assert_eq!(metrics.code, 200);
+    for line in [
+        "workqueue_adds_total{name=\"Nodes\"} ",
+        "outrigger_provider_state",
+        "rest_client_requests_total{",
+    ] {
+        assert!(metrics.body.contains(line), "{line}: {}", metrics.body);
+    }
+
+    // AUTH-7.
+    let scraper = port.with_token(&cluster.account("scraper").await);
+    let answer = scraper.get("/metrics").await;
+    assert_eq!(answer.code, 403);
+    let forbidden = "User \"system:serviceaccount:default:scraper\" cannot get path \"/metrics\"";
+    assert!(refusal(&answer).contains(forbidden), "{answer:?}");
+    for object in scraper_rights() {
+        let api: Api<DynamicObject> = api(&cluster.admin(), &object);
+        let object = serde_json::from_value(object).unwrap();
+        api.create(&kube::api::PostParams::default(), &object)
+            .await
+            .unwrap();
+    }
+    let metrics = until("the scraper's right", async || {
+        let answer = scraper.get("/metrics").await;
+        holds(answer.code == 200, || format!("{answer:?}"))?;
+        Ok(answer)
+    })
+    .await;
+    assert!(metrics.body.contains("workqueue_adds_total"));
+    assert_eq!(scraper.code("/configz").await, 403);
+
+    // AUTH-4: something wrong is worse than nothing.
+    let wrong = port.with_token("wrong");
+    for path in ["/metrics", "/healthz"] {
+        let answer = wrong.get(path).await;
+        assert_eq!((answer.code, &*refusal(&answer)), (401, "Unauthorized"));
+    }
+}
+
+fn scraper_rights() -> [Value; 2] {
+    let group = "rbac.authorization.k8s.io";
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "scraper"},
+        "rules": [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "scraper"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "scraper"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "scraper"}],
+    });
+    [role, binding]
+}
+
+#[tokio::test]
+async fn pages_for_operators_are_for_administrators() {
+    let (cluster, replica) = serving(&["--cluster-name=blue", "-v=0"]).await;
+    let anyone = replica.port.anonymous();
+    let admin = replica.admin(&cluster).await;
+    for path in [
+        "/configz",
+        "/flagz",
+        "/statusz",
+        "/debug/flags/v",
+        "/nowhere",
+    ] {
+        let answer = anyone.get(path).await;
+        assert_eq!(answer.code, 403, "{path}");
+        let forbidden = format!("cannot get path \"{path}\"");
+        assert!(refusal(&answer).contains(&forbidden), "{answer:?}");
+    }
+    let answer = admin.get("/nowhere").await;
+    assert_eq!((answer.code, &*answer.body), (404, "404 page not found\n"));
+    let config: Value = serde_json::from_str(&admin.get("/configz").await.body).unwrap();
+    let config = &config["cloudcontrollermanager.config.k8s.io"];
+    assert_eq!(config["KubeCloudShared"]["ClusterName"], "blue");
+    let flags = admin.get("/flagz").await.body;
+    assert!(flags.contains("\ncluster-name=blue\n"), "{flags}");
+    let status = admin.get("/statusz").await.body;
+    assert!(status.contains("\nBinary version: v"), "{status}");
+    assert!(status.contains("\nUp: 0 hr 0"), "{status}");
+}
+
+/// HTTP-10.
+#[tokio::test]
+async fn verbosity_is_set_while_it_runs() {
+    let (cluster, replica) = serving(&["-v=0"]).await;
+    let admin = replica.admin(&cluster).await;
+    let debug = || replica.controller.lines("DEBUG");
+    replica.own_node(&cluster, "quiet").await;
+    cluster.synced("quiet").await;
+    assert_eq!(debug(), 0);
+
+    let anyone = replica.port.anonymous();
+    let refused = anyone.ask(Method::PUT, "/debug/flags/v", "4").await;
+    assert_eq!(refused.code, 403);
+    let junk = admin.ask(Method::PUT, "/debug/flags/v", "loud").await;
+    assert_eq!(junk.code, 400);
+    assert_eq!(admin.code("/debug/flags/v").await, 406);
+    let set = admin.ask(Method::PUT, "/debug/flags/v", "4").await;
+    assert_eq!(
+        (set.code, &*set.body),
+        (200, "successfully set klog.logging.verbosity to 4\n")
+    );
+    replica.own_node(&cluster, "loud").await;
+    cluster.synced("loud").await;
+    assert!(debug() > 0, "{}", replica.controller.log());
+}

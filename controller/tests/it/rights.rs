@@ -1,0 +1,184 @@
+//! The rights that `docs/rbac.md` prints, given to whom a test wants: the page is the input, so
+//! that nothing can be missing in it.
+
+use std::{fs, path::Path};
+
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use outrigger_testbed::ControlPlane;
+use serde_json::{Value, json};
+
+use crate::wait::{holds, until};
+
+/// Headings of the page.
+pub(crate) const ALWAYS: &str = "Always";
+pub(crate) const MIGRATION: &str = "With --enable-leader-migration";
+pub(crate) const ACCOUNTS: &str = "With --use-service-account-credentials";
+
+/// Objects as one would apply them with kubectl.
+pub(crate) struct Rights(Vec<Value>);
+
+impl Rights {
+    /// What is printed below a heading.
+    pub(crate) fn documented(heading: &str) -> Self {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/rbac.md");
+        let page = fs::read_to_string(page).unwrap();
+        let mut sections = page.split("\n## ");
+        let section = sections.find(|section| section.lines().next() == Some(heading));
+        let section = section.unwrap_or_else(|| panic!("no heading {heading:?}"));
+        let fences = section.split("\n```yaml\n").skip(1);
+        let yaml = fences.map(|fence| fence.split("\n```").next().unwrap());
+        let objects: Vec<Value> = yaml
+            .flat_map(|yaml| serde_saphyr::from_multiple(yaml).unwrap())
+            .collect();
+        assert!(!objects.is_empty(), "nothing below {heading:?}");
+        Self(objects)
+    }
+
+    /// The same for somebody else, under other names.
+    pub(crate) fn of(mut self, user: &str) -> Self {
+        self.0.retain(|object| object["kind"] != "ServiceAccount");
+        for object in &mut self.0 {
+            object["metadata"]["name"] = user.into();
+            if object["roleRef"].is_object() {
+                object["roleRef"]["name"] = user.into();
+                object["subjects"] = json!([
+                    {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user},
+                ]);
+            }
+        }
+        self
+    }
+
+    /// Without what is said about a resource.
+    pub(crate) fn without(mut self, resource: &str) -> Self {
+        let mut dropped = 0;
+        for object in &mut self.0 {
+            if let Some(rules) = object.get_mut("rules").and_then(Value::as_array_mut) {
+                let before = rules.len();
+                rules.retain(|rule| rule["resources"] != json!([resource]));
+                dropped += before - rules.len();
+            }
+        }
+        assert!(dropped > 0, "nothing is said about {resource}");
+        self
+    }
+
+    /// Returns when the API server knows of them.
+    pub(crate) async fn grant(&self, plane: &ControlPlane) {
+        let client = plane.client().unwrap();
+        let parameters = PatchParams::apply("tests").force();
+        for object in &self.0 {
+            let patch = Patch::Apply(object);
+            let api = api(&client, object);
+            let applied = api.patch(name(object), &parameters, &patch);
+            applied.await.unwrap();
+        }
+        for (user, attributes) in self.allowed() {
+            until("rights that were granted", async || {
+                let allowed = may(&client, &user, &attributes).await;
+                holds(allowed, || format!("{user} may not {attributes}"))
+            })
+            .await;
+        }
+    }
+
+    pub(crate) async fn revoke(&self, plane: &ControlPlane) {
+        let client = plane.client().unwrap();
+        let parameters = DeleteParams::default();
+        for object in &self.0 {
+            let api = api(&client, object);
+            let deleted = api.delete(name(object), &parameters);
+            deleted.await.unwrap();
+        }
+    }
+
+    /// Who may do what: each right of each role that is bound here.
+    fn allowed(&self) -> Vec<(String, Value)> {
+        let mut allowed = Vec::new();
+        for binding in self.0.iter().filter(|object| object["subjects"].is_array()) {
+            let role = self.0.iter().find(|object| {
+                object["kind"] == binding["roleRef"]["kind"]
+                    && object["metadata"]["name"] == binding["roleRef"]["name"]
+            });
+            let namespace = &binding["metadata"]["namespace"];
+            for subject in list(&binding["subjects"]) {
+                let user = user(subject);
+                for rule in role.iter().flat_map(|role| list(&role["rules"])) {
+                    for attributes in attributes(rule, namespace) {
+                        allowed.push((user.clone(), attributes));
+                    }
+                }
+            }
+        }
+        assert!(!allowed.is_empty(), "nothing is granted to anybody");
+        allowed
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn user(subject: &Value) -> String {
+    let name = subject["name"].as_str().unwrap();
+    match subject["kind"].as_str() {
+        Some("User") => name.to_owned(),
+        Some("ServiceAccount") => {
+            let namespace = subject["namespace"].as_str().unwrap();
+            format!("system:serviceaccount:{namespace}:{name}")
+        }
+        kind => panic!("a subject of kind {kind:?}"),
+    }
+}
+
+/// What a review asks for to see each right of a rule.
+fn attributes(rule: &Value, namespace: &Value) -> Vec<Value> {
+    let mut all = Vec::new();
+    for group in list(&rule["apiGroups"]) {
+        for resource in list(&rule["resources"]) {
+            let resource = resource.as_str().unwrap();
+            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            for verb in list(&rule["verbs"]) {
+                let one = json!({
+                    "group": group, "resource": resource, "subresource": subresource,
+                    "verb": verb, "name": rule["resourceNames"][0], "namespace": namespace,
+                });
+                all.push(one);
+            }
+        }
+    }
+    all
+}
+
+async fn may(client: &Client, user: &str, attributes: &Value) -> bool {
+    let review = json!({
+        "metadata": {}, "spec": {"user": user, "resourceAttributes": attributes},
+    });
+    let review: SubjectAccessReview = serde_json::from_value(review).unwrap();
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), &review).await;
+    answer.unwrap().status.is_some_and(|status| status.allowed)
+}
+
+/// Makes or changes one object as it stands.
+pub(crate) fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
+    let (group, version) = match object["apiVersion"].as_str().unwrap().split_once('/') {
+        Some((group, version)) => (group, version),
+        None => ("", object["apiVersion"].as_str().unwrap()),
+    };
+    let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
+    let resource = ApiResource::from_gvk(&kind);
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap()
+}
