@@ -8,12 +8,12 @@
 mod access;
 mod election;
 mod loops;
+mod nodes;
 mod office;
 mod supervise;
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_core::node::NodeView;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -30,12 +30,8 @@ use crate::{
         cluster,
         events::EventMetrics,
         metrics::{ClientMetrics, WatchMetrics},
-        resync,
-        store::Store,
-        watch as reflector,
     },
     leader::{self, LeaderMetrics},
-    node::{self, Intake, NodeMetrics},
     options::Config,
     provider::{self, Cause, Provider},
     queue::QueueMetrics,
@@ -132,45 +128,24 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         () = signals.next() => return Ok(()),
     };
 
-    let mut nodes: Store<NodeView> = Store::default();
-    let node_intake = Intake::new(&mut nodes, &QueueMetrics::register(&mut registry));
-    let nodes = Arc::new(nodes);
-    let watch_metrics = WatchMetrics::register(&mut registry);
-    let watching = reflector::run(
-        informers,
-        reflector::NODES,
-        Arc::clone(&nodes),
-        watch_metrics,
-        process.clone(),
-    );
-    parts.spawn("watch of nodes", watching);
-    let looking_again = resync::run(
-        Arc::clone(&nodes),
-        config.api.min_resync_period,
-        process.clone(),
-    );
-    parts.spawn("resync of nodes", looking_again);
-
     let checks = Checks::default();
-    let loops = Arc::new(Loops {
-        checks: checks.clone(),
-        start_interval: config.controller_start_interval,
-        node: node::Parts {
-            api: node_controller.api,
-            nodes,
-            provider: provider.clone(),
-            events: node_controller.events.recorder(node::NAME),
-            workers: config.node.workers,
-            metrics: NodeMetrics::register(&mut registry),
-        },
-        node_intake,
-    });
+    let mut loops = Loops::new(checks.clone(), config.controller_start_interval);
+    let ground = nodes::Ground {
+        config: &config,
+        informers,
+        identity: &node_controller,
+        provider: &provider,
+        queue_metrics: &QueueMetrics::register(&mut registry),
+        watch_metrics: WatchMetrics::register(&mut registry),
+        registry: &mut registry,
+    };
+    nodes::add(&mut loops, ground, &mut parts, &process);
 
     let building = Building {
         api: access.unlimited("leader-election")?,
         metrics: LeaderMetrics::register(&mut registry),
         events: leader::record(lease_events.recorder(COMPONENT)),
-        loops,
+        loops: Arc::new(loops),
         provider: provider.clone(),
         checks: checks.clone(),
     };
@@ -179,7 +154,10 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
 
     if let Some(https) = https {
         let (authentication, authorization) = (&config.authentication, &config.authorization);
-        let may_see = Access::load(authentication, authorization, &client_metrics);
+        let may_see = Access::new(authentication, authorization, &client_metrics).await;
+        let may_see = may_see.map_err(|error| Fatal::setup(&error))?;
+        let looked_up = may_see.look_up().await;
+        looked_up.map_err(|error| Fatal::setup(&error))?;
         let state = provider.state();
         checks.add("provider", Scope::Readiness, move || {
             let state = state.borrow();
@@ -192,7 +170,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         let served = serving::Parts {
             checks,
             registry: Arc::new(registry),
-            access: may_see.await.map_err(|error| Fatal::setup(&error))?,
+            access: Arc::new(may_see),
             pages,
         };
         parts.spawn("HTTPS server", https.run(served, process.clone()));

@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod error;
 pub mod events;
 pub mod metrics;
+pub mod nodes;
 pub mod patch;
 pub mod resync;
 pub mod service_account;

@@ -2,7 +2,7 @@
 //! gRPC contract.
 //!
 //! ```text
-//!  kube::watch ──► kube::store ──► queue ──► loops (node, …) ──► core::plan ──► kube::patch
+//!  kube::watch ──► kube::store ──► queue ──► loops (node, lifecycle, …) ──► core::plan ──► kube::patch
 //!                                              │  ▲
 //!                                              ▼  │
 //!                                            provider (lookups, connection, state)
@@ -11,9 +11,13 @@
 pub mod app;
 pub mod kube;
 pub mod leader;
+pub mod lifecycle;
 pub mod node;
 pub mod options;
 pub mod provider;
 pub mod queue;
 pub mod serving;
 pub mod telemetry;
+
+#[cfg(test)]
+mod fixture;

@@ -1,9 +1,11 @@
-//! The cloud-node loop: takes the taint from nodes whose machine the provider knows (upstream's
-//! cloud-node-controller, lines N-1 to N-48 of its behaviour as recorded in the tests).
+//! The cloud-node loop: takes the taint from nodes whose machine the provider knows, and keeps them
+//! in step with it (upstream's cloud-node-controller, lines N-1 to N-48 of its behaviour as recorded
+//! in the tests).
 //!
 //! ```text
 //!  store ─(changed, tainted)─► queue ─► sync: lookup ─► core::initialize::plan ─► writes ─► event
-//!                                        └ many at once, batched   └ --concurrent-node-syncs
+//!                                ▲       └ many at once, batched   └ --concurrent-node-syncs
+//!  refresh: sweeps of all ─(differs)
 //! ```
 //!
 //! RBAC: `get`, `list`, `watch`, `patch` on `nodes`; `patch` on `nodes/status`; `create`, `patch`
@@ -11,20 +13,22 @@
 
 mod error;
 mod metrics;
+mod refresh;
 mod sync;
-mod write;
 
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::HashMap,
-    fmt,
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
-use outrigger_core::{claims::Claims, initialize, node::NodeView};
+use outrigger_core::{
+    claims::Claims,
+    initialize,
+    instance::{Instance, Lookup},
+    node::NodeView,
+    ownership::Scope,
+    selector::Selector,
+};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -35,9 +39,10 @@ use crate::{
     kube::{
         api::Api,
         events::Recorder,
+        nodes::NodeWriter,
         store::{Change, Origin, Store},
     },
-    provider::{Provider, State},
+    provider::{Instances, NotManaged, Provider, State},
     queue::{Backoff, Gate, Priority, Queue, QueueMetrics},
 };
 
@@ -47,9 +52,6 @@ pub const NAME: &str = "cloud-node-controller";
 /// Nodes in hand at once: all of a large cluster, so that a cold start asks in full batches and one
 /// slow answer holds up nobody. What a flag limits is the writing.
 const IN_HAND: usize = 8192;
-
-/// Annotation by which a person holds a node: `outrigger.dev/paused=true`.
-const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
 
 /// The parts that the loop is made of.
 #[derive(Clone)]
@@ -64,15 +66,30 @@ pub struct Parts {
     pub events: Recorder,
     /// `--concurrent-node-syncs`: nodes that are written at once.
     pub workers: usize,
+    /// `--concurrent-node-status-updates`: initialised nodes that are written at once.
+    pub refreshers: usize,
+    /// `--node-status-update-frequency`: each initialised node is looked at once in this time.
+    pub refresh_period: Duration,
+    /// `--node-selector`: which nodes without a provider id are this provider's.
+    pub selector: Option<Arc<Selector>>,
+    /// What the provider says that is not its own; shared with the lifecycle loop.
+    pub not_managed: Arc<NotManaged>,
+    /// Told of every answer about an initialised node: it says something about the provider.
+    pub overheard: Overheard,
     /// `node_controller_*`.
     pub metrics: NodeMetrics,
 }
+
+/// Takes in an answer about a node that another loop may want to know.
+pub type Overheard = Arc<dyn Fn(&NodeView, &Lookup) + Send + Sync>;
 
 /// The cloud-node loop.
 pub struct CloudNode {
     parts: Parts,
     queue: Queue<Arc<str>>,
-    writers: Semaphore,
+    writer: NodeWriter,
+    writing: Semaphore,
+    refreshing: Semaphore,
     memory: Arc<Memory>,
 }
 
@@ -93,8 +110,8 @@ struct Memory {
     owed: Mutex<HashMap<Arc<str>, Box<str>>>,
     /// Nodes whose taint may be gone: the answer to the write got lost. By name with UID.
     doubted: Mutex<HashMap<Arc<str>, Box<str>>>,
-    /// Nodes that the provider said are not its own, with what was asked.
-    not_managed: Mutex<HashMap<Arc<str>, u64>>,
+    /// Initialised nodes that were seen to differ from their machine, and what it is like.
+    observed: Mutex<HashMap<Arc<str>, Arc<Instance>>>,
 }
 
 impl Memory {
@@ -102,7 +119,7 @@ impl Memory {
         self.claims.lock().forget(&node.name);
         self.owed.lock().remove(&node.name);
         self.doubted.lock().remove(&node.name);
-        self.not_managed.lock().remove(&node.name);
+        self.observed.lock().remove(&node.name);
     }
 }
 
@@ -117,7 +134,11 @@ pub struct Intake {
 impl Intake {
     /// Subscribes to `nodes`: every node that needs something is queued whenever it changes (N-3).
     /// Queue name and back-off are upstream's (N-2).
-    pub fn new(nodes: &mut Store<NodeView>, metrics: &QueueMetrics) -> Self {
+    pub fn new(
+        nodes: &mut Store<NodeView>,
+        not_managed: Arc<NotManaged>,
+        metrics: &QueueMetrics,
+    ) -> Self {
         let queue = Queue::new("Nodes", Backoff::default(), metrics);
         let memory = Arc::new(Memory::default());
         let (keys, known) = (queue.clone(), Arc::clone(&memory));
@@ -132,7 +153,10 @@ impl Intake {
                 }
                 offer(&keys, node, origin);
             }
-            Change::Deleted(node) => known.forget(node),
+            Change::Deleted(node) => {
+                known.forget(node);
+                not_managed.forget(&node.name);
+            }
         });
         Self { queue, memory }
     }
@@ -151,11 +175,12 @@ fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
 impl CloudNode {
     /// The loop over what `intake` has gathered.
     pub fn new(parts: Parts, intake: Intake) -> Self {
-        let writers = Semaphore::new(parts.workers);
         Self {
+            writer: NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes)),
+            writing: Semaphore::new(parts.workers),
+            refreshing: Semaphore::new(parts.refreshers),
             parts,
             queue: intake.queue,
-            writers,
             memory: intake.memory,
         }
     }
@@ -165,7 +190,13 @@ impl CloudNode {
     pub async fn run(self, stop: CancellationToken) {
         let ready = async {
             self.parts.nodes.synced().await;
-            self.instances_served().await;
+            let without = || {
+                warn!(
+                    "failed to start cloud node controller: cloud provider does not support instances"
+                );
+                info!("Skipping {NAME:?}");
+            };
+            self.parts.provider.serving_instances(without).await;
         };
         if stop.run_until_cancelled(ready).await.is_none() {
             return;
@@ -182,33 +213,8 @@ impl CloudNode {
         };
         let work = this.queue.run(IN_HAND, gate, stop.clone(), handler);
         let watch = stop.run_until_cancelled(this.ask_again_after_restarts());
-        tokio::join!(work, watch);
-    }
-
-    /// N-1. Waits, for the next process behind the socket may serve them.
-    async fn instances_served(&self) {
-        let mut sessions = self.parts.provider.sessions();
-        let mut said = false;
-        loop {
-            let served = sessions
-                .borrow_and_update()
-                .as_ref()
-                .map(|session| session.instances.is_some());
-            match served {
-                Some(true) => return,
-                Some(false) if !said => {
-                    warn!(
-                        "failed to start cloud node controller: cloud provider does not support instances"
-                    );
-                    info!("Skipping {NAME:?}");
-                    said = true;
-                }
-                _ => {}
-            }
-            if sessions.changed().await.is_err() {
-                return;
-            }
-        }
+        let refresh = stop.run_until_cancelled(this.keep_in_step());
+        tokio::join!(work, watch, refresh);
     }
 
     /// Another process behind the socket may know nodes that the last one did not.
@@ -232,6 +238,17 @@ impl CloudNode {
         }
     }
 
+    /// Whether the node may be asked about and written to: it has no other provider's id, and
+    /// without any the operator's selector does not leave it to somebody else.
+    fn may_touch(&self, node: &NodeView, instances: &Instances) -> bool {
+        let scope = Scope {
+            prefixes: &instances.prefixes,
+            selector: self.parts.selector.as_deref(),
+            foreign_prefix_seen: false,
+        };
+        scope.may_touch(node)
+    }
+
     fn queue_uninitialized(&self) {
         for node in self.parts.nodes.all() {
             if node.is_uninitialized() {
@@ -239,11 +256,4 @@ impl CloudNode {
             }
         }
     }
-}
-
-/// What the answer "not managed" depends on: as long as it is the same, it is not asked again.
-fn question(node: &NodeView, boot_id: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (&node.uid, &node.provider_id, &node.labels, boot_id).hash(&mut hasher);
-    hasher.finish()
 }

@@ -19,6 +19,7 @@ mod health;
 mod list;
 mod lookup;
 mod metrics;
+mod not_managed;
 mod pause;
 mod session;
 mod state;
@@ -35,6 +36,7 @@ use tokio_util::sync::CancellationToken;
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use health::{Dependency, Health, Quota};
+pub use not_managed::NotManaged;
 pub use session::{Instances, Session};
 pub use state::{Cause, State};
 pub use transport::{Connect, Connecting, Transport};
@@ -228,6 +230,29 @@ impl Provider {
             }
             // The session goes after the state has changed, so this has happened already.
             let _ = state.changed().await;
+        }
+    }
+
+    /// Waits until there is a provider that serves instances; `without` is called once if one does
+    /// not, for the next process behind the socket may (N-1).
+    pub async fn serving_instances(&self, without: impl FnOnce()) {
+        let mut sessions = self.sessions();
+        let mut without = Some(without);
+        // The sender lives as long as this handle.
+        loop {
+            let session = sessions.borrow_and_update().clone();
+            match session.map(|session| session.instances.is_some()) {
+                Some(true) => return,
+                Some(false) => {
+                    if let Some(without) = without.take() {
+                        without();
+                    }
+                }
+                None => {}
+            }
+            if sessions.changed().await.is_err() {
+                return future::pending().await;
+            }
         }
     }
 

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Only nodes that are not ready are asked about, and the time counts from when that was seen: at
-//! once, then every monitor period, then ever more rarely ([`Schedule`]). A node is deleted only if
+//! once, then every monitor period, then ever more rarely ([`Schedule`]); young ones when they are
+//! old enough to be deleted. A node is deleted only if
 //! all of this holds:
 //! - its instance is absent, which the provider confirmed as often as `--node-deletion-confirm`
 //!   wants, with nothing in between that says otherwise;
@@ -40,6 +41,7 @@ mod shutdown;
 mod verdict;
 
 pub use schedule::Schedule;
+pub use shutdown::{addition as shutdown_addition, removal as shutdown_removal};
 pub use verdict::{Action, Check, Deletion, Doubt, Idle, Verdict, Withheld};
 
 /// What is known beside the node itself.
@@ -73,6 +75,8 @@ pub struct Lifecycle {
 struct Watched {
     uid: Box<str>,
     schedule: Schedule,
+    /// The API server has deleted it, and the store has not heard of that yet.
+    is_deleted: bool,
 }
 
 impl Lifecycle {
@@ -88,10 +92,11 @@ impl Lifecycle {
     /// What to do about `node` now. To be asked whenever it changed, and when [`Check::At`] has
     /// come.
     pub fn check(&mut self, now: Timestamp, node: &NodeView, facts: &Facts<'_>) -> Check {
-        let watched = self.watched.get(&node.name);
-        if watched.is_some_and(|watched| watched.uid != node.uid) {
+        match self.watched.get(&node.name) {
             // Deleted and registered anew.
-            self.gone(now, &node.name);
+            Some(watched) if watched.uid != node.uid => self.gone(now, &node.name),
+            Some(watched) if watched.is_deleted => return Check::Idle(Idle::BeingDeleted),
+            _ => {}
         }
         if node.deleted.is_some() {
             // It counts until it is gone.
@@ -117,7 +122,10 @@ impl Lifecycle {
         let watched = self.watched.entry(Arc::clone(&node.name));
         let watched = watched.or_insert_with(|| Watched {
             uid: node.uid.clone(),
-            schedule: Schedule::starting(now),
+            // Nothing could follow before, and the machines of a cluster that is being made would all
+            // be asked about twice: most nodes are ready by then.
+            schedule: Schedule::starting(now.max(after(node.created, facts.visibility_delay))),
+            is_deleted: false,
         });
         let due = watched.schedule.due();
         if due <= now {
@@ -182,7 +190,17 @@ impl Lifecycle {
         }
     }
 
-    /// The Node object is gone, whoever deleted it.
+    /// The API server has accepted the deletion of `node`: it counts at once, and is left alone
+    /// until it is gone from the store too.
+    pub fn deleted(&mut self, now: Timestamp, node: &NodeView) {
+        let watched = self.watched.get_mut(&node.name);
+        if let Some(watched) = watched.filter(|watched| watched.uid == node.uid) {
+            watched.is_deleted = true;
+            self.brake.gone(now, &node.name);
+        }
+    }
+
+    /// The Node object is gone from the store, whoever deleted it.
     pub fn gone(&mut self, now: Timestamp, name: &str) {
         self.watched.remove(name);
         self.brake.gone(now, name);
@@ -275,13 +293,11 @@ fn is_same_question(node: &NodeView, asked: &NodeView) -> bool {
 /// kubelet's word: the taint stays until the node is ready (L-10, L-13).
 fn powered(node: &NodeView, instance: &Instance) -> Action {
     match instance.power_state {
-        PowerState::Shutdown => {
+        // What is being deleted is as good as stopped until it is absent.
+        PowerState::Shutdown | PowerState::Terminating => {
             shutdown::addition(node).map_or(Action::Keep, Action::AddShutdownTaint)
         }
-        PowerState::Unknown
-        | PowerState::Pending
-        | PowerState::Running
-        | PowerState::Terminating => Action::Keep,
+        PowerState::Unknown | PowerState::Pending | PowerState::Running => Action::Keep,
     }
 }
 

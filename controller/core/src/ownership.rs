@@ -74,9 +74,14 @@ pub struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// Whether the node may be asked about and written to: it has no other provider's id.
+    /// Whether the node may be asked about and written to: it has no other provider's id, and
+    /// without any the selector does not leave it to somebody else.
     pub fn may_touch(&self, node: &NodeView) -> bool {
-        self.prefixes.ownership(&node.provider_id) != Ownership::Foreign
+        match self.prefixes.ownership(&node.provider_id) {
+            Ownership::Ours => true,
+            Ownership::Foreign => false,
+            Ownership::Unset => self.selector.is_none_or(|s| s.matches(&node.labels)),
+        }
     }
 
     /// Whether the node is this provider's beyond doubt, so that it may be deleted when its

@@ -1,29 +1,51 @@
 //! The loops, ready to be started for one time in office after another.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::supervise::Supervisor;
 use crate::{
+    kube::api::Fence,
     leader::Leading,
-    node::{self, CloudNode, Intake},
     options::controllers::Controller,
     serving::{Checks, Scope},
 };
 
-/// What the loops are made of. Their queues fill on a standby too, so that a new leader knows at
+/// Makes a loop that writes as long as the fence says yes, and ends when the token is cancelled.
+type Maker = Box<dyn Fn(Fence, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// What can be started. The queues of the loops fill on a standby too, so that a new leader knows at
 /// once what there is to do.
 pub(super) struct Loops {
-    pub(super) checks: Checks,
-    /// Pause between the starts of two, stretched by up to its own length.
-    pub(super) start_interval: Duration,
-    pub(super) node: node::Parts,
-    pub(super) node_intake: Intake,
+    checks: Checks,
+    start_interval: Duration,
+    makers: BTreeMap<&'static str, Maker>,
 }
 
 impl Loops {
+    /// No loops yet. Between the starts of two there will be a pause of `start_interval`, stretched
+    /// by up to its own length; those that were started have a check of their own (HTTP-6).
+    pub(super) fn new(checks: Checks, start_interval: Duration) -> Self {
+        Self {
+            checks,
+            start_interval,
+            makers: BTreeMap::new(),
+        }
+    }
+
+    /// `make` is called for each time in office.
+    pub(super) fn add<F: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        controller: Controller,
+        make: impl Fn(Fence, CancellationToken) -> F + Send + Sync + 'static,
+    ) {
+        let make: Maker = Box::new(move |fence, work| Box::pin(make(fence, work)));
+        self.makers.insert(controller.name(), make);
+    }
+
     /// Starts `controllers` for the time in office `leading`; they end when `work` does.
     pub(super) fn start(
         &self,
@@ -33,30 +55,15 @@ impl Loops {
         tasks: &mut Supervisor,
     ) {
         let mut pause = Duration::ZERO;
-        for &controller in controllers {
-            match controller {
-                Controller::CloudNode => {
-                    let mut parts = self.node.clone();
-                    let leading = leading.clone();
-                    parts.api = parts.api.fenced(Arc::new(move || leading.is_valid_now()));
-                    let cloud_node = CloudNode::new(parts, self.node_intake.clone());
-                    let running = cloud_node.run(work.clone());
-                    tasks.spawn(
-                        controller.name(),
-                        self.after(pause, controller, work.clone(), running),
-                    );
-                }
-                Controller::CloudNodeLifecycle
-                | Controller::NodeIpam
-                | Controller::NodeRoute
-                | Controller::ServiceLb => {
-                    warn!(
-                        "{:?} is not part of this version yet; skipping it",
-                        controller.name()
-                    );
-                    continue;
-                }
-            }
+        for controller in controllers {
+            let name = controller.name();
+            let Some(make) = self.makers.get(name) else {
+                warn!("{name:?} is not part of this version yet; skipping it");
+                continue;
+            };
+            let leading = leading.clone();
+            let running = make(Arc::new(move || leading.is_valid_now()), work.clone());
+            tasks.spawn(name, self.after(pause, name, work.clone(), running));
             pause += self.start_interval.mul_f64(1.0 + fastrand::f64());
         }
     }
@@ -65,7 +72,7 @@ impl Loops {
     fn after(
         &self,
         pause: Duration,
-        controller: Controller,
+        name: &'static str,
         work: CancellationToken,
         running: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
@@ -75,9 +82,9 @@ impl Loops {
             if waited.is_none() {
                 return;
             }
-            info!("Started {:?}", controller.name());
-            // HTTP-6: shows that it was started; if it dies, the process ends.
-            checks.add(controller.name(), Scope::Everywhere, || Ok(()));
+            info!("Started {name:?}");
+            // It is there; if it dies, the process ends.
+            checks.add(name, Scope::Everywhere, || Ok(()));
             running.await;
         }
     }

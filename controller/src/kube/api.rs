@@ -68,6 +68,17 @@ pub struct WrittenMeta {
     pub resource_version: String,
 }
 
+/// What an object must be to be deleted.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preconditions<'a> {
+    /// `metadata.uid`.
+    pub uid: &'a str,
+    /// `metadata.resourceVersion`; absent: any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_version: Option<&'a str>,
+}
+
 /// How a PATCH is meant.
 #[derive(Clone, Copy, Debug)]
 pub enum PatchKind {
@@ -212,6 +223,17 @@ impl Api {
                 .call(Method::PATCH, &path, ACCEPT_METADATA, body)
                 .await?,
         )
+    }
+
+    /// Deletes the object at `path` if it is what `preconditions` say; else the answer is 409.
+    pub async fn delete(&self, path: &str, preconditions: Preconditions<'_>) -> Result<(), Error> {
+        let options = serde_json::json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,
+        });
+        let body = Some(("application/json", encode(&options)?));
+        self.call(Method::DELETE, path, "application/json", body)
+            .await
+            .map(drop)
     }
 
     async fn call(

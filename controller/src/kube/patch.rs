@@ -6,7 +6,10 @@
 //!
 //! RBAC: `patch` on `nodes` and `nodes/status`.
 
-use outrigger_core::{change::NodeChange, node::NodeAddress};
+use outrigger_core::{
+    change::{NodeChange, TaintAddition},
+    node::NodeAddress,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -72,6 +75,23 @@ pub fn node(change: &NodeChange) -> Vec<Operation> {
         }
         patch.push(add(path, &*label.value));
     }
+    patch
+}
+
+/// The patch of `nodes/<name>` that makes `addition`. A taint with its key and effect that is there
+/// already refuses it, by the API server's own rule.
+pub fn taint(addition: &TaintAddition) -> Vec<Operation> {
+    let mut patch = vec![test("/metadata/uid", &*addition.uid)];
+    if addition.create_taints {
+        patch.push(test("/spec/taints", Value::Null));
+        patch.push(add("/spec/taints", json!([])));
+    }
+    let taint = &addition.taint;
+    let mut value = json!({"key": &*taint.key, "effect": &*taint.effect});
+    if !taint.value.is_empty() {
+        value["value"] = Value::from(&*taint.value);
+    }
+    patch.push(add("/spec/taints/-", value));
     patch
 }
 

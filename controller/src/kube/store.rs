@@ -97,6 +97,11 @@ impl<V: View> Store<V> {
         self.views.read().values().cloned().collect()
     }
 
+    /// Calls `look` on every view, in no order. It must be quick and not touch the store.
+    pub fn for_each(&self, mut look: impl FnMut(&V)) {
+        self.views.read().values().for_each(|view| look(view));
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.views.read().len()

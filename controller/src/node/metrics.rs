@@ -1,8 +1,14 @@
 //! Metrics of the cloud-node loop, under upstream's names (M-1, M-2).
 
+use std::time::Duration;
+
 use prometheus_client::{
     encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    metrics::{
+        counter::Counter,
+        family::Family,
+        histogram::{Histogram, exponential_buckets},
+    },
     registry::Registry,
 };
 
@@ -21,7 +27,10 @@ pub struct NodeMetrics {
     pub(super) taint_removed: Histogram,
     /// From a node's creation to the end of its initialisation.
     pub(super) initialized: Histogram,
+    /// Nodes whose kubelet is alive and whose instance the provider does not know.
+    pub(super) absent_while_ready: Counter,
     failures: Family<FailureLabels, Counter>,
+    sweeps: Histogram,
 }
 
 impl NodeMetrics {
@@ -30,7 +39,10 @@ impl NodeMetrics {
         let this = Self {
             taint_removed: Histogram::new(DELAY),
             initialized: Histogram::new(DELAY),
+            absent_while_ready: Counter::default(),
             failures: Family::default(),
+            // 100 ms to 55 min.
+            sweeps: Histogram::new(exponential_buckets(0.1, 2.0, 16)),
         };
         registry.register(
             "node_controller_cloud_provider_taint_removal_delay_seconds",
@@ -44,10 +56,24 @@ impl NodeMetrics {
         );
         registry.register(
             "outrigger_node_sync_failures",
-            "Tries to initialise a node that failed, by class of error",
+            "Tries to initialise or refresh a node that failed, by class of error",
             this.failures.clone(),
         );
+        registry.register(
+            "outrigger_node_absent_while_ready",
+            "Answers that a node has no instance although its kubelet is alive",
+            this.absent_while_ready.clone(),
+        );
+        registry.register(
+            "outrigger_node_refresh_duration_seconds",
+            "How long it took to look at all initialised nodes once, pauses included",
+            this.sweeps.clone(),
+        );
         this
+    }
+
+    pub(super) fn swept(&self, took: Duration) {
+        self.sweeps.observe(took.as_secs_f64());
     }
 
     pub(super) fn failed(&self, class: &'static str) {

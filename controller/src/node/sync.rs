@@ -8,13 +8,17 @@ use outrigger_core::{
     class::{ErrorClass, Requeue},
     initialize::{self, Policy},
     instance::{Instance, Lookup},
-    node::NodeView,
+    node::{ANNOTATION_PAUSED, NodeView},
+    refresh,
 };
 use tracing::{debug, info, warn};
 
-use super::{ANNOTATION_PAUSED, CloudNode, error::Error, question, write::Write};
+use super::{CloudNode, error::Error};
 use crate::{
-    kube::events::{Kind, ObjectRef},
+    kube::{
+        events::{Kind, ObjectRef},
+        nodes::Write,
+    },
     provider::{Instances, Purpose, Session},
     queue::Outcome,
 };
@@ -24,12 +28,15 @@ impl CloudNode {
         let Some(node) = self.parts.nodes.get(&name) else {
             return Outcome::Done;
         };
-        if node.annotations.get(ANNOTATION_PAUSED) == Some("true") {
+        if node.is_paused() {
             debug!(node = &*name, "held by {ANNOTATION_PAUSED}");
             return Outcome::Done;
         }
+        let observed = self.memory.observed.lock().get(&name).cloned();
         let result = if node.is_uninitialized() || self.owes(&node) {
             self.initialize(node).await
+        } else if let Some(instance) = observed {
+            self.refresh(node, &instance).await
         } else {
             self.reconcile(node).await
         };
@@ -75,15 +82,15 @@ impl CloudNode {
         let Some(instances) = &session.instances else {
             return Ok(());
         };
-        if !instances.owns(&node.provider_id) {
+        if !self.may_touch(&node, instances) {
             debug!(
                 node = &*node.name,
                 provider_id = &*node.provider_id,
-                "another provider's node"
+                "another provider's node, or not selected by --node-selector"
             );
             return Ok(());
         }
-        if self.is_known_not_managed(&node, &session) {
+        if self.parts.not_managed.knows(&node, &session) {
             return Ok(());
         }
         match self.lookup(Arc::clone(&node)).await? {
@@ -104,12 +111,7 @@ impl CloudNode {
             Lookup::Absent { .. } => Err(Error::Absent),
             Lookup::NotManaged { reason } => {
                 // N-12: no retry until the node, or the provider, changes.
-                info!(node = &*node.name, %reason, "the provider does not manage this node");
-                let question = question(&node, &session.boot_id);
-                self.memory
-                    .not_managed
-                    .lock()
-                    .insert(Arc::clone(&node.name), question);
+                self.not_managed(&node, &session, &reason);
                 Ok(())
             }
         }
@@ -120,9 +122,12 @@ impl CloudNode {
         Ok(lookup.await?)
     }
 
-    fn is_known_not_managed(&self, node: &NodeView, session: &Session) -> bool {
-        let known = self.memory.not_managed.lock().get(&node.name).copied();
-        known == Some(question(node, &session.boot_id))
+    pub(super) fn not_managed(&self, node: &NodeView, session: &Session, reason: &str) {
+        info!(
+            node = &*node.name,
+            reason, "the provider does not manage this node"
+        );
+        self.parts.not_managed.remember(node, session);
     }
 
     /// Two nodes with one provider id are both refused: the id can never be changed again.
@@ -159,11 +164,8 @@ impl CloudNode {
         instances: &Instances,
     ) -> Result<(), Error> {
         // Never closed.
-        let _permit = self.writers.acquire().await;
-        let policy = Policy {
-            without_provider_id: instances.without_provider_id,
-            managed_label_keys: instances.managed_label_keys.clone(),
-        };
+        let _permit = self.writing.acquire().await;
+        let policy = policy(instances);
         for warning in &initialize::plan(&node, instance, &policy)?.warnings {
             warn!(node = &*node.name, "{warning}");
         }
@@ -174,7 +176,7 @@ impl CloudNode {
                 .map(Write::Node))
         };
         let (name, uid) = (Arc::clone(&node.name), node.uid.clone());
-        let settled = self.settle(node, metadata).await;
+        let settled = self.writer.settle(node, metadata).await;
         match &settled {
             Ok(_) => {
                 self.memory.doubted.lock().remove(&name);
@@ -198,15 +200,14 @@ impl CloudNode {
             self.parts.metrics.taint_removed.observe(age(&node));
         }
         // N-21, but a failure is made good by the queue and not left to the next period.
-        let addresses = |node: &NodeView| match address::wanted(node, &instance.addresses) {
-            Ok(Wanted::Changed(wanted)) => Ok(Some(Write::Addresses(wanted))),
-            Ok(Wanted::Unchanged | Wanted::Untouched) => Ok(None),
-            Err(source) => {
+        let addresses = |node: &NodeView| -> Result<_, Error> {
+            let wanted = address::wanted(node, &instance.addresses).map_err(|source| {
                 let node = Arc::clone(&node.name);
-                Err(initialize::Error::ProvidedNodeIp { node, source }.into())
-            }
+                initialize::Error::ProvidedNodeIp { node, source }
+            })?;
+            Ok(write_of(wanted))
         };
-        let Some(node) = self.settle(node, addresses).await? else {
+        let Some(node) = self.writer.settle(node, addresses).await? else {
             return Ok(());
         };
         self.memory.owed.lock().remove(&node.name);
@@ -228,7 +229,45 @@ impl CloudNode {
     /// N-10, N-35: a node that is initialised may still need a label.
     async fn reconcile(&self, node: Arc<NodeView>) -> Result<(), Error> {
         let labels = |node: &NodeView| Ok(initialize::reconcile(node).change.map(Write::Node));
-        self.settle(node, labels).await.map(drop)
+        self.writer.settle(node, labels).await.map(drop)
+    }
+
+    /// N-40 to N-47: what a sweep found to differ. Looked at again here, for it may be in step by now.
+    async fn refresh(&self, node: Arc<NodeView>, instance: &Arc<Instance>) -> Result<(), Error> {
+        // The next sweep finds it again.
+        let Some(session) = self.parts.provider.session() else {
+            return Ok(());
+        };
+        let Some(instances) = &session.instances else {
+            return Ok(());
+        };
+        // Never closed.
+        let _permit = self.refreshing.acquire().await;
+        let policy = policy(instances);
+        for warning in refresh::plan(&node, instance, &policy).warnings {
+            warn!(node = &*node.name, "{warning}");
+        }
+        let name = Arc::clone(&node.name);
+        let labels = |node: &NodeView| -> Result<_, Error> {
+            Ok(refresh::plan(node, instance, &policy)
+                .change
+                .map(Write::Node))
+        };
+        let addresses = |node: &NodeView| -> Result<_, Error> {
+            Ok(write_of(refresh::plan(node, instance, &policy).addresses))
+        };
+        if let Some(node) = self.writer.settle(node, labels).await? {
+            self.writer.settle(node, addresses).await?;
+        }
+        let mut observed = self.memory.observed.lock();
+        if observed
+            .get(&name)
+            .is_some_and(|last| Arc::ptr_eq(last, instance))
+        {
+            observed.remove(&name);
+        }
+        debug!(node = &*name, "refreshed");
+        Ok(())
     }
 
     fn owes(&self, node: &NodeView) -> bool {
@@ -245,6 +284,20 @@ impl CloudNode {
             reason,
             message,
         );
+    }
+}
+
+fn write_of(addresses: Wanted) -> Option<Write> {
+    match addresses {
+        Wanted::Changed(wanted) => Some(Write::Addresses(wanted)),
+        Wanted::Unchanged | Wanted::Untouched => None,
+    }
+}
+
+pub(super) fn policy(instances: &Instances) -> Policy {
+    Policy {
+        without_provider_id: instances.without_provider_id,
+        managed_label_keys: instances.managed_label_keys.clone(),
     }
 }
 

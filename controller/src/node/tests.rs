@@ -1,17 +1,15 @@
 //! The loop against a small API of nodes that applies JSON Patches, and the mock over a pipe, on the
 //! paused clock.
 
-mod cluster;
-
-use std::time::Duration;
+mod refresh;
 
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use serde_json::json;
 
-use self::cluster::{Fixture, node};
-use crate::kube::store::Origin;
-
-const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+use crate::{
+    fixture::{Fixture, Setup, UNINITIALIZED, node},
+    kube::store::Origin,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_node_costs_one_write_of_metadata_one_of_status_and_one_event() {
@@ -215,7 +213,10 @@ async fn nothing_is_written_once_another_process_may_lead() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cold_start_asks_in_full_batches() {
-    let fixture = Fixture::filled(1000);
+    let fixture = Fixture::with(Setup {
+        nodes: (0..1000).map(|n| node(&format!("n{n}"))).collect(),
+        ..Setup::default()
+    });
     fixture
         .cluster
         .until(|requests| patches(requests) == 2000)
@@ -265,6 +266,3 @@ async fn a_deleted_node_leaves_nothing_behind() {
     fixture.register(renamed);
     fixture.initialized("n9").await;
 }
-
-/// How long a test waits on the paused clock.
-const PATIENCE: Duration = Duration::from_mins(5);

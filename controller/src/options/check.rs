@@ -94,6 +94,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     let authorization = access::authorization(flags.authorization, f);
     let provider = provider(&flags.provider.provider_endpoint, &flags.generic, line, f);
 
+    let node_selector = lifecycle::selector(&flags.lifecycle.node_selector, f);
     let node_workers = f.workers("concurrent-node-syncs", flags.node.concurrent_node_syncs);
     let node = Node {
         workers: node_workers,
@@ -159,6 +160,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         features,
         cluster,
         provider,
+        node_selector,
         node,
         lifecycle,
         service,

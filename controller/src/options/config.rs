@@ -2,6 +2,8 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
+use outrigger_core::selector::Selector;
+
 use super::{
     controllers::Controllers, features::FeatureGates, logging::Logging, migration::Migration,
 };
@@ -27,6 +29,8 @@ pub struct Config {
     pub cluster: Cluster,
     /// How the provider is reached and who it must be.
     pub provider: Provider,
+    /// `--node-selector`: which nodes without a provider ID are this provider's; absent: all.
+    pub node_selector: Option<Selector>,
     /// The cloud-node loop.
     pub node: Node,
     /// The cloud-node-lifecycle loop.

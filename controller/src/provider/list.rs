@@ -82,8 +82,7 @@ impl Provider {
     ///
     /// # Errors
     /// [`Error::NotServed`] where the provider does not offer lists, else any [`Error`].
-    pub async fn list(&self, max_staleness: Duration) -> Result<Vec<Instance>, Error> {
-        let purpose = Purpose::Refresh { max_staleness };
+    pub async fn list(&self, purpose: Purpose) -> Result<Vec<Instance>, Error> {
         let rpc = ListInstances::NAME;
         let permit = self.shared.gate.enter(Class::Instances).await;
         let link = self.shared.link()?;
@@ -95,7 +94,7 @@ impl Provider {
             .shared
             .call::<ListInstances>(&permit, link, |_, context| v1::ListInstancesRequest {
                 context: Some(context),
-                max_staleness: max_staleness.try_into().ok(),
+                max_staleness: purpose.max_staleness().try_into().ok(),
                 view: lookup::wire_view(purpose).into(),
             })
             .await?;

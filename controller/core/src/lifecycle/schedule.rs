@@ -21,9 +21,9 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A first check at once.
-    pub const fn starting(now: Timestamp) -> Self {
-        Self { made: 0, due: now }
+    /// A first check then.
+    pub const fn starting(due: Timestamp) -> Self {
+        Self { made: 0, due }
     }
 
     /// When the next check is due.

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// What adds the taint, unless it is there (Q-19: decided on what the store holds).
-pub(super) fn addition(node: &NodeView) -> Option<TaintAddition> {
+pub fn addition(node: &NodeView) -> Option<TaintAddition> {
     let taint = || Taint {
         key: TAINT_SHUTDOWN.into(),
         value: "".into(),
@@ -16,7 +16,7 @@ pub(super) fn addition(node: &NodeView) -> Option<TaintAddition> {
 }
 
 /// What removes the taint, if it is there.
-pub(super) fn removal(node: &NodeView) -> Option<NodeChange> {
+pub fn removal(node: &NodeView) -> Option<NodeChange> {
     let taints = node.taints.iter().enumerate().rev();
     let removals = taints
         .filter(|(_, taint)| taint.is_shutdown())

@@ -63,7 +63,7 @@ fn a_node_without_an_id_is_ours_if_selected_or_if_there_is_nobody_else() {
         ("other://a", "blue", None, true, false, false),
         ("", "red", None, false, true, true),
         ("", "red", None, true, true, false),
-        ("", "red", Some(&selector), false, true, false),
+        ("", "red", Some(&selector), false, false, false),
         ("", "blue", Some(&selector), false, true, true),
         ("", "blue", Some(&selector), true, true, true),
     ] {

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures::FutureExt;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::{
@@ -13,17 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{super::provider_options, *};
 use crate::{
-    kube::{
-        cluster::Facts,
-        events::{EventMetrics, Events},
-        scripted,
-        store::Store,
-    },
+    kube::cluster::Facts,
     leader::tests::store::Store as Lease,
-    node::{self, Intake, NodeMetrics},
     options,
     provider::tests::fake::{Fake, Pipe},
-    queue::QueueMetrics,
 };
 
 /// After which a leader without a provider gives up (design 4.1).
@@ -60,29 +52,12 @@ impl Replica {
             CancellationToken::new(),
         );
         tasks.spawn(connection);
-        let client = scripted::client(|_| async { scripted::json(200, &json!({})) }.boxed());
-        let (events, _) = Events::new(client.clone(), &EventMetrics::register(&mut registry));
-        let mut nodes = Store::default();
-        let node_intake = Intake::new(&mut nodes, &QueueMetrics::unregistered());
-        nodes.finish_list(|_| true);
         let checks = Checks::default();
         let building = Building {
             api: lease.api(),
             metrics: LeaderMetrics::register(&mut registry),
             events: Arc::new(drop),
-            loops: Arc::new(Loops {
-                checks: checks.clone(),
-                start_interval: Duration::ZERO,
-                node: node::Parts {
-                    api: Api::new(client),
-                    nodes: Arc::new(nodes),
-                    provider: provider.clone(),
-                    events: events.recorder(node::NAME),
-                    workers: 1,
-                    metrics: NodeMetrics::register(&mut registry),
-                },
-                node_intake,
-            }),
+            loops: Arc::new(Loops::new(checks.clone(), Duration::ZERO)),
             provider,
             checks,
         };

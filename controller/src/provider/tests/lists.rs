@@ -1,8 +1,9 @@
+use crate::provider::Purpose;
 use outrigger_api::v1::{Instance, ListInstancesResponse};
 use outrigger_core::class::ErrorClass;
 use tonic::Status;
 
-use super::{rig::Rig, secs};
+use super::rig::Rig;
 
 fn part(ids: &[&str], complete: bool) -> ListInstancesResponse {
     let instance = |id: &&str| Instance {
@@ -21,7 +22,7 @@ async fn a_list_is_whole_or_an_error() {
     rig.serving().await;
     let list = async |messages| {
         rig.fake.on_list(messages, None);
-        let listed = rig.provider.list(secs(0)).await;
+        let listed = rig.provider.list(Purpose::Initialization).await;
         listed.map(|listed| {
             listed
                 .iter()
@@ -46,7 +47,11 @@ async fn a_list_is_whole_or_an_error() {
     }
     let cut_off = Some(Status::internal("x"));
     rig.fake.on_list(vec![part(&["fake://a"], false)], cut_off);
-    let error = rig.provider.list(secs(0)).await.unwrap_err();
+    let error = rig
+        .provider
+        .list(Purpose::Initialization)
+        .await
+        .unwrap_err();
     assert_eq!(error.class(), ErrorClass::Transient);
 }
 
@@ -59,6 +64,10 @@ async fn a_provider_without_lists_is_not_asked() {
         });
     });
     rig.serving().await;
-    let error = rig.provider.list(secs(0)).await.unwrap_err();
+    let error = rig
+        .provider
+        .list(Purpose::Initialization)
+        .await
+        .unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unimplemented);
 }

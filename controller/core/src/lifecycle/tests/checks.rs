@@ -152,7 +152,6 @@ fn l13_other_power_states_change_nothing() {
         PowerState::Unknown,
         PowerState::Pending,
         PowerState::Running,
-        PowerState::Terminating,
     ] {
         for node in [lost("n1"), tainted(&lost("n1"), "shutdown:NoSchedule")] {
             let action = verdict(&node, &found(&node, power_state));
@@ -267,4 +266,53 @@ fn nothing_is_remembered_of_nodes_that_are_gone() {
     let counts = rig.lifecycle.counts(at(2), 100);
     assert_eq!((counts.absent, counts.deleted), (0, 2));
     assert_eq!(rig.lifecycle.watched.len(), 1);
+}
+
+#[test]
+fn what_is_being_deleted_is_as_good_as_stopped() {
+    let node = lost("n1");
+    let action = verdict(&node, &found(&node, PowerState::Terminating));
+    assert!(matches!(action, Action::AddShutdownTaint(_)), "{action:?}");
+}
+
+/// Nodes of a cluster that is being made are not ready for a while, and nothing could follow.
+#[test]
+fn a_young_node_is_first_asked_about_when_it_could_be_deleted() {
+    let node = NodeView {
+        created: at(-57),
+        ..lost("n1")
+    };
+    let mut rig = Rig::quick();
+    assert_eq!(rig.check(0, &node), Check::At(at(3)));
+    assert_eq!(rig.check(3, &node), Check::Ask);
+}
+
+/// The store lags behind what the API server has accepted.
+#[test]
+fn a_node_that_was_deleted_is_left_alone_and_counted_once() {
+    let mut rig = Rig::quick();
+    let node = lost("n1");
+    rig.check(0, &node);
+    assert_eq!(rig.answered(0, &node, &GONE).action, deletion(&node));
+    rig.lifecycle.deleted(at(0), &node);
+    for node in [node.clone(), ready(&node)] {
+        let left = Check::Idle(Idle::BeingDeleted);
+        assert_eq!(rig.check(5, &node), left);
+        let found = found(&node, PowerState::Running);
+        assert_eq!(rig.answered(5, &node, &found).next, left);
+    }
+    assert_eq!(rig.lifecycle.counts(at(5), 99).deleted, 1);
+    rig.lifecycle.gone(at(6), &node.name);
+    assert_eq!(rig.lifecycle.counts(at(6), 99).deleted, 1);
+    // A new one of the name is another node, whether the end of the old one was heard of or not.
+    rig.check(7, &node);
+    rig.answered(7, &node, &GONE);
+    rig.lifecycle.deleted(at(7), &node);
+    let anew = NodeView {
+        uid: "another".into(),
+        ..node
+    };
+    rig.lifecycle.deleted(at(7), &anew);
+    assert_eq!(rig.check(8, &anew), Check::Ask);
+    assert_eq!(rig.lifecycle.counts(at(8), 99).deleted, 2);
 }

@@ -1,42 +1,52 @@
-//! Writes that settle: planned on what is there, refused by what changed meanwhile, planned again.
+//! Writes to nodes that settle: planned on what is there, refused by what changed meanwhile,
+//! planned again.
+//!
+//! RBAC: `get`, `patch` on `nodes`, `patch` on `nodes/status`; `delete` on `nodes` for
+//! [`NodeWriter::delete`].
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use outrigger_core::{
-    change::NodeChange,
+    change::{NodeChange, TaintAddition},
     class::ErrorClass,
+    lifecycle::Deletion,
     node::{NodeAddress, NodeView},
 };
 
-use super::{CloudNode, error::Error};
-use crate::kube::{
-    api::PatchKind,
+use super::{
+    api::{Api, PatchKind, Preconditions},
+    error::Error,
     patch::{self, Operation},
+    store::Store,
 };
 
 /// Tries of one write that meet somebody else's before the queue's back-off takes over (N-20).
 const ATTEMPTS: u32 = 20;
 
 /// One write to a node.
-pub(super) enum Write {
+#[derive(Clone, Debug)]
+pub enum Write {
     /// Metadata and spec.
     Node(NodeChange),
+    /// One more taint.
+    Taint(TaintAddition),
     /// The whole list of addresses.
     Addresses(Box<[NodeAddress]>),
 }
 
 impl Write {
     fn path(&self, node: &NodeView) -> String {
-        let subresource = match self {
-            Self::Node(_) => "",
-            Self::Addresses(_) => "/status",
-        };
-        format!("/api/v1/nodes/{}{subresource}", node.name)
+        let path = path(&node.name);
+        match self {
+            Self::Node(_) | Self::Taint(_) => path,
+            Self::Addresses(_) => path + "/status",
+        }
     }
 
     fn patch(&self, node: &NodeView) -> Vec<Operation> {
         match self {
             Self::Node(change) => patch::node(change),
+            Self::Taint(addition) => patch::taint(addition),
             Self::Addresses(new) => patch::addresses(&node.uid, &node.addresses, new),
         }
     }
@@ -44,27 +54,40 @@ impl Write {
     fn applied_to(&self, node: &NodeView, version: &str) -> NodeView {
         match self {
             Self::Node(change) => change.applied_to(node, version),
+            Self::Taint(addition) => addition.applied_to(node, version),
             Self::Addresses(new) => node.with_addresses(new, version),
         }
     }
 }
 
-impl CloudNode {
+/// Writes to nodes, and takes what it wrote into the store.
+#[derive(Clone)]
+pub struct NodeWriter {
+    api: Api,
+    nodes: Arc<Store<NodeView>>,
+}
+
+impl NodeWriter {
+    /// Writes through `api`, which is fenced by the leader's time in office.
+    pub fn new(api: Api, nodes: Arc<Store<NodeView>>) -> Self {
+        Self { api, nodes }
+    }
+
     /// Makes the write that `decide` wants, until it wants none: on what the store holds first, and
     /// on what the API server holds when that was too old. Returns the node as it is then, or none
     /// if it is gone or has become another of the same name.
-    pub(super) async fn settle(
+    pub async fn settle<E: From<Error>>(
         &self,
         mut node: Arc<NodeView>,
-        decide: impl Fn(&NodeView) -> Result<Option<Write>, Error>,
-    ) -> Result<Option<Arc<NodeView>>, Error> {
+        decide: impl Fn(&NodeView) -> Result<Option<Write>, E>,
+    ) -> Result<Option<Arc<NodeView>>, E> {
         let mut attempt = 1;
         while let Some(write) = decide(&node)? {
             let (path, patch) = (write.path(&node), write.patch(&node));
-            match self.parts.api.patch(&path, PatchKind::Json, &patch).await {
+            match self.api.patch(&path, PatchKind::Json, &patch).await {
                 Ok(written) => {
                     let view = write.applied_to(&node, &written.metadata.resource_version);
-                    self.parts.nodes.written(view.clone());
+                    self.nodes.written(view.clone());
                     return Ok(Some(Arc::new(view)));
                 }
                 Err(error) if error.is_not_found() => return Ok(None),
@@ -85,17 +108,37 @@ impl CloudNode {
         Ok(Some(node))
     }
 
+    /// Deletes the node `name` if it still is what `deletion` presumes (not Q-4). One that is gone
+    /// already is no error. The store hears of it by its watch.
+    pub async fn delete(&self, name: &str, deletion: &Deletion) -> Result<(), Error> {
+        let preconditions = Preconditions {
+            uid: &deletion.uid,
+            resource_version: deletion.resource_version.as_deref(),
+        };
+        match self.api.delete(&path(name), preconditions).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            result => result,
+        }
+    }
+
     async fn read(&self, node: &NodeView) -> Result<Option<Arc<NodeView>>, Error> {
-        match self
-            .parts
-            .api
-            .get::<NodeView>(&format!("/api/v1/nodes/{}", node.name))
-            .await
-        {
+        match self.api.get::<NodeView>(&path(&node.name)).await {
             Ok(live) if live.uid == node.uid => Ok(Some(Arc::new(live))),
             Ok(_) => Ok(None),
             Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
+}
+
+impl fmt::Debug for NodeWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeWriter")
+            .field("nodes", &self.nodes)
+            .finish_non_exhaustive()
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("/api/v1/nodes/{name}")
 }

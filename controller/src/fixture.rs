@@ -1,0 +1,371 @@
+//! The loops over nodes against a small API of nodes and the mock over a pipe, on the paused clock.
+
+mod cluster;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::FutureExt;
+use outrigger_core::{brake::Limits, node::NodeView};
+use outrigger_provider_mock::{
+    Cloud, CloudConfig, MockProvider, ProviderOptions, cloud::Clock, instances::InstanceSpec,
+};
+use prometheus_client::{encoding::text::encode, registry::Registry};
+use serde_json::{Value, json};
+use tokio::{io::DuplexStream, sync::mpsc, task::JoinSet, time::Instant};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::cluster::Cluster;
+use crate::{
+    kube::{
+        api::{Api, Fence},
+        events::{EventMetrics, Events},
+        scripted,
+        store::{Origin, Store},
+    },
+    lifecycle::{self, LifecycleMetrics, NodeLifecycle},
+    node::{self, CloudNode, NodeMetrics},
+    provider::{self, Connect, Connecting, NotManaged, Provider, Transport},
+    queue::QueueMetrics,
+};
+
+/// How long a test waits on the paused clock.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
+
+pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// A node as a kubelet registers it, and a taint of somebody else.
+pub(crate) fn node(name: &str) -> Value {
+    json!({
+        "metadata": {
+            "name": name, "uid": format!("uid-{name}"),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"kubernetes.io/hostname": name},
+        },
+        "spec": {"taints": [
+            {"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"},
+            {"key": "other", "effect": "NoExecute"},
+        ]},
+        "status": {"addresses": [{"type": "Hostname", "address": name}]},
+    })
+}
+
+/// A node that was initialised long ago and whose kubelet is lost, or is not.
+pub(crate) fn settled(name: &str, provider_id: &str, ready: &str) -> Value {
+    let mut node = node(name);
+    node["spec"] = json!({"providerID": provider_id});
+    node["status"]["conditions"] = json!([{
+        "type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }]);
+    node
+}
+
+/// In which each initialised node is looked at once.
+pub(crate) const PERIOD: Duration = Duration::from_mins(5);
+
+/// Nodes in one question.
+const BATCH: u32 = 100;
+
+/// Connections to a server in this process.
+struct Pipe(mpsc::UnboundedSender<DuplexStream>);
+
+impl std::fmt::Display for Pipe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a pipe")
+    }
+}
+
+impl Connect for Pipe {
+    fn connect(&self) -> Connecting {
+        let (here, there) = tokio::io::duplex(1 << 20);
+        let sent = self.0.send(there);
+        std::future::ready(match sent {
+            Ok(()) => Ok(Box::new(here) as Box<dyn Transport>),
+            Err(_) => Err(std::io::ErrorKind::ConnectionRefused.into()),
+        })
+        .boxed()
+    }
+}
+
+/// What a test begins with.
+pub(crate) struct Setup {
+    /// A machine for every node that is asked about.
+    pub(crate) synthesize: bool,
+    /// Nodes in the store when the loops start.
+    pub(crate) nodes: Vec<Value>,
+    pub(crate) cloud: Box<dyn FnOnce(&mut CloudConfig)>,
+    pub(crate) provider: Box<dyn FnOnce(&mut ProviderOptions)>,
+    pub(crate) prepare: Box<dyn FnOnce(&Cloud)>,
+    pub(crate) cloud_node: bool,
+    /// With these limits.
+    pub(crate) lifecycle: Option<Limits>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            synthesize: true,
+            nodes: Vec::new(),
+            cloud: Box::new(|_| {}),
+            provider: Box::new(|_| {}),
+            prepare: Box::new(|_| {}),
+            cloud_node: true,
+            lifecycle: None,
+        }
+    }
+}
+
+/// The loops, their cluster and their cloud.
+pub(crate) struct Fixture {
+    pub(crate) cluster: Cluster,
+    pub(crate) cloud: Cloud,
+    pub(crate) nodes: Arc<Store<NodeView>>,
+    may_write: Arc<AtomicBool>,
+    registry: Registry,
+    _tasks: JoinSet<()>,
+}
+
+impl Fixture {
+    /// The cloud-node loop with a machine for every node, and a store that has nothing to list.
+    pub(crate) fn start(prepare: impl FnOnce(&Cloud) + 'static) -> Self {
+        Self::with(Setup {
+            prepare: Box::new(prepare),
+            ..Setup::default()
+        })
+    }
+
+    pub(crate) fn without_machines() -> Self {
+        Self::with(Setup {
+            synthesize: false,
+            ..Setup::default()
+        })
+    }
+
+    pub(crate) fn with(setup: Setup) -> Self {
+        let cluster = Cluster::new();
+        let api_server = cluster.clone();
+        let client = scripted::client(move |request| api_server.clone().answer(request).boxed());
+        let mut config = CloudConfig::new().unwrap();
+        config.synthesize = setup.synthesize;
+        config.clock = Clock::tokio();
+        (setup.cloud)(&mut config);
+        let cloud = Cloud::new(config);
+        (setup.prepare)(&cloud);
+        let mut options = ProviderOptions {
+            max_batch_size: BATCH,
+            ..ProviderOptions::default()
+        };
+        (setup.provider)(&mut options);
+        let mut registry = Registry::default();
+        let mut tasks = JoinSet::new();
+        let provider = provider(&cloud, options, &mut registry, &mut tasks);
+        let metrics = EventMetrics::register(&mut registry);
+        let (events, writer) = Events::new(client.clone(), &metrics);
+        tasks.spawn(writer.run(CancellationToken::new()));
+
+        let mut nodes = Store::default();
+        let not_managed = Arc::new(NotManaged::default());
+        let queues = QueueMetrics::unregistered();
+        let to_initialize = node::Intake::new(&mut nodes, Arc::clone(&not_managed), &queues);
+        let limits = setup.lifecycle.clone().unwrap_or_default();
+        let to_check = lifecycle::Intake::new(&mut nodes, limits, &queues);
+        let nodes = Arc::new(nodes);
+        let may_write = Arc::new(AtomicBool::new(true));
+        let fence: Fence = {
+            let may_write = Arc::clone(&may_write);
+            Arc::new(move || may_write.load(Ordering::Relaxed))
+        };
+        let api = Api::new(client).fenced(fence);
+        let cloud_node = node::Parts {
+            api: api.clone(),
+            nodes: Arc::clone(&nodes),
+            provider: provider.clone(),
+            events: events.recorder(node::NAME),
+            workers: 32,
+            refreshers: 32,
+            refresh_period: PERIOD,
+            selector: None,
+            not_managed: Arc::clone(&not_managed),
+            overheard: to_check.overheard(),
+            metrics: NodeMetrics::register(&mut registry),
+        };
+        let node_lifecycle = lifecycle::Parts {
+            api,
+            nodes: Arc::clone(&nodes),
+            provider,
+            events: events.recorder(lifecycle::NAME),
+            workers: 32,
+            selector: None,
+            not_managed,
+            metrics: LifecycleMetrics::register(&mut registry),
+        };
+        let stop = CancellationToken::new();
+        if setup.cloud_node {
+            tasks.spawn(CloudNode::new(cloud_node, to_initialize).run(stop.clone()));
+        }
+        if setup.lifecycle.is_some() {
+            tasks.spawn(NodeLifecycle::new(node_lifecycle, to_check).run(stop));
+        }
+        tasks.spawn(tell_deletions(cluster.clone(), Arc::clone(&nodes)));
+        let this = Self {
+            cluster,
+            cloud,
+            nodes,
+            may_write,
+            registry,
+            _tasks: tasks,
+        };
+        for node in setup.nodes {
+            this.register(node);
+        }
+        this.nodes.finish_list(|_| true);
+        this
+    }
+
+    /// The API server takes the node in, and the watch brings it.
+    pub(crate) fn register(&self, node: Value) {
+        let name = node["metadata"]["name"].as_str().unwrap().to_owned();
+        self.cluster.state.lock().nodes.insert(name.clone(), node);
+        self.cluster.change(&name, |_| {});
+        self.refresh(&name);
+    }
+
+    /// The watch brings the node as it is.
+    pub(crate) fn refresh(&self, name: &str) {
+        self.nodes.apply(
+            serde_json::from_value(self.live(name)).unwrap(),
+            Origin::Watch,
+        );
+    }
+
+    pub(crate) fn live(&self, name: &str) -> Value {
+        self.cluster.state.lock().nodes[name].clone()
+    }
+
+    pub(crate) fn create(&self, name: &str) {
+        self.cloud
+            .create(InstanceSpec::named(name.parse().unwrap()))
+            .unwrap();
+    }
+
+    pub(crate) fn fence(&self) {
+        self.may_write.store(false, Ordering::Relaxed);
+    }
+
+    /// All requests that are no GET.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        let requests = self.cluster.requests.borrow();
+        requests
+            .iter()
+            .filter(|request| !request.starts_with("GET"))
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) async fn initialized(&self, name: &str) {
+        let path = format!("PATCH /api/v1/nodes/{name}/status");
+        self.cluster
+            .until(|requests| requests.contains(&path))
+            .await;
+        let taints = self.live(name)["spec"]["taints"].to_string();
+        assert!(!taints.contains(UNINITIALIZED), "{taints}");
+    }
+
+    pub(crate) async fn events(&self, count: usize) {
+        let posts = |requests: &[String]| requests.iter().filter(|r| r.starts_with("POST")).count();
+        self.cluster
+            .until(|requests| posts(requests) >= count)
+            .await;
+    }
+
+    /// Waits until the provider was asked so often.
+    pub(crate) async fn asked(&self, count: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.cloud.counters().calls("BatchGetInstances", "OK") < count {
+            assert!(Instant::now() < deadline, "{:?}", self.cloud.counters());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Lets everything happen that would happen within a minute.
+    pub(crate) async fn settle(&self) {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+    }
+
+    /// Takes the node away, as the watch would tell after somebody deleted it.
+    pub(crate) fn vanish(&self, name: &str) {
+        self.cluster.state.lock().nodes.remove(name);
+        self.nodes.delete(name, Origin::Watch);
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.cluster.state.lock().nodes.contains_key(name)
+    }
+
+    pub(crate) fn metrics(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).unwrap();
+        text
+    }
+}
+
+/// What the watch would tell of nodes that the loops delete.
+async fn tell_deletions(cluster: Cluster, nodes: Arc<Store<NodeView>>) {
+    let mut requests = cluster.requests.subscribe();
+    while requests.changed().await.is_ok() {
+        let deleted: Vec<_> = requests
+            .borrow_and_update()
+            .iter()
+            .filter_map(|request| request.strip_prefix("DELETE /api/v1/nodes/"))
+            .map(str::to_owned)
+            .collect();
+        for name in deleted {
+            if !cluster.state.lock().nodes.contains_key(&name) {
+                nodes.delete(&name, Origin::Watch);
+            }
+        }
+    }
+}
+
+/// An adapter to a mock of `cloud`, over a pipe.
+fn provider(
+    cloud: &Cloud,
+    options: ProviderOptions,
+    registry: &mut Registry,
+    tasks: &mut JoinSet<()>,
+) -> Provider {
+    let (dialed, accepted) = mpsc::unbounded_channel();
+    let incoming = futures::stream::unfold(accepted, async |mut accepted| {
+        let stream: Option<DuplexStream> = accepted.recv().await;
+        stream.map(|stream| (std::io::Result::Ok(stream), accepted))
+    });
+    let server = MockProvider::with_options(cloud.clone(), options).into_server();
+    tasks.spawn(async move {
+        server
+            .serve_with_incoming(incoming, std::future::pending())
+            .await
+            .unwrap();
+    });
+    let options = provider::Options {
+        expected_name: None,
+        allow_untagged: false,
+        controller_name: "test".into(),
+        controller_version: "0".into(),
+        kubernetes_version: "v1".into(),
+        cluster: provider::Cluster {
+            name: "kubernetes".into(),
+            ..Default::default()
+        },
+        max_receive_bytes: 4 << 20,
+        standby: false,
+    };
+    let cancel = CancellationToken::new();
+    let (provider, connection) = Provider::new(options, Pipe(dialed), registry, cancel);
+    tasks.spawn(connection);
+    provider
+}

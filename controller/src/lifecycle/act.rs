@@ -1,0 +1,177 @@
+//! What is done about one node.
+
+use std::sync::Arc;
+
+use outrigger_core::{
+    brake::Refusal,
+    class::ErrorClass,
+    lifecycle::{self, Action, Deletion, Withheld},
+    node::{NodeView, Ready},
+};
+use tracing::{debug, info, warn};
+
+use super::NodeLifecycle;
+use crate::{
+    kube::{
+        error::Error,
+        events::{Kind, ObjectRef},
+        nodes::Write,
+    },
+    provider::Session,
+    queue::Outcome,
+};
+
+/// It was not done; why is in the log.
+pub(super) struct Failed;
+
+impl NodeLifecycle {
+    pub(super) async fn act(
+        &self,
+        node: &Arc<NodeView>,
+        session: &Session,
+        action: Action,
+    ) -> Result<(), Failed> {
+        if !matches!(action, Action::Withhold(_)) {
+            self.memory.withheld.lock().remove(&node.name);
+        }
+        match action {
+            Action::Keep => Ok(()),
+            Action::AddShutdownTaint(_) => self.add_shutdown_taint(node).await,
+            Action::Delete(deletion) => self.delete(node, &deletion).await,
+            Action::Withhold(why) => {
+                self.withhold(node, why);
+                Ok(())
+            }
+            Action::NotManaged { reason } => {
+                info!(node = &*node.name, %reason, "the provider does not manage this node");
+                self.parts.not_managed.remember(node, session);
+                Ok(())
+            }
+            Action::Doubt(doubt) => {
+                self.parts.metrics.doubted(doubt.as_str());
+                debug!(node = &*node.name, "keeping the node: {doubt}");
+                Ok(())
+            }
+        }
+    }
+
+    /// L-10, L-12.
+    async fn add_shutdown_taint(&self, node: &Arc<NodeView>) -> Result<(), Failed> {
+        let addition = |node: &NodeView| -> Result<_, Error> {
+            let wanted = node.ready != Ready::True;
+            Ok(wanted
+                .then(|| lifecycle::shutdown_addition(node))
+                .flatten()
+                .map(Write::Taint))
+        };
+        // Never closed.
+        let _permit = self.writing.acquire().await;
+        match self.writer.settle(Arc::clone(node), addition).await {
+            Ok(_) => {
+                info!(
+                    node = &*node.name,
+                    "the instance is stopped; the node has the shutdown taint"
+                );
+                Ok(())
+            }
+            Err(error) => {
+                warn!(node = &*node.name, "cannot add the shutdown taint: {error}");
+                Err(Failed)
+            }
+        }
+    }
+
+    /// L-3.
+    pub(super) async fn remove_shutdown_taint(&self, node: Arc<NodeView>) -> Outcome {
+        let name = Arc::clone(&node.name);
+        let removal = |node: &NodeView| -> Result<_, Error> {
+            let wanted = node.ready == Ready::True;
+            Ok(wanted
+                .then(|| lifecycle::shutdown_removal(node))
+                .flatten()
+                .map(Write::Node))
+        };
+        let _permit = self.writing.acquire().await;
+        match self.writer.settle(node, removal).await {
+            Ok(_) => {
+                info!(node = &*name, "ready again; the shutdown taint is gone");
+                Outcome::Done
+            }
+            Err(error) => {
+                warn!(node = &*name, "cannot remove the shutdown taint: {error}");
+                Outcome::Retry
+            }
+        }
+    }
+
+    /// L-7, L-8.
+    async fn delete(&self, node: &NodeView, deletion: &Deletion) -> Result<(), Failed> {
+        let name = &*node.name;
+        let _permit = self.writing.acquire().await;
+        let message =
+            format!("Deleting node {name} because it does not exist in the cloud provider");
+        self.event(node, Kind::Normal, "DeletingNode", message);
+        match self.writer.delete(name, deletion).await {
+            Ok(()) => {
+                let release = deletion.release.as_str();
+                self.parts.metrics.deleted(release);
+                info!(
+                    node = name,
+                    provider_id = &*node.provider_id,
+                    release,
+                    "deleted: it does not exist in the cloud provider"
+                );
+                Ok(())
+            }
+            // It is not what it was: what it is now is asked about anew.
+            Err(error) if error.class() == ErrorClass::Conflict => {
+                debug!(node = name, "not deleted, since it has changed: {error}");
+                Err(Failed)
+            }
+            Err(error) => {
+                warn!(node = name, "cannot delete the node: {error}");
+                let message = format!("Failed deleting node {name}: {error}");
+                self.event(node, Kind::Warning, "DeletingNodeFailed", message);
+                Err(Failed)
+            }
+        }
+    }
+
+    /// Says once why a node stays that has no machine, and again when the reason is another.
+    fn withhold(&self, node: &NodeView, why: Withheld) {
+        let label = why.as_str();
+        let mut withheld = self.memory.withheld.lock();
+        let said = withheld.insert(Arc::clone(&node.name), label) == Some(label);
+        drop(withheld);
+        if said {
+            return;
+        }
+        self.parts.metrics.withheld(label);
+        let expected = matches!(
+            why,
+            Withheld::Young { .. } | Withheld::Refused(Refusal::LookAgain { .. })
+        );
+        if expected {
+            debug!(
+                node = &*node.name,
+                "the instance does not exist, but the node is not deleted yet: {why}"
+            );
+            return;
+        }
+        warn!(
+            node = &*node.name,
+            provider_id = &*node.provider_id,
+            "the instance does not exist, but the node is not deleted: {why}"
+        );
+        let message = format!(
+            "Not deleting node {}, which does not exist in the cloud provider: {why}",
+            node.name
+        );
+        self.event(node, Kind::Warning, "NodeDeletionWithheld", message);
+    }
+
+    fn event(&self, node: &NodeView, kind: Kind, reason: &'static str, message: String) {
+        let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
+        self.parts.events.event(&object, kind, reason, message);
+    }
+}

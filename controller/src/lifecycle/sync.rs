@@ -1,0 +1,153 @@
+//! One node: is it time to ask, what does the answer mean, when to ask again.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use outrigger_core::{
+    instance::Lookup,
+    lifecycle::{Check, Facts, Idle},
+    node::NodeView,
+    ownership::{Ownership, Scope},
+};
+use tracing::debug;
+
+use super::NodeLifecycle;
+use crate::{
+    provider::{Instances, Purpose, Session},
+    queue::Outcome,
+};
+
+/// What is known of all nodes together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Census {
+    /// How many are this provider's.
+    pub(super) owned: usize,
+    /// Whether one is another provider's.
+    foreign: bool,
+}
+
+impl NodeLifecycle {
+    pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
+        let Some(node) = self.parts.nodes.get(&name) else {
+            return Outcome::Done;
+        };
+        // The gate was open a moment ago; if it is not now, the queue waits for it.
+        let Some(session) = self.parts.provider.session() else {
+            return Outcome::Retry;
+        };
+        let Some(instances) = &session.instances else {
+            return Outcome::Done;
+        };
+        // What all nodes are together matters to answers alone.
+        let facts = self.facts(&node, &session, instances, Census::default());
+        let now = self.memory.clock.now();
+        let check = self.memory.lifecycle.lock().check(now, &node, &facts);
+        match check {
+            Check::Ask => self.ask(node, &session, instances).await,
+            Check::At(time) => Outcome::RetryAfter(until(time, now)),
+            Check::RemoveShutdownTaint(_) => self.remove_shutdown_taint(node).await,
+            Check::Idle(idle) => {
+                self.leave(&node, idle);
+                Outcome::Done
+            }
+        }
+    }
+
+    async fn ask(&self, asked: Arc<NodeView>, session: &Session, instances: &Instances) -> Outcome {
+        let began = self.memory.clock.now();
+        let lookup = self
+            .parts
+            .provider
+            .lookup(Arc::clone(&asked), Purpose::Lifecycle)
+            .await;
+        self.parts.metrics.asked(&lookup);
+        if let Err(error) = &lookup {
+            debug!(
+                node = &*asked.name,
+                class = error.class().as_str(),
+                "cannot check whether the instance exists: {error}"
+            );
+        }
+        let Some(node) = self.parts.nodes.get(&asked.name) else {
+            return Outcome::Done;
+        };
+        let census = match lookup {
+            Ok(Lookup::Absent { .. }) => self.census(instances),
+            _ => Census::default(),
+        };
+        let facts = self.facts(&node, session, instances, census);
+        let now = self.memory.clock.now();
+        let verdict = {
+            let mut lifecycle = self.memory.lifecycle.lock();
+            lifecycle.answered(now, &node, &asked, lookup.as_ref().ok(), &facts)
+        };
+        if self.act(&node, session, verdict.action).await.is_err() {
+            return Outcome::Retry;
+        }
+        self.parts
+            .metrics
+            .checked(until(self.memory.clock.now(), began));
+        match verdict.next {
+            Check::At(time) => Outcome::RetryAfter(until(time, now)),
+            // The node changed, and changes come by themselves.
+            Check::Ask | Check::RemoveShutdownTaint(_) => Outcome::RetryAfter(Duration::ZERO),
+            Check::Idle(_) => Outcome::Done,
+        }
+    }
+
+    fn facts<'a>(
+        &'a self,
+        node: &NodeView,
+        session: &Session,
+        instances: &'a Instances,
+        census: Census,
+    ) -> Facts<'a> {
+        Facts {
+            scope: Scope {
+                prefixes: &instances.prefixes,
+                selector: self.parts.selector.as_deref(),
+                foreign_prefix_seen: census.foreign,
+            },
+            nodes: census.owned,
+            visibility_delay: instances.visibility_delay,
+            not_managed: self.parts.not_managed.knows(node, session),
+        }
+    }
+
+    /// Looks at all nodes: cheap, and asked for only when one is absent.
+    pub(super) fn census(&self, instances: &Instances) -> Census {
+        let selector = self.parts.selector.as_deref();
+        let (mut ours, mut unset, mut foreign) = (0, 0, false);
+        self.parts.nodes.for_each(
+            |node| match instances.prefixes.ownership(&node.provider_id) {
+                Ownership::Ours => ours += 1,
+                Ownership::Foreign => foreign = true,
+                Ownership::Unset => {
+                    unset += usize::from(selector.is_none_or(|s| s.matches(&node.labels)));
+                }
+            },
+        );
+        // Without a selector, nodes without an id are nobody's for certain in a shared cluster.
+        let unset = if foreign && selector.is_none() {
+            0
+        } else {
+            unset
+        };
+        Census {
+            owned: ours + unset,
+            foreign,
+        }
+    }
+
+    fn leave(&self, node: &NodeView, idle: Idle) {
+        self.memory.withheld.lock().remove(&node.name);
+        if !matches!(idle, Idle::Ready) {
+            debug!(node = &*node.name, "not asking about the node: {idle:?}");
+        }
+    }
+}
+
+/// From `now` to `time`; zero if that has passed.
+fn until(time: Timestamp, now: Timestamp) -> Duration {
+    time.duration_since(now).try_into().unwrap_or_default()
+}

@@ -1,0 +1,265 @@
+//! Keeps initialised nodes in step with their machines (N-40 to N-47): one snapshot of the cloud a
+//! period, and a write only where something differs.
+//!
+//! ```text
+//!  sweep ─► a list, or full batches spread over the period ─► core::refresh::plan
+//!             └ what it does not show: asked for singly, under a budget     │ something to write
+//!                                                                           ▼
+//!                                                       observed ─► queue ─► sync: writes
+//! ```
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use outrigger_api::v1::LookupPreference;
+use outrigger_core::{
+    initialize::Policy,
+    instance::{Instance, Lookup},
+    node::{NodeView, Ready},
+    refresh,
+};
+use tokio::time::{Instant, sleep_until};
+use tracing::{debug, info, warn};
+
+use super::{CloudNode, sync::policy};
+use crate::{
+    provider::{Error, Instances, Purpose, Session},
+    queue::Priority,
+};
+
+/// A snapshot may be as old as this part of the period, out of the provider's caches.
+const STALENESS: f64 = 0.2;
+
+/// A cloud with one call for each instance is asked about so many nodes at once as come in this
+/// time when all of them are spread over the period.
+const TRICKLE: Duration = Duration::from_secs(1);
+
+/// Nodes that a snapshot did not show and that are asked about singly: a tenth of all, this many at
+/// least. The others have to wait for the next period.
+const FALLBACK: usize = 10;
+
+/// One sweep over all nodes.
+struct Sweep<'a> {
+    cloud_node: &'a CloudNode,
+    session: &'a Session,
+    instances: &'a Instances,
+    policy: Policy,
+    purpose: Purpose,
+    tally: Tally,
+}
+
+/// What a sweep came to, for the log.
+#[derive(Debug, Default)]
+struct Tally {
+    seen: usize,
+    differ: usize,
+    absent: usize,
+    failed: usize,
+}
+
+impl CloudNode {
+    /// Sweeps over all nodes, one period after another. Never returns.
+    pub(super) async fn keep_in_step(&self) {
+        let period = self.parts.refresh_period;
+        loop {
+            let session = self.parts.provider.serving().await;
+            let began = Instant::now();
+            if let Some(instances) = &session.instances {
+                let sweep = Sweep {
+                    cloud_node: self,
+                    session: &session,
+                    instances,
+                    policy: policy(instances),
+                    purpose: Purpose::Refresh {
+                        max_staleness: period.mul_f64(STALENESS),
+                    },
+                    tally: Tally::default(),
+                };
+                sweep.run().await;
+            }
+            // A sweep that is spread lasts for about the period itself.
+            sleep_until(began + period).await;
+        }
+    }
+}
+
+impl Sweep<'_> {
+    async fn run(mut self) {
+        let nodes = self.nodes();
+        let (total, began) = (nodes.len(), Instant::now());
+        if nodes.is_empty() {
+            return;
+        }
+        if self.instances.list && self.instances.preference == LookupPreference::ListAll {
+            self.list(nodes).await;
+        } else {
+            self.ask_in_batches(nodes).await;
+        }
+        self.cloud_node.parts.metrics.swept(began.elapsed());
+        let Tally {
+            seen,
+            differ,
+            absent,
+            failed,
+        } = self.tally;
+        if absent + failed > 0 {
+            info!(total, seen, differ, absent, failed, "refreshed nodes");
+        } else {
+            debug!(total, seen, differ, "refreshed nodes");
+        }
+    }
+
+    /// Initialised nodes of this provider that nobody holds. In the same order each time, so that
+    /// each is looked at once a period.
+    fn nodes(&self) -> Vec<Arc<NodeView>> {
+        let cloud_node = self.cloud_node;
+        let mut nodes = cloud_node.parts.nodes.all();
+        nodes.retain(|node| {
+            !node.is_uninitialized()
+                && node.deleted.is_none()
+                && !node.is_paused()
+                && cloud_node.may_touch(node, self.instances)
+                && !cloud_node.parts.not_managed.knows(node, self.session)
+        });
+        nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        nodes
+    }
+
+    /// One list for all.
+    async fn list(&mut self, nodes: Vec<Arc<NodeView>>) {
+        let listed = match self.cloud_node.parts.provider.list(self.purpose).await {
+            Ok(listed) => listed,
+            Err(error) => {
+                warn!("cannot list instances: {error}; trying again in the next period");
+                self.cloud_node.parts.metrics.failed(error.class().as_str());
+                self.tally.failed = nodes.len();
+                return;
+            }
+        };
+        let (mut by_id, mut by_name) = (HashMap::new(), HashMap::new());
+        for (at, instance) in listed.iter().enumerate() {
+            by_id.insert(&*instance.provider_id, at);
+            by_name.insert(&*instance.node_name, at);
+        }
+        let mut missing = Vec::new();
+        for node in nodes {
+            let found = if node.provider_id.is_empty() {
+                by_name.get(&*node.name)
+            } else {
+                by_id.get(&*node.provider_id)
+            };
+            match found.and_then(|at| listed.get(*at)) {
+                Some(instance) => {
+                    let lookup = Lookup::Found(Box::new(instance.clone()));
+                    self.answered(&node, Ok(lookup));
+                }
+                None => missing.push(node),
+            }
+        }
+        // Not to be in a list is a hint and no more.
+        self.ask_singly(missing).await;
+    }
+
+    /// Full batches, spread over the period.
+    async fn ask_in_batches(&mut self, nodes: Vec<Arc<NodeView>>) {
+        let period = self.cloud_node.parts.refresh_period;
+        let mut size = self.instances.max_batch_size.max(1);
+        if self.instances.preference == LookupPreference::Each {
+            let share = TRICKLE.as_secs_f64() / period.as_secs_f64();
+            let trickle = (nodes.len() as f64 * share).ceil() as usize;
+            size = size.min(trickle.max(1));
+        }
+        let batches = nodes.chunks(size);
+        let pause = period.div_f64(batches.len() as f64);
+        let mut due = Instant::now();
+        let mut unreadable = Vec::new();
+        for batch in batches {
+            sleep_until(due).await;
+            due += pause;
+            // One that went away is waited for, and the sweep goes on.
+            self.cloud_node.parts.provider.serving().await;
+            let answers = join_all(batch.iter().map(|node| self.ask(node))).await;
+            for (node, answer) in batch.iter().zip(answers) {
+                match answer {
+                    // Perhaps for the sake of another node in the batch.
+                    Err(Error::Malformed { .. }) => unreadable.push(Arc::clone(node)),
+                    answer => self.answered(node, answer),
+                }
+            }
+        }
+        self.ask_singly(unreadable).await;
+    }
+
+    /// One after the other, and no more than the budget allows.
+    async fn ask_singly(&mut self, mut nodes: Vec<Arc<NodeView>>) {
+        let budget = FALLBACK.max(self.cloud_node.parts.nodes.len() / 10);
+        if nodes.len() > budget {
+            let left = nodes.len() - budget;
+            warn!(
+                left,
+                "too many nodes are not in the provider's snapshot to ask about each of them"
+            );
+            self.tally.failed += left;
+            // Others each time, so that none has to wait for ever.
+            fastrand::shuffle(&mut nodes);
+            nodes.truncate(budget);
+        }
+        for node in nodes {
+            let answer = self.ask(&node).await;
+            self.answered(&node, answer);
+        }
+    }
+
+    async fn ask(&self, node: &Arc<NodeView>) -> Result<Lookup, Error> {
+        let provider = &self.cloud_node.parts.provider;
+        provider.lookup(Arc::clone(node), self.purpose).await
+    }
+
+    fn answered(&mut self, node: &Arc<NodeView>, answer: Result<Lookup, Error>) {
+        let parts = &self.cloud_node.parts;
+        if let Ok(lookup) = &answer {
+            (parts.overheard)(node, lookup);
+        }
+        match answer {
+            Ok(Lookup::Found(instance)) => self.found(node, *instance),
+            Ok(Lookup::Absent { .. }) => {
+                self.tally.absent += 1;
+                // One that is not ready is the lifecycle loop's business.
+                if node.ready == Ready::True {
+                    parts.metrics.absent_while_ready.inc();
+                    warn!(
+                        node = &*node.name,
+                        provider_id = &*node.provider_id,
+                        "the provider knows no instance of this node, but its kubelet is alive; \
+                         leaving it alone"
+                    );
+                }
+            }
+            Ok(Lookup::NotManaged { reason }) => {
+                self.cloud_node.not_managed(node, self.session, &reason);
+            }
+            Err(error) => {
+                self.tally.failed += 1;
+                parts.metrics.failed(error.class().as_str());
+                debug!(node = &*node.name, "cannot refresh: {error}");
+            }
+        }
+    }
+
+    /// Queues the node if there is something to write or to say.
+    fn found(&mut self, node: &Arc<NodeView>, instance: Instance) {
+        self.tally.seen += 1;
+        let plan = refresh::plan(node, &instance, &self.policy);
+        let observed = &self.cloud_node.memory.observed;
+        if plan.is_empty() && plan.warnings.is_empty() {
+            observed.lock().remove(&node.name);
+            return;
+        }
+        self.tally.differ += 1;
+        let name = Arc::clone(&node.name);
+        observed
+            .lock()
+            .insert(Arc::clone(&name), Arc::new(instance));
+        self.cloud_node.queue.add(name, Priority::Bulk);
+    }
+}

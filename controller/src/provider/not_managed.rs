@@ -1,0 +1,43 @@
+//! Nodes that the provider said are not its own.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use outrigger_core::node::NodeView;
+use parking_lot::Mutex;
+
+use super::Session;
+
+/// Nodes that the provider said are not its own, with what was asked: as long as that is the same
+/// (UID, provider ID, labels, and the life of the provider's process), nobody asks again. Shared by
+/// the loops.
+#[derive(Debug, Default)]
+pub struct NotManaged(Mutex<HashMap<Arc<str>, u64>>);
+
+impl NotManaged {
+    /// Remembers the answer about `node`.
+    pub fn remember(&self, node: &NodeView, session: &Session) {
+        let question = question(node, session);
+        self.0.lock().insert(Arc::clone(&node.name), question);
+    }
+
+    /// Whether the provider would be asked what it has answered already.
+    pub fn knows(&self, node: &NodeView, session: &Session) -> bool {
+        let known = self.0.lock().get(&node.name).copied();
+        known.is_some_and(|known| known == question(node, session))
+    }
+
+    /// The node is gone.
+    pub fn forget(&self, name: &str) {
+        self.0.lock().remove(name);
+    }
+}
+
+fn question(node: &NodeView, session: &Session) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&node.uid, &node.provider_id, &node.labels, &session.boot_id).hash(&mut hasher);
+    hasher.finish()
+}
