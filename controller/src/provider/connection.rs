@@ -104,6 +104,10 @@ impl Manager {
         loop {
             let before = Instant::now();
             let loss = self.connect_once().await;
+            if self.cancel.is_cancelled() {
+                // We closed it ourselves.
+                return;
+            }
             let (cause, reason) = match loss {
                 Loss::Disconnected(reason) => (Cause::Disconnected, reason),
                 Loss::Silent(reason) => (Cause::Silent, reason),

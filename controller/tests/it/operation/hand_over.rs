@@ -45,6 +45,9 @@ async fn a_leader_that_is_told_to_end_is_followed_within_3_s() {
         assert_eq!(status.code(), Some(0), "{status}");
         assert!(leader.writes_of(&name).is_empty());
         leader.was_allowed_everything();
+        let log = leader.controller.log();
+        let (_, end) = log.split_once("ending: no new work is taken").unwrap();
+        assert!(!end.contains("WARN") && !end.contains("ERROR"), "{end}");
         let released = leader.claims(LEASE).pop().unwrap().json();
         assert_eq!(released["spec"]["holderIdentity"], "");
         let lease = cluster.lease(LEASE).await;
