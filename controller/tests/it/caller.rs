@@ -12,7 +12,7 @@ use kube::{
 use outrigger_testbed::ControlPlane;
 use tokio::net::TcpSocket;
 
-use crate::wait::until;
+use crate::wait::{holds, until};
 
 /// A port that nobody else can take, shared with the controller.
 pub(crate) struct Port {
@@ -99,6 +99,16 @@ impl Answer {
 impl Caller {
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask(Method::GET, path, "").await
+    }
+
+    /// Waits until that is answered with `code`.
+    pub(crate) async fn gets(&self, path: &str, code: u16) -> Answer {
+        until(&format!("{code} for {path}"), async || {
+            let answer = self.get(path).await;
+            holds(answer.code == code, || format!("{answer:?}"))?;
+            Ok(answer)
+        })
+        .await
     }
 
     /// The status alone.

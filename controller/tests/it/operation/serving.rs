@@ -9,13 +9,16 @@ use crate::{
     replica::Replica,
     rights::api,
     stage::{Backstage, Setup},
-    wait::{holds, until},
 };
 
 async fn serving(flags: &[&str]) -> (Backstage, Replica) {
     let cluster = Setup::without_provider().flags(flags).prepare().await;
     let mut replica = cluster.replica("serving").await;
     replica.leads().await;
+    let loop_runs = ["Started", "cloud-node-controller"];
+    replica.controller.says(&loop_runs).await;
+    // From now on it knows who may see what.
+    replica.port.anonymous().gets("/metrics", 403).await;
     (cluster, replica)
 }
 
@@ -60,12 +63,7 @@ async fn health_is_open_to_all_and_a_provider_that_is_away_is_a_matter_of_readin
     assert_eq!(admin.code("/healthz/leaderElection").await, 200);
 
     replica.mock.kill().await;
-    let answer = until("a provider that is not ready", async || {
-        let answer = anyone.get("/readyz").await;
-        holds(answer.code == 500, || format!("{answer:?}"))?;
-        Ok(answer)
-    })
-    .await;
+    let answer = anyone.gets("/readyz", 500).await;
     assert!(
         answer
             .body
@@ -79,11 +77,7 @@ async fn health_is_open_to_all_and_a_provider_that_is_away_is_a_matter_of_readin
     assert_eq!(reason.code, 500);
     assert!(reason.body.contains("provider.sock"), "{reason:?}");
     replica.mock.start(&[]).await;
-    until("a provider that is ready", async || {
-        let answer = anyone.get("/readyz").await;
-        holds(answer.code == 200, || format!("{answer:?}"))
-    })
-    .await;
+    anyone.gets("/readyz", 200).await;
 }
 
 /// Who only stands by is as healthy as who leads (HTTP-7).
@@ -154,12 +148,7 @@ async fn metrics_are_for_those_whom_the_cluster_lets_see_them() {
             .await
             .unwrap();
     }
-    let metrics = until("the scraper's right", async || {
-        let answer = scraper.get("/metrics").await;
-        holds(answer.code == 200, || format!("{answer:?}"))?;
-        Ok(answer)
-    })
-    .await;
+    let metrics = scraper.gets("/metrics", 200).await;
     assert!(metrics.body.contains("workqueue_adds_total"));
     assert_eq!(scraper.code("/configz").await, 403);
 
