@@ -19,7 +19,7 @@ use crate::{
     ControlPlane, Error, Options, Result,
     binaries::Binaries,
     floor::{self, Measured},
-    nodes::{self, Load, Machine},
+    nodes::{self, Load, Machine, Readiness},
 };
 
 /// Runs a real kube-apiserver and etcd, and puts load on them.
@@ -73,6 +73,9 @@ struct Nodes {
     /// The names are this and a number of five digits.
     #[arg(long, default_value = "node-")]
     prefix: String,
+    /// What their kubelets report; `unknown` as if these had fallen silent.
+    #[arg(long, value_enum, default_value = "ready")]
+    readiness: Readiness,
     /// Delete these nodes instead.
     #[arg(long)]
     delete: bool,
@@ -161,6 +164,7 @@ impl Nodes {
             per_second: self.rate,
         };
         let machines = Machine::numbered(&self.prefix, self.count);
+        let machines = machines.map(|machine| machine.readiness(self.readiness));
         let (verb, took) = if self.delete {
             let names = machines.map(|machine| machine.name().to_owned());
             let bar = bar("deleting", self.count);
