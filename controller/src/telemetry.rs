@@ -1,0 +1,20 @@
+//! What the process tells about itself, whatever it does: log lines, and the metrics that every
+//! component of Kubernetes has.
+
+mod build;
+mod controllers;
+mod logs;
+mod process;
+
+use prometheus_client::registry::Registry;
+
+pub use self::{
+    controllers::{Running, RunningControllers},
+    logs::{InstallError, Telemetry},
+};
+
+/// Registers `process_*` and `kubernetes_build_info` (M-62), which nobody has to keep up to date.
+pub fn register(registry: &mut Registry) {
+    process::register(registry);
+    build::register(registry);
+}
