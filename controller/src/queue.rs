@@ -137,4 +137,10 @@ impl<K: Key> Observed for Shared<K> {
     fn snapshot(&self) -> Snapshot {
         self.state.lock().snapshot(Instant::now())
     }
+
+    fn dump(&self) -> String {
+        // Not under the lock: the queue may be long.
+        let known = self.state.lock().known(Instant::now());
+        state::write(self.name, known)
+    }
 }

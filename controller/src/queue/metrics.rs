@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    iter::successors,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -12,11 +13,7 @@ use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
     metrics::{
-        TypedMetric,
-        counter::Counter,
-        family::Family,
-        gauge::ConstGauge,
-        histogram::{Histogram, exponential_buckets},
+        TypedMetric, counter::Counter, family::Family, gauge::ConstGauge, histogram::Histogram,
     },
     registry::Registry,
 };
@@ -70,7 +67,9 @@ impl QueueMetrics {
 
     /// Metrics that nobody scrapes, for tests of other things.
     pub fn unregistered() -> Self {
-        let histogram: fn() -> Histogram = || Histogram::new(exponential_buckets(1e-8, 10.0, 10));
+        // Multiplied one by one as Go does: powers would give bounds that differ in the last digit.
+        let histogram: fn() -> Histogram =
+            || Histogram::new(successors(Some(1e-8), |bound| Some(bound * 10.0)).take(10));
         Self {
             adds: Family::default(),
             retries: Family::default(),
@@ -79,6 +78,12 @@ impl QueueMetrics {
             worked: Family::new_with_constructor(histogram),
             queues: Queues::default(),
         }
+    }
+
+    /// The keys of all queues with their ages, delays and failures, for people.
+    pub fn dump(&self) -> String {
+        let queues = self.queues.alive();
+        queues.iter().map(|(_, queue)| queue.dump()).collect()
     }
 
     pub(super) fn counters(&self, name: &'static str) -> Counters {
@@ -121,6 +126,9 @@ impl Counters {
 /// A queue that can be asked how it is.
 pub(super) trait Observed: fmt::Debug + Send + Sync {
     fn snapshot(&self) -> Snapshot;
+
+    /// Its keys, for people.
+    fn dump(&self) -> String;
 }
 
 /// What the gauges show.
@@ -138,18 +146,24 @@ pub(super) struct Snapshot {
 #[derive(Clone, Debug, Default)]
 struct Queues(Arc<Mutex<BTreeMap<&'static str, Weak<dyn Observed>>>>);
 
+impl Queues {
+    fn alive(&self) -> Vec<(&'static str, Arc<dyn Observed>)> {
+        let mut queues = self.0.lock();
+        queues.retain(|_, queue| queue.strong_count() > 0);
+        let alive = queues
+            .iter()
+            .filter_map(|(name, queue)| Some((*name, queue.upgrade()?)));
+        alive.collect()
+    }
+}
+
 impl Collector for Queues {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let queues: Vec<_> = {
-            let mut queues = self.0.lock();
-            queues.retain(|_, queue| queue.strong_count() > 0);
-            let alive = queues
-                .iter()
-                .filter_map(|(name, queue)| Some((*name, queue.upgrade()?)));
-            alive
-                .map(|(name, queue)| (name, queue.snapshot()))
-                .collect()
-        };
+        let queues: Vec<_> = self
+            .alive()
+            .into_iter()
+            .map(|(name, queue)| (name, queue.snapshot()))
+            .collect();
         if queues.is_empty() {
             return Ok(());
         }

@@ -1,5 +1,7 @@
 //! The queue as a value: what waits, what runs, what is delayed. Time is a parameter.
 
+mod dump;
+
 use std::{
     collections::{BTreeMap, HashMap},
     time::Duration,
@@ -7,6 +9,7 @@ use std::{
 
 use tokio::time::Instant;
 
+pub(super) use self::dump::write;
 use super::{
     Backoff, Key, Outcome, Priority,
     lanes::{Lanes, Ticket},

@@ -1,0 +1,89 @@
+//! The keys of a queue, for people.
+
+use std::{fmt::Write, time::Duration};
+
+use tokio::time::Instant;
+
+use super::{Added, Entry, Key, Priority, State};
+
+/// One key, with ages and delays as of one moment.
+#[derive(Clone, Debug)]
+pub(in crate::queue) struct Known<K> {
+    key: K,
+    in_hand: Option<Duration>,
+    waiting: Option<(Duration, Priority)>,
+    retry_in: Option<Duration>,
+    later_in: Option<Duration>,
+    failures: u32,
+}
+
+impl<K: Key> State<K> {
+    /// All that is known of each key.
+    pub(in crate::queue) fn known(&self, now: Instant) -> Vec<Known<K>> {
+        let entries = self.entries.iter();
+        entries
+            .map(|(key, entry)| Known::of(key.clone(), entry, now))
+            .collect()
+    }
+}
+
+impl<K: Key> Known<K> {
+    fn of(key: K, entry: &Entry, now: Instant) -> Self {
+        let age = |since: Instant| now.saturating_duration_since(since);
+        let waits = entry.ready.as_ref().map(|ready| ready.added);
+        let waits = waits.or(entry.again);
+        Self {
+            key,
+            in_hand: entry.running.as_ref().map(|running| age(running.since)),
+            waiting: waits.map(|Added { priority, since }| (age(since), priority)),
+            retry_in: entry.retry.map(|delayed| delayed.at - now),
+            later_in: entry.later.map(|delayed| delayed.at - now),
+            failures: entry.failures,
+        }
+    }
+
+    /// What is in hand goes first, the longest before the others; then what waits, then what is
+    /// delayed, the next one first.
+    fn order(&self) -> (u8, Duration) {
+        let longest_first = |age| Duration::MAX.saturating_sub(age);
+        if let Some(age) = self.in_hand {
+            (0, longest_first(age))
+        } else if let Some((age, _)) = self.waiting {
+            (1, longest_first(age))
+        } else {
+            let delays = [self.retry_in, self.later_in].into_iter().flatten();
+            (2, delays.min().unwrap_or_default())
+        }
+    }
+}
+
+/// One line for the queue `name`, and one for each of its keys.
+pub(in crate::queue) fn write<K: Key>(name: &str, mut known: Vec<Known<K>>) -> String {
+    known.sort_by_cached_key(|key| (key.order(), format!("{:?}", key.key)));
+    let count = |of: fn(&Known<K>) -> bool| known.iter().filter(|key| of(key)).count();
+    let (in_hand, waiting, delayed) = (
+        count(|key| key.in_hand.is_some()),
+        count(|key| key.waiting.is_some()),
+        count(|key| key.retry_in.is_some() || key.later_in.is_some()),
+    );
+    let mut lines = format!("{name}: in_hand={in_hand} waiting={waiting} delayed={delayed}\n");
+    for key in &known {
+        // Writing to a string cannot fail.
+        let _ = write!(lines, "  {:?}", key.key);
+        for (what, time) in [
+            ("in_hand", key.in_hand),
+            ("waiting", key.waiting.map(|(age, _)| age)),
+            ("retry_in", key.retry_in),
+            ("later_in", key.later_in),
+        ] {
+            if let Some(time) = time {
+                let _ = write!(lines, " {what}={:.3}s", time.as_secs_f64());
+            }
+        }
+        if let Some((_, priority)) = key.waiting {
+            let _ = write!(lines, " priority={priority:?}");
+        }
+        let _ = writeln!(lines, " failures={}", key.failures);
+    }
+    lines
+}
