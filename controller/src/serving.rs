@@ -3,31 +3,13 @@
 //! In the order of a start:
 //!
 //! ```text
-//!  Server::bind(serving)             before the API server is asked for anything; a failure ends
-//!  Access::load(authn, authz, …)     reads CAs from the cluster; a failure ends, unless tolerated
-//!  Checks::default, Pages::new       clones go to the parts that add checks and dumps
-//!  server.run(Parts { … }, stop)     as a part of the supervisor, `stop` last of all on the way
-//!                                    out, so that probes and scrapers see the end
-//! ```
-//!
-//! ```ignore
-//! let server = config.serving.as_ref().map(Server::bind).transpose()?;
-//! let access = Access::load(&config.authentication, &config.authorization, &client_metrics).await?;
-//! let checks = Checks::default();
-//! let elector = handle.clone();
-//! checks.add("leaderElection", Scope::Everywhere, move || {
-//!     elector.check().map_err(|error| error.to_string())
-//! });
-//! let state = provider.state();
-//! checks.add("provider", Scope::Readiness, move || {
-//!     let state = state.borrow();
-//!     if state.serves() { Ok(()) } else { Err(state.to_string()) }
-//! });
-//! let pages = Pages::new(&config, move |verbosity| telemetry.set_verbosity(verbosity));
-//! let parts = Parts { checks, registry: Arc::new(registry), access, pages };
-//! supervisor.spawn("HTTPS server", server.run(parts, process.clone()));
-//! // With each loop that starts (HTTP-6):
-//! checks.add("cloud-node-controller", Scope::Everywhere, || Ok(()));
+//!  Server::bind(serving)         a failure ends the process before it did anything
+//!  Access::new(authn, authz, …)  reads files; so does a failure of this
+//!  server.run(Parts { … }, stop) before the API server is reached: probes are answered, all that
+//!                                needs a right gets 503. `stop` is last of all on the way out, so
+//!                                that probes and scrapers see the end
+//!  access.look_up()              the cluster tells its CAs, or the start has failed
+//!  Checks::add, Pages::dump      at any time, by whoever has something to say
 //! ```
 
 mod access;

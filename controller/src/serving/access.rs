@@ -5,34 +5,30 @@
 //!                    │                                │                │
 //!                    └── CAs: flags or ConfigMap ─────┘                └── TokenReview
 //!          ─► system:masters ─► always-allow paths ─► SubjectAccessReview ─► answer
+//!
+//!  before the cluster told its CAs: ─► always-allow paths ─► answer
 //! ```
 
 mod anchors;
 mod cache;
 mod caller;
+mod from_flags;
 mod headers;
-mod load;
+mod look_up;
 mod paths;
 mod review;
 mod rights;
 mod tokens;
 
-use std::{sync::Arc, time::Duration};
-
 use http::{StatusCode, header, request};
-use tokio::time::{MissedTickBehavior, interval};
-use tokio_util::sync::CancellationToken;
-use tracing::{error, warn};
+use tokio::sync::watch;
+use tracing::error;
 
-use self::{anchors::Anchors, caller::Caller, rights::Rights, tokens::Tokens};
+use self::{anchors::Anchors, caller::Caller, look_up::Standing, rights::Rights, tokens::Tokens};
 use super::{
     answer::{self, Answer},
     server::Peer,
 };
-
-/// The CAs are read again once in this period; upstream watches them, which a rotation of CAs,
-/// where old and new overlap for days, does not need.
-const REREAD: Duration = Duration::from_mins(1);
 
 /// The server cannot find out who may ask.
 #[derive(Debug, thiserror::Error)]
@@ -65,18 +61,28 @@ pub enum AccessError {
 
 /// Decides about each request.
 ///
+/// Before [`Self::look_up`] has found out whose certificates to trust, paths that need no right are
+/// open, and nobody sees any other: 503.
+///
 /// RBAC: `system:auth-delegator` (create `tokenreviews` and `subjectaccessreviews`), and the Role
 /// `extension-apiserver-authentication-reader` in `kube-system`.
 pub struct Access {
     anchors: Anchors,
     tokens: Option<Tokens>,
     rights: Rights,
+    /// `--authentication-tolerate-lookup-failure`.
+    tolerant: bool,
+    standing: watch::Sender<Standing>,
 }
 
 impl Access {
     /// `None` if the request may go on, else what to answer.
     pub(super) async fn refuse(&self, request: &request::Parts, peer: &Peer) -> Option<Answer> {
         let path = request.uri.path();
+        if *self.standing.borrow() == Standing::Waiting {
+            // A probe must not fail for want of the API server, whoever sends it.
+            return (!self.rights.is_free(path)).then(too_early);
+        }
         let caller = match self.caller(request, peer).await {
             Ok(caller) => caller,
             Err(reason) => {
@@ -141,22 +147,13 @@ impl Access {
         }
         Err(refused.join("; "))
     }
+}
 
-    /// Reads the CAs again until `stop`. Runs beside the server.
-    pub(super) async fn keep_fresh(self: Arc<Self>, stop: CancellationToken) {
-        let mut again = interval(REREAD);
-        again.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        again.reset();
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = again.tick() => {}
-            }
-            if let Err(error) = self.anchors.reread().await {
-                warn!("the CAs of clients stay as they are: {error}");
-            }
-        }
-    }
+fn too_early() -> Answer {
+    answer::error(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "The API server, which knows who may see this, has not been reached yet; see /readyz.",
+    )
 }
 
 /// The token of `Authorization: Bearer TOKEN`, if there is one.

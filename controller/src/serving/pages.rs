@@ -14,12 +14,26 @@ use super::answer::{self, Answer};
 use crate::options::{
     Config, VERSION,
     config::{Debugging, FlagValue},
+    features::{FeatureGates, Gate},
 };
 
 const NAME: &str = "cloud-controller-manager";
 
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no \
                        formatting compatibility guarantees and is for debugging purposes only.";
+
+/// What the server shows, for `/statusz`.
+const PATHS: [&str; 9] = [
+    "/configz",
+    "/debug/",
+    "/flagz",
+    "/healthz",
+    "/livez",
+    "/metrics",
+    "/metrics/slis",
+    "/readyz",
+    "/statusz",
+];
 
 /// Sets `-v` of the whole process.
 type SetVerbosity = Arc<dyn Fn(u32) + Send + Sync>;
@@ -33,6 +47,7 @@ pub struct Pages {
     configz: Arc<Value>,
     flags: Arc<[FlagValue]>,
     debugging: Debugging,
+    features: FeatureGates,
     set_verbosity: SetVerbosity,
     dumps: Arc<RwLock<BTreeMap<String, Dump>>>,
     started: Timestamp,
@@ -46,6 +61,7 @@ impl Pages {
             configz: Arc::new(configz::of(&config.flags)),
             flags: config.flags.clone().into(),
             debugging: config.debugging,
+            features: config.features.clone(),
             set_verbosity: Arc::new(set_verbosity),
             dumps: Arc::default(),
             started: Timestamp::now(),
@@ -64,6 +80,9 @@ impl Pages {
 
     /// In the format of Kubernetes' z-pages.
     pub(super) fn flagz(&self) -> Answer {
+        if !self.features.enabled(Gate::ComponentFlagz) {
+            return answer::not_found();
+        }
         let mut page = format!("\n{NAME} flags\n{WARNING}\n\n");
         for FlagValue { name, value, .. } in &*self.flags {
             let _ = writeln!(page, "{name}={value}");
@@ -72,7 +91,11 @@ impl Pages {
     }
 
     /// In the format of Kubernetes' z-pages.
-    pub(super) fn statusz(&self, paths: &[&str]) -> Answer {
+    pub(super) fn statusz(&self) -> Answer {
+        if !self.features.enabled(Gate::ComponentStatusz) {
+            return answer::not_found();
+        }
+        let paths: Vec<_> = PATHS.into_iter().filter(|path| self.serves(path)).collect();
         let started = self.started.to_zoned(TimeZone::UTC);
         let started = started.strftime("%a %b %e %H:%M:%S UTC %Y");
         let up = self.since.elapsed().as_secs();
@@ -83,5 +106,13 @@ impl Pages {
              Paths: {}\n",
             paths.join(" ")
         ))
+    }
+
+    fn serves(&self, path: &str) -> bool {
+        match path {
+            "/debug/" => self.debugging.profiling,
+            "/flagz" => self.features.enabled(Gate::ComponentFlagz),
+            _ => true,
+        }
     }
 }

@@ -17,27 +17,14 @@ use super::{
     server::{Handler, Peer, Server},
 };
 
-/// For `/statusz`.
-const PATHS: [&str; 9] = [
-    "/configz",
-    "/debug/",
-    "/flagz",
-    "/healthz",
-    "/livez",
-    "/metrics",
-    "/metrics/slis",
-    "/readyz",
-    "/statusz",
-];
-
 /// What the server shows, and to whom.
 pub struct Parts {
     /// `/healthz`, `/livez`, `/readyz`.
     pub checks: Checks,
-    /// `/metrics`.
+    /// `/metrics`, complete.
     pub registry: Arc<Registry>,
-    /// Who may see what.
-    pub access: Access,
+    /// Who may see what. Somebody has to call [`Access::look_up`].
+    pub access: Arc<Access>,
     /// Everything else.
     pub pages: Pages,
 }
@@ -60,7 +47,6 @@ impl Server {
             access,
             pages,
         } = parts;
-        let access = Arc::new(access);
         let routes = Arc::new(Routes {
             checks,
             registry,
@@ -114,7 +100,7 @@ impl Routes {
             "/metrics/slis" => metrics::answer(self.slis.registry(), &head.headers),
             "/configz" => self.pages.configz(),
             "/flagz" => self.pages.flagz(),
-            "/statusz" => self.pages.statusz(&PATHS),
+            "/statusz" => self.pages.statusz(),
             _ => answer::not_found(),
         }
     }

@@ -94,7 +94,7 @@ pub struct Server {
 impl Server {
     /// Reads (or makes) the certificates and takes the port, so that a flag that cannot be followed
     /// ends the process before it does anything. From then on connections wait in the kernel until
-    /// the server runs. Call it in a runtime; it reads files.
+    /// the server runs, which should be soon: probes wait with them. Call it in a runtime; it reads files.
     pub fn bind(serving: &Serving) -> Result<Self, BindError> {
         let tls = Tls::new(serving)?;
         let listen = |source| BindError::Listen {

@@ -2,6 +2,8 @@
 
 mod client;
 mod cluster;
+mod pages;
+mod start;
 
 use std::{
     collections::BTreeMap,
@@ -35,6 +37,7 @@ fn config(flags: &[&str]) -> Config {
 
 struct Running {
     address: SocketAddr,
+    access: Arc<Access>,
     checks: Checks,
     pages: Pages,
     verbosity: Arc<AtomicU32>,
@@ -45,12 +48,18 @@ struct Running {
 
 /// A server as the flags say, on a free port, with the scripted cluster.
 async fn serve(flags: &[&str]) -> Running {
+    let server = begin(flags, Cluster::new(), Registry::default());
+    server.access.look_up().await.unwrap();
+    server
+}
+
+/// [`serve`] before the cluster was asked for anything.
+fn begin(flags: &[&str], cluster: Cluster, registry: Registry) -> Running {
     let config = config(flags);
     let mut serving = config.serving.clone().unwrap();
     serving.port = 0;
     let server = Server::bind(&serving).unwrap();
     let address = server.address();
-    let cluster = Cluster::new();
     let api = Some(cluster.api());
     let access = Access::with(
         &config.authentication,
@@ -58,15 +67,15 @@ async fn serve(flags: &[&str]) -> Running {
         api.clone(),
         api,
     );
-    let access = access.await.unwrap();
+    let access = Arc::new(access.unwrap());
     let verbosity = Arc::new(AtomicU32::new(0));
     let set = Arc::clone(&verbosity);
     let pages = Pages::new(&config, move |v| set.store(v, Relaxed));
     let checks = Checks::default();
     let parts = Parts {
         checks: checks.clone(),
-        registry: Arc::new(Registry::default()),
-        access,
+        registry: Arc::new(registry),
+        access: Arc::clone(&access),
         pages: pages.clone(),
     };
     let stop = CancellationToken::new();
@@ -74,6 +83,7 @@ async fn serve(flags: &[&str]) -> Running {
     tasks.spawn(server.run(parts, stop.clone()));
     Running {
         address,
+        access,
         checks,
         pages,
         verbosity,
@@ -191,65 +201,6 @@ async fn a_proxy_speaks_for_others_and_only_the_allowed_one() {
 }
 
 #[tokio::test]
-async fn pages_answer_with_rights() {
-    let server = serve(&["--cluster-name=blue"]).await;
-    server.pages.dump("queues", || "node: empty\n".into());
-    server
-        .checks
-        .add("provider", Scope::Readiness, || Err("down".into()));
-    let admin = server.cluster.clients.sign("root", &["system:masters"]);
-    let body = async |path: &str| server.get(&admin, path).await.body;
-    assert!(body("/flagz").await.contains("\ncluster-name=blue\n"));
-    assert!(body("/configz").await.contains(r#""ClusterName":"blue""#));
-    assert!(
-        body("/statusz")
-            .await
-            .contains("\nPaths: /configz /debug/ ")
-    );
-    assert_eq!(body("/debug/queues").await, "node: empty\n");
-    assert_eq!(
-        server.get(&admin, "/debug/pprof").await.header("location"),
-        "/debug/pprof/"
-    );
-    assert_eq!(server.get(&admin, "/debug/pprof/heap").await.code, 501);
-    assert_eq!(
-        body("/readyz/provider").await,
-        "internal server error: down\n"
-    );
-    assert_eq!(server.get(&admin, "/livez").await.code, 200);
-    assert_eq!(server.get(&admin, "/readyz").await.code, 500);
-    let slis = body("/metrics/slis").await;
-    let expected =
-        r#"kubernetes_healthchecks_total{name="provider",type="readyz",status="error"} 1"#;
-    assert!(slis.contains(expected), "{slis}");
-    let reset = fetch(server.address, &admin, Method::DELETE, "/metrics/slis", "").await;
-    assert_eq!(reset.body, "metrics reset\n");
-    assert!(!body("/metrics/slis").await.contains("provider"));
-}
-
-#[tokio::test]
-async fn verbosity_is_set_by_a_number() {
-    let server = serve(&[]).await;
-    let admin = server.cluster.clients.sign("root", &["system:masters"]);
-    let send = async |method, body| {
-        let reply = fetch(server.address, &admin, method, "/debug/flags/v", body).await;
-        (reply.code, reply.body)
-    };
-    let said = "successfully set klog.logging.verbosity to 4\n".to_owned();
-    assert_eq!(send(Method::PUT, "4").await, (200, said));
-    assert_eq!(server.verbosity.load(Relaxed), 4);
-    assert_eq!(send(Method::PUT, "many").await.0, 400);
-    assert_eq!(
-        send(Method::GET, "").await,
-        (406, "unsupported http method\n".to_owned())
-    );
-    assert_eq!(server.verbosity.load(Relaxed), 4);
-    let without = serve(&["--profiling=false"]).await;
-    let admin = without.cluster.clients.sign("root", &["system:masters"]);
-    assert_eq!(without.get(&admin, "/debug/flags").await.code, 404);
-}
-
-#[tokio::test]
 async fn a_port_that_is_taken_is_named() {
     let first = serve(&[]).await;
     let mut serving = config(&[]).serving.unwrap();
@@ -305,40 +256,5 @@ async fn http2_is_spoken_unless_disabled() {
     assert_eq!(
         negotiate(server.address).await,
         ("http/1.1".to_owned(), None)
-    );
-}
-
-#[tokio::test]
-async fn a_cluster_that_does_not_tell_its_cas_ends_the_start_unless_tolerated() {
-    use futures::FutureExt;
-
-    use crate::kube::{api::Api, scripted};
-
-    let load = async |flags: &[&str]| {
-        let config = config(flags);
-        let mute = |_| async { scripted::refusal(403, "Forbidden") }.boxed();
-        let api = Some(Api::new(scripted::client(mute)));
-        Access::with(
-            &config.authentication,
-            &config.authorization,
-            api.clone(),
-            api,
-        )
-        .await
-    };
-    let error = load(&[]).await.err().unwrap().to_string();
-    let expected = "unable to load configmap based request-header-client-ca-file: scripted";
-    assert!(error.starts_with(expected), "{error}");
-    assert!(
-        load(&["--authentication-tolerate-lookup-failure"])
-            .await
-            .is_ok()
-    );
-    assert!(load(&["--authentication-skip-lookup"]).await.is_ok());
-    let missing = load(&["--authentication-skip-lookup", "--client-ca-file=/nowhere"]).await;
-    let error = missing.err().unwrap().to_string();
-    assert!(
-        error.starts_with("--client-ca-file /nowhere: No such file"),
-        "{error}"
     );
 }

@@ -12,7 +12,7 @@ use rustls::{
 };
 use x509_parser::prelude::FromDer;
 
-use super::{AccessError, caller::Caller, headers::Names};
+use super::{AccessError, caller::Caller, headers::Names, review};
 use crate::{kube::api::Api, options::config::RequestHeader};
 
 const CONFIG_MAP: &str =
@@ -41,6 +41,17 @@ pub(super) struct Authorities {
     proxies: Option<Proxies>,
 }
 
+/// The CAs could not be read again.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RereadError {
+    /// The API server is not there, or not itself: another try may help.
+    #[error("{0}")]
+    Away(crate::kube::error::Error),
+    /// The cluster says no, or what it says cannot be used.
+    #[error(transparent)]
+    Useless(#[from] AccessError),
+}
+
 struct Proxies {
     verifier: Verifier,
     /// Common names; empty: any.
@@ -63,14 +74,15 @@ impl Anchors {
     }
 
     /// Reads everything again; after an error all is as it was.
-    pub(super) async fn reread(&self) -> Result<(), AccessError> {
+    pub(super) async fn reread(&self) -> Result<(), RereadError> {
         let data = match &self.sources.lookup {
             Some(api) if self.sources.incomplete() => {
                 match api.get::<ConfigMap>(CONFIG_MAP).await {
                     Ok(map) => map.data,
                     // A cluster without aggregation has none.
                     Err(error) if error.is_not_found() => None,
-                    Err(error) => return Err(AccessError::Lookup(error.to_string())),
+                    Err(error) if review::passes(&error) => return Err(RereadError::Away(error)),
+                    Err(error) => return Err(AccessError::Lookup(error.to_string()).into()),
                 }
             }
             _ => None,

@@ -47,7 +47,7 @@ pub(super) async fn ask<T: Serialize + DeserializeOwned>(
 }
 
 /// Whether another try may help.
-fn passes(error: &crate::kube::error::Error) -> bool {
+pub(super) fn passes(error: &crate::kube::error::Error) -> bool {
     use outrigger_core::class::ErrorClass;
 
     matches!(

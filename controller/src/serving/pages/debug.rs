@@ -1,4 +1,4 @@
-//! Under `/debug`: verbosity, dumps, and what there is instead of Go's profiles.
+//! Under `/debug`: verbosity, dumps, and what there is instead of profiles.
 
 use http::{HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
@@ -10,21 +10,6 @@ use crate::serving::answer::{self, Answer};
 
 /// Of a body that holds a number.
 const LONGEST: usize = 1024;
-
-/// What Go serves there.
-const PROFILES: [&str; 11] = [
-    "allocs",
-    "block",
-    "cmdline",
-    "goroutine",
-    "goroutineleak",
-    "heap",
-    "mutex",
-    "profile",
-    "symbol",
-    "threadcreate",
-    "trace",
-];
 
 impl Pages {
     /// `path` is what follows `/debug/`. Nothing of it exists without `--profiling` (HTTP-1).
@@ -41,12 +26,10 @@ impl Pages {
             "flags/v" => answer::error(StatusCode::NOT_ACCEPTABLE, "unsupported http method"),
             "" => self.index(),
             "pprof" => to_pprof(),
-            "pprof/" => no_profile(StatusCode::OK),
-            _ => match path.strip_prefix("pprof/") {
-                Some(profile) if PROFILES.contains(&profile) => {
-                    no_profile(StatusCode::NOT_IMPLEMENTED)
-                }
-                Some(_) => answer::not_found(),
+            "pprof/" => answer::text([CPU, HEAP, GO].join("\n") + "\n"),
+            _ => match path.strip_prefix("pprof/").map(instead_of) {
+                Some(Some(instead)) => answer::error(StatusCode::NOT_IMPLEMENTED, instead),
+                Some(None) => answer::not_found(),
                 None => self.dumped(path),
             },
         }
@@ -98,10 +81,26 @@ fn to_pprof() -> Answer {
     answer
 }
 
-fn no_profile(code: StatusCode) -> Answer {
-    answer::error(
-        code,
-        "Profiles of Go's runtime do not exist in this program. Use `perf record -g -p PID` for \
-         the CPU; the memory of stores and queues is in /metrics and in the dumps at /debug/.",
-    )
+/// A profile of one's own process needs a signal handler that walks stacks, which no library in Rust
+/// does without having crashed programs (tikv/pprof-rs#36).
+const CPU: &str = "profile: a CPU profile is not taken from within; use \
+                   `perf record --call-graph dwarf --pid PID` on the node.";
+
+const HEAP: &str = "heap, allocs: this build has no allocator that samples; see \
+                    process_resident_memory_bytes in /metrics, and what is held at /debug/stores \
+                    and /debug/queues.";
+
+const GO: &str = "block, goroutine, mutex, symbol, threadcreate, trace: they are about Go's runtime, \
+                  which is not in this program.";
+
+/// What to do instead of taking one of Go's profiles.
+fn instead_of(profile: &str) -> Option<&'static str> {
+    match profile {
+        "profile" => Some(CPU),
+        "heap" | "allocs" => Some(HEAP),
+        "block" | "goroutine" | "goroutineleak" | "mutex" | "symbol" | "threadcreate" | "trace" => {
+            Some(GO)
+        }
+        _ => None,
+    }
 }

@@ -1,12 +1,14 @@
-//! Access from the flags: which API server is asked, and what happens without one (AUTH-3).
+//! Access from the flags: which API server will be asked, and what happens without one (AUTH-3).
 
 use std::path::PathBuf;
 
+use tokio::sync::watch;
 use tracing::warn;
 
 use super::{
     Access, AccessError,
     anchors::{Anchors, Sources},
+    look_up::Standing,
     paths::Paths,
     rights::Rights,
     tokens::Tokens,
@@ -27,12 +29,11 @@ const REVIEWS: Budget = Budget {
 };
 
 impl Access {
-    /// Connects to whom the flags name, and reads the CAs for the first time.
+    /// Reads the files that the flags name. Asks nobody: that is for [`Self::look_up`].
     ///
     /// # Errors
-    /// A kubeconfig or a file that cannot be used; and a cluster that does not tell its CAs, unless
-    /// `--authentication-tolerate-lookup-failure`.
-    pub async fn load(
+    /// A kubeconfig or a file that cannot be used.
+    pub async fn new(
         authentication: &Authentication,
         authorization: &Authorization,
         metrics: &ClientMetrics,
@@ -77,11 +78,11 @@ impl Access {
                  tokens won't work."
             );
         }
-        Self::with(authentication, authorization, reviewer, judge).await
+        Self::with(authentication, authorization, reviewer, judge)
     }
 
     /// With these clients for `TokenReview` and the `ConfigMap`, and for `SubjectAccessReview`.
-    pub(crate) async fn with(
+    pub(crate) fn with(
         authentication: &Authentication,
         authorization: &Authorization,
         reviewer: Option<Api>,
@@ -92,22 +93,14 @@ impl Access {
             request_header: authentication.request_header.clone(),
             lookup: reviewer.clone().filter(|_| !authentication.skip_lookup),
         })?;
-        match anchors.reread().await {
-            Err(error) if authentication.tolerate_lookup_failure => {
-                warn!("Error looking up in-cluster authentication configuration: {error}");
-                warn!(
-                    "Continuing without authentication configuration. This may treat all requests \
-                     as anonymous."
-                );
-            }
-            result => result?,
-        }
         let free = Paths::parse(&authorization.always_allow_paths)?;
         let (yes, no) = (authorization.authorized_ttl, authorization.unauthorized_ttl);
         Ok(Self {
             anchors,
             tokens: reviewer.map(|api| Tokens::new(api, authentication.token_cache_ttl)),
             rights: Rights::new(judge, free, yes, no),
+            tolerant: authentication.tolerate_lookup_failure,
+            standing: watch::Sender::new(Standing::Waiting),
         })
     }
 }

@@ -1,0 +1,91 @@
+//! CAs that only the cluster knows: asked for at the start, and again and again (AUTH-2).
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{Access, AccessError, anchors::RereadError};
+
+/// The CAs are read again after so long; upstream watches them, which a rotation of CAs, where old
+/// and new overlap for days, does not need.
+const REREAD: Duration = Duration::from_mins(1);
+
+/// The same, as long as they were never read.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// How often a failure to reach the API server is logged: once a minute.
+const REMIND: u32 = 12;
+
+/// What is known of the cluster's CAs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Not asked yet, or no answer yet.
+    Waiting,
+    /// Nothing, and we go on without.
+    Unknown,
+    /// What there is to know, or the flags say it all.
+    Known,
+}
+
+impl Access {
+    /// Reads the CAs from the cluster for the first time; from then on requests are decided about.
+    /// Waits for an API server that is not there yet, unless a failure is tolerated.
+    ///
+    /// # Errors
+    /// A cluster that does not tell its CAs, unless `--authentication-tolerate-lookup-failure`.
+    pub async fn look_up(&self) -> Result<(), AccessError> {
+        let mut tries = 0_u32;
+        let standing = loop {
+            match self.anchors.reread().await {
+                Ok(()) => break Standing::Known,
+                Err(error) if self.tolerant => {
+                    warn!("Error looking up in-cluster authentication configuration: {error}");
+                    warn!(
+                        "Continuing without authentication configuration. This may treat all \
+                         requests as anonymous."
+                    );
+                    break Standing::Unknown;
+                }
+                Err(RereadError::Useless(error)) => return Err(error),
+                Err(RereadError::Away(error)) => {
+                    if tries.is_multiple_of(REMIND) {
+                        warn!(
+                            "cannot ask for the CAs of clients: {error}; trying again until the API \
+                             server answers (check --authentication-kubeconfig)"
+                        );
+                    }
+                    tries += 1;
+                }
+            }
+            sleep(RETRY).await;
+        };
+        self.standing.send_replace(standing);
+        Ok(())
+    }
+
+    /// Reads the CAs again, from the first time on until `stop`. Runs beside the server.
+    pub(in crate::serving) async fn keep_fresh(&self, stop: CancellationToken) {
+        stop.run_until_cancelled(async {
+            let mut standing = self.standing.subscribe();
+            // The sender lives in self.
+            let _ = standing.wait_for(|now| *now != Standing::Waiting).await;
+            loop {
+                let known = *self.standing.borrow() == Standing::Known;
+                sleep(if known { REREAD } else { RETRY }).await;
+                match self.anchors.reread().await {
+                    Ok(()) => {
+                        self.standing.send_replace(Standing::Known);
+                    }
+                    Err(error) if known => {
+                        warn!("the CAs of clients stay as they are: {error}");
+                    }
+                    // Said once, when it was tolerated.
+                    Err(_) => {}
+                }
+            }
+        })
+        .await;
+    }
+}

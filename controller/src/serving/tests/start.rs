@@ -1,0 +1,127 @@
+//! From the first connection on, whatever the API server does (AUTH-2).
+
+use std::time::Duration;
+
+use futures::FutureExt;
+use prometheus_client::registry::Registry;
+use tokio::time::{Instant, timeout};
+
+use super::{begin, client::Identity, cluster::Cluster, config};
+use crate::{
+    kube::{api::Api, scripted},
+    serving::{Access, AccessError, Scope},
+};
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn probes_are_answered_before_the_api_server_is() {
+    let cluster = Cluster::new();
+    let server = begin(&[], cluster, Registry::default());
+    server.checks.add("apiserver", Scope::Readiness, || {
+        Err("not reached yet".into())
+    });
+    // Whoever asks, and whatever it shows: nobody could look at it.
+    let admin = server.cluster.clients.sign("root", &["system:masters"]);
+    for identity in [Identity::Nobody, Identity::Token("bad"), admin] {
+        for path in ["/healthz", "/livez"] {
+            let reply = server.get(&identity, path).await;
+            assert_eq!((reply.code, &*reply.body), (200, "ok"), "{path}");
+        }
+        let ready = server.get(&identity, "/readyz").await;
+        assert_eq!(ready.code, 500);
+        assert!(
+            ready.body.starts_with("[-]apiserver failed"),
+            "{}",
+            ready.body
+        );
+        for path in ["/metrics", "/readyz/apiserver", "/debug/", "/nothing"] {
+            let reply = server.get(&identity, path).await;
+            assert_eq!(reply.code, 503, "{path}");
+            assert!(
+                reply.body.contains("has not been reached yet"),
+                "{}",
+                reply.body
+            );
+        }
+    }
+    assert_eq!(server.cluster.reviews(), (0, 0));
+
+    server.access.look_up().await.unwrap();
+    let scraper = Identity::Token("scraper");
+    assert_eq!(server.get(&scraper, "/metrics").await.code, 200);
+    assert_eq!(server.get(&Identity::Nobody, "/metrics").await.code, 403);
+    assert_eq!(
+        server.get(&Identity::Token("bad"), "/healthz").await.code,
+        401
+    );
+}
+
+#[tokio::test]
+async fn a_path_that_is_always_allowed_needs_no_api_server() {
+    let flag = "--authorization-always-allow-paths=/healthz,/metrics";
+    let server = begin(&[flag], Cluster::new(), Registry::default());
+    assert_eq!(server.get(&Identity::Nobody, "/metrics").await.code, 200);
+    assert_eq!(server.get(&Identity::Nobody, "/readyz").await.code, 503);
+}
+
+/// Access with flags, to an API server that answers with one code after the other, the last one
+/// again and again.
+fn access(flags: &[&str], codes: &'static [(u16, &str)]) -> Result<Access, AccessError> {
+    let config = config(flags);
+    let answers = std::sync::atomic::AtomicUsize::new(0);
+    let api = Api::new(scripted::client(move |_| {
+        let nth = answers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let (code, reason) = codes[nth.min(codes.len() - 1)];
+        async move { scripted::refusal(code, reason) }.boxed()
+    }));
+    let (authentication, authorization) = (&config.authentication, &config.authorization);
+    Access::with(authentication, authorization, Some(api.clone()), Some(api))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_does_not_tell_its_cas_ends_the_start_unless_tolerated() {
+    const MUTE: &[(u16, &str)] = &[(403, "Forbidden")];
+    let error = access(&[], MUTE).unwrap().look_up().await.unwrap_err();
+    let expected = "unable to load configmap based request-header-client-ca-file: scripted";
+    assert!(error.to_string().starts_with(expected), "{error}");
+    for flag in [
+        "--authentication-tolerate-lookup-failure",
+        "--authentication-skip-lookup",
+    ] {
+        access(&[flag], MUTE).unwrap().look_up().await.unwrap();
+    }
+    let flags = ["--authentication-skip-lookup", "--client-ca-file=/nowhere"];
+    let error = access(&flags, MUTE).err().unwrap().to_string();
+    assert!(
+        error.starts_with("--client-ca-file /nowhere: No such file"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_api_server_that_is_not_there_yet_is_waited_for() {
+    const STARTING: &[(u16, &str)] = &[
+        (503, "ServiceUnavailable"),
+        (500, "InternalError"),
+        (429, "TooManyRequests"),
+        // It has no such ConfigMap: nothing is wrong.
+        (404, "NotFound"),
+    ];
+    const FORBIDDING: &[(u16, &str)] = &[(503, "ServiceUnavailable"), (403, "Forbidden")];
+    let began = Instant::now();
+    let looked_up = access(&[], STARTING).unwrap();
+    timeout(LONG, looked_up.look_up()).await.unwrap().unwrap();
+    assert!(began.elapsed() > Duration::from_secs(1));
+
+    let refused = access(&[], FORBIDDING).unwrap();
+    let refused = timeout(LONG, refused.look_up()).await.unwrap();
+    assert!(matches!(refused, Err(AccessError::Lookup(_))));
+
+    // Who tolerates a failure need not wait for an end of it.
+    let tolerant = access(&["--authentication-tolerate-lookup-failure"], STARTING);
+    let began = Instant::now();
+    tolerant.unwrap().look_up().await.unwrap();
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
