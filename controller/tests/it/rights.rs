@@ -43,9 +43,9 @@ impl Rights {
     pub(crate) fn of(mut self, user: &str) -> Self {
         self.0.retain(|object| object["kind"] != "ServiceAccount");
         for object in &mut self.0 {
-            object["metadata"]["name"] = user.into();
-            if object["roleRef"].is_object() {
-                object["roleRef"]["name"] = user.into();
+            object["metadata"]["name"] = format!("{user}:{}", name(object)).into();
+            if let Some(role) = object["roleRef"]["name"].as_str() {
+                object["roleRef"]["name"] = format!("{user}:{role}").into();
                 object["subjects"] = json!([
                     {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user},
                 ]);

@@ -91,29 +91,38 @@ async fn what_it_lists_for_accounts_of_the_controllers_is_enough() {
     assert!(line.contains("docs/rbac.md"), "{line}");
     assert!(line.contains("\"serviceaccounts/token\""), "{line}");
 
-    let rights = Rights::documented(ACCOUNTS);
-    rights.grant(&cluster.plane).await;
-    let mut replica = cluster.replica("with").await;
+    // What the accounts can do, the process need not be allowed.
+    let user = "manager-of-accounts";
+    let always = Rights::documented(ALWAYS).of(user).without("nodes/status");
+    let accounts = Rights::documented(ACCOUNTS).of(user);
+    always.grant(&cluster.plane).await;
+    accounts.grant(&cluster.plane).await;
+    let mut replica = cluster.part("with").user(user).start().await;
     replica.leads().await;
     replica.own_node(&cluster, "allowed").await;
     cluster.synced("allowed").await;
+    elected(&cluster, &replica.identity().await).await;
     replica.was_allowed_everything();
-    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.admin(), SYSTEM);
-    accounts.get("node-controller").await.unwrap();
-    // Whose token is shown: the root's for the election and the stores, another for the node.
+    let known: Api<ServiceAccount> = Api::namespaced(cluster.admin(), SYSTEM);
+    known.get("node-controller").await.unwrap();
+    // Who shows an account's token: who writes about nodes, and not the stores nor the election.
     let requests = replica.proxy.requests();
-    let token = |path: &str| {
-        let request = requests.iter().find(|request| request.path.ends_with(path));
-        request.unwrap().headers["authorization"].clone()
-    };
-    let root = token("/leases");
-    assert_eq!(token("/api/v1/nodes"), root);
-    let controller = token("/nodes/allowed");
-    assert_ne!(controller, root);
-    assert_eq!(token("/nodes/allowed/status"), controller);
-    assert_eq!(token("/namespaces/default/events"), controller);
+    for (path, as_account) in [
+        ("/nodes/allowed", true),
+        ("/nodes/allowed/status", true),
+        ("/namespaces/default/events", true),
+        ("/namespaces/kube-system/events", false),
+        ("/leases", false),
+        ("/api/v1/nodes", false),
+    ] {
+        let mut requests = requests.iter();
+        let request = requests.find(|request| request.path.ends_with(path));
+        let shows_token = request.unwrap().headers.contains_key("authorization");
+        assert_eq!(shows_token, as_account, "{path}");
+    }
     replica.controller.terminate().await;
-    rights.revoke(&cluster.plane).await;
+    always.revoke(&cluster.plane).await;
+    accounts.revoke(&cluster.plane).await;
 }
 
 #[tokio::test]
