@@ -1,13 +1,15 @@
 //! Puts the parts together, starts them in order, and ends them in order.
 //!
 //! ```text
-//!  start:  API server ─► provider, stores, events (on a standby too) ─► office: [lease] ─► loops
+//!  start:  HTTPS server ─► API server ─► provider, stores, events (on a standby too)
+//!                                         └─► office: [lease] ─► loops
 //!  end:    loops (nodes in hand finish) ─► [lease] ─► events ─► everything else
 //! ```
 
 mod access;
 mod election;
 mod loops;
+pub(crate) mod metrics;
 mod nodes;
 mod office;
 mod supervise;
@@ -22,19 +24,14 @@ use self::{
     access::ApiAccess,
     election::Building,
     loops::Loops,
+    metrics::Metrics,
     supervise::{Signals, Supervisor},
 };
 use crate::{
-    kube::{
-        client::Clients,
-        cluster,
-        events::EventMetrics,
-        metrics::{ClientMetrics, WatchMetrics},
-    },
-    leader::{self, LeaderMetrics},
+    kube::{client::Clients, cluster},
+    leader,
     options::Config,
     provider::{self, Cause, Provider},
-    queue::QueueMetrics,
     serving::{self, Access, Checks, Pages, Scope, Server},
     telemetry::Telemetry,
 };
@@ -95,32 +92,63 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let https = https.map_err(|error| Fatal::setup(&error))?;
     let pages = Pages::new(&config, move |verbosity| telemetry.set_verbosity(verbosity));
     let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
     let kube = config
         .kube
         .load()
         .await
         .map_err(|error| Fatal::setup(&error))?;
-    let client_metrics = ClientMetrics::register(&mut registry);
-    let clients = Clients::new(kube, client_metrics.clone());
+    let clients = Clients::new(kube, metrics.client.clone());
     let server = clients.server();
-    let access = ApiAccess::new(&config, clients, EventMetrics::register(&mut registry));
+    let access = ApiAccess::new(&config, clients, metrics.events.clone());
     let informers = access.root("shared-informers")?;
-
-    let facts = tokio::select! {
-        facts = cluster::discover(&informers, &server) => facts,
-        () = signals.next() => return Ok(()),
-    };
 
     // Ends everything that the loops stand on, after them.
     let process = CancellationToken::new();
     let mut parts = Supervisor::default();
+
+    // Probes want an answer before the API server gives one.
+    let checks = Checks::default();
+    let silent = format!("{server} has not answered yet");
+    checks.add("apiserver", Scope::Readiness, move || Err(silent.clone()));
+    let mut visitors = None;
+    if let Some(https) = https {
+        let (authentication, authorization) = (&config.authentication, &config.authorization);
+        let access = Access::new(authentication, authorization, &metrics.client).await;
+        let access = Arc::new(access.map_err(|error| Fatal::setup(&error))?);
+        visitors = Some(Arc::clone(&access));
+        let served = serving::Parts {
+            checks: checks.clone(),
+            registry: Arc::new(registry),
+            access,
+            pages: pages.clone(),
+        };
+        parts.spawn("HTTPS server", https.run(served, process.clone()));
+    }
+    let reached = async {
+        let facts = cluster::discover(&informers, &server).await;
+        if let Some(visitors) = visitors {
+            let looked_up = visitors.look_up().await;
+            looked_up.map_err(|error| Fatal::setup(&error))?;
+        }
+        Ok(facts)
+    };
+    let facts = tokio::select! {
+        facts = reached => facts?,
+        () = signals.next() => return Ok(()),
+    };
+    checks.add("apiserver", Scope::Readiness, || Ok(()));
+
     let (provider, connection) = Provider::new(
         provider_options(&config, &facts),
         config.provider.endpoint.clone(),
-        &mut registry,
+        metrics.provider.clone(),
         process.clone(),
     );
     parts.spawn("provider connection", connection);
+    let (queues, shown) = (metrics.queues.clone(), provider.clone());
+    pages.dump("queues", move || queues.dump());
+    pages.dump("provider", move || shown.dump());
 
     let lease_events = access.root_events(COMPONENT, &mut parts, &process)?;
     let node_controller = tokio::select! {
@@ -128,22 +156,21 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         () = signals.next() => return Ok(()),
     };
 
-    let checks = Checks::default();
-    let mut loops = Loops::new(checks.clone(), config.controller_start_interval);
+    let running = metrics.controllers.clone();
+    let mut loops = Loops::new(checks.clone(), running, config.controller_start_interval);
     let ground = nodes::Ground {
         config: &config,
         informers,
         identity: &node_controller,
         provider: &provider,
-        queue_metrics: &QueueMetrics::register(&mut registry),
-        watch_metrics: WatchMetrics::register(&mut registry),
-        registry: &mut registry,
+        metrics: &metrics,
+        pages: &pages,
     };
     nodes::add(&mut loops, ground, &mut parts, &process);
 
     let building = Building {
         api: access.unlimited("leader-election")?,
-        metrics: LeaderMetrics::register(&mut registry),
+        metrics: metrics.leader.clone(),
         events: leader::record(lease_events.recorder(COMPONENT)),
         loops: Arc::new(loops),
         provider: provider.clone(),
@@ -152,29 +179,15 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let stop = CancellationToken::new();
     let mut offices = building.open(&config, &stop)?;
 
-    if let Some(https) = https {
-        let (authentication, authorization) = (&config.authentication, &config.authorization);
-        let may_see = Access::new(authentication, authorization, &client_metrics).await;
-        let may_see = may_see.map_err(|error| Fatal::setup(&error))?;
-        let looked_up = may_see.look_up().await;
-        looked_up.map_err(|error| Fatal::setup(&error))?;
-        let state = provider.state();
-        checks.add("provider", Scope::Readiness, move || {
-            let state = state.borrow();
-            if state.serves() {
-                Ok(())
-            } else {
-                Err(state.to_string())
-            }
-        });
-        let served = serving::Parts {
-            checks,
-            registry: Arc::new(registry),
-            access: Arc::new(may_see),
-            pages,
-        };
-        parts.spawn("HTTPS server", https.run(served, process.clone()));
-    }
+    let state = provider.state();
+    checks.add("provider", Scope::Readiness, move || {
+        let state = state.borrow();
+        if state.serves() {
+            Ok(())
+        } else {
+            Err(state.to_string())
+        }
+    });
 
     let ended = tokio::select! {
         () = signals.next() => Ok(()),

@@ -30,7 +30,7 @@ use crate::{
     },
     lifecycle::{self, LifecycleMetrics, NodeLifecycle},
     node::{self, CloudNode, NodeMetrics},
-    provider::{self, Connect, Connecting, NotManaged, Provider, Transport},
+    provider::{self, Connect, Connecting, NotManaged, Provider, ProviderMetrics, Transport},
     queue::QueueMetrics,
 };
 
@@ -365,7 +365,8 @@ fn provider(
         standby: false,
     };
     let cancel = CancellationToken::new();
-    let (provider, connection) = Provider::new(options, Pipe(dialed), registry, cancel);
+    let metrics = ProviderMetrics::register(registry);
+    let (provider, connection) = Provider::new(options, Pipe(dialed), metrics, cancel);
     tasks.spawn(connection);
     provider
 }

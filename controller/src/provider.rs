@@ -12,6 +12,7 @@
 mod call;
 mod connection;
 mod details;
+mod dump;
 mod endpoint;
 mod error;
 mod handshake;
@@ -29,13 +30,13 @@ mod transport;
 use std::{fmt, future, sync::Arc, time::Duration};
 
 use outrigger_core::{instance::Lookup, node::NodeView};
-use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use health::{Dependency, Health, Quota};
+pub use metrics::ProviderMetrics;
 pub use not_managed::NotManaged;
 pub use session::{Instances, Session};
 pub use state::{Cause, State};
@@ -44,7 +45,6 @@ pub use transport::{Connect, Connecting, Transport};
 use call::Link;
 use connection::{Manager, Wish};
 use lookup::{Coalescer, Question};
-use metrics::Metrics;
 use pause::Gate;
 
 /// Questions that may wait to be looked at; whoever asks more waits for room.
@@ -154,21 +154,18 @@ struct Shared {
     standby: watch::Sender<bool>,
     wishes: mpsc::Sender<(u64, Wish)>,
     gate: Arc<Gate>,
-    metrics: Metrics,
+    metrics: ProviderMetrics,
 }
 
 impl Provider {
     /// Makes the handle, and the future that does its work: connects, keeps the connection, sends
     /// the batches. The caller spawns that future and owns it; it ends only after `cancel`.
-    ///
-    /// Metrics are registered in `registry` under `outrigger_provider_…`.
     pub fn new(
         options: Options,
         connector: impl Connect,
-        registry: &mut Registry,
+        metrics: ProviderMetrics,
         cancel: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let metrics = Metrics::register(registry);
         metrics.state(&State::default());
         let (wishes, inbox) = mpsc::channel(WISHES);
         let (questions, asked) = mpsc::channel(QUESTIONS);

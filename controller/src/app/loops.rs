@@ -12,6 +12,7 @@ use crate::{
     leader::Leading,
     options::controllers::Controller,
     serving::{Checks, Scope},
+    telemetry::RunningControllers,
 };
 
 /// Makes a loop that writes as long as the fence says yes, and ends when the token is cancelled.
@@ -21,16 +22,23 @@ type Maker = Box<dyn Fn(Fence, CancellationToken) -> BoxFuture<'static, ()> + Se
 /// once what there is to do.
 pub(super) struct Loops {
     checks: Checks,
+    running: RunningControllers,
     start_interval: Duration,
     makers: BTreeMap<&'static str, Maker>,
 }
 
 impl Loops {
     /// No loops yet. Between the starts of two there will be a pause of `start_interval`, stretched
-    /// by up to its own length; those that were started have a check of their own (HTTP-6).
-    pub(super) fn new(checks: Checks, start_interval: Duration) -> Self {
+    /// by up to its own length; those that were started have a check of their own (HTTP-6) and are
+    /// counted in `running` (M-50).
+    pub(super) fn new(
+        checks: Checks,
+        running: RunningControllers,
+        start_interval: Duration,
+    ) -> Self {
         Self {
             checks,
+            running,
             start_interval,
             makers: BTreeMap::new(),
         }
@@ -63,7 +71,7 @@ impl Loops {
             };
             let leading = leading.clone();
             let running = make(Arc::new(move || leading.is_valid_now()), work.clone());
-            tasks.spawn(name, self.after(pause, name, work.clone(), running));
+            tasks.spawn(name, self.after(pause, *controller, work.clone(), running));
             pause += self.start_interval.mul_f64(1.0 + fastrand::f64());
         }
     }
@@ -72,19 +80,20 @@ impl Loops {
     fn after(
         &self,
         pause: Duration,
-        name: &'static str,
+        controller: Controller,
         work: CancellationToken,
         running: impl Future<Output = ()> + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let checks = self.checks.clone();
+        let (checks, counter) = (self.checks.clone(), self.running.clone());
         async move {
             let waited = work.run_until_cancelled(tokio::time::sleep(pause)).await;
             if waited.is_none() {
                 return;
             }
-            info!("Started {name:?}");
+            info!("Started {:?}", controller.name());
             // It is there; if it dies, the process ends.
-            checks.add(name, Scope::Everywhere, || Ok(()));
+            checks.add(controller.name(), Scope::Everywhere, || Ok(()));
+            let _running = counter.started(controller.alias());
             running.await;
         }
     }

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use outrigger_core::{brake::Limits, node::NodeView};
-use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
-use super::{access::Identity, loops::Loops, supervise::Supervisor};
+use super::{access::Identity, loops::Loops, metrics::Metrics, supervise::Supervisor};
 use crate::{
-    kube::{api::Api, metrics::WatchMetrics, resync, store::Store, watch},
-    lifecycle::{self, LifecycleMetrics, NodeLifecycle},
-    node::{self, CloudNode, NodeMetrics},
+    kube::{api::Api, resync, store::Store, watch},
+    lifecycle::{self, NodeLifecycle},
+    node::{self, CloudNode},
     options::{Config, controllers::Controller},
     provider::{NotManaged, Provider},
-    queue::QueueMetrics,
+    serving::Pages,
 };
 
 /// What the loops over nodes stand on.
@@ -24,9 +23,9 @@ pub(super) struct Ground<'a> {
     /// Of the `node-controller`.
     pub(super) identity: &'a Identity,
     pub(super) provider: &'a Provider,
-    pub(super) registry: &'a mut Registry,
-    pub(super) queue_metrics: &'a QueueMetrics,
-    pub(super) watch_metrics: WatchMetrics,
+    pub(super) metrics: &'a Metrics,
+    /// Shows the size of the store.
+    pub(super) pages: &'a Pages,
 }
 
 /// Adds the loops over nodes; `parts` keep their store in step until `process` ends.
@@ -41,21 +40,24 @@ pub(super) fn add(
         informers,
         identity,
         provider,
-        registry,
-        queue_metrics,
-        watch_metrics,
+        metrics,
+        pages,
     } = ground;
     let mut nodes: Store<NodeView> = Store::default();
     let not_managed = Arc::new(NotManaged::default());
-    let to_initialize = node::Intake::new(&mut nodes, Arc::clone(&not_managed), queue_metrics);
-    let to_check = lifecycle::Intake::new(&mut nodes, limits(config), queue_metrics);
+    let to_initialize = node::Intake::new(&mut nodes, Arc::clone(&not_managed), &metrics.queues);
+    let to_check = lifecycle::Intake::new(&mut nodes, limits(config), &metrics.queues);
     let nodes = Arc::new(nodes);
+    let store = Arc::clone(&nodes);
+    pages.dump("stores/nodes", move || {
+        format!("objects={} synced={}\n", store.len(), store.is_synced())
+    });
 
     let watching = watch::run(
         informers,
         watch::NODES,
         Arc::clone(&nodes),
-        watch_metrics,
+        metrics.watch.clone(),
         process.clone(),
     );
     parts.spawn("watch of nodes", watching);
@@ -75,7 +77,7 @@ pub(super) fn add(
         selector: selector.clone(),
         not_managed: Arc::clone(&not_managed),
         overheard: to_check.overheard(),
-        metrics: NodeMetrics::register(registry),
+        metrics: metrics.node.clone(),
     };
     loops.add(Controller::CloudNode, move |fence, work| {
         let mut parts = cloud_node.clone();
@@ -90,7 +92,7 @@ pub(super) fn add(
         workers: config.lifecycle.workers,
         selector,
         not_managed,
-        metrics: LifecycleMetrics::register(registry),
+        metrics: metrics.lifecycle.clone(),
     };
     loops.add(Controller::CloudNodeLifecycle, move |fence, work| {
         let mut parts = node_lifecycle.clone();

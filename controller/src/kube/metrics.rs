@@ -70,6 +70,15 @@ impl ClientMetrics {
         this
     }
 
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(test)]
+    pub(crate) fn sample(&self) {
+        let (host, time) = (Arc::from("127.0.0.1:6443"), Duration::from_millis(1));
+        self.waited(&Method::GET, &host, time);
+        self.answered(&Method::GET, false, &host, Some(200), time);
+        self.answered(&Method::GET, false, &host, None, time);
+    }
+
     pub(super) fn waited(&self, method: &Method, host: &Arc<str>, time: Duration) {
         let labels = LatencyLabels {
             verb: method.to_string(),
@@ -152,5 +161,18 @@ impl WatchMetrics {
             this.events.clone(),
         );
         this
+    }
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(test)]
+    pub(crate) fn sample(&self) {
+        let resource = ResourceLabels { resource: "nodes" };
+        self.objects.get_or_create(&resource).set(1);
+        self.lists.get_or_create(&resource).inc();
+        self.events.get_or_create(&resource).inc();
+        let restart = RestartLabels {
+            resource: "nodes",
+            reason: "ended",
+        };
+        self.restarts.get_or_create(&restart).inc();
     }
 }

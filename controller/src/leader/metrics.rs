@@ -38,6 +38,13 @@ impl LeaderMetrics {
         );
     }
 
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(test)]
+    pub(crate) fn sample(&self) {
+        self.leading("cloud-controller-manager", true);
+        self.slow("cloud-controller-manager");
+    }
+
     pub(super) fn leading(&self, lease: &str, leading: bool) {
         self.leading
             .get_or_create(&[("name", lease.to_owned())])

@@ -86,6 +86,20 @@ impl LifecycleMetrics {
         this
     }
 
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(test)]
+    pub(crate) fn sample(&self) {
+        let unknown = Error::Timeout {
+            rpc: "BatchGetInstances",
+            after: Duration::from_secs(30),
+        };
+        self.asked(&Err(unknown));
+        self.deleted("confirmed");
+        self.withheld("braked");
+        self.doubted("stale");
+        self.counts.get_or_create(&[("state", "owned")]).set(1);
+    }
+
     /// One check, from the question to the end of what was done.
     pub(super) fn checked(&self, took: Duration) {
         self.durations.observe(took.as_secs_f64());

@@ -72,6 +72,12 @@ impl NodeMetrics {
         this
     }
 
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(test)]
+    pub(crate) fn sample(&self) {
+        self.failed("transient");
+    }
+
     pub(super) fn swept(&self, took: Duration) {
         self.sweeps.observe(took.as_secs_f64());
     }

@@ -14,7 +14,8 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Error, Session, Shared, connection::Wish, details::Checked, metrics::Metrics, pause::Permit,
+    Error, Session, Shared, connection::Wish, details::Checked, metrics::ProviderMetrics,
+    pause::Permit,
 };
 
 /// A unary method of the contract.
@@ -142,7 +143,7 @@ impl Link {
 
 /// Makes a call and reads how it ended. Dropping the future cancels the call.
 pub(super) async fn unary<R: Unary>(
-    metrics: &Metrics,
+    metrics: &ProviderMetrics,
     channel: Checked,
     limits: Limits,
     message: R::Request,

@@ -22,7 +22,7 @@ type Durations = Family<Labels<3>, Histogram, fn() -> Histogram>;
 /// All metrics of the provider adapter. Labels come from closed sets, but for what the provider
 /// names itself: that is bounded in number and replaced, never added to.
 #[derive(Clone, Debug)]
-pub(super) struct Metrics(Arc<Families>);
+pub struct ProviderMetrics(Arc<Families>);
 
 #[derive(Debug)]
 struct Families {
@@ -41,8 +41,9 @@ struct Families {
     batched: Histogram,
 }
 
-impl Metrics {
-    pub(super) fn register(registry: &mut Registry) -> Self {
+impl ProviderMetrics {
+    /// Registers the families, `outrigger_provider_…`.
+    pub fn register(registry: &mut Registry) -> Self {
         // 1 ms to 2 min: from a provider that answers out of its cache to the longest deadline.
         let durations: fn() -> Histogram = || Histogram::new(exponential_buckets(0.001, 2.0, 18));
         let families = Families {
@@ -127,6 +128,27 @@ impl Metrics {
             families.asked.clone(),
         );
         Self(Arc::new(families))
+    }
+
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(test)]
+    pub(crate) fn sample(&self) {
+        drop(self.started("GetStatus"));
+        self.ended("GetStatus", Duration::from_millis(1), None);
+        self.state(&State::Ready);
+        self.state_changed(&State::Ready);
+        self.asked(Purpose::Lifecycle);
+        self.paused(Class::Instances, "rate_limited", Duration::from_secs(1));
+        self.health(&Health {
+            quotas: vec![super::Quota {
+                name: "reads \"per\" second\n".into(),
+                limit: 100,
+                remaining: 7,
+            }],
+            ..Health::default()
+        });
+        let labels = ["name", "version", "minor"].map(|name| (name, "\\".to_owned()));
+        self.0.info.get_or_create(&labels).set(1);
     }
 
     pub(super) fn started(&self, rpc: &'static str) -> InFlight {

@@ -11,7 +11,7 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::{Class, Error, metrics::Metrics};
+use super::{Class, Error, metrics::ProviderMetrics};
 
 mod lane;
 
@@ -51,7 +51,7 @@ pub(super) struct Gate {
     lanes: Mutex<Lanes>,
     /// Wakes whoever waits for a change that no clock announces.
     changed: watch::Sender<()>,
-    metrics: Metrics,
+    metrics: ProviderMetrics,
 }
 
 #[derive(Debug)]
@@ -80,7 +80,7 @@ pub(super) enum Wait {
 }
 
 impl Gate {
-    pub(super) fn new(metrics: Metrics) -> Self {
+    pub(super) fn new(metrics: ProviderMetrics) -> Self {
         Self {
             lanes: Mutex::new(Lanes {
                 each: Class::ALL.map(|class| Lane::new(class.most_in_flight())),

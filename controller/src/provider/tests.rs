@@ -1,7 +1,9 @@
 //! The adapter against a provider that does what it is told, over pipes, on the paused clock.
 
 mod calls;
+mod cardinality;
 mod connecting;
+mod dump;
 pub(crate) mod fake;
 mod heartbeats;
 mod lists;

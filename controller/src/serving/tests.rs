@@ -3,6 +3,7 @@
 mod client;
 mod cluster;
 mod pages;
+mod scrape;
 mod start;
 
 use std::{

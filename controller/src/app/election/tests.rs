@@ -15,7 +15,11 @@ use crate::{
     kube::cluster::Facts,
     leader::tests::store::Store as Lease,
     options,
-    provider::tests::fake::{Fake, Pipe},
+    provider::{
+        ProviderMetrics,
+        tests::fake::{Fake, Pipe},
+    },
+    telemetry::RunningControllers,
 };
 
 /// After which a leader without a provider gives up (design 4.1).
@@ -48,16 +52,17 @@ impl Replica {
         let (provider, connection) = Provider::new(
             provider_options(&config, &facts),
             Pipe(Arc::clone(&fake)),
-            &mut registry,
+            ProviderMetrics::register(&mut registry),
             CancellationToken::new(),
         );
         tasks.spawn(connection);
         let checks = Checks::default();
+        let running = RunningControllers::register(&mut registry);
         let building = Building {
             api: lease.api(),
             metrics: LeaderMetrics::register(&mut registry),
             events: Arc::new(drop),
-            loops: Arc::new(Loops::new(checks.clone(), Duration::ZERO)),
+            loops: Arc::new(Loops::new(checks.clone(), running, Duration::ZERO)),
             provider,
             checks,
         };

@@ -4,7 +4,9 @@ use tokio::time::{advance, timeout};
 use super::*;
 
 fn gate() -> Arc<Gate> {
-    Arc::new(Gate::new(Metrics::register(&mut Registry::default())))
+    Arc::new(Gate::new(ProviderMetrics::register(
+        &mut Registry::default(),
+    )))
 }
 
 const fn secs(n: u64) -> Duration {

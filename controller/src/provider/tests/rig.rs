@@ -8,7 +8,7 @@ use tokio::{task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::fake::{Fake, Pipe};
-use crate::provider::{Cluster, Error, Options, Provider, Purpose, State};
+use crate::provider::{Cluster, Error, Options, Provider, ProviderMetrics, Purpose, State};
 
 /// Of the paused clock: what does not come by then does not come.
 const LONG: Duration = Duration::from_hours(1);
@@ -47,7 +47,8 @@ impl Rig {
         let mut registry = Registry::default();
         let cancel = CancellationToken::new();
         let pipe = Pipe(Arc::clone(&fake));
-        let (provider, run) = Provider::new(options, pipe, &mut registry, cancel.clone());
+        let metrics = ProviderMetrics::register(&mut registry);
+        let (provider, run) = Provider::new(options, pipe, metrics, cancel.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(run);
         Self {

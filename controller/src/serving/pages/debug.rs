@@ -87,8 +87,7 @@ const CPU: &str = "profile: a CPU profile is not taken from within; use \
                    `perf record --call-graph dwarf --pid PID` on the node.";
 
 const HEAP: &str = "heap, allocs: this build has no allocator that samples; see \
-                    process_resident_memory_bytes in /metrics, and what is held at /debug/stores \
-                    and /debug/queues.";
+                    process_resident_memory_bytes in /metrics, and what is held at /debug/.";
 
 const GO: &str = "block, goroutine, mutex, symbol, threadcreate, trace: they are about Go's runtime, \
                   which is not in this program.";

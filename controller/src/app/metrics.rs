@@ -1,0 +1,49 @@
+//! Every family of metrics of the process, registered before anything runs: the server is there
+//! before the parts that count.
+
+use prometheus_client::registry::Registry;
+
+use crate::{
+    kube::{
+        events::EventMetrics,
+        metrics::{ClientMetrics, WatchMetrics},
+    },
+    leader::LeaderMetrics,
+    lifecycle::LifecycleMetrics,
+    node::NodeMetrics,
+    provider::ProviderMetrics,
+    queue::QueueMetrics,
+    telemetry::{self, RunningControllers},
+};
+
+/// What the parts count with.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    pub(crate) client: ClientMetrics,
+    pub(crate) controllers: RunningControllers,
+    pub(crate) events: EventMetrics,
+    pub(crate) leader: LeaderMetrics,
+    pub(crate) lifecycle: LifecycleMetrics,
+    pub(crate) node: NodeMetrics,
+    pub(crate) provider: ProviderMetrics,
+    pub(crate) queues: QueueMetrics,
+    pub(crate) watch: WatchMetrics,
+}
+
+impl Metrics {
+    /// Registers all.
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        telemetry::register(registry);
+        Self {
+            client: ClientMetrics::register(registry),
+            controllers: RunningControllers::register(registry),
+            events: EventMetrics::register(registry),
+            leader: LeaderMetrics::register(registry),
+            lifecycle: LifecycleMetrics::register(registry),
+            node: NodeMetrics::register(registry),
+            provider: ProviderMetrics::register(registry),
+            queues: QueueMetrics::register(registry),
+            watch: WatchMetrics::register(registry),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The provider as the controller sees it at the moment, for people.
+
+use std::fmt::Write;
+
+use tokio::time::Instant;
+
+use super::{Class, Health, Provider, Session, State};
+
+impl Provider {
+    /// State, session, what the provider says about itself, and pauses; a few lines of text.
+    pub fn dump(&self) -> String {
+        let mut lines = String::new();
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut lines);
+        lines
+    }
+
+    fn write(&self, lines: &mut String) -> std::fmt::Result {
+        let shared = &self.shared;
+        let now = Instant::now();
+        let state = shared.state.borrow().clone();
+        writeln!(lines, "state: {state}")?;
+        if let State::Down { since, .. } = state {
+            writeln!(lines, "down_for: {:.3}s", (now - since).as_secs_f64())?;
+        }
+        writeln!(
+            lines,
+            "asked as: {}",
+            if *shared.standby.borrow() {
+                "standby"
+            } else {
+                "leader"
+            }
+        )?;
+        match self.session() {
+            Some(session) => write_session(lines, &session)?,
+            None => writeln!(lines, "session: none")?,
+        }
+        write_health(lines, &self.health())?;
+        for class in Class::ALL {
+            if let Some(until) = shared.gate.paused_until(class) {
+                let left = (until - now).as_secs_f64();
+                writeln!(lines, "paused: {} for {left:.3}s", class.as_str())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
+    let Session {
+        generation,
+        name,
+        version,
+        minor,
+        boot_id,
+        instances,
+        load_balancers,
+        routes,
+        node_sets,
+        effects,
+        max_send_bytes,
+        ..
+    } = session;
+    writeln!(
+        lines,
+        "session: generation={generation} name={name:?} version={version:?} minor={minor} \
+         boot_id={boot_id:?} max_send_bytes={max_send_bytes}"
+    )?;
+    if let Some(instances) = instances {
+        writeln!(
+            lines,
+            "instances: max_batch_size={} list={} prefixes={:?} visibility_delay={:?}",
+            instances.max_batch_size,
+            instances.list,
+            instances.prefixes,
+            instances.visibility_delay
+        )?;
+    }
+    writeln!(
+        lines,
+        "serves: instances={} load_balancers={} routes={} node_sets={node_sets} effects={}",
+        instances.is_some(),
+        load_balancers.is_some(),
+        routes.is_some(),
+        effects.is_some()
+    )
+}
+
+fn write_health(lines: &mut String, health: &Health) -> std::fmt::Result {
+    for part in &health.dependencies {
+        write!(lines, "dependency: {:?} ready={}", part.name, part.ready)?;
+        if let Some(last) = part.last_success {
+            write!(lines, " last_success={last}")?;
+        }
+        writeln!(lines, " message={:?}", part.message)?;
+    }
+    for quota in &health.quotas {
+        writeln!(
+            lines,
+            "quota: {:?} remaining={} limit={}",
+            quota.name, quota.remaining, quota.limit
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! All of `/metrics`, as Prometheus reads it.
+
+use http::Method;
+use outrigger_testbed::prometheus;
+use prometheus_client::registry::Registry;
+
+use super::{
+    Identity, Running, begin,
+    client::{Reply, fetch},
+    cluster::Cluster,
+};
+use crate::{
+    app::metrics::Metrics,
+    queue::{Backoff, Queue},
+};
+
+/// What Prometheus 3 sends.
+const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                          application/openmetrics-text;version=0.0.1;q=0.5,\
+                          text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\
+                          text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+
+/// A server whose registry is the program's, with a series in each family.
+pub(super) async fn serve() -> (Running, Queue<u8>) {
+    let mut registry = Registry::default();
+    let metrics = Metrics::register(&mut registry);
+    metrics.client.sample();
+    metrics.leader.sample();
+    metrics.lifecycle.sample();
+    metrics.node.sample();
+    metrics.provider.sample();
+    metrics.watch.sample();
+    let _stopped = metrics.controllers.started("cloud-node");
+    let queue = Queue::new("Nodes", Backoff::default(), &metrics.queues);
+    let server = begin(&[], Cluster::new(), registry);
+    server.access.look_up().await.unwrap();
+    (server, queue)
+}
+
+impl Running {
+    pub(super) async fn scrape(&self, path: &str, accept: &'static str) -> Reply {
+        let admin = self.cluster.clients.sign("root", &["system:masters"]);
+        let admin = admin.with_headers(&[("accept", accept)]);
+        let reply = fetch(self.address, &admin, Method::GET, path, "").await;
+        assert_eq!(reply.code, 200, "{}", reply.body);
+        reply
+    }
+}
+
+#[tokio::test]
+async fn prometheus_reads_both_formats_and_its_linter_is_content() {
+    let (server, _queue) = serve().await;
+    // So that /metrics/slis has something to say.
+    assert_eq!(server.get(&Identity::Nobody, "/healthz").await.code, 200);
+    for path in ["/metrics", "/metrics/slis"] {
+        for (accept, kind) in [
+            (
+                PROMETHEUS,
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            ),
+            ("*/*", "text/plain; version=0.0.4; charset=utf-8"),
+        ] {
+            let reply = server.scrape(path, accept).await;
+            assert_eq!(reply.header("content-type"), kind);
+            let problems = prometheus::check(&reply.body, kind).await.unwrap();
+            assert_eq!(problems, [""; 0], "{path}\n{}", reply.body);
+        }
+    }
+}
