@@ -1,7 +1,7 @@
 //! Label selectors in Kubernetes' syntax, equality and sets: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
 //!
-//! Ours, for there is no crate with the parser alone: kube-core has one for its own types, behind
-//! all of kube-core.
+//! Ours: kube-core matches selectors but does not read their text, and the one crate that does
+//! (simple-selectors, of 2018) takes no key with a prefix.
 
 use std::str::FromStr;
 

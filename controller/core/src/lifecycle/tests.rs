@@ -19,6 +19,7 @@ use crate::{
 mod checks;
 mod deletions;
 mod late;
+mod simulation;
 
 const GONE: Lookup = Lookup::Absent { confirmed: true };
 const NOT_SEEN: Lookup = Lookup::Absent { confirmed: false };
