@@ -30,6 +30,7 @@ mod wait;
 
 mod bad_input;
 mod initialisation;
+mod lifetime;
 mod nonsense;
 mod operation;
 mod quirks;

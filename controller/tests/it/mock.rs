@@ -76,11 +76,16 @@ impl Mock {
     }
 
     pub(crate) async fn delete(&self, name: &str) {
-        let targets = Targets {
-            targets: vec![name.to_owned()],
-            ..Targets::default()
-        };
-        self.control.delete(&targets).await.unwrap();
+        self.control.delete(&only(name)).await.unwrap();
+    }
+
+    /// Stops an instance; it can be started again.
+    pub(crate) async fn stop(&self, name: &str) {
+        self.control.stop(&only(name)).await.unwrap();
+    }
+
+    pub(crate) async fn start_instance(&self, name: &str) {
+        self.control.start(&only(name)).await.unwrap();
     }
 
     pub(crate) async fn inject(&self, fault: Fault) {
@@ -141,6 +146,13 @@ impl Mock {
         let mut instances = listed.instances.iter();
         let instance = instances.find(|instance| instance.name.as_str() == name);
         format!("{}://{}", listed.provider_name, instance.unwrap().id)
+    }
+}
+
+fn only(name: &str) -> Targets {
+    Targets {
+        targets: vec![name.to_owned()],
+        ..Targets::default()
     }
 }
 

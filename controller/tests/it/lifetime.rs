@@ -1,0 +1,81 @@
+//! Nodes after their initialisation: kept in step, tainted when their machine is stopped, deleted
+//! when it is gone for certain, and not otherwise (lines L-1 to L-15).
+
+mod deletion;
+mod providers;
+mod refresh;
+
+use outrigger_testbed::nodes::Machine;
+use serde_json::json;
+
+use crate::{
+    cluster::Cluster,
+    look::taints,
+    stage::{Setup, Stage},
+    wait::{holds, until},
+};
+
+const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+
+/// A cloud whose instances are visible at once, and a controller that looks often.
+fn quick() -> Setup {
+    Setup::mock(&["--synthesize-instances", "--visibility-delay=0s"])
+        .flag("--node-monitor-period=200ms")
+}
+
+/// `count` nodes that are initialised and ready.
+async fn fleet(setup: Setup, count: usize) -> Stage {
+    let stage = setup.machines(Machine::numbered("n-", count)).start().await;
+    stage.all_synced("n-", count).await;
+    stage
+}
+
+impl Cluster {
+    /// The kubelet says so, or somebody says it for one that has fallen silent.
+    async fn is_ready(&self, name: &str, status: &str) {
+        let now = jiff::Timestamp::now().to_string();
+        let conditions = json!([{
+            "type": "Ready", "status": status, "reason": "Test",
+            "lastTransitionTime": now, "lastHeartbeatTime": now,
+        }]);
+        let change = json!({"status": {"conditions": conditions}});
+        let parameters = kube::api::PatchParams::default();
+        let patch = kube::api::Patch::Strategic(change);
+        let nodes = self.nodes();
+        nodes.patch_status(name, &parameters, &patch).await.unwrap();
+    }
+
+    /// Waits until so many nodes are left.
+    async fn has_left(&self, count: usize) {
+        until(&format!("{count} nodes are left"), async || {
+            let left = self.named("n-").await.len();
+            holds(left == count, || format!("{left}"))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn l10_l3_the_shutdown_taint_comes_with_the_stop_and_goes_with_the_kubelet() {
+    let stage = fleet(quick(), 1).await;
+    stage.mock.stop("n-00000").await;
+    stage.is_ready("n-00000", "False").await;
+    let tainted = async |wanted: bool| {
+        until(&format!("the shutdown taint: {wanted}"), async || {
+            let taints = taints(&stage.node("n-00000").await);
+            let there = taints.contains(&format!("{SHUTDOWN}=:NoSchedule"));
+            holds(there == wanted, || format!("{taints:?}"))
+        })
+        .await;
+    };
+    tainted(true).await;
+    stage.mock.start_instance("n-00000").await;
+    stage.is_ready("n-00000", "True").await;
+    tainted(false).await;
+    let patches = stage.writes_of("n-00000");
+    let patches = patches
+        .iter()
+        .filter(|write| *write == "PATCH /api/v1/nodes/n-00000");
+    // Initialisation, on, off.
+    assert_eq!(patches.count(), 3);
+}
