@@ -40,6 +40,7 @@ pub(crate) struct Part<'a> {
     name: &'a str,
     user: Option<&'a str>,
     provider: bool,
+    api_server: bool,
     flags: Vec<String>,
 }
 
@@ -56,6 +57,7 @@ impl Backstage {
             name,
             user: None,
             provider: true,
+            api_server: true,
             flags: Vec::new(),
         }
     }
@@ -65,6 +67,12 @@ impl<'a> Part<'a> {
     /// Its provider is not there yet.
     pub(crate) fn without_provider(mut self) -> Self {
         self.provider = false;
+        self
+    }
+
+    /// Its way to the API server is not open yet.
+    pub(crate) fn without_api_server(mut self) -> Self {
+        self.api_server = false;
         self
     }
 
@@ -86,6 +94,9 @@ impl<'a> Part<'a> {
         let user = self.user.unwrap_or(USER);
         let proxy = FaultProxy::start_as(&cluster.plane, user, None).await;
         let proxy = proxy.unwrap();
+        if !self.api_server {
+            proxy.refuse_connections().await;
+        }
         let mut kubeconfig = proxy.kubeconfig();
         if self.user.is_none() {
             kubeconfig = dir.join("kubeconfig");

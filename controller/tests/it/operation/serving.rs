@@ -80,6 +80,30 @@ async fn health_is_open_to_all_and_a_provider_that_is_away_is_a_matter_of_readin
     anyone.gets("/readyz", 200).await;
 }
 
+/// A Pod whose API server is not there is alive, and not ready.
+#[tokio::test]
+async fn health_is_answered_before_the_api_server_is_there() {
+    let cluster = Setup::without_provider().prepare().await;
+    let mut replica = cluster.part("early").without_api_server().start().await;
+    let anyone = replica.port.anonymous();
+    for path in ["/healthz", "/livez"] {
+        let answer = anyone.get(path).await;
+        assert_eq!((answer.code, &*answer.body), (200, "ok"), "{path}");
+    }
+    let answer = anyone.get("/readyz").await;
+    assert_eq!(answer.code, 500);
+    let failed = "[-]apiserver failed: reason withheld\n";
+    assert!(answer.body.contains(failed), "{answer:?}");
+    // Who may see the rest is not known yet.
+    assert_eq!(anyone.code("/metrics").await, 503);
+
+    replica.proxy.accept_connections().await;
+    replica.leads().await;
+    anyone.gets("/readyz", 200).await;
+    anyone.gets("/metrics", 403).await;
+    replica.controller.terminate().await;
+}
+
 /// Who only stands by is as healthy as who leads (HTTP-7).
 #[tokio::test]
 async fn a_standby_is_healthy_and_shows_that_it_does_not_lead() {
