@@ -2,6 +2,7 @@
 
 mod client;
 mod cluster;
+mod documented;
 mod pages;
 mod scrape;
 mod start;

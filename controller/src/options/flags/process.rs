@@ -8,7 +8,7 @@ pub(in crate::options) struct DebuggingFlags {
     /// No effect: there is no profile of blocked goroutines.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) contention_profiling: GoBool,
-    /// Serve profiles under /debug/pprof/.
+    /// Serve the keys of queues, the provider's state and -v under /debug/. There are no profiles.
     #[arg(long, value_name = "bool", default_value = "true")]
     pub(in crate::options) profiling: GoBool,
 }
