@@ -237,35 +237,35 @@ impl NodeLifecycle {
                 self.parts.metrics.counted(&counts);
                 if counts.is_braked() != braked {
                     braked = !braked;
-                    self.say(braked, &counts);
+                    say(braked, &counts);
                 }
             }
             tokio::time::sleep(BRAKE_SHOWN).await;
         }
     }
+}
 
-    fn say(&self, braked: bool, counts: &Counts) {
-        let Counts {
+fn say(braked: bool, counts: &Counts) {
+    let Counts {
+        nodes,
+        absent,
+        held,
+        absent_while_ready,
+        deleted,
+        limit,
+    } = *counts;
+    if braked {
+        warn!(
             nodes,
             absent,
             held,
             absent_while_ready,
             deleted,
             limit,
-        } = *counts;
-        if braked {
-            warn!(
-                nodes,
-                absent,
-                held,
-                absent_while_ready,
-                deleted,
-                limit,
-                "too many nodes are absent from the cloud at once: nodes are not deleted until a \
-                 second look, or a person, says the same"
-            );
-        } else {
-            info!(nodes, absent, deleted, limit, "nodes may be deleted again");
-        }
+            "too many nodes are absent from the cloud at once: nodes are not deleted until a \
+             second look, or a person, says the same"
+        );
+    } else {
+        info!(nodes, absent, deleted, limit, "nodes may be deleted again");
     }
 }

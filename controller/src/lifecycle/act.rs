@@ -113,6 +113,8 @@ impl NodeLifecycle {
         self.event(node, Kind::Normal, "DeletingNode", message);
         match self.writer.delete(name, deletion).await {
             Ok(()) => {
+                let now = self.memory.clock.now();
+                self.memory.lifecycle.lock().deleted(now, node);
                 let release = deletion.release.as_str();
                 self.parts.metrics.deleted(release);
                 info!(

@@ -42,6 +42,7 @@ impl NodeLifecycle {
         let facts = self.facts(&node, &session, instances, Census::default());
         let now = self.memory.clock.now();
         let check = self.memory.lifecycle.lock().check(now, &node, &facts);
+        self.forget_if_gone(&node, now);
         match check {
             Check::Ask => self.ask(node, &session, instances).await,
             Check::At(time) => Outcome::RetryAfter(until(time, now)),
@@ -81,6 +82,7 @@ impl NodeLifecycle {
             let mut lifecycle = self.memory.lifecycle.lock();
             lifecycle.answered(now, &node, &asked, lookup.as_ref().ok(), &facts)
         };
+        self.forget_if_gone(&node, now);
         if self.act(&node, session, verdict.action).await.is_err() {
             return Outcome::Retry;
         }
@@ -136,6 +138,13 @@ impl NodeLifecycle {
         Census {
             owned: ours + unset,
             foreign,
+        }
+    }
+
+    /// The store's word that the node is gone may have come while we remembered it once more.
+    fn forget_if_gone(&self, node: &NodeView, now: Timestamp) {
+        if self.parts.nodes.get(&node.name).is_none() {
+            self.memory.lifecycle.lock().gone(now, &node.name);
         }
     }
 

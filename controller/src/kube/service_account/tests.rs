@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures::FutureExt;
 use http::Method;
 use parking_lot::Mutex;
+use tokio::task::JoinSet;
 
 use super::*;
 use crate::kube::scripted;
@@ -72,7 +73,8 @@ async fn a_token_is_replaced_before_it_ends_and_when_it_is_refused() {
     let (api, _) = api(Arc::clone(&refuse));
     let (credentials, renewal) = Credentials::of(api, "node-controller").await.unwrap();
     let stop = CancellationToken::new();
-    let running = tokio::spawn(renewal.run(stop.clone()));
+    let mut running = JoinSet::new();
+    running.spawn(renewal.run(stop.clone()));
     let after = async |seconds| {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         credentials.header().to_str().unwrap().to_owned()
@@ -91,5 +93,5 @@ async fn a_token_is_replaced_before_it_ends_and_when_it_is_refused() {
     assert_eq!(after(8).await, "Bearer token-3");
     assert_eq!(after(2).await, "Bearer token-4");
     stop.cancel();
-    running.await.unwrap();
+    running.join_next().await.unwrap().unwrap();
 }

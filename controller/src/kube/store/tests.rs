@@ -119,15 +119,17 @@ async fn resyncs_come_at_a_steady_period_of_one_to_two_times_the_least() {
     told.lock().clear();
     let (store, stop) = (Arc::new(store), CancellationToken::new());
     let hour = Duration::from_hours(1);
-    let running = tokio::spawn(resync::run(Arc::clone(&store), hour, stop.clone()));
-    let never = tokio::spawn(resync::run(store, Duration::ZERO, stop.clone()));
-    tokio::time::sleep(hour - Duration::from_secs(1)).await;
+    let mut running = tokio::task::JoinSet::new();
+    running.spawn(resync::run(Arc::clone(&store), hour, stop.clone()));
+    running.spawn(resync::run(store, Duration::ZERO, stop.clone()));
+    tokio::time::sleep(Duration::from_secs(3599)).await;
     assert_eq!(told.lock().len(), 0);
     tokio::time::sleep(hour + Duration::from_secs(1)).await;
     assert_eq!(told.lock().len(), 1);
     tokio::time::sleep(hour * 20).await;
     assert!((11..=21).contains(&told.lock().len()));
     stop.cancel();
-    running.await.unwrap();
-    never.await.unwrap();
+    while let Some(ended) = running.join_next().await {
+        ended.unwrap();
+    }
 }

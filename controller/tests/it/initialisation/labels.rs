@@ -152,7 +152,7 @@ async fn n35_to_n37_on_nodes_that_are_initialised_the_old_generation_wins_over_t
             .label(REGION[1], "other"),
         Machine::new("n35-stable").label(ZONE[1], "z"),
     ];
-    let stage = Setup::synthesizing()
+    let stage = Setup::mock(&[])
         .machines(machines.map(Machine::initialized))
         .start()
         .await;
@@ -179,6 +179,5 @@ async fn n35_to_n37_on_nodes_that_are_initialised_the_old_generation_wins_over_t
     // One for both labels, and one for each edit.
     assert_eq!(stage.writes_of("n35-beta").len(), 1);
     assert_eq!(stage.writes_of("n35-both").len(), 3);
-    assert_eq!(stage.mock.asked().await, 0);
     assert_eq!(stage.writes().len(), 4, "an event, perhaps");
 }

@@ -1,9 +1,10 @@
 //! When a node is deleted, and when not.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use serde_json::json;
+use tokio::time::Instant;
 use tonic::Code;
 
 use super::{fleet, quick};

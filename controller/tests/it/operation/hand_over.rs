@@ -35,6 +35,8 @@ async fn a_leader_that_is_told_to_end_is_followed_within_3_s() {
 
         let told = Instant::now();
         leader.controller.signal(Signal::TERM);
+        // Else it may look at the node itself.
+        leader.controller.says(&["ending: no new work"]).await;
         cluster.register(&Machine::new(&name)).await;
         cluster.initialized(&name).await;
         let took = told.elapsed();
