@@ -1,4 +1,4 @@
-//! Nodes and instances for tests.
+//! Nodes, instances and Services for tests.
 
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use serde_json::{Value, json};
@@ -9,6 +9,10 @@ use crate::{
     node::{ANNOTATION_PROVIDED_NODE_IP, NodeAddress, NodeView, TAINT_UNINITIALIZED, Taint},
     node_labels,
 };
+
+mod services;
+
+pub(crate) use services::{any_service, capability, full_service, load_balancer};
 
 /// A node as a kubelet with `--cloud-provider=external` registers it.
 pub(crate) fn registered(name: &str) -> NodeView {

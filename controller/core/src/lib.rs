@@ -1,6 +1,6 @@
 //! The decisions of Outrigger's controller, and nothing else.
 //!
-//! Facts come in as small views ([`node::NodeView`], [`instance::Instance`]), decisions go out as
+//! Facts come in as small views ([`node::NodeView`], [`service::ServiceView`], [`instance::Instance`]), decisions go out as
 //! values that can be compared. Nothing here waits, reads a clock, draws
 //! a random number or knows a transport: the list of dependencies is the proof.
 //!
@@ -17,6 +17,7 @@ pub mod brake;
 pub mod change;
 pub mod claims;
 pub mod class;
+mod digest;
 pub mod events;
 pub mod initialize;
 pub mod instance;
@@ -25,9 +26,11 @@ pub mod lease;
 pub mod lifecycle;
 pub mod node;
 pub mod node_labels;
+mod null;
 pub mod ownership;
 pub mod refresh;
 pub mod selector;
+pub mod service;
 pub mod syntax;
 
 #[cfg(test)]

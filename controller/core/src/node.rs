@@ -31,7 +31,7 @@ pub const ANNOTATION_CONFIRM_DELETION: &str = "outrigger.dev/confirm-deletion";
 pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
 /// Written by kubectl, as large as the object itself, and nothing that a loop or provider reads.
-const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+pub(crate) const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A `v1.Node` as the loops see it, deserialised straight from the API's JSON with everything else
 /// skipped. Cheap to share, immutable: a change makes a new view.

@@ -1,13 +1,12 @@
-//! The parts of the API's JSON that a view is made of. What is `null` counts as absent everywhere:
-//! one odd node must not end a watch.
+//! The parts of the API's JSON that a view is made of.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use super::{ANNOTATION_LAST_APPLIED, NodeAddress, NodeView, Ready, Taint};
-use crate::labels::StringMap;
+use crate::{labels::StringMap, null::or_default};
 
 #[derive(Deserialize)]
 pub(super) struct Node {
@@ -72,14 +71,6 @@ struct Condition {
 struct NodeInfo {
     #[serde(rename = "systemUUID", deserialize_with = "or_default")]
     system_uuid: Box<str>,
-}
-
-fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl From<Node> for NodeView {

@@ -1,0 +1,232 @@
+//! What the service-lb loop keeps of a `v1.Service`, and what it decides about one.
+//!
+//! ```text
+//!  API JSON ─► ServiceView ─► wants ─► load balancer, cleanup, nothing
+//!                      └────► settled ─► is it what the load balancer was made from?
+//! ```
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::{labels::StringMap, null::or_default};
+
+pub mod capability;
+pub mod change;
+mod desired;
+pub mod settled;
+pub mod wants;
+mod wire;
+
+/// Holds a Service until its load balancer is gone. Shared with other implementations, so that
+/// it alone does not say whose the load balancer is.
+pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
+
+/// The `spec.type` of a Service that wants a load balancer.
+pub const TYPE_LOAD_BALANCER: &str = "LoadBalancer";
+
+/// Annotation by which a person holds a Service: with the value `true` its load balancer is neither
+/// made, changed nor deleted.
+pub const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
+
+/// Annotation by which a person has a load balancer ensured once more: with any value that it did
+/// not have before.
+pub const ANNOTATION_RESYNC: &str = "outrigger.dev/resync";
+
+/// A `v1.Service` as the loops see it, deserialised straight from the API's JSON with everything
+/// else skipped. Cheap to share, immutable: a change makes a new view.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "wire::Service")]
+pub struct ServiceView {
+    /// `metadata.namespace`, `/`, `metadata.name`.
+    pub key: Arc<str>,
+    /// `metadata.uid`: the key of its load balancer.
+    pub uid: Box<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: Box<str>,
+    /// `metadata.deletionTimestamp`.
+    pub deleted: Option<Timestamp>,
+    /// `metadata.labels`.
+    pub labels: StringMap,
+    /// `metadata.annotations` without kubectl's last-applied-configuration.
+    pub annotations: StringMap,
+    /// `metadata.finalizers`.
+    pub finalizers: Box<[Box<str>]>,
+    /// `spec`.
+    pub spec: Spec,
+    /// `status.loadBalancer.ingress`.
+    pub ingress: Box<[Ingress]>,
+    /// `status.conditions`.
+    pub conditions: Box<[Condition]>,
+}
+
+impl ServiceView {
+    /// `metadata.namespace`.
+    pub fn namespace(&self) -> &str {
+        self.key
+            .split_once('/')
+            .map_or("", |(namespace, _)| namespace)
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        self.key
+            .split_once('/')
+            .map_or(&*self.key, |(_, name)| name)
+    }
+
+    /// Whether it is of [`TYPE_LOAD_BALANCER`].
+    pub fn is_load_balancer(&self) -> bool {
+        &*self.spec.kind == TYPE_LOAD_BALANCER
+    }
+
+    /// Whether it has [`FINALIZER`].
+    pub fn has_finalizer(&self) -> bool {
+        self.finalizers.iter().any(|name| **name == *FINALIZER)
+    }
+
+    /// Whether a person holds it ([`ANNOTATION_PAUSED`]).
+    pub fn is_paused(&self) -> bool {
+        self.annotations.get(ANNOTATION_PAUSED) == Some("true")
+    }
+
+    /// Its condition of this type.
+    pub fn condition(&self, kind: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|c| *c.kind == *kind)
+    }
+}
+
+/// `spec`, as much of it as concerns a load balancer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Spec {
+    /// `type`.
+    #[serde(rename = "type", deserialize_with = "or_default")]
+    pub kind: Box<str>,
+    /// `ports` in their order.
+    #[serde(deserialize_with = "or_default")]
+    pub ports: Box<[Port]>,
+    /// `loadBalancerClass`.
+    pub load_balancer_class: Option<Box<str>>,
+    /// `loadBalancerIP`, empty without.
+    #[serde(rename = "loadBalancerIP", deserialize_with = "or_default")]
+    pub load_balancer_ip: Box<str>,
+    /// `loadBalancerSourceRanges`.
+    #[serde(deserialize_with = "or_default")]
+    pub load_balancer_source_ranges: Box<[Box<str>]>,
+    /// `externalTrafficPolicy`: `Cluster`, `Local`.
+    #[serde(deserialize_with = "or_default")]
+    pub external_traffic_policy: Box<str>,
+    /// `internalTrafficPolicy`: `Cluster`, `Local`.
+    #[serde(deserialize_with = "or_default")]
+    pub internal_traffic_policy: Box<str>,
+    /// `sessionAffinity`: `None`, `ClientIP`.
+    #[serde(deserialize_with = "or_default")]
+    pub session_affinity: Box<str>,
+    /// `sessionAffinityConfig.clientIP.timeoutSeconds`.
+    #[serde(
+        rename = "sessionAffinityConfig",
+        deserialize_with = "wire::affinity_timeout"
+    )]
+    pub session_affinity_timeout: Option<i32>,
+    /// `ipFamilies` in their order: `IPv4`, `IPv6`.
+    #[serde(deserialize_with = "or_default")]
+    pub ip_families: Box<[Box<str>]>,
+    /// `ipFamilyPolicy`, empty without.
+    #[serde(deserialize_with = "or_default")]
+    pub ip_family_policy: Box<str>,
+    /// `clusterIPs`.
+    #[serde(rename = "clusterIPs", deserialize_with = "or_default")]
+    pub cluster_ips: Box<[Box<str>]>,
+    /// `externalIPs`.
+    #[serde(rename = "externalIPs", deserialize_with = "or_default")]
+    pub external_ips: Box<[Box<str>]>,
+    /// `healthCheckNodePort`, 0 without.
+    #[serde(deserialize_with = "or_default")]
+    pub health_check_node_port: i32,
+    /// `allocateLoadBalancerNodePorts`.
+    pub allocate_load_balancer_node_ports: Option<bool>,
+    /// `publishNotReadyAddresses`.
+    #[serde(deserialize_with = "or_default")]
+    pub publish_not_ready_addresses: bool,
+    /// `selector`.
+    pub selector: StringMap,
+}
+
+/// One of `spec.ports`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Port {
+    /// `name`, empty without.
+    #[serde(deserialize_with = "or_default")]
+    pub name: Box<str>,
+    /// `protocol`: `TCP`, `UDP`, `SCTP`, or what a later Kubernetes adds.
+    #[serde(deserialize_with = "or_default")]
+    pub protocol: Box<str>,
+    /// `port`.
+    #[serde(deserialize_with = "or_default")]
+    pub port: i32,
+    /// `nodePort`, 0 without.
+    #[serde(deserialize_with = "or_default")]
+    pub node_port: i32,
+    /// `targetPort`, number or name, as text.
+    #[serde(deserialize_with = "wire::int_or_string")]
+    pub target_port: Box<str>,
+    /// `appProtocol`.
+    pub app_protocol: Option<Box<str>>,
+}
+
+/// One of `status.loadBalancer.ingress`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Ingress {
+    /// `ip`, empty without.
+    #[serde(deserialize_with = "or_default")]
+    pub ip: Box<str>,
+    /// `hostname`, empty without.
+    #[serde(deserialize_with = "or_default")]
+    pub hostname: Box<str>,
+    /// `ipMode`: `VIP`, `Proxy`.
+    pub ip_mode: Option<Box<str>>,
+    /// `ports`.
+    #[serde(deserialize_with = "or_default")]
+    pub ports: Box<[PortStatus]>,
+}
+
+/// One of the `ports` of an [`Ingress`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PortStatus {
+    /// `port`.
+    #[serde(deserialize_with = "or_default")]
+    pub port: i32,
+    /// `protocol`.
+    #[serde(deserialize_with = "or_default")]
+    pub protocol: Box<str>,
+    /// `error`.
+    pub error: Option<Box<str>>,
+}
+
+/// One of `status.conditions`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Condition {
+    /// `type`.
+    #[serde(rename = "type")]
+    pub kind: Box<str>,
+    /// `status`: `True`, `False`, `Unknown`.
+    #[serde(default, deserialize_with = "or_default")]
+    pub status: Box<str>,
+    /// `reason`.
+    #[serde(default, deserialize_with = "or_default")]
+    pub reason: Box<str>,
+    /// `message`.
+    #[serde(default, deserialize_with = "or_default")]
+    pub message: Box<str>,
+    /// `lastTransitionTime`.
+    pub last_transition_time: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests;

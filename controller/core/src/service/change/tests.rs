@@ -1,0 +1,201 @@
+use proptest::prelude::*;
+
+use super::needs_update;
+use crate::{
+    fixture::{any_service, capability, load_balancer},
+    service::{
+        FINALIZER, ServiceView,
+        settled::Hash,
+        wants::{Wants, wants},
+    },
+};
+
+type Edit = (&'static str, fn(&mut ServiceView));
+
+fn annotate(service: &mut ServiceView, key: &str, value: &str) {
+    service.annotations = service.annotations.with([(key, value)]);
+}
+
+/// S-21, one by one.
+const TRIGGERS: [Edit; 24] = [
+    ("source ranges", |s| {
+        s.spec.load_balancer_source_ranges = ["10.0.0.0/8".into()].into();
+    }),
+    ("order of source ranges", |s| {
+        s.spec.load_balancer_source_ranges.reverse();
+    }),
+    ("a port more", |s| {
+        s.spec.ports = [s.spec.ports[0].clone(), s.spec.ports[0].clone()].into();
+    }),
+    ("no port", |s| s.spec.ports = [].into()),
+    ("port name", |s| s.spec.ports[0].name = "web".into()),
+    ("protocol", |s| s.spec.ports[0].protocol = "UDP".into()),
+    ("port", |s| s.spec.ports[0].port = 81),
+    ("nodePort", |s| s.spec.ports[0].node_port = 30_081),
+    ("targetPort", |s| {
+        s.spec.ports[0].target_port = "http".into();
+    }),
+    ("appProtocol", |s| {
+        s.spec.ports[0].app_protocol = Some("http".into());
+    }),
+    ("sessionAffinity", |s| {
+        s.spec.session_affinity = "ClientIP".into();
+    }),
+    ("sessionAffinityConfig", |s| {
+        s.spec.session_affinity_timeout = Some(10_800);
+    }),
+    ("loadBalancerIP", |s| {
+        s.spec.load_balancer_ip = "192.0.2.7".into();
+    }),
+    ("externalIPs", |s| {
+        s.spec.external_ips = ["198.51.100.9".into()].into();
+    }),
+    ("annotation that is read", |s| {
+        annotate(s, "example.com/flavour", "large");
+    }),
+    ("source ranges annotation", |s| {
+        annotate(
+            s,
+            "service.beta.kubernetes.io/load-balancer-source-ranges",
+            "10.0.0.0/8",
+        );
+    }),
+    ("resync", |s| annotate(s, "outrigger.dev/resync", "1")),
+    ("UID", |s| s.uid = "another".into()),
+    ("externalTrafficPolicy", |s| {
+        s.spec.external_traffic_policy = "Local".into();
+    }),
+    ("healthCheckNodePort", |s| {
+        s.spec.health_check_node_port = 30_999;
+    }),
+    ("number of ipFamilies", |s| {
+        s.spec.ip_families = ["IPv4".into(), "IPv6".into()].into();
+    }),
+    ("ipFamilies", |s| {
+        s.spec.ip_families = ["IPv6".into()].into();
+    }),
+    ("class", |s| {
+        s.spec.load_balancer_class = Some("example.com/fast".into());
+    }),
+    ("order of externalIPs", |s| s.spec.external_ips.reverse()),
+];
+
+/// S-22, and what providers and we ourselves write.
+const OTHERS: [Edit; 16] = [
+    ("labels", |s| {
+        s.labels = [("app", "other")].into_iter().collect();
+    }),
+    ("selector", |s| {
+        s.spec.selector = [("app", "other")].into_iter().collect();
+    }),
+    ("internalTrafficPolicy", |s| {
+        s.spec.internal_traffic_policy = "Local".into();
+    }),
+    ("allocateLoadBalancerNodePorts", |s| {
+        s.spec.allocate_load_balancer_node_ports = Some(false);
+    }),
+    ("publishNotReadyAddresses", |s| {
+        s.spec.publish_not_ready_addresses = true;
+    }),
+    ("clusterIPs", |s| {
+        s.spec.cluster_ips = ["10.96.0.8".into()].into();
+    }),
+    ("ipFamilyPolicy", |s| {
+        s.spec.ip_family_policy = "PreferDualStack".into();
+    }),
+    ("finalizers", |s| s.finalizers = [FINALIZER.into()].into()),
+    ("resourceVersion", |s| s.resource_version = "8".into()),
+    ("ingress", |s| {
+        s.ingress = [crate::service::Ingress::default()].into();
+    }),
+    ("conditions", |s| s.conditions = [].into()),
+    ("annotation that nobody reads", |s| {
+        annotate(s, "other.example/flavour", "large");
+    }),
+    ("annotation that the provider writes", |s| {
+        annotate(s, "example.com/status-id", "lb-1");
+    }),
+    ("paused", |s| annotate(s, "outrigger.dev/paused", "true")),
+    ("record", |s| {
+        annotate(s, "outrigger.dev/settled", "mock/uid-web//");
+    }),
+    ("nothing", |_| {}),
+];
+
+fn update(old: &ServiceView, new: &ServiceView) -> bool {
+    needs_update(old, new, &capability())
+}
+
+fn base() -> ServiceView {
+    let mut service = load_balancer("web");
+    service.spec.load_balancer_source_ranges = ["10.1.0.0/16".into(), "10.2.0.0/16".into()].into();
+    service.spec.external_ips = ["198.51.100.1".into(), "198.51.100.2".into()].into();
+    service
+}
+
+#[test]
+fn each_field_of_s_21_needs_an_update() {
+    for (what, edit) in TRIGGERS {
+        let mut new = base();
+        edit(&mut new);
+        assert!(update(&base(), &new) && update(&new, &base()), "{what}");
+        assert_ne!(
+            Hash::of(&base(), &capability()),
+            Hash::of(&new, &capability()),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn nothing_else_does() {
+    for (what, edit) in OTHERS {
+        let mut new = base();
+        edit(&mut new);
+        assert!(!needs_update(&base(), &new, &capability()), "{what}");
+        assert_eq!(
+            Hash::of(&base(), &capability()),
+            Hash::of(&new, &capability()),
+            "{what}"
+        );
+    }
+}
+
+/// S-20.
+#[test]
+fn to_want_one_and_to_want_none_are_changes() {
+    let edited = |edit: fn(&mut ServiceView)| {
+        let mut service = base();
+        edit(&mut service);
+        service
+    };
+    let cluster_ip = edited(|s| s.spec.kind = "ClusterIP".into());
+    let node_port = edited(|s| s.spec.kind = "NodePort".into());
+    let foreign = edited(|s| s.spec.load_balancer_class = Some("example.com/other".into()));
+    assert!(update(&base(), &cluster_ip) && update(&cluster_ip, &base()));
+    assert!(update(&base(), &foreign) && update(&foreign, &base()));
+    assert!(!update(&cluster_ip, &node_port) && !update(&cluster_ip, &foreign));
+}
+
+proptest! {
+    #[test]
+    fn no_service_differs_from_itself(service in any_service()) {
+        prop_assert!(!needs_update(&service, &service.clone(), &capability()));
+    }
+
+    #[test]
+    fn the_direction_of_a_change_does_not_matter(a in any_service(), b in any_service()) {
+        let capability = capability();
+        prop_assert_eq!(needs_update(&a, &b, &capability), needs_update(&b, &a, &capability));
+    }
+
+    /// What is decided over a restart is what is decided from a watch.
+    #[test]
+    fn the_hash_differs_where_an_update_is_needed(a in any_service(), b in any_service()) {
+        let capability = capability();
+        let both = [&a, &b].iter().all(|s| wants(s, &capability) == Wants::LoadBalancer);
+        prop_assume!(both);
+        let differ = Hash::of(&a, &capability) != Hash::of(&b, &capability);
+        prop_assert_eq!(needs_update(&a, &b, &capability), differ);
+    }
+}

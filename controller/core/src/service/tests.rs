@@ -1,0 +1,90 @@
+use serde_json::{Value, json};
+
+use super::ServiceView;
+use crate::fixture;
+
+fn view(json: &Value) -> ServiceView {
+    serde_json::from_str(&json.to_string()).unwrap()
+}
+
+#[test]
+fn a_real_service_becomes_its_view() {
+    let service = view(&fixture::full_service());
+    assert_eq!(&*service.key, "shop/web");
+    assert_eq!((service.namespace(), service.name()), ("shop", "web"));
+    assert_eq!(&*service.uid, "6e1a4c0e-7f0b-4b6b-9c1f-0d3b7a2e5f10");
+    assert_eq!(&*service.resource_version, "4711");
+    assert_eq!(service.deleted, None);
+    assert_eq!(service.labels.get("app"), Some("web"));
+    assert!(service.has_finalizer() && service.is_load_balancer());
+    assert!(!service.is_paused());
+
+    let spec = &service.spec;
+    assert_eq!(spec.ports.len(), 2);
+    assert_eq!(&*spec.ports[0].target_port, "8080");
+    assert_eq!(&*spec.ports[1].target_port, "dns");
+    assert_eq!(spec.ports[0].app_protocol.as_deref(), Some("http"));
+    assert_eq!((spec.ports[1].port, spec.ports[1].node_port), (53, 30053));
+    assert_eq!(&*spec.ports[1].protocol, "UDP");
+    assert_eq!(spec.load_balancer_class, None);
+    assert_eq!(&*spec.load_balancer_ip, "192.0.2.7");
+    assert_eq!(*spec.load_balancer_source_ranges, ["10.0.0.0/8".into()]);
+    assert_eq!(&*spec.external_traffic_policy, "Local");
+    assert_eq!(&*spec.internal_traffic_policy, "Cluster");
+    assert_eq!(&*spec.session_affinity, "ClientIP");
+    assert_eq!(spec.session_affinity_timeout, Some(10_800));
+    assert_eq!(*spec.ip_families, ["IPv4".into(), "IPv6".into()]);
+    assert_eq!(&*spec.ip_family_policy, "PreferDualStack");
+    assert_eq!(*spec.cluster_ips, ["10.96.0.7".into(), "fd00::7".into()]);
+    assert_eq!(*spec.external_ips, ["198.51.100.9".into()]);
+    assert_eq!(spec.health_check_node_port, 30_999);
+    assert_eq!(spec.allocate_load_balancer_node_ports, Some(true));
+    assert!(spec.publish_not_ready_addresses);
+    assert_eq!(spec.selector.get("app"), Some("web"));
+
+    assert_eq!(&*service.ingress[0].ip, "192.0.2.7");
+    assert_eq!(service.ingress[0].ip_mode.as_deref(), Some("VIP"));
+    assert_eq!(&*service.ingress[1].hostname, "web.lb.example.com");
+    assert_eq!(service.ingress[1].ports[0].port, 80);
+    let ready = service.condition("example.com/CertificateReady").unwrap();
+    assert_eq!((&*ready.status, &*ready.reason), ("True", "Issued"));
+    assert_eq!(
+        ready.last_transition_time,
+        Some("2026-11-21T10:00:09Z".parse().unwrap())
+    );
+}
+
+#[test]
+fn kubectls_copy_of_the_object_is_left_out() {
+    let annotations = view(&fixture::full_service()).annotations;
+    assert!(!annotations.contains_key("kubectl.kubernetes.io/last-applied-configuration"));
+    assert_eq!(annotations.len(), 1);
+}
+
+/// One odd object must not end a watch.
+#[test]
+fn what_is_missing_or_null_is_absent() {
+    let bare = view(&json!({"metadata": {"name": "a", "namespace": "b"}}));
+    assert_eq!(&*bare.key, "b/a");
+    assert!(!bare.is_load_balancer() && !bare.has_finalizer());
+    let nulls = view(&json!({
+        "metadata": {"name": "a", "namespace": "b", "finalizers": null, "labels": null,
+            "annotations": null, "deletionTimestamp": null},
+        "spec": {"type": null, "ports": null, "loadBalancerClass": null, "ipFamilies": null,
+            "sessionAffinityConfig": null, "selector": null, "healthCheckNodePort": null},
+        "status": {"loadBalancer": null, "conditions": null},
+    }));
+    assert_eq!(nulls, bare);
+    let deeper = view(&json!({
+        "metadata": {"name": "a", "namespace": "b"},
+        "spec": {"sessionAffinityConfig": {"clientIP": null}},
+        "status": {"loadBalancer": {"ingress": null}},
+    }));
+    assert_eq!(deeper, bare);
+    let port = view(&json!({
+        "metadata": {"name": "a", "namespace": "b"},
+        "spec": {"ports": [{"port": 80, "targetPort": null, "nodePort": null}]},
+    }));
+    assert_eq!(port.spec.ports[0].port, 80);
+    assert_eq!(&*port.spec.ports[0].target_port, "");
+}

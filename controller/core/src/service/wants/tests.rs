@@ -1,0 +1,136 @@
+use proptest::prelude::*;
+
+use super::{Wants, leaves_behind, wants};
+use crate::{
+    fixture::{any_service, capability, load_balancer},
+    service::{
+        FINALIZER, ServiceView,
+        capability::Capability,
+        settled::{ANNOTATION_SETTLED, Record},
+    },
+};
+
+/// Words: `finalizer`, `deleted`, `record=<provider>`, `class=<class>`, `type=<type>`.
+fn service(words: &str) -> ServiceView {
+    let mut service = load_balancer("web");
+    for word in words.split_whitespace() {
+        match word.split_once('=') {
+            None if word == "finalizer" => service.finalizers = [FINALIZER.into()].into(),
+            None if word == "deleted" => {
+                service.deleted = Some("2026-11-21T10:00:00Z".parse().unwrap());
+            }
+            Some(("record", provider)) => {
+                let owner = Capability {
+                    provider: provider.into(),
+                    ..capability()
+                };
+                let record = Record::begun(&service, &owner).to_string();
+                service.annotations = service.annotations.with([(ANNOTATION_SETTLED, &*record)]);
+            }
+            Some(("class", class)) => service.spec.load_balancer_class = Some(class.into()),
+            Some(("type", kind)) => service.spec.kind = kind.into(),
+            _ => unreachable!("{word}"),
+        }
+    }
+    service
+}
+
+/// S-10, S-11, S-44, Q-6, Q-7.
+#[test]
+fn what_a_service_wants() {
+    for (words, expected) in [
+        ("", Wants::LoadBalancer),
+        ("finalizer", Wants::LoadBalancer),
+        ("class=example.com/fast", Wants::LoadBalancer),
+        ("class=example.com/other", Wants::Nothing),
+        ("type=ClusterIP", Wants::Nothing),
+        ("type=NodePort", Wants::Nothing),
+        ("type=NodePort deleted", Wants::Nothing),
+        // S-11.
+        ("finalizer deleted", Wants::Cleanup),
+        ("finalizer type=ClusterIP", Wants::Cleanup),
+        ("finalizer type=ClusterIP deleted", Wants::Cleanup),
+        ("finalizer deleted class=example.com/fast", Wants::Cleanup),
+        // Not Q-6.
+        ("deleted", Wants::Nothing),
+        ("deleted record=mock", Wants::Nothing),
+        // Not Q-7: the finalizer is another implementation's.
+        ("finalizer deleted class=example.com/other", Wants::Nothing),
+        ("finalizer class=example.com/other", Wants::Nothing),
+        (
+            "finalizer deleted class=example.com/other record=other",
+            Wants::Nothing,
+        ),
+        // S-44: it was ours before it changed its class by way of another type.
+        (
+            "finalizer class=example.com/other record=mock",
+            Wants::Cleanup,
+        ),
+        (
+            "finalizer deleted class=example.com/other record=mock",
+            Wants::Cleanup,
+        ),
+        // Several providers: who has worked on it cleans up.
+        ("finalizer type=ClusterIP record=mock", Wants::Cleanup),
+        ("finalizer type=ClusterIP record=other", Wants::Nothing),
+        // A provider that took another name still serves what it serves.
+        ("finalizer deleted record=other", Wants::Cleanup),
+    ] {
+        assert_eq!(wants(&service(words), &capability()), expected, "{words}");
+    }
+}
+
+#[test]
+fn without_default_class_only_declared_classes_and_our_own_records_count() {
+    let capability = Capability {
+        without_default_class: true,
+        ..capability()
+    };
+    for (words, expected) in [
+        ("", Wants::Nothing),
+        ("finalizer deleted", Wants::Nothing),
+        ("finalizer type=ClusterIP", Wants::Nothing),
+        ("finalizer type=ClusterIP record=mock", Wants::Cleanup),
+        ("class=example.com/fast", Wants::LoadBalancer),
+    ] {
+        assert_eq!(wants(&service(words), &capability), expected, "{words}");
+    }
+}
+
+/// Its annotations came along, but it is another Service.
+#[test]
+fn a_copied_record_proves_nothing() {
+    let mut copy = service("finalizer deleted class=example.com/other record=mock");
+    copy.uid = "uid-of-the-copy".into();
+    assert_eq!(wants(&copy, &capability()), Wants::Nothing);
+}
+
+/// a user strips the finalizer and deletes the Service.
+#[test]
+fn what_is_gone_without_cleanup_leaves_something_behind() {
+    for (words, expected) in [
+        ("", true),
+        ("finalizer deleted", true),
+        ("deleted record=mock", false),
+        ("class=example.com/other", false),
+    ] {
+        assert_eq!(
+            leaves_behind(&service(words), &capability()),
+            expected,
+            "{words}"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_being_deleted_never_gets_a_load_balancer(service in any_service()) {
+        let wanted = wants(&service, &capability());
+        prop_assert!(service.deleted.is_none() || wanted != Wants::LoadBalancer);
+        prop_assert!(service.has_finalizer() || wanted != Wants::Cleanup);
+        let foreign = service.is_load_balancer()
+            && !capability().serves(service.spec.load_balancer_class.as_deref())
+            && Record::of(&service).is_none();
+        prop_assert!(!foreign || wanted == Wants::Nothing);
+    }
+}

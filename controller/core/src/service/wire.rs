@@ -1,0 +1,116 @@
+//! The parts of the API's JSON that a view is made of.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+
+use super::{Condition, Ingress, ServiceView, Spec};
+use crate::{labels::StringMap, node::ANNOTATION_LAST_APPLIED, null::or_default};
+
+#[derive(Deserialize)]
+pub(super) struct Service {
+    metadata: Metadata,
+    #[serde(default, deserialize_with = "or_default")]
+    spec: Spec,
+    #[serde(default, deserialize_with = "or_default")]
+    status: Status,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Box<str>,
+    #[serde(default, deserialize_with = "or_default")]
+    namespace: Box<str>,
+    #[serde(default, deserialize_with = "or_default")]
+    uid: Box<str>,
+    #[serde(default, deserialize_with = "or_default")]
+    resource_version: Box<str>,
+    deletion_timestamp: Option<Timestamp>,
+    #[serde(default)]
+    labels: StringMap,
+    #[serde(default)]
+    annotations: StringMap,
+    #[serde(default, deserialize_with = "or_default")]
+    finalizers: Box<[Box<str>]>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    #[serde(deserialize_with = "or_default")]
+    load_balancer: LoadBalancer,
+    #[serde(deserialize_with = "or_default")]
+    conditions: Box<[Condition]>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LoadBalancer {
+    #[serde(deserialize_with = "or_default")]
+    ingress: Box<[Ingress]>,
+}
+
+/// `sessionAffinityConfig` has this one leaf.
+pub(super) fn affinity_timeout<'de, D>(deserializer: D) -> Result<Option<i32>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Config {
+        #[serde(rename = "clientIP", deserialize_with = "or_default")]
+        client_ip: ClientIp,
+    }
+
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct ClientIp {
+        timeout_seconds: Option<i32>,
+    }
+
+    let config: Config = or_default(deserializer)?;
+    Ok(config.client_ip.timeout_seconds)
+}
+
+/// Kubernetes' `IntOrString`.
+pub(super) fn int_or_string<'de, D>(deserializer: D) -> Result<Box<str>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum IntOrString {
+        Int(i64),
+        String(Box<str>),
+    }
+
+    Ok(match Option::deserialize(deserializer)? {
+        None => Box::default(),
+        Some(IntOrString::Int(number)) => number.to_string().into(),
+        Some(IntOrString::String(text)) => text,
+    })
+}
+
+impl From<Service> for ServiceView {
+    fn from(service: Service) -> Self {
+        let Service {
+            metadata,
+            spec,
+            status,
+        } = service;
+        Self {
+            key: Arc::from(format!("{}/{}", metadata.namespace, metadata.name)),
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            deleted: metadata.deletion_timestamp,
+            labels: metadata.labels,
+            annotations: metadata.annotations.without(ANNOTATION_LAST_APPLIED),
+            finalizers: metadata.finalizers,
+            spec,
+            ingress: status.load_balancer.ingress,
+            conditions: status.conditions,
+        }
+    }
+}
