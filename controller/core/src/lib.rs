@@ -32,6 +32,7 @@ pub mod refresh;
 pub mod selector;
 pub mod service;
 pub mod syntax;
+pub mod targets;
 
 #[cfg(test)]
 mod fixture;

@@ -1,0 +1,188 @@
+//! The nodes that load balancers send to: which they are, when a change of them goes out, and when
+//! it is too large to be believed at once.
+//!
+//! ```text
+//!  node changed ─► is_departure? ─► Debounce ─► (time) ─► Targets ─► ShrinkGuard ─► update all
+//! ```
+//!
+//! There is one set for all Services: `externalTrafficPolicy` makes no difference (S-51).
+
+use std::sync::Arc;
+
+use crate::{
+    digest::{Digest, Encoder},
+    node::NodeView,
+};
+
+mod debounce;
+mod shrink;
+
+pub use debounce::{Debounce, Pace};
+pub use shrink::{Allowance, ShrinkGuard, Step};
+
+/// Label that keeps a node out of all load balancers, unless its value is a false one.
+pub const LABEL_EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+
+/// Taint of a node that the cluster autoscaler is about to delete.
+pub const TAINT_AUTOSCALER: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// Values that Go reads as false.
+const FALSE: [&str; 6] = ["0", "f", "F", "false", "False", "FALSE"];
+
+/// Why a node is no target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excluded {
+    /// Somebody is deleting it.
+    BeingDeleted,
+    /// By [`LABEL_EXCLUDE`]: with the value true, none, or one that is neither true nor false.
+    Label,
+    /// By [`TAINT_AUTOSCALER`], whatever its value and effect.
+    Autoscaler,
+}
+
+/// Why `node` is no target, if it is none (S-50).
+///
+/// Whether it is ready, cordoned, initialised, a control plane or has a provider ID does not matter
+/// (S-51): the load balancer's own health checks tell who serves.
+pub fn exclusion(node: &NodeView) -> Option<Excluded> {
+    if node.deleted.is_some() {
+        return Some(Excluded::BeingDeleted);
+    }
+    let label = node.labels.get(LABEL_EXCLUDE);
+    if label.is_some_and(|value| !FALSE.contains(&value)) {
+        return Some(Excluded::Label);
+    }
+    let autoscaler = node.taints.iter().any(|t| &*t.key == TAINT_AUTOSCALER);
+    autoscaler.then_some(Excluded::Autoscaler)
+}
+
+/// What a step of one node means for the targets; `None` is a node that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing that a load balancer is made of is another.
+    None,
+    /// A target that is new, or not what it was.
+    Arrival,
+    /// A target that is none any more: it goes out at once, for it may stop serving any moment.
+    Departure,
+}
+
+/// What the step from `old` to `new` means. Heartbeats, readiness and all labels and taints but
+/// those of [`exclusion`] mean nothing (S-52, S-56).
+pub fn change(old: Option<&NodeView>, new: Option<&NodeView>) -> Change {
+    let target = |node: Option<&'_ NodeView>| node.is_some_and(|node| exclusion(node).is_none());
+    match (old, new) {
+        (Some(before), Some(now)) if target(old) && target(new) => {
+            if before.name == now.name && same_content(before, now) {
+                Change::None
+            } else {
+                Change::Arrival
+            }
+        }
+        _ if target(new) => Change::Arrival,
+        _ if target(old) => Change::Departure,
+        _ => Change::None,
+    }
+}
+
+fn same_content(a: &NodeView, b: &NodeView) -> bool {
+    a.provider_id == b.provider_id && a.addresses == b.addresses && a.pod_cidrs == b.pod_cidrs
+}
+
+/// Names the content of a set of targets: equal sets have equal revisions, in every release, and
+/// after a restart too.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Revision(Box<str>);
+
+impl Revision {
+    /// A revision that was stored.
+    pub fn stored(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// 32 hexadecimal digits, where it is our own.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn of(nodes: &[Arc<NodeView>]) -> Self {
+        let mut encoder = Encoder::new("outrigger targets 1");
+        encoder.list(nodes.iter(), |encoder, node| {
+            encoder.text(&node.name);
+            encoder.text(&node.provider_id);
+            encoder.list(node.addresses.iter(), |encoder, address| {
+                encoder.text(&address.kind);
+                encoder.text(&address.address);
+            });
+            encoder.texts(&node.pod_cidrs);
+        });
+        let digest: Digest = encoder.finish();
+        Self(digest.to_string().into())
+    }
+}
+
+/// The targets at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Targets {
+    nodes: Box<[Arc<NodeView>]>,
+    revision: Revision,
+}
+
+impl Targets {
+    /// The targets among `nodes`, which may come in any order.
+    pub fn among(nodes: impl IntoIterator<Item = Arc<NodeView>>) -> Self {
+        let nodes = nodes.into_iter();
+        let mut nodes: Vec<_> = nodes.filter(|node| exclusion(node).is_none()).collect();
+        nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            revision: Revision::of(&nodes),
+            nodes: nodes.into(),
+        }
+    }
+
+    /// By name.
+    pub fn nodes(&self) -> &[Arc<NodeView>] {
+        &self.nodes
+    }
+
+    /// Made of name, provider ID, addresses and pod CIDRs of each target.
+    pub const fn revision(&self) -> &Revision {
+        &self.revision
+    }
+
+    /// Whether there is none: legal, and worth a warning (S-32).
+    pub const fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// How many of these are none in `later`.
+    fn gone_in(&self, later: &Self) -> usize {
+        let stays = |node: &&Arc<NodeView>| {
+            let by_name = |other: &Arc<NodeView>| other.name.cmp(&node.name);
+            later.nodes.binary_search_by(by_name).is_ok()
+        };
+        self.nodes.len() - self.nodes.iter().filter(stays).count()
+    }
+}
+
+/// The names of `targets` as upstream's events show them: at most 20 (S-55; sorted, not Q-34).
+pub fn listed(targets: &Targets) -> String {
+    const SHOWN: usize = 20;
+    let nodes = targets.nodes();
+    let mut words: Vec<String> = nodes
+        .iter()
+        .take(SHOWN)
+        .map(|n| n.name.to_string())
+        .collect();
+    if let Some(more) = nodes.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        words.push(format!("<{more} more>"));
+    }
+    format!(
+        "[{}] [node names limited, total number of nodes: {}]",
+        words.join(" "),
+        nodes.len()
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! When changes of the targets go out: many at once, but none late.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::Change;
+use crate::brake::after;
+
+/// How long changes are gathered. The defaults are those of the flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// They go out when for this long there was none.
+    pub idle: Duration,
+    /// No change waits longer than this, however many follow it.
+    pub ceiling: Duration,
+    /// No departure waits longer than this; what arrived meanwhile goes with it.
+    pub departure: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_secs(1),
+            ceiling: Duration::from_secs(10),
+            departure: Duration::from_millis(100),
+        }
+    }
+}
+
+/// Gathers changes. It holds no targets: whoever is told to go takes those of that moment, so that
+/// the last state is never lost.
+#[derive(Clone, Debug)]
+pub struct Debounce {
+    pace: Pace,
+    due: Option<Due>,
+}
+
+/// Changes that wait.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    /// Moves with every change.
+    at: Timestamp,
+    /// Never moves, unless to earlier.
+    latest: Timestamp,
+}
+
+impl Debounce {
+    /// Nothing waits.
+    pub const fn new(pace: Pace) -> Self {
+        Self { pace, due: None }
+    }
+
+    /// There was a change.
+    pub fn changed(&mut self, now: Timestamp, change: Change) {
+        let mut latest = after(now, self.pace.ceiling);
+        match change {
+            Change::None => return,
+            Change::Arrival => {}
+            Change::Departure => latest = latest.min(after(now, self.pace.departure)),
+        }
+        if let Some(due) = self.due {
+            latest = latest.min(due.latest);
+        }
+        self.due = Some(Due {
+            at: after(now, self.pace.idle),
+            latest,
+        });
+    }
+
+    /// When to ask [`Self::take`], unless there is a change before.
+    pub fn due(&self) -> Option<Timestamp> {
+        self.due.map(|due| due.at.min(due.latest))
+    }
+
+    /// Whether it is time: the targets as they are now go out, and nothing waits any more.
+    pub fn take(&mut self, now: Timestamp) -> bool {
+        let is_time = self.due().is_some_and(|due| due <= now);
+        if is_time {
+            self.due = None;
+        }
+        is_time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use proptest::{collection::vec, prelude::*, sample::select};
+
+    use super::{Change, Debounce, Pace};
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millisecond(1_000_000 + millis as i64).unwrap()
+    }
+
+    fn debounce(changes: &[(u64, Change)]) -> Debounce {
+        let mut debounce = Debounce::new(Pace::default());
+        for (millis, change) in changes {
+            debounce.changed(at(*millis), *change);
+        }
+        debounce
+    }
+
+    #[test]
+    fn when_changes_go_out() {
+        use Change::{Arrival, Departure, None as Nothing};
+        let busy: Vec<_> = (0..20).map(|n| (n * 900, Arrival)).collect();
+        for (changes, expected) in [
+            (vec![], None),
+            (vec![(0, Nothing)], None),
+            (vec![(0, Arrival)], Some(1_000)),
+            (vec![(0, Arrival), (900, Arrival)], Some(1_900)),
+            (vec![(0, Arrival), (900, Nothing)], Some(1_000)),
+            // The ceiling counts from the first.
+            (busy, Some(10_000)),
+            (vec![(0, Departure)], Some(100)),
+            (vec![(0, Arrival), (500, Departure)], Some(600)),
+            // What follows a departure does not hold it up.
+            (
+                vec![(0, Departure), (90, Arrival), (95, Departure)],
+                Some(100),
+            ),
+        ] {
+            assert_eq!(debounce(&changes).due(), expected.map(at), "{changes:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_taken_waits_no_more() {
+        let mut debounce = debounce(&[(0, Change::Arrival)]);
+        assert!(!debounce.take(at(999)));
+        assert!(debounce.take(at(1_000)) && !debounce.take(at(1_000)));
+        assert_eq!(debounce.due(), None);
+        debounce.changed(at(5_000), Change::Arrival);
+        assert_eq!(debounce.due(), Some(at(6_000)));
+    }
+
+    proptest! {
+        /// Runs it as the loop does: asked whenever something changes, and when it is due.
+        #[test]
+        fn no_change_is_late_and_none_is_lost(
+            steps in vec((0..4_000_u64, select(vec![Change::Arrival, Change::Departure])), 1..60),
+        ) {
+            let pace = Pace::default();
+            let mut debounce = Debounce::new(pace);
+            let mut waiting: Vec<(Timestamp, Duration)> = Vec::new();
+            let mut calls = 0;
+            let mut now = at(0);
+            let fire = |debounce: &mut Debounce, waiting: &mut Vec<_>, until: Option<Timestamp>| {
+                let Some(due) = debounce.due().filter(|due| until.is_none_or(|u| *due <= u)) else {
+                    return 0;
+                };
+                assert!(debounce.take(due));
+                for (since, limit) in waiting.drain(..) {
+                    let waited = due.duration_since(since).unsigned_abs();
+                    assert!(waited <= limit, "{waited:?} of {limit:?}");
+                }
+                1
+            };
+            for (gap, change) in &steps {
+                let next = now + Duration::from_millis(*gap);
+                calls += fire(&mut debounce, &mut waiting, Some(next));
+                now = next;
+                debounce.changed(now, *change);
+                let limit = match change {
+                    Change::Departure => pace.departure,
+                    _ => pace.ceiling,
+                };
+                waiting.push((now, limit));
+            }
+            calls += fire(&mut debounce, &mut waiting, None);
+            prop_assert!(waiting.is_empty() && debounce.due().is_none());
+            prop_assert!(calls <= steps.len());
+        }
+    }
+}

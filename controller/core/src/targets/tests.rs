@@ -1,0 +1,169 @@
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use proptest::{collection::vec, prelude::*};
+
+use super::{Change, Excluded, LABEL_EXCLUDE, Targets, change, exclusion, listed};
+use crate::{
+    fixture::{addresses, any_node, map, registered, taints},
+    node::{NodeView, Ready},
+};
+
+type Edit = fn(&mut NodeView);
+
+/// S-50: only what Go reads as false lets a node in.
+#[test]
+fn the_label_excludes_unless_it_is_false() {
+    for (value, excluded) in [
+        ("true", true),
+        ("false", false),
+        ("False", false),
+        ("FALSE", false),
+        ("f", false),
+        ("F", false),
+        ("0", false),
+        ("", true),
+        ("1", true),
+        ("fALSE", true),
+        ("no", true),
+    ] {
+        let node = NodeView {
+            labels: map(&[(LABEL_EXCLUDE, value)]),
+            ..registered("n")
+        };
+        let expected = excluded.then_some(Excluded::Label);
+        assert_eq!(exclusion(&node), expected, "{value:?}");
+    }
+}
+
+/// S-50.
+#[test]
+fn what_is_about_to_go_is_no_target() {
+    let node = registered("n");
+    assert_eq!(exclusion(&node), None);
+    let deleted = NodeView {
+        deleted: Some(Timestamp::UNIX_EPOCH),
+        ..node.clone()
+    };
+    assert_eq!(exclusion(&deleted), Some(Excluded::BeingDeleted));
+    for effect in ["NoSchedule", "NoExecute", ""] {
+        let tainted = NodeView {
+            taints: taints(&format!("ToBeDeletedByClusterAutoscaler:{effect}")),
+            ..node.clone()
+        };
+        assert_eq!(exclusion(&tainted), Some(Excluded::Autoscaler));
+    }
+}
+
+/// S-51.
+#[test]
+fn nothing_else_excludes() {
+    let node = NodeView {
+        ready: Ready::False,
+        unschedulable: true,
+        labels: map(&[("node-role.kubernetes.io/control-plane", "")]),
+        taints: taints("cloud:NoSchedule node.kubernetes.io/unreachable:NoExecute"),
+        ..registered("n")
+    };
+    assert!(node.provider_id.is_empty() && node.is_uninitialized());
+    assert_eq!(exclusion(&node), None);
+}
+
+#[test]
+fn what_changes_the_targets() {
+    let node = registered("n");
+    let with = |edit: fn(&mut NodeView)| {
+        let mut node = node.clone();
+        edit(&mut node);
+        node
+    };
+    let excluded = with(|n| n.labels = map(&[(LABEL_EXCLUDE, "true")]));
+    let step = |old: Option<&NodeView>, new| change(old, Some(new));
+    assert_eq!(step(None, &node), Change::Arrival);
+    assert_eq!(step(None, &excluded), Change::None);
+    assert_eq!(change(Some(&node), None), Change::Departure);
+    assert_eq!(step(Some(&node), &excluded), Change::Departure);
+    assert_eq!(step(Some(&excluded), &node), Change::Arrival);
+    // S-56.
+    assert_eq!(change(Some(&excluded), None), Change::None);
+    assert_eq!(change(None, None), Change::None);
+    let edits: [(Edit, Change); 8] = [
+        (|n| n.provider_id = "mock://1".into(), Change::Arrival),
+        (
+            |n| n.addresses = addresses("InternalIP=10.0.0.6"),
+            Change::Arrival,
+        ),
+        (
+            |n| n.pod_cidrs = ["10.1.0.0/24".into()].into(),
+            Change::Arrival,
+        ),
+        (|n| n.ready = Ready::True, Change::None),
+        (|n| n.unschedulable = true, Change::None),
+        (|n| n.taints = [].into(), Change::None),
+        (|n| n.labels = map(&[("app", "x")]), Change::None),
+        (|n| n.resource_version = "8".into(), Change::None),
+    ];
+    for (at, (edit, expected)) in edits.into_iter().enumerate() {
+        let edited = with(edit);
+        assert_eq!(change(Some(&node), Some(&edited)), expected, "{at}");
+    }
+}
+
+/// Kept in the cluster: a release that gives another updates every load balancer again.
+#[test]
+fn the_revision_never_changes() {
+    assert_eq!(
+        Targets::among([]).revision().as_str(),
+        "5921702612a5e8a6fbc021d6bfe61d8a"
+    );
+    let node = NodeView {
+        provider_id: "mock://1".into(),
+        pod_cidrs: ["10.1.0.0/24".into()].into(),
+        ..registered("n1")
+    };
+    let two = [registered("n2"), node].map(Arc::new);
+    assert_eq!(
+        Targets::among(two).revision().as_str(),
+        "cecdfb21a7fd0737a7aeaebd530fae41"
+    );
+}
+
+/// S-55, sorted and not as Q-34.
+#[test]
+fn an_event_names_twenty_nodes() {
+    let some = |range: std::ops::Range<u32>| {
+        let nodes = range.rev();
+        listed(&Targets::among(
+            nodes.map(|n| Arc::new(registered(&format!("n{n:02}")))),
+        ))
+    };
+    assert_eq!(
+        some(1..4),
+        "[n01 n02 n03] [node names limited, total number of nodes: 3]"
+    );
+    let many = some(1..24);
+    assert!(many.starts_with("[n01 n02 "), "{many}");
+    let end = " n20 <3 more>] [node names limited, total number of nodes: 23]";
+    assert!(many.ends_with(end), "{many}");
+    assert!(some(1..21).contains(" n20] "));
+}
+
+proptest! {
+    #[test]
+    fn the_revision_is_that_of_the_content(a in any_node(), b in any_node()) {
+        let of = |node: &NodeView| Targets::among([Arc::new(node.clone())]);
+        let same = of(&a).revision() == of(&b).revision();
+        prop_assert_eq!(same, change(Some(&a), Some(&b)) == Change::None);
+    }
+
+    #[test]
+    fn the_order_of_nodes_does_not_matter(names in vec("[a-d]{1,2}", 0..6)) {
+        let names: std::collections::BTreeSet<_> = names.into_iter().collect();
+        let nodes: Vec<_> = names.iter().map(|name| Arc::new(registered(name))).collect();
+        let there = Targets::among(nodes.iter().cloned());
+        let back = Targets::among(nodes.iter().rev().cloned());
+        prop_assert_eq!(&there, &back);
+        let fewer = Targets::among(nodes.iter().skip(1).cloned());
+        prop_assert_eq!(there.revision() == fewer.revision(), nodes.is_empty());
+    }
+}
