@@ -104,6 +104,8 @@ pub(crate) struct Setup {
     pub(crate) cloud_node: bool,
     /// With these limits.
     pub(crate) lifecycle: Option<Limits>,
+    /// Whether the store knows that it has all nodes.
+    pub(crate) synced: bool,
 }
 
 impl Default for Setup {
@@ -116,6 +118,7 @@ impl Default for Setup {
             prepare: Box::new(|_| {}),
             cloud_node: true,
             lifecycle: None,
+            synced: true,
         }
     }
 }
@@ -223,7 +226,9 @@ impl Fixture {
         for node in setup.nodes {
             this.register(node);
         }
-        this.nodes.finish_list(|_| true);
+        if setup.synced {
+            this.nodes.finish_list(|_| true);
+        }
         this
     }
 

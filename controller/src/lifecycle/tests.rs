@@ -93,6 +93,23 @@ async fn l3_a_ready_node_is_never_asked_about() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn q20_nobody_is_asked_about_before_all_nodes_are_known() {
+    let fixture = Fixture::with(Setup {
+        nodes: vec![settled("n0", "mock://gone", "Unknown")],
+        synthesize: false,
+        cloud_node: false,
+        lifecycle: Some(Limits::default()),
+        synced: false,
+        ..Setup::default()
+    });
+    sleep(MINUTE * 10).await;
+    assert_eq!(fixture.cloud.counters().cloud_calls(), 0);
+    fixture.nodes.finish_list(|_| true);
+    sleep(MINUTE).await;
+    assert!(fixture.cloud.counters().cloud_calls() > 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn l10_a_stopped_machine_taints_its_node_until_the_kubelet_is_back() {
     let fixture = fleet(1, "Unknown", 0);
     fixture.cloud.set_power("n0", Power::Shutdown).unwrap();
