@@ -9,7 +9,12 @@ use outrigger_testbed::nodes::Machine;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use crate::{mock::instance, replica::LEASE, stage::Setup};
+use crate::{
+    mock::instance,
+    replica::LEASE,
+    stage::Setup,
+    wait::{holds, until},
+};
 
 /// After SIGTERM of the leader.
 const HAND_OVER: Duration = Duration::from_secs(3);
@@ -36,7 +41,11 @@ async fn a_leader_that_is_told_to_end_is_followed_within_3_s() {
         let told = Instant::now();
         leader.controller.signal(Signal::TERM);
         // Else it may look at the node itself.
-        leader.controller.says(&["ending: no new work"]).await;
+        until("the leader takes no new work", async || {
+            let ending = leader.controller.lines("ending: no new work") > 0;
+            holds(ending, || "it goes on".to_owned())
+        })
+        .await;
         cluster.register(&Machine::new(&name)).await;
         cluster.initialized(&name).await;
         let took = told.elapsed();
