@@ -12,9 +12,12 @@ use serde::Deserialize;
 
 use crate::{labels::StringMap, null::or_default};
 
+pub mod answer;
 pub mod capability;
 pub mod change;
+pub mod condition;
 mod desired;
+pub mod effects;
 pub mod settled;
 pub mod wants;
 mod wire;

@@ -4,6 +4,8 @@
 pub const MAX_SUBDOMAIN: usize = 253;
 /// Longest label value, label name, and part of a DNS name.
 pub const MAX_LABEL: usize = 63;
+/// Longest reason of an event.
+const MAX_REASON: usize = 128;
 
 /// What is wrong with a text, in words that follow the text.
 pub type Complaint = &'static str;
@@ -47,6 +49,32 @@ pub fn node_name(text: &str) -> Result<(), Complaint> {
         return Ok(());
     }
     Err("is no node name: a DNS subdomain of at most 253 bytes, in lower case")
+}
+
+/// Whether `text` is a DNS-1123 subdomain, as a Service's status wants host names.
+pub fn subdomain(text: &str) -> Result<(), Complaint> {
+    if is_subdomain(text) {
+        return Ok(());
+    }
+    Err("is no DNS subdomain of at most 253 bytes, in lower case")
+}
+
+/// Whether `text` is legal as the reason of a condition, and short enough for one of an event.
+pub fn reason(text: &str) -> Result<(), Complaint> {
+    if text.len() > MAX_REASON {
+        return Err("is longer than 128 bytes");
+    }
+    let bytes = text.as_bytes();
+    let inner = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b',' | b':');
+    if bytes.first().is_some_and(u8::is_ascii_alphabetic)
+        && bytes
+            .last()
+            .is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
+        && bytes.iter().all(inner)
+    {
+        return Ok(());
+    }
+    Err("is no CamelCase reason")
 }
 
 /// Whether `text` can be a host or DNS name. More lenient than a name in Kubernetes: upper case,

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{Complaint, dns_name, label_key, label_value, node_name};
+use super::{Complaint, dns_name, label_key, label_value, node_name, reason, subdomain};
 
 fn check(rule: fn(&str) -> Result<(), Complaint>, legal: &[&str], illegal: &[&str]) {
     for text in legal {
@@ -9,6 +9,21 @@ fn check(rule: fn(&str) -> Result<(), Complaint>, legal: &[&str], illegal: &[&st
     for text in illegal {
         assert!(rule(text).is_err(), "{text:?}");
     }
+}
+
+#[test]
+fn subdomains_and_reasons() {
+    check(
+        subdomain,
+        &["a", "lb-1.example.com"],
+        &["", "A", "lb.", "a_b", "-a", "a..b", &"a".repeat(254)],
+    );
+    let longest = "R".repeat(128);
+    check(
+        reason,
+        &["R", "NotManaged", "a:b,c_", "Q1", &longest],
+        &["", "1R", "two words", "R:", ",R", "Ä", &"R".repeat(129)],
+    );
 }
 
 #[test]

@@ -1,0 +1,294 @@
+//! The border for what a provider says about a load balancer: an [`Answer`], or a refusal.
+//!
+//! As in [`crate::answer`], nothing reaches the API server unless it is legal there, and a refusal
+//! is an error of that one Service: never is it read as absence.
+
+use std::{fmt, net::IpAddr, time::Duration};
+
+use super::{
+    Ingress, PortStatus,
+    capability::Capability,
+    effects::{Effects, RawEffects, cut},
+};
+use crate::{
+    answer::Excerpt,
+    class::ErrorClass,
+    syntax::{self, Complaint},
+};
+
+/// Entries of one status.
+pub const MAX_INGRESS: usize = 64;
+/// Ports of one entry.
+pub const MAX_PORTS: usize = 128;
+
+const RETRY_DEFAULT: Duration = Duration::from_secs(10);
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_mins(5);
+
+/// What the provider was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `GetLoadBalancer`.
+    Get,
+    /// `EnsureLoadBalancer`.
+    Ensure,
+    /// One Service of `UpdateLoadBalancerNodes`.
+    Update,
+    /// `DeleteLoadBalancer`.
+    Delete,
+}
+
+/// How a load balancer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// As wanted.
+    Ready,
+    /// Accepted; to be asked again.
+    InProgress,
+    /// Somebody else's (S-34).
+    NotManaged,
+    /// No part of it is left.
+    Absent,
+    /// Kept on purpose, by a delete.
+    Retained,
+}
+
+impl Disposition {
+    fn answers(self, call: Call) -> bool {
+        match self {
+            Self::InProgress | Self::NotManaged => true,
+            Self::Ready => call != Call::Delete,
+            Self::Absent => call != Call::Ensure,
+            Self::Retained => call == Call::Delete,
+        }
+    }
+}
+
+/// An answer as it arrives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawAnswer {
+    /// None: unspecified, or a word of a later contract.
+    pub disposition: Option<Disposition>,
+    /// `status.ingress`, if there is a status.
+    pub ingress: Option<Vec<Ingress>>,
+    /// See [`Answer::retry_after`].
+    pub retry_after: Option<Duration>,
+    /// See [`Answer::reason`].
+    pub reason: String,
+    /// See [`Answer::message`].
+    pub message: String,
+    /// See [`Answer::effects`].
+    pub effects: RawEffects,
+}
+
+/// An answer that was checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// One of those that the call can have.
+    pub disposition: Disposition,
+    /// The whole status of the load balancer; none leaves the Service's as it is.
+    pub ingress: Option<Box<[Ingress]>>,
+    /// When to ask again, with `InProgress`: 1 s to 5 min.
+    pub retry_after: Duration,
+    /// The reason of the Service's condition, CamelCase; may be empty.
+    pub reason: Box<str>,
+    /// The message of the Service's condition; may be empty.
+    pub message: Box<str>,
+    /// To be written for the provider.
+    pub effects: Effects,
+}
+
+/// A part of an answer, by its name in the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// `reason`.
+    Reason,
+    /// `status.ingress`, as a whole.
+    Ingress,
+    /// `ip` of an entry, by its place.
+    Ip(usize),
+    /// `hostname` of an entry.
+    Hostname(usize),
+    /// `ip_mode` of an entry.
+    IpMode(usize),
+    /// `ports` of an entry, as a whole.
+    Ports(usize),
+    /// `protocol` of a port, by the places of entry and port.
+    Protocol(usize, usize),
+    /// `error` of a port.
+    PortError(usize, usize),
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reason => f.write_str("reason"),
+            Self::Ingress => f.write_str("status.ingress"),
+            Self::Ip(at) => write!(f, "status.ingress[{at}].ip"),
+            Self::Hostname(at) => write!(f, "status.ingress[{at}].hostname"),
+            Self::IpMode(at) => write!(f, "status.ingress[{at}].ip_mode"),
+            Self::Ports(at) => write!(f, "status.ingress[{at}].ports"),
+            Self::Protocol(at, port) => write!(f, "status.ingress[{at}].ports[{port}].protocol"),
+            Self::PortError(at, port) => write!(f, "status.ingress[{at}].ports[{port}].error"),
+        }
+    }
+}
+
+/// Why an answer is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No disposition, or one that this call cannot have.
+    #[error("the provider's disposition {0:?} is no answer to this call")]
+    Disposition(Option<Disposition>),
+    /// Ready, and no status (S-33, in upstream's words).
+    #[error("service status returned by EnsureLoadBalancer is nil")]
+    NoStatus,
+    /// A text that the API server would refuse, or that makes no sense where it stands.
+    #[error("the provider's {field} {value} {complaint}")]
+    Illegal {
+        /// Where it stands.
+        field: Field,
+        /// The text, cut and escaped.
+        value: Excerpt,
+        /// What is wrong with it.
+        complaint: Complaint,
+    },
+    /// An entry with neither IP nor host name.
+    #[error("the provider's status.ingress[{0}] has neither ip nor hostname")]
+    NoAddress(usize),
+    /// A port that is none.
+    #[error("the provider's status.ingress[{at}].ports has port {port}, which is not in 1-65535")]
+    Port {
+        /// Place of the entry.
+        at: usize,
+        /// The number.
+        port: i32,
+    },
+    /// Too many entries.
+    #[error("the provider's {field} has {count} entries, more than {limit}")]
+    TooMany {
+        /// What has too many.
+        field: Field,
+        /// How many.
+        count: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+}
+
+impl Refusal {
+    /// What the refusal means for the Service's queue entry.
+    pub const fn class(&self) -> ErrorClass {
+        ErrorClass::Malformed
+    }
+}
+
+impl RawAnswer {
+    /// The answer to `call`, if every part of it is legal.
+    pub fn check(self, call: Call, capability: &Capability) -> Result<Answer, Refusal> {
+        let disposition = self
+            .disposition
+            .filter(|disposition| disposition.answers(call))
+            .ok_or(Refusal::Disposition(self.disposition))?;
+        if call == Call::Ensure && disposition == Disposition::Ready && self.ingress.is_none() {
+            return Err(Refusal::NoStatus);
+        }
+        if !self.reason.is_empty() {
+            legal(Field::Reason, &self.reason, syntax::reason)?;
+        }
+        if let Some(ingress) = &self.ingress {
+            few(Field::Ingress, ingress.len(), MAX_INGRESS)?;
+            for (at, entry) in ingress.iter().enumerate() {
+                check_entry(at, entry)?;
+            }
+        }
+        let retry_after = self.retry_after.unwrap_or(RETRY_DEFAULT);
+        Ok(Answer {
+            disposition,
+            ingress: self.ingress.map(Into::into),
+            retry_after: retry_after.clamp(RETRY_MIN, RETRY_MAX),
+            reason: self.reason.into(),
+            message: cut(&self.message),
+            effects: self.effects.check(capability),
+        })
+    }
+}
+
+/// What the API server checks in a Service's status, before it refuses all of it (S-38).
+fn check_entry(at: usize, entry: &Ingress) -> Result<(), Refusal> {
+    if entry.ip.is_empty() && entry.hostname.is_empty() {
+        return Err(Refusal::NoAddress(at));
+    }
+    if !entry.ip.is_empty() {
+        legal(Field::Ip(at), &entry.ip, |ip| {
+            let parsed = ip.parse::<IpAddr>().map(drop);
+            parsed.map_err(|_| "is no IP address")
+        })?;
+    }
+    if !entry.hostname.is_empty() {
+        legal(Field::Hostname(at), &entry.hostname, |name| {
+            if name.parse::<IpAddr>().is_ok() {
+                return Err("is an IP address");
+            }
+            syntax::subdomain(name)
+        })?;
+    }
+    if let Some(mode) = &entry.ip_mode {
+        legal(Field::IpMode(at), mode, |mode| match mode {
+            _ if entry.ip.is_empty() => Err("stands where there is no ip"),
+            "VIP" | "Proxy" => Ok(()),
+            _ => Err("is neither VIP nor Proxy"),
+        })?;
+    }
+    few(Field::Ports(at), entry.ports.len(), MAX_PORTS)?;
+    for (place, port) in entry.ports.iter().enumerate() {
+        check_port(at, place, port)?;
+    }
+    Ok(())
+}
+
+fn check_port(at: usize, place: usize, status: &PortStatus) -> Result<(), Refusal> {
+    let port = status.port;
+    if !(1..=65_535).contains(&port) {
+        return Err(Refusal::Port { at, port });
+    }
+    legal(
+        Field::Protocol(at, place),
+        &status.protocol,
+        |protocol| match protocol {
+            "TCP" | "UDP" | "SCTP" => Ok(()),
+            _ => Err("is none of TCP, UDP and SCTP"),
+        },
+    )?;
+    match &status.error {
+        // A qualified name, as a label's key is.
+        Some(error) => legal(Field::PortError(at, place), error, syntax::label_key),
+        None => Ok(()),
+    }
+}
+
+fn legal(
+    field: Field,
+    text: &str,
+    check: impl FnOnce(&str) -> Result<(), Complaint>,
+) -> Result<(), Refusal> {
+    check(text).map_err(|complaint| Refusal::Illegal {
+        field,
+        value: Excerpt::of(text),
+        complaint,
+    })
+}
+
+fn few(field: Field, count: usize, limit: usize) -> Result<(), Refusal> {
+    if count > limit {
+        return Err(Refusal::TooMany {
+            field,
+            count,
+            limit,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+use std::time::Duration;
+
+use super::{Answer, Call, Disposition, RawAnswer, Refusal};
+use crate::{
+    fixture::capability,
+    service::{Ingress, PortStatus},
+};
+
+const DISPOSITIONS: [Disposition; 5] = [
+    Disposition::Ready,
+    Disposition::InProgress,
+    Disposition::NotManaged,
+    Disposition::Absent,
+    Disposition::Retained,
+];
+
+fn check(raw: RawAnswer, call: Call) -> Result<Answer, Refusal> {
+    raw.check(call, &capability())
+}
+
+fn ready(ingress: Vec<Ingress>) -> RawAnswer {
+    RawAnswer {
+        disposition: Some(Disposition::Ready),
+        ingress: Some(ingress),
+        ..RawAnswer::default()
+    }
+}
+
+/// Words: `ip=`, `host=`, `mode=`, `port=<number>/<protocol>`, `error=` of the last port.
+fn entry(words: &str) -> Ingress {
+    let mut entry = Ingress::default();
+    let mut ports: Vec<PortStatus> = Vec::new();
+    for word in words.split_whitespace() {
+        match word.split_once('=').unwrap() {
+            ("ip", ip) => entry.ip = ip.into(),
+            ("host", name) => entry.hostname = name.into(),
+            ("mode", mode) => entry.ip_mode = Some(mode.into()),
+            ("port", port) => {
+                let (port, protocol) = port.split_once('/').unwrap();
+                ports.push(PortStatus {
+                    port: port.parse().unwrap(),
+                    protocol: protocol.into(),
+                    error: None,
+                });
+            }
+            ("error", error) => ports.last_mut().unwrap().error = Some(error.into()),
+            _ => unreachable!("{word}"),
+        }
+    }
+    entry.ports = ports.into();
+    entry
+}
+
+#[test]
+fn each_call_has_its_dispositions() {
+    use Disposition::{Absent, InProgress, NotManaged, Ready, Retained};
+    for (call, legal) in [
+        (Call::Get, &[Ready, InProgress, NotManaged, Absent][..]),
+        (Call::Ensure, &[Ready, InProgress, NotManaged]),
+        (Call::Update, &[Ready, InProgress, NotManaged, Absent]),
+        (Call::Delete, &[InProgress, NotManaged, Absent, Retained]),
+    ] {
+        for disposition in DISPOSITIONS {
+            let raw = RawAnswer {
+                disposition: Some(disposition),
+                ingress: Some(Vec::new()),
+                ..RawAnswer::default()
+            };
+            let is_legal = check(raw, call).is_ok();
+            assert_eq!(
+                is_legal,
+                legal.contains(&disposition),
+                "{call:?} {disposition:?}"
+            );
+        }
+        // An empty answer never means anything.
+        let empty = check(RawAnswer::default(), call);
+        assert_eq!(empty, Err(Refusal::Disposition(None)), "{call:?}");
+    }
+}
+
+/// S-33.
+#[test]
+fn ready_without_status_is_refused() {
+    let raw = || RawAnswer {
+        disposition: Some(Disposition::Ready),
+        ..RawAnswer::default()
+    };
+    let refusal = check(raw(), Call::Ensure).unwrap_err();
+    let text = "service status returned by EnsureLoadBalancer is nil";
+    assert_eq!(refusal.to_string(), text);
+    assert!(check(raw(), Call::Update).is_ok() && check(raw(), Call::Get).is_ok());
+    // Ready without addresses is legal.
+    assert!(check(ready(vec![]), Call::Ensure).is_ok());
+}
+
+#[test]
+fn what_the_api_server_takes_is_taken() {
+    for words in [
+        "ip=192.0.2.7",
+        "ip=2001:db8::7 mode=VIP",
+        "ip=192.0.2.7 mode=Proxy host=lb.example.com",
+        "host=lb.example.com",
+        "host=lb.example.com port=80/TCP port=53/UDP port=9/SCTP",
+        "ip=192.0.2.7 port=80/TCP error=example.com/PortInUse",
+    ] {
+        let answer = check(ready(vec![entry(words)]), Call::Ensure).unwrap();
+        assert_eq!(
+            answer.ingress.as_deref(),
+            Some(&[entry(words)][..]),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn what_it_would_refuse_is_refused() {
+    for (words, expected) in [
+        (
+            "port=80/TCP",
+            "status.ingress[1] has neither ip nor hostname",
+        ),
+        (
+            "ip=192.0.2",
+            "status.ingress[1].ip \"192.0.2\" is no IP address",
+        ),
+        (
+            "ip=192.0.2.07",
+            "status.ingress[1].ip \"192.0.2.07\" is no IP address",
+        ),
+        ("ip=192.0.2.7/32", "is no IP address"),
+        (
+            "host=LB.example.com",
+            "hostname \"LB.example.com\" is no DNS subdomain",
+        ),
+        ("host=lb_1.example.com", "is no DNS subdomain"),
+        ("host=192.0.2.7", "hostname \"192.0.2.7\" is an IP address"),
+        (
+            "ip=192.0.2.7 mode=vip",
+            "ip_mode \"vip\" is neither VIP nor Proxy",
+        ),
+        (
+            "host=lb.example.com mode=VIP",
+            "ip_mode \"VIP\" stands where there is no ip",
+        ),
+        (
+            "ip=192.0.2.7 port=0/TCP",
+            "ports has port 0, which is not in 1-65535",
+        ),
+        ("ip=192.0.2.7 port=65536/TCP", "ports has port 65536"),
+        (
+            "ip=192.0.2.7 port=80/tcp",
+            "ports[0].protocol \"tcp\" is none of",
+        ),
+        (
+            "ip=192.0.2.7 port=80/TCP error=no!",
+            "ports[0].error \"no!\" is no label key",
+        ),
+    ] {
+        let raw = ready(vec![entry("ip=192.0.2.1"), entry(words)]);
+        let refusal = check(raw, Call::Ensure).unwrap_err().to_string();
+        assert!(refusal.contains(expected), "{words}: {refusal}");
+    }
+    let many = vec![entry("ip=192.0.2.7"); 65];
+    let refusal = check(ready(many), Call::Ensure).unwrap_err();
+    let text = "the provider's status.ingress has 65 entries, more than 64";
+    assert_eq!(refusal.to_string(), text);
+}
+
+#[test]
+fn times_are_clamped_and_texts_cut() {
+    for (given, expected) in [(None, 10), (Some(0), 1), (Some(7), 7), (Some(3_600), 300)] {
+        let raw = RawAnswer {
+            disposition: Some(Disposition::InProgress),
+            retry_after: given.map(Duration::from_secs),
+            message: "x".repeat(2_000),
+            ..RawAnswer::default()
+        };
+        let answer = check(raw, Call::Ensure).unwrap();
+        assert_eq!(
+            answer.retry_after,
+            Duration::from_secs(expected),
+            "{given:?}"
+        );
+        assert_eq!(answer.message.len(), 1_024);
+    }
+    let raw = RawAnswer {
+        reason: "not camel case".into(),
+        ..ready(vec![])
+    };
+    let refusal = check(raw, Call::Ensure).unwrap_err().to_string();
+    assert_eq!(
+        refusal,
+        "the provider's reason \"not camel case\" is no CamelCase reason"
+    );
+}

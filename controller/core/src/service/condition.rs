@@ -1,0 +1,44 @@
+//! The conditions that say on a Service what becomes of its load balancer; usable with
+//! `kubectl wait`, removed with the finalizer.
+
+/// Whether the provider took the Service: `False` for one that it does not manage or that is
+/// wrong in itself.
+pub const ACCEPTED: &str = "outrigger.dev/Accepted";
+
+/// Whether the load balancer is what the Service wants, and ready.
+pub const PROVISIONED: &str = "outrigger.dev/Provisioned";
+
+/// Whether the load balancer sends to the nodes of now. `False` only after some time of failure.
+pub const TARGETS_IN_STEP: &str = "outrigger.dev/TargetsInStep";
+
+/// All of ours.
+pub const OURS: [&str; 3] = [ACCEPTED, PROVISIONED, TARGETS_IN_STEP];
+
+/// Status of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// `True`.
+    True,
+    /// `False`.
+    False,
+    /// `Unknown`.
+    Unknown,
+}
+
+impl Status {
+    /// As Kubernetes writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    /// Reads what Kubernetes writes.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::True, Self::False, Self::Unknown]
+            .into_iter()
+            .find(|status| status.as_str() == text)
+    }
+}
