@@ -42,8 +42,8 @@ pub use session::{Instances, Session};
 pub use state::{Cause, State};
 pub use transport::{Connect, Connecting, Transport};
 
-use call::Link;
-use connection::{Manager, Wish};
+use call::{Link, Wish};
+use connection::Manager;
 use lookup::{Coalescer, Question};
 use pause::Gate;
 

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 
 use super::{
+    error::chain,
     metrics::{ClientMetrics, is_watch},
     service_account::Credentials,
 };
@@ -108,21 +109,6 @@ async fn from_file(path: &Path) -> Result<Config, SourceError> {
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
         .map_err(|error| refuse(chain(&error)))
-}
-
-/// The error and its causes in one line, each said once.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text.push_str(": ");
-            text.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// What one client may ask for.

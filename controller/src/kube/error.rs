@@ -109,7 +109,22 @@ impl From<kube::Error> for Error {
         match error {
             kube::Error::Api(status) => Self::from_status(&status),
             kube::Error::SerdeError(error) => Self::Decode(error.to_string()),
-            other => Self::Transport(super::client::chain(&other)),
+            other => Self::Transport(chain(&other)),
         }
     }
+}
+
+/// The error and its causes in one line, each said once.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
 }

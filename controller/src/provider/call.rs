@@ -8,15 +8,15 @@ use outrigger_api::v1::{
     provider_service_client::ProviderServiceClient,
 };
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout},
+};
 use tonic::{Request, Response, Status};
 use tracing::debug;
 use uuid::Uuid;
 
-use super::{
-    Error, Session, Shared, connection::Wish, details::Checked, metrics::ProviderMetrics,
-    pause::Permit,
-};
+use super::{Error, Session, Shared, details::Checked, metrics::ProviderMetrics, pause::Permit};
 
 /// A unary method of the contract.
 pub(super) trait Unary {
@@ -36,6 +36,18 @@ pub(super) trait Unary {
         request: Request<Self::Request>,
     ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
 }
+
+/// What a call asks of the connection that it was made on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// The provider does not know us any more.
+    Handshake,
+    /// The provider is ending; its successor may be there already.
+    Leave,
+}
+
+/// With the generation of the session that the wish is about.
+pub(super) type Wishes = mpsc::Receiver<(u64, Wish)>;
 
 /// Largest messages, in bytes.
 #[derive(Clone, Copy, Debug)]

@@ -3,16 +3,13 @@
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
 use outrigger_api::v1::{ErrorReason, GetStatusRequest};
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep, sleep_until, timeout},
-};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
 use super::{
     Cause, Connect, Error, Options, Session, Shared, State,
-    call::{GetStatus, Handshake, Limits, Link, Unary, unary},
+    call::{GetStatus, Handshake, Limits, Link, Unary, Wish, Wishes, unary},
     handshake::{self, Refusal},
     health,
     pause::Rate,
@@ -31,18 +28,6 @@ const MISSED_HEARTBEATS: u32 = 2;
 const REFUSED: Duration = Duration::from_mins(1);
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 const RECONNECT_LONGEST: Duration = Duration::from_secs(1);
-
-/// What a call asks of the connection that it was made on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
-    /// The provider does not know us any more.
-    Handshake,
-    /// The provider is ending; its successor may be there already.
-    Leave,
-}
-
-/// With the generation of the session that the wish is about.
-pub(super) type Wishes = mpsc::Receiver<(u64, Wish)>;
 
 /// Connects, shakes hands, listens to the heart, and starts again.
 pub(super) struct Manager {
