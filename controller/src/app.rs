@@ -60,6 +60,10 @@ pub enum Fatal {
     /// Another process leads, or may lead from now on (PROC-13).
     #[error("{0}")]
     LeaseLost(&'static str),
+    /// A second signal came before the work in hand was done; the exit code is that of Kubernetes'
+    /// own programs then.
+    #[error("told to end a second time; ended with work in hand")]
+    Hurried,
     /// The provider has no cluster id (PROC-3).
     #[error(
         "no ClusterID found.  A ClusterID is required for the cloud provider to function properly.  \
@@ -72,7 +76,7 @@ impl Fatal {
     /// Exit codes as upstream's (PROC-10).
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Setup(_) | Self::LeaseLost(_) => 1,
+            Self::Setup(_) | Self::LeaseLost(_) | Self::Hurried => 1,
             Self::Died(_) => 2,
             Self::Controllers(_) | Self::NoClusterId => 255,
         }
@@ -220,10 +224,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
             warn!("still busy after {} s; ending anyway", DRAIN.as_secs());
             Ok(())
         }
-        () = signals.next() => {
-            warn!("told to end a second time; ending at once");
-            Ok(())
-        }
+        () = signals.next() => Err(Fatal::Hurried),
     };
     ended.and(drained)
 }

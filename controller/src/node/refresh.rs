@@ -223,6 +223,8 @@ impl Sweep<'_> {
         let parts = &self.cloud_node.parts;
         if let Ok(lookup) = &answer {
             (parts.overheard)(node, lookup);
+            // What was seen before is not what is now.
+            self.cloud_node.memory.observed.lock().remove(&node.name);
         }
         match answer {
             Ok(Lookup::Found(instance)) => self.found(node, *instance),
@@ -254,16 +256,14 @@ impl Sweep<'_> {
     fn found(&mut self, node: &Arc<NodeView>, instance: Instance) {
         self.tally.seen += 1;
         let plan = refresh::plan(node, &instance, &self.policy);
-        let observed = &self.cloud_node.memory.observed;
         if plan.is_empty() && plan.warnings.is_empty() {
-            observed.lock().remove(&node.name);
             return;
         }
         self.tally.differ += 1;
         let name = Arc::clone(&node.name);
-        observed
-            .lock()
-            .insert(Arc::clone(&name), Arc::new(instance));
+        let mut observed = self.cloud_node.memory.observed.lock();
+        observed.insert(Arc::clone(&name), Arc::new(instance));
+        drop(observed);
         self.cloud_node.queue.add(name, Priority::Bulk);
     }
 }

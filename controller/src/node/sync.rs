@@ -33,21 +33,21 @@ impl CloudNode {
             return Outcome::Done;
         }
         let observed = self.memory.observed.lock().get(&name).cloned();
-        let result = if node.is_uninitialized() || self.owes(&node) {
-            self.initialize(node).await
+        let (work, result) = if node.is_uninitialized() || self.owes(&node) {
+            ("initialize", self.initialize(node).await)
         } else if let Some(instance) = observed {
-            self.refresh(node, &instance).await
+            ("refresh", self.refresh(node, &instance).await)
         } else {
-            self.reconcile(node).await
+            ("reconcile the labels of", self.reconcile(node).await)
         };
         match result {
             Ok(()) => Outcome::Done,
-            Err(error) => self.failed(&name, &error),
+            Err(error) => self.failed(&name, work, &error),
         }
     }
 
     /// N-11: logged, no event, tried again.
-    fn failed(&self, name: &str, error: &Error) -> Outcome {
+    fn failed(&self, name: &str, work: &str, error: &Error) -> Outcome {
         let class = error.class();
         self.parts.metrics.failed(class.as_str());
         match class {
@@ -58,13 +58,13 @@ impl CloudNode {
                 debug!(
                     node = name,
                     class = class.as_str(),
-                    "cannot initialize: {error}"
+                    "cannot {work} the node: {error}"
                 );
             }
             _ => warn!(
                 node = name,
                 class = class.as_str(),
-                "cannot initialize: {error}"
+                "cannot {work} the node: {error}"
             ),
         }
         match class.requeue() {

@@ -143,7 +143,7 @@ async fn a_second_sigterm_ends_it_at_once() {
     let status = stage.controller.ended().await;
     let took = told.elapsed();
     assert!(took < Duration::from_secs(2), "{took:?}");
-    assert_eq!(status.code(), Some(0), "{status}");
+    assert_eq!(status.code(), Some(1), "{status}");
     let log = stage.controller.log();
     assert!(log.contains("told to end a second time"), "{log}");
 }
