@@ -5,7 +5,7 @@
 //! [`Server`], and let [`main`] run it:
 //!
 //! ```text
-//!  controller ── gRPC over a Unix socket ──► Server ──► your Provider, Instances, …
+//!  controller ── gRPC over a Unix socket ──► Server ──► your Provider, Instances, LoadBalancers
 //!                                            socket, handshake, health, checks of requests,
 //!                                            deadlines, panics, errors, logs, shutdown
 //! ```
@@ -18,8 +18,11 @@
 
 mod context;
 mod error;
+mod gather;
 mod instances;
+mod load_balancers;
 mod logging;
+mod node_sets;
 mod probe;
 mod provider;
 mod runner;
@@ -31,7 +34,8 @@ mod socket;
 /// The contract itself, for what this crate passes through unchanged.
 pub use outrigger_api::v1 as api;
 pub use outrigger_api::v1::{
-    EffectsCapability, ErrorReason, KubernetesEffects as Effects, KubernetesEvent, Node, Taint,
+    Condition, EffectsCapability, ErrorReason, KubernetesEffects as Effects, KubernetesEvent, Node,
+    PortStatus, Service, ServicePort, Taint,
 };
 
 pub use context::{Cluster, Context};
@@ -40,7 +44,13 @@ pub use instances::{
     Address, Certainty, Instance, InstanceSink, Instances, InstancesCapability, Lookup,
     LookupPreference, Lookups, Outcome, PowerState, Query, View,
 };
+pub use load_balancers::{
+    Answer, ChangeAction, Deleted, Ensured, Ingress, IngressPoint, IpMode, LoadBalancer,
+    LoadBalancerSink, LoadBalancers, LoadBalancersCapability, Observed, OwnedLoadBalancer,
+    PlanOperation, PlannedChange, ServiceName, Updated,
+};
 pub use logging::init_logging;
+pub use node_sets::Targets;
 pub use probe::{ProbeArgs, ProbeFailure, probe};
 pub use provider::{
     CallClass, Dependency, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit, Readiness,

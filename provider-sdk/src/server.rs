@@ -7,13 +7,19 @@ mod drain;
 mod health;
 mod identity;
 mod instances;
+mod keys;
+mod load_balancers;
+mod node_sets;
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
 use outrigger_api::DEFAULT_MAX_MESSAGE_BYTES;
-use outrigger_api::v1::{self, instances_service_server, provider_service_server};
+use outrigger_api::v1::{
+    self, instances_service_server, load_balancers_service_server, node_sets_service_server,
+    provider_service_server,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_stream::Stream;
 use tonic::server::NamedService;
@@ -21,8 +27,11 @@ use tonic::service::{Routes, RoutesBuilder};
 use tonic::transport::server::{Connected, Router};
 
 use self::core::Core;
+use crate::node_sets::NodeSets;
 use crate::signals::Signals;
-use crate::{BoxError, Endpoint, Instances, Listener, Provider, ServeArgs, ServeError};
+use crate::{
+    BoxError, Endpoint, Instances, Listener, LoadBalancers, Provider, ServeArgs, ServeError,
+};
 
 /// Adds one gRPC service, once the settings of the server are known.
 type AddService = Box<dyn FnOnce(&Arc<Core>, &mut RoutesBuilder) + Send>;
@@ -44,6 +53,7 @@ pub struct Server {
     capabilities: v1::Capabilities,
     services: BTreeMap<&'static str, AddService>,
     wrappers: Vec<Box<dyn FnOnce(Routes) -> Routes + Send>>,
+    node_sets: Arc<NodeSets>,
     max_message_bytes: usize,
 }
 
@@ -55,6 +65,7 @@ impl Server {
             capabilities: v1::Capabilities::default(),
             services: BTreeMap::new(),
             wrappers: Vec::new(),
+            node_sets: Arc::default(),
             max_message_bytes: DEFAULT_MAX_MESSAGE_BYTES,
         }
     }
@@ -73,6 +84,50 @@ impl Server {
                 );
             },
         ))
+    }
+
+    /// Serves load balancers, and node sets with them: backend nodes travel once, and each call gets
+    /// those that it names. Registered twice, the last one counts.
+    pub fn load_balancers(mut self, load_balancers: impl LoadBalancers) -> Self {
+        let load_balancers = Arc::new(load_balancers);
+        let capability = load_balancers.capability();
+        self.capabilities.load_balancers = Some((&capability).into());
+        self.capabilities.node_sets = Some(v1::NodeSetsCapability {});
+        let node_sets = Arc::clone(&self.node_sets);
+        let server = self
+            .register::<load_balancers_service_server::LoadBalancersServiceServer<()>>(Box::new(
+                move |core, routes| {
+                    let rpc = load_balancers::LoadBalancersRpc::new(
+                        Arc::clone(core),
+                        load_balancers,
+                        capability,
+                        node_sets,
+                    );
+                    routes.add_service(
+                        load_balancers_service_server::LoadBalancersServiceServer::new(rpc)
+                            .max_decoding_message_size(core.max_message_bytes),
+                    );
+                },
+            ));
+        let node_sets = Arc::clone(&server.node_sets);
+        server.register::<node_sets_service_server::NodeSetsServiceServer<()>>(Box::new(
+            move |core, routes| {
+                let rpc = node_sets::NodeSetsRpc::new(Arc::clone(core), node_sets);
+                routes.add_service(
+                    node_sets_service_server::NodeSetsServiceServer::new(rpc)
+                        .max_decoding_message_size(core.max_message_bytes),
+                );
+            },
+        ))
+    }
+
+    /// Offers no node sets: every call brings its backend nodes along, as to a provider that was
+    /// written without this crate. Costs far more, and serves tests of that way. To be called after
+    /// [`load_balancers`](Self::load_balancers).
+    pub fn without_node_sets(mut self) -> Self {
+        self.capabilities.node_sets = None;
+        self.services.remove(node_sets_service_server::SERVICE_NAME);
+        self
     }
 
     /// Wraps all services, those of the SDK included, for instance in a tower layer:

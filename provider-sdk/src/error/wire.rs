@@ -48,12 +48,10 @@ impl Error {
             self.effects.map(|e| *e),
         )
     }
-}
 
-impl From<Error> for tonic::Status {
-    fn from(error: Error) -> Self {
-        let code = error.code;
-        let (mut status, effects) = error.into_item();
+    /// The error with its effects among the details.
+    pub(crate) fn into_rpc_status(self) -> RpcStatus {
+        let (mut status, effects) = self.into_item();
         if let Some(effects) = effects {
             status
                 .details
@@ -68,6 +66,14 @@ impl From<Error> for tonic::Status {
                 status.details.pop();
             }
         }
+        status
+    }
+}
+
+impl From<Error> for tonic::Status {
+    fn from(error: Error) -> Self {
+        let code = error.code;
+        let status = error.into_rpc_status();
         let bytes = status.encode_to_vec();
         Self::with_details(code, status.message, bytes.into())
     }

@@ -73,12 +73,23 @@ impl Call {
         request: &tonic::Request<T>,
         context: impl FnOnce(&T) -> Option<&v1::CallContext>,
     ) -> Result<Self, Error> {
+        let context = context(request.get_ref());
+        Self::admit_context(core, rpc, Arrival::of(request), context)
+    }
+
+    /// As [`admit`](Self::admit), of a call whose context comes in a stream.
+    pub(super) fn admit_context(
+        core: &Arc<Core>,
+        rpc: &'static str,
+        arrival: Arrival,
+        context: Option<&v1::CallContext>,
+    ) -> Result<Self, Error> {
         if core.calls.draining() {
             return Err(Error::shutting_down(
                 "this provider is ending; connect again",
             ));
         }
-        let context = context(request.get_ref()).ok_or_else(|| {
+        let context = context.ok_or_else(|| {
             Error::invalid_request("the request has no context; send request_id and cluster_name")
         })?;
         let request_id = &context.request_id;
@@ -89,7 +100,6 @@ impl Call {
             )));
         }
         let session = core.session(&context.cluster_name)?;
-        let arrival = Arrival::of(request);
         let traceparent = arrival.traceparent.as_deref();
         let span = tracing::info_span!("call", rpc, request_id, traceparent);
         let ctx = Context::new(

@@ -118,5 +118,32 @@ fn check(info: &ProviderInfo, capabilities: &v1::Capabilities) -> Result<(), Ser
             ));
         }
     }
+    let load_balancers = capabilities.load_balancers.as_ref();
+    if let Some(wrong) = load_balancers.and_then(wrong_load_balancers) {
+        return Err(ServeError::Provider(format!(
+            "LoadBalancersCapability.{wrong}"
+        )));
+    }
     Ok(())
+}
+
+fn wrong_load_balancers(capability: &v1::LoadBalancersCapability) -> Option<String> {
+    let services = capability.max_services_per_update;
+    let classes = &capability.classes;
+    let revision = capability.configuration_revision.len();
+    if !(1..=200).contains(&services) {
+        Some(format!(
+            "max_services_per_update is {services}: use 1 to 200"
+        ))
+    } else if classes.len() > 64 || classes.iter().any(String::is_empty) {
+        Some("classes are more than 64, or one is empty".to_owned())
+    } else if capability.without_default_class && classes.is_empty() {
+        Some("without_default_class without classes serves no Service at all".to_owned())
+    } else if revision > 64 {
+        Some(format!(
+            "configuration_revision has {revision} bytes: use at most 64"
+        ))
+    } else {
+        None
+    }
 }

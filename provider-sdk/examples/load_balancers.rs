@@ -1,0 +1,105 @@
+//! A cloud that makes load balancers in memory, found again by the UID of their Service.
+//!
+//! ```sh
+//! cargo run --example load_balancers -- --endpoint unix:///tmp/load-balancers/provider.sock
+//! ```
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use outrigger_provider_sdk::{
+    Answer, Context, Deleted, Ensured, Error, Ingress, LoadBalancer, LoadBalancers, Observed,
+    Provider, ProviderInfo, Server, Service, Targets, Updated,
+};
+
+/// Names of the targets, by Service UID.
+type Made = BTreeMap<String, Vec<String>>;
+
+#[derive(Clone, Default)]
+struct Cloud(Arc<Mutex<Made>>);
+
+impl Cloud {
+    fn with<T>(&self, change: impl FnOnce(&mut Made) -> T) -> T {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn described(uid: &str) -> LoadBalancer {
+    LoadBalancer {
+        id: format!("lb-{uid}"),
+        name: uid.to_owned(),
+        ingress: vec![Ingress::hostname(format!("{uid}.lb.example"))],
+    }
+}
+
+fn names(targets: &Targets) -> Vec<String> {
+    targets.iter().map(|node| node.name.clone()).collect()
+}
+
+impl Provider for Cloud {
+    fn info(&self) -> ProviderInfo {
+        ProviderInfo::new("memory", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+impl LoadBalancers for Cloud {
+    async fn get_load_balancer(
+        &self,
+        _: &Context,
+        service: &Service,
+    ) -> Result<Answer<Observed>, Error> {
+        let observed = if self.with(|made| made.contains_key(&service.uid)) {
+            Observed::Ready(described(&service.uid))
+        } else {
+            Observed::Absent
+        };
+        Ok(observed.into())
+    }
+
+    async fn ensure_load_balancer(
+        &self,
+        ctx: &Context,
+        service: &Service,
+        targets: &Targets,
+    ) -> Result<Answer<Ensured>, Error> {
+        if let Some(port) = service.ports.iter().find(|port| port.protocol == "SCTP") {
+            let text = format!("port {} wants SCTP; use TCP or UDP", port.port);
+            return Err(Error::unsupported_protocol(text));
+        }
+        ctx.check()?;
+        self.with(|made| made.insert(service.uid.clone(), names(targets)));
+        Ok(Ensured::Ready(described(&service.uid)).into())
+    }
+
+    async fn update_load_balancer_nodes(
+        &self,
+        ctx: &Context,
+        service: &Service,
+        targets: &Targets,
+    ) -> Result<Answer<Updated>, Error> {
+        ctx.check()?;
+        let updated = self.with(|made| match made.get_mut(&service.uid) {
+            Some(held) => {
+                *held = names(targets);
+                Updated::Ready { ingress: None }
+            }
+            None => Updated::Absent,
+        });
+        Ok(updated.into())
+    }
+
+    async fn delete_load_balancer(
+        &self,
+        _: &Context,
+        service: &Service,
+    ) -> Result<Answer<Deleted>, Error> {
+        self.with(|made| made.remove(&service.uid));
+        Ok(Deleted::Absent.into())
+    }
+}
+
+fn main() -> ExitCode {
+    let cloud = Cloud::default();
+    outrigger_provider_sdk::main(async || Ok(Server::new(cloud.clone()).load_balancers(cloud)))
+}

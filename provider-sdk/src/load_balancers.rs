@@ -1,0 +1,132 @@
+//! Load balancers of Services of type `LoadBalancer`.
+
+mod answer;
+mod capability;
+mod each;
+mod load_balancer;
+mod plan;
+mod sink;
+
+use std::future::Future;
+
+use crate::{Context, Error, Service, Targets};
+
+pub use answer::{Answer, Deleted, Ensured, Observed, Updated};
+pub use capability::LoadBalancersCapability;
+pub(crate) use each::update_each;
+pub use load_balancer::{
+    Ingress, IngressPoint, IpMode, LoadBalancer, OwnedLoadBalancer, ServiceName,
+};
+pub use plan::{ChangeAction, PlanOperation, PlannedChange};
+pub use sink::LoadBalancerSink;
+
+#[cfg(test)]
+mod tests;
+
+/// Makes, changes and removes load balancers.
+///
+/// The key is the Service's UID. **Everything that is made in the cloud must be findable from the
+/// key alone** ([`Cluster::uid`](crate::Cluster) and [`Service::uid`] as tags, or a name made of
+/// them), written in the call that creates it where the cloud allows that: an answer may be lost, and
+/// this process may be killed at any time. State the wanted state and repeat it: each method may be
+/// called again for what it has done already.
+///
+/// The server runs one changing call per Service at a time; others of the same Service wait, or are
+/// told [`Error::operation_in_progress`] after 10 s. That holds beyond the end of a call whose caller
+/// went away, since its handler runs on (see [`Context`]).
+///
+/// A Service whose class is not served ([`LoadBalancersCapability::classes`]) never reaches
+/// [`ensure_load_balancer`](Self::ensure_load_balancer) or
+/// [`update_load_balancer_nodes`](Self::update_load_balancer_nodes): the server answers not managed.
+/// It does reach the other methods, since its class may have been served when it was made.
+///
+/// Methods may be written as `async fn`.
+pub trait LoadBalancers: Send + Sync + 'static {
+    /// Which Services are served, and how. The same for the life of the process; asked when the
+    /// server starts.
+    fn capability(&self) -> LoadBalancersCapability {
+        LoadBalancersCapability::default()
+    }
+
+    /// Says what exists now. Changes nothing. A load balancer that is half made, or not what the
+    /// Service says, is [`Observed::InProgress`].
+    fn get_load_balancer(
+        &self,
+        ctx: &Context,
+        service: &Service,
+    ) -> impl Future<Output = Result<Answer<Observed>, Error>> + Send;
+
+    /// Makes the load balancer, or changes it, to what the Service and its targets say. No targets
+    /// is a legal wish. A cloud that takes minutes answers [`Ensured::InProgress`] and is asked
+    /// again, rather than holding the call.
+    ///
+    /// # Cancellation
+    ///
+    /// As said at [`Context`]: `ctx.check()?` before each change.
+    fn ensure_load_balancer(
+        &self,
+        ctx: &Context,
+        service: &Service,
+        targets: &Targets,
+    ) -> impl Future<Output = Result<Answer<Ensured>, Error>> + Send;
+
+    /// Gives the load balancer new targets and changes nothing else; never makes one
+    /// ([`Updated::Absent`]). Called for many Services at once, at most
+    /// [`LoadBalancersCapability::concurrency`] at a time; each answer is sent when it is there. An
+    /// error or a panic concerns its Service only. Once the cloud limits the rate, refuses the
+    /// credentials or is away, Services that were not begun yet get that error too.
+    ///
+    /// # Cancellation
+    ///
+    /// As said at [`Context`]. When the caller goes away no further Service is begun.
+    fn update_load_balancer_nodes(
+        &self,
+        ctx: &Context,
+        service: &Service,
+        targets: &Targets,
+    ) -> impl Future<Output = Result<Answer<Updated>, Error>> + Send;
+
+    /// Removes the load balancer and every part of it. Of none: [`Deleted::Absent`]. Only the
+    /// Service's namespace, name and UID can be relied on: it may be gone from Kubernetes.
+    ///
+    /// # Cancellation
+    ///
+    /// As said at [`Context`].
+    fn delete_load_balancer(
+        &self,
+        ctx: &Context,
+        service: &Service,
+    ) -> impl Future<Output = Result<Answer<Deleted>, Error>> + Send;
+
+    /// Hands everything that this cluster owns in the cloud to `load_balancers`. `Ok` says that the
+    /// list is whole; with `Err`, or a panic, the caller discards it. Served only with
+    /// [`LoadBalancersCapability::list`].
+    ///
+    /// # Cancellation
+    ///
+    /// As said at [`Context`]; [`LoadBalancerSink::send`] also fails once nobody reads.
+    fn list_load_balancers(
+        &self,
+        ctx: &Context,
+        load_balancers: &mut LoadBalancerSink,
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        let _ = (ctx, load_balancers);
+        std::future::ready(Err(Error::capability_disabled(
+            "this provider does not list load balancers",
+        )))
+    }
+
+    /// Says what an operation would change; empty: nothing. Changes nothing. Served only with
+    /// [`LoadBalancersCapability::plan`].
+    fn plan_load_balancer(
+        &self,
+        ctx: &Context,
+        service: &Service,
+        operation: &PlanOperation,
+    ) -> impl Future<Output = Result<Vec<PlannedChange>, Error>> + Send {
+        let _ = (ctx, service, operation);
+        std::future::ready(Err(Error::capability_disabled(
+            "this provider does not plan load balancers",
+        )))
+    }
+}

@@ -1,0 +1,66 @@
+use outrigger_api::v1;
+
+use crate::Service;
+
+/// Which Services are served, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadBalancersCapability {
+    /// [`list_load_balancers`](crate::LoadBalancers::list_load_balancers) is implemented.
+    pub list: bool,
+    /// [`plan_load_balancer`](crate::LoadBalancers::plan_load_balancer) is implemented.
+    pub plan: bool,
+    /// Values of `spec.loadBalancerClass` that are served besides Services without a class. At most
+    /// 64.
+    pub classes: Vec<String>,
+    /// Services without a class are not served, only those in [`classes`](Self::classes).
+    pub without_default_class: bool,
+    /// Changing calls that the controller makes at one time; 0 leaves it to the controller (16).
+    pub max_in_flight: u32,
+    /// Services in one update, 1 to 200. The server refuses more. Default 100.
+    pub max_services_per_update: u32,
+    /// At most 64 bytes: names how a Service is turned into cloud resources. The controller ensures
+    /// each load balancer again, slowly, when it changes. Equal over restarts of one binary with one
+    /// configuration. Empty: upgrades never ensure again.
+    pub configuration_revision: String,
+    /// Services of one update that are worked on at a time. Not sent. Default 8; 0 is 1.
+    pub concurrency: usize,
+}
+
+impl Default for LoadBalancersCapability {
+    fn default() -> Self {
+        Self {
+            list: false,
+            plan: false,
+            classes: Vec::new(),
+            without_default_class: false,
+            max_in_flight: 0,
+            max_services_per_update: 100,
+            configuration_revision: String::new(),
+            concurrency: 8,
+        }
+    }
+}
+
+impl LoadBalancersCapability {
+    /// Whether Services of this one's class are served.
+    pub(crate) fn serves(&self, service: &Service) -> bool {
+        match &service.load_balancer_class {
+            None => !self.without_default_class,
+            Some(class) => self.classes.contains(class),
+        }
+    }
+}
+
+impl From<&LoadBalancersCapability> for v1::LoadBalancersCapability {
+    fn from(capability: &LoadBalancersCapability) -> Self {
+        Self {
+            list: capability.list,
+            plan: capability.plan,
+            classes: capability.classes.clone(),
+            without_default_class: capability.without_default_class,
+            max_in_flight: capability.max_in_flight,
+            max_services_per_update: capability.max_services_per_update,
+            configuration_revision: capability.configuration_revision.clone(),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+use std::future::Future;
+
+use futures::stream::{FuturesUnordered, StreamExt};
+use outrigger_api::v1;
+use tokio::sync::mpsc;
+use tonic::Status;
+
+use super::{Answer, Updated};
+use crate::{Context, Error, Service};
+
+/// Where results of an update go.
+pub(crate) type UpdateSender = mpsc::Sender<Result<v1::UpdateLoadBalancerNodesResponse, Status>>;
+
+/// Updates each Service by itself, a bounded number at a time, and sends each result when it is
+/// there. Once nobody waits any more, those that run are let end and no other is begun.
+pub(crate) async fn update_each<'a, F>(
+    ctx: &Context,
+    services: &'a [Service],
+    concurrency: usize,
+    results: &UpdateSender,
+    update: impl Fn(&'a Service) -> F,
+) -> Result<(), Error>
+where
+    F: Future<Output = Result<Answer<Updated>, Error>>,
+{
+    let update = async |service: &'a Service| (service, update(service).await);
+    let mut waiting = services.iter();
+    let mut running: FuturesUnordered<_> = waiting
+        .by_ref()
+        .take(concurrency.max(1))
+        .map(&update)
+        .collect();
+    while let Some((service, result)) = running.next().await {
+        // Asking on would only meet the same wall, and a cloud that limits the rate counts each try.
+        if let Err(error) = &result
+            && error.stops_the_class()
+        {
+            for service in waiting.by_ref() {
+                send(ctx, results, service, Err(error.again())).await;
+            }
+        }
+        send(ctx, results, service, result).await;
+        if !ctx.is_cancelled() {
+            running.extend(waiting.next().map(&update));
+        }
+    }
+    ctx.check()
+}
+
+/// A result that nobody reads any more is dropped: its Service is asked about again.
+async fn send(
+    ctx: &Context,
+    results: &UpdateSender,
+    service: &Service,
+    result: Result<Answer<Updated>, Error>,
+) {
+    use v1::update_load_balancer_nodes_response::Outcome;
+    let outcome = match result {
+        Ok(answer) => Outcome::Updated(answer.into()),
+        Err(error) => Outcome::Error(error.into_rpc_status()),
+    };
+    let message = v1::UpdateLoadBalancerNodesResponse {
+        service: Some(v1::ServiceRef {
+            namespace: service.namespace.clone(),
+            name: service.name.clone(),
+            uid: service.uid.clone(),
+        }),
+        outcome: Some(outcome),
+    };
+    tokio::select! {
+        biased;
+        _ = results.send(Ok(message)) => {}
+        () = ctx.cancelled() => {}
+    }
+}

@@ -1,0 +1,106 @@
+//! Backend nodes: synced once, then named by every load balancer call that wants them.
+
+mod store;
+mod upload;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::{Error, Node};
+
+pub(crate) use store::NodeSets;
+pub(crate) use upload::Upload;
+
+#[cfg(test)]
+mod tests;
+
+/// The backend nodes of a load balancer, ordered by name, each name once.
+///
+/// A view of what the server holds: clones share the Nodes, and a view stays as it is while a newer
+/// revision arrives. [`Node::ready`], [`Node::unschedulable`] and [`Node::taints`] are as of the
+/// last change of anything else of that Node, so no target is to be chosen by them.
+#[derive(Clone, Debug, Default)]
+pub struct Targets {
+    nodes: Arc<[Arc<Node>]>,
+    revision: Option<Arc<str>>,
+}
+
+impl Targets {
+    /// Targets outside of any server, for tests of a vendor's handlers. Of two Nodes with one name
+    /// the first counts.
+    pub fn new(nodes: impl IntoIterator<Item = Node>) -> Self {
+        let mut nodes: Vec<_> = nodes.into_iter().map(Arc::new).collect();
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        nodes.dedup_by(|later, first| later.name == first.name);
+        Self {
+            nodes: nodes.into(),
+            revision: None,
+        }
+    }
+
+    /// What came with a request; refuses Nodes without a name, or with one that came before.
+    pub(crate) fn inline(nodes: Vec<Node>) -> Result<Self, Error> {
+        let mut names = HashSet::with_capacity(nodes.len());
+        for (index, node) in nodes.iter().enumerate() {
+            check_name(&node.name)
+                .and_then(|()| {
+                    let new = names.insert(node.name.as_str());
+                    new.then_some(()).ok_or_else(|| twice(&node.name))
+                })
+                .map_err(|wrong| {
+                    Error::invalid_request(format!("targets.inline.nodes[{index}] {wrong}"))
+                })?;
+        }
+        Ok(Self::new(nodes))
+    }
+
+    fn of_revision(mut nodes: Vec<Arc<Node>>, revision: Arc<str>) -> Self {
+        nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            nodes: nodes.into(),
+            revision: Some(revision),
+        }
+    }
+
+    /// Names the content, for logs and as a key of a vendor's cache: equal revisions have equal
+    /// Nodes. `None` where the Nodes came with the call.
+    pub fn revision(&self) -> Option<&str> {
+        self.revision.as_deref()
+    }
+
+    /// The Nodes, by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Node> + Clone {
+        self.nodes.iter().map(AsRef::as_ref)
+    }
+
+    /// The Node of this name.
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        let found = self
+            .nodes
+            .binary_search_by(|node| node.name.as_str().cmp(name));
+        found.ok().map(|index| self.nodes[index].as_ref())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// No targets is a legal wish.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+}
+
+/// Says what is wrong with the name of a Node, if anything is.
+fn check_name(name: &str) -> Result<(), String> {
+    match name.len() {
+        0 => Err("has no name".to_owned()),
+        1..=253 => Ok(()),
+        bytes => Err(format!("has a name of {bytes} bytes; send at most 253")),
+    }
+}
+
+fn twice(name: &str) -> String {
+    format!("is {name:?}, which came before; send each name once")
+}

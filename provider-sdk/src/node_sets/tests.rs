@@ -1,0 +1,380 @@
+use std::collections::BTreeMap;
+
+use outrigger_api::v1::{
+    ErrorReason, NodeAddress, NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeSetRef, NodeTargets,
+    node_targets,
+};
+use proptest::prelude::*;
+
+use super::*;
+
+type Content = BTreeMap<String, String>;
+
+fn node(name: &str, address: &str) -> Node {
+    Node {
+        name: name.to_owned(),
+        addresses: vec![NodeAddress {
+            r#type: "InternalIP".to_owned(),
+            address: address.to_owned(),
+        }],
+        ..Node::default()
+    }
+}
+
+/// As a controller makes it: from the content alone.
+fn revision(content: &Content) -> String {
+    use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+fn content(targets: &Targets) -> Content {
+    targets
+        .iter()
+        .map(|node| (node.name.clone(), node.addresses[0].address.clone()))
+        .collect()
+}
+
+fn resolve(sets: &NodeSets, revision: &str) -> Result<Targets, Error> {
+    let targets = Some(node_targets::Targets::Ref(NodeSetRef {
+        set_id: "all".to_owned(),
+        revision: revision.to_owned(),
+    }));
+    sets.resolve(Some(NodeTargets { targets }))
+}
+
+/// What a controller sends.
+#[derive(Clone, Debug)]
+enum Part {
+    Chunk(NodeSetChunk),
+    Commit(NodeSetCommit),
+}
+
+fn parts(base: Option<&Content>, wanted: &Content, size: usize) -> (NodeSetBegin, Vec<Part>) {
+    let nothing = Content::new();
+    let from = base.unwrap_or(&nothing);
+    let begin = NodeSetBegin {
+        context: None,
+        set_id: "all".to_owned(),
+        base_revision: base.map(revision).unwrap_or_default(),
+        revision: revision(wanted),
+        node_count: wanted.len() as u32,
+    };
+    let upserts = wanted
+        .iter()
+        .filter(|(name, address)| from.get(*name) != Some(address))
+        .map(|(name, address)| (name.clone(), Some(node(name, address))));
+    let removals = from
+        .keys()
+        .filter(|name| !wanted.contains_key(*name))
+        .map(|name| (name.clone(), None));
+    let changes: Vec<(String, Option<Node>)> = upserts.chain(removals).collect();
+    let mut parts: Vec<_> = changes
+        .chunks(size)
+        .map(|changes| {
+            let mut chunk = NodeSetChunk::default();
+            for (name, node) in changes {
+                match node {
+                    Some(node) => chunk.upserts.push(node.clone()),
+                    None => chunk.removals.push(name.clone()),
+                }
+            }
+            Part::Chunk(chunk)
+        })
+        .collect();
+    parts.push(Part::Commit(NodeSetCommit {
+        change_count: changes.len() as u32,
+    }));
+    (begin, parts)
+}
+
+/// An upload that ends without a commit was cut off, or cancelled.
+fn upload(sets: &NodeSets, begin: NodeSetBegin, parts: &[Part]) -> Result<(), Error> {
+    let mut upload = Upload::begin(sets, begin)?;
+    for part in parts {
+        match part {
+            Part::Chunk(chunk) => upload.chunk(chunk.clone())?,
+            Part::Commit(commit) => return upload.commit(sets, *commit).map(|_| ()),
+        }
+    }
+    Err(Error::invalid_request("no commit"))
+}
+
+fn sync(
+    sets: &NodeSets,
+    base: Option<&Content>,
+    wanted: &Content,
+    size: usize,
+) -> Result<(), Error> {
+    let (begin, parts) = parts(base, wanted, size);
+    upload(sets, begin, &parts)
+}
+
+fn named(names: &[&str]) -> Content {
+    names
+        .iter()
+        .map(|name| ((*name).to_owned(), "10.0.0.1".to_owned()))
+        .collect()
+}
+
+fn numbered(count: usize) -> Content {
+    (0..count)
+        .map(|index| (format!("node-{index:05}"), format!("10.0.0.{index}")))
+        .collect()
+}
+
+/// NDS-01.
+#[test]
+fn chunks_of_any_size_make_the_same_set() {
+    let wanted = numbered(500);
+    for size in [1, 10, 500] {
+        let sets = NodeSets::default();
+        sync(&sets, None, &wanted, size).unwrap();
+        let held = resolve(&sets, &revision(&wanted)).unwrap();
+        assert_eq!(content(&held), wanted);
+        assert_eq!(held.get("node-00042").unwrap().name, "node-00042");
+        assert!(held.get("node-0004").is_none());
+    }
+}
+
+/// NDS-02, NDS-05, NDS-06.
+#[test]
+fn the_latest_two_revisions_are_held_and_older_ones_are_unknown() {
+    let sets = NodeSets::default();
+    let steps: Vec<Content> = (1..=4).map(numbered).collect();
+    sync(&sets, None, &steps[0], 10).unwrap();
+    for pair in steps.windows(2) {
+        sync(&sets, Some(&pair[0]), &pair[1], 10).unwrap();
+        for held in pair {
+            assert_eq!(content(&resolve(&sets, &revision(held)).unwrap()), *held);
+        }
+    }
+    let unknown = resolve(&sets, &revision(&steps[1])).unwrap_err();
+    assert_eq!(unknown.reason(), Some(ErrorReason::NodeSetUnknown));
+    let mismatch = sync(&sets, Some(&steps[0]), &steps[1], 10).unwrap_err();
+    assert_eq!(mismatch.reason(), Some(ErrorReason::NodeSetBaseMismatch));
+}
+
+#[test]
+fn what_is_held_already_is_a_success_and_becomes_the_latest() {
+    let (sets, steps) = (NodeSets::default(), [numbered(1), numbered(2), numbered(3)]);
+    sync(&sets, None, &steps[0], 10).unwrap();
+    sync(&sets, Some(&steps[0]), &steps[1], 10).unwrap();
+    // The base of this delta was never here, but its result is.
+    sync(&sets, Some(&named(&["other"])), &steps[0], 10).unwrap();
+    sync(&sets, Some(&steps[0]), &steps[2], 10).unwrap();
+    assert!(resolve(&sets, &revision(&steps[0])).is_ok());
+    assert!(resolve(&sets, &revision(&steps[1])).is_err());
+}
+
+/// NDS-07 and what else a sender may get wrong; the old set stays.
+#[test]
+fn a_wrong_upload_is_refused_whole() {
+    let sets = NodeSets::default();
+    let old = named(&["a", "b"]);
+    sync(&sets, None, &old, 10).unwrap();
+    let begin = |count: u32, base: &str| NodeSetBegin {
+        set_id: "all".to_owned(),
+        base_revision: base.to_owned(),
+        revision: "new".to_owned(),
+        node_count: count,
+        context: None,
+    };
+    let chunk = |upserts: &[&str], removals: &[&str]| {
+        Part::Chunk(NodeSetChunk {
+            upserts: upserts.iter().map(|name| node(name, "10.0.0.9")).collect(),
+            removals: removals.iter().map(|name| (*name).to_owned()).collect(),
+        })
+    };
+    let commit = |change_count| Part::Commit(NodeSetCommit { change_count });
+    let base = revision(&old);
+    let long = "n".repeat(254);
+    for (begin, parts, says) in [
+        (
+            begin(2, ""),
+            vec![chunk(&["a"], &[]), commit(1)],
+            "node_count is 2",
+        ),
+        (
+            begin(1, ""),
+            vec![chunk(&["a", "b"], &[])],
+            "more nodes than begin.node_count",
+        ),
+        (
+            begin(2, ""),
+            vec![chunk(&["a"], &[]), chunk(&["a"], &[])],
+            "\"a\", which came before",
+        ),
+        (begin(2, ""), vec![chunk(&[], &["a"])], "removes node \"a\""),
+        (
+            begin(1, &base),
+            vec![chunk(&[], &["c"])],
+            "removes node \"c\"",
+        ),
+        (
+            begin(1, &base),
+            vec![chunk(&["a"], &["a"])],
+            "\"a\", which came before",
+        ),
+        (
+            begin(2, &base),
+            vec![chunk(&["a"], &[]), commit(2)],
+            "change_count is 2",
+        ),
+        (begin(1, ""), vec![chunk(&[""], &[])], "has no name"),
+        (
+            begin(1, ""),
+            vec![chunk(&[&long], &[])],
+            "a name of 254 bytes",
+        ),
+        (
+            NodeSetBegin {
+                set_id: String::new(),
+                ..begin(0, "")
+            },
+            vec![],
+            "begin.set_id has 0",
+        ),
+        (
+            NodeSetBegin {
+                revision: "r".repeat(65),
+                ..begin(0, "")
+            },
+            vec![],
+            "begin.revision has 65",
+        ),
+    ] {
+        let refused = upload(&sets, begin, &parts).unwrap_err();
+        assert_eq!(
+            refused.reason(),
+            Some(ErrorReason::InvalidRequest),
+            "{refused}"
+        );
+        assert!(
+            refused.message().contains(says),
+            "{says:?} is missing: {refused}"
+        );
+        assert_eq!(content(&resolve(&sets, &base).unwrap()), old);
+        assert!(resolve(&sets, "new").is_err());
+    }
+}
+
+#[test]
+fn sets_are_bounded() {
+    let sets = NodeSets::default();
+    for index in 0..100 {
+        let (mut begin, parts) = parts(None, &numbered(1), 10);
+        begin.set_id = format!("set-{index}");
+        upload(&sets, begin, &parts).unwrap();
+    }
+    let held = |index: usize| sets.held(&format!("set-{index}"), &revision(&numbered(1)));
+    assert!(held(99).is_some() && held(84).is_some() && held(83).is_none());
+}
+
+#[test]
+fn inline_nodes_are_checked_and_sorted() {
+    let inline = |names: &[&str]| Targets::inline(names.iter().map(|n| node(n, "")).collect());
+    let sorted = inline(&["b", "a"]).unwrap();
+    assert_eq!(
+        sorted.iter().map(|n| n.name.as_str()).collect::<Vec<_>>(),
+        ["a", "b"]
+    );
+    assert!(sorted.revision().is_none());
+    for (names, says) in [
+        (&["a", ""][..], "nodes[1] has no name"),
+        (&["a", "b", "a"][..], "nodes[2] is \"a\", which came before"),
+    ] {
+        let refused = inline(names).unwrap_err();
+        assert!(refused.message().contains(says), "{refused}");
+    }
+}
+
+/// What happens to an upload on its way.
+#[derive(Clone, Debug)]
+enum Way {
+    Whole,
+    /// Cut off after so many parts: cancelled, or the connection was lost.
+    Cut(usize),
+    /// This part never comes.
+    Lost(usize),
+    /// This part comes twice.
+    Twice(usize),
+    /// One part is lost, another comes twice.
+    LostAndTwice(usize, usize),
+    /// The whole upload is repeated, as after a lost reply.
+    Repeated,
+}
+
+fn way() -> impl Strategy<Value = Way> {
+    prop_oneof![
+        4 => Just(Way::Whole),
+        1 => any::<usize>().prop_map(Way::Cut),
+        1 => any::<usize>().prop_map(Way::Lost),
+        1 => any::<usize>().prop_map(Way::Twice),
+        1 => any::<(usize, usize)>().prop_map(|(lost, twice)| Way::LostAndTwice(lost, twice)),
+        1 => Just(Way::Repeated),
+    ]
+}
+
+fn travel(mut parts: Vec<Part>, way: &Way) -> Vec<Part> {
+    let count = parts.len();
+    match *way {
+        Way::Whole | Way::Repeated => {}
+        Way::Cut(at) => parts.truncate(at % count),
+        Way::Lost(at) => {
+            parts.remove(at % count);
+        }
+        Way::Twice(at) => parts.insert(at % count, parts[at % count].clone()),
+        Way::LostAndTwice(lost, twice) => {
+            let again = parts[twice % count].clone();
+            parts.insert(twice % count, again);
+            parts.remove(lost % (count + 1));
+        }
+    }
+    parts
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Whatever is sent, from whatever base, and however it is mangled: what a reference resolves to
+    /// is what its sender meant, and a snapshot always helps.
+    #[test]
+    fn a_set_equals_its_senders_or_the_call_is_refused(
+        steps in proptest::collection::vec(
+            (
+                proptest::collection::btree_map("[a-f]", "[0-2]", 0..6),
+                proptest::option::of(0_usize..4),
+                1_usize..3,
+                way(),
+            ),
+            1..24,
+        )
+    ) {
+        let sets = NodeSets::default();
+        let mut sent: Vec<Content> = vec![Content::new()];
+        for (wanted, base, size, way) in steps {
+            // A delta is made from any of the latest contents, held there or not.
+            let base = base.map(|back| sent[sent.len().saturating_sub(back + 1)].clone());
+            let (begin, parts) = parts(base.as_ref(), &wanted, size);
+            let parts = travel(parts, &way);
+            let mut synced = upload(&sets, begin.clone(), &parts);
+            if matches!(way, Way::Repeated) {
+                let again = upload(&sets, begin, &parts);
+                prop_assert!(synced.is_err() || again.is_ok());
+                synced = again;
+            }
+            sent.push(wanted.clone());
+            for content_sent in &sent {
+                if let Ok(held) = resolve(&sets, &revision(content_sent)) {
+                    prop_assert_eq!(&content(&held), content_sent);
+                }
+            }
+            if synced.is_err() {
+                sync(&sets, None, &wanted, size).unwrap();
+            }
+            prop_assert!(resolve(&sets, &revision(&wanted)).is_ok());
+        }
+    }
+}
