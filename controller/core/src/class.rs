@@ -110,6 +110,26 @@ impl ErrorClass {
         }
     }
 
+    /// Whether the owner of the object is told by an event ("Event" above): it concerns this object
+    /// and not every one alike, and is no mere wait.
+    pub const fn is_for_owner(self) -> bool {
+        match self {
+            Self::Transient
+            | Self::NotReady
+            | Self::Quota
+            | Self::Invalid
+            | Self::Malformed
+            | Self::Forbidden => true,
+            Self::Unavailable
+            | Self::RateLimited { .. }
+            | Self::InProgress { .. }
+            | Self::Conflict
+            | Self::Unauthenticated
+            | Self::Unimplemented
+            | Self::Fatal => false,
+        }
+    }
+
     /// When an item that failed this way is tried again.
     pub const fn requeue(self) -> Requeue {
         match self {

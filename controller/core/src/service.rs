@@ -1,8 +1,10 @@
 //! What the service-lb loop keeps of a `v1.Service`, and what it decides about one.
 //!
 //! ```text
-//!  API JSON ─► ServiceView ─► wants ─► load balancer, cleanup, nothing
-//!                      └────► settled ─► is it what the load balancer was made from?
+//!  API JSON ─► ServiceView ─┬─► wants: load balancer, cleanup, nothing
+//!                           ├─► settled: is it what the load balancer was made from?
+//!                           ▼
+//!                  plan: next ─► Step ─► (a call) ─► answer ─► Outcome { patch, events, requeue }
 //! ```
 
 use std::sync::Arc;
@@ -18,6 +20,9 @@ pub mod change;
 pub mod condition;
 mod desired;
 pub mod effects;
+pub mod event;
+pub mod patch_plan;
+pub mod plan;
 pub mod settled;
 pub mod wants;
 mod wire;

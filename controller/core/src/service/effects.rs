@@ -1,7 +1,7 @@
 //! What a provider wants written to the Service for it: checked, and cut down to the prefixes that
 //! it declared.
 
-use super::{capability::Capability, condition::Status};
+use super::{capability::Capability, condition::Status, event::Event};
 use crate::syntax;
 
 /// Events in one answer.
@@ -38,17 +38,6 @@ pub struct Effects {
     /// How much was left out: outside the declared prefixes, too much of it, or not legal in
     /// Kubernetes. To be counted and logged.
     pub dropped: usize,
-}
-
-/// An event of the provider.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// Whether its type is Warning.
-    pub is_warning: bool,
-    /// CamelCase.
-    pub reason: Box<str>,
-    /// For people.
-    pub message: Box<str>,
 }
 
 /// What a condition becomes.

@@ -58,9 +58,14 @@ impl Record {
         }
     }
 
+    /// Whether there is something to remember, of whatever time.
+    pub const fn is_settled(&self) -> bool {
+        !self.desired.is_empty()
+    }
+
     /// How the record stands to what is wanted now.
     pub fn compare(&self, service: &ServiceView, capability: &Capability) -> Standing {
-        if *self.provider != *capability.provider || self.desired.is_empty() {
+        if *self.provider != *capability.provider || !self.is_settled() {
             return Standing::Unknown;
         }
         if text(Hash::of(service, capability).0) != self.desired {

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::needs_update;
+use super::{needs_sync, needs_update};
 use crate::{
     fixture::{any_service, capability, load_balancer},
     service::{
@@ -175,6 +175,51 @@ fn to_want_one_and_to_want_none_are_changes() {
     assert!(update(&base(), &cluster_ip) && update(&cluster_ip, &base()));
     assert!(update(&base(), &foreign) && update(&foreign, &base()));
     assert!(!update(&cluster_ip, &node_port) && !update(&cluster_ip, &foreign));
+}
+
+#[test]
+fn what_is_looked_at_at_once() {
+    let edited = |edit: fn(&mut ServiceView)| {
+        let mut service = base();
+        service.finalizers = [FINALIZER.into()].into();
+        edit(&mut service);
+        service
+    };
+    let held = edited(|_| {});
+    let edits: [(Edit, bool); 7] = [
+        (("port", |s| s.spec.ports[0].port = 81), true),
+        (
+            ("paused", |s| annotate(s, "outrigger.dev/paused", "true")),
+            true,
+        ),
+        (("no finalizer", |s| s.finalizers = [].into()), true),
+        (
+            ("deleted", |s| s.deleted = Some(jiff::Timestamp::UNIX_EPOCH)),
+            true,
+        ),
+        (("type", |s| s.spec.kind = "ClusterIP".into()), true),
+        (
+            ("ingress", |s| {
+                s.ingress = [crate::service::Ingress::default()].into();
+            }),
+            false,
+        ),
+        (
+            ("record", |s| {
+                annotate(s, "outrigger.dev/settled", "mock/uid-web//");
+            }),
+            false,
+        ),
+    ];
+    for ((what, edit), expected) in edits {
+        assert_eq!(
+            needs_sync(&held, &edited(edit), &capability()),
+            expected,
+            "{what}"
+        );
+    }
+    // Our own.
+    assert!(!needs_sync(&base(), &held, &capability()));
 }
 
 proptest! {

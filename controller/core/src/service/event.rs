@@ -1,0 +1,88 @@
+//! The events about a Service, in upstream's words (section 5.7 of its behaviour).
+
+use crate::targets::{Targets, listed};
+
+/// An event about a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Whether its type is Warning.
+    pub is_warning: bool,
+    /// CamelCase.
+    pub reason: Box<str>,
+    /// For people.
+    pub message: Box<str>,
+}
+
+impl Event {
+    fn normal(reason: &str, message: &str) -> Self {
+        Self {
+            is_warning: false,
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+
+    fn warning(reason: &str, message: &str) -> Self {
+        Self {
+            is_warning: true,
+            ..Self::normal(reason, message)
+        }
+    }
+
+    pub(super) fn ensuring() -> Self {
+        Self::normal("EnsuringLoadBalancer", "Ensuring load balancer")
+    }
+
+    pub(super) fn ensured() -> Self {
+        Self::normal("EnsuredLoadBalancer", "Ensured load balancer")
+    }
+
+    pub(super) fn updated() -> Self {
+        Self::normal(
+            "UpdatedLoadBalancer",
+            "Updated load balancer with new hosts",
+        )
+    }
+
+    pub(super) fn deleting() -> Self {
+        Self::normal("DeletingLoadBalancer", "Deleting load balancer")
+    }
+
+    pub(super) fn deleted() -> Self {
+        Self::normal("DeletedLoadBalancer", "Deleted load balancer")
+    }
+
+    /// Ours: upstream knows no load balancer that stays.
+    pub(super) fn retained(why: &str) -> Self {
+        let message = match why {
+            "" => "The load balancer is kept in the cloud",
+            why => &format!("The load balancer is kept in the cloud: {why}"),
+        };
+        Self::normal("RetainedLoadBalancer", message)
+    }
+
+    pub(super) fn no_nodes() -> Self {
+        let message = "There are no available nodes for LoadBalancer";
+        Self::warning("UnAvailableLoadBalancer", message)
+    }
+
+    /// S-36, S-38, S-43. For a write that failed too: `failed to update load balancer status: …`.
+    pub fn sync_failed(error: &str) -> Self {
+        let message = format!("Error syncing load balancer: {error}");
+        Self::warning("SyncLoadBalancerFailed", &message)
+    }
+
+    /// S-60.
+    pub(super) fn delete_failed(error: &str) -> Self {
+        let message = format!("Error deleting load balancer: {error}");
+        Self::warning("DeleteLoadBalancerFailed", &message)
+    }
+
+    /// S-55.
+    pub(super) fn update_failed(targets: &Targets, error: &str) -> Self {
+        let nodes = listed(targets);
+        let message =
+            format!("Error updating load balancer with new hosts {nodes}, error: {error}");
+        Self::warning("UpdateLoadBalancerFailed", &message)
+    }
+}

@@ -1,0 +1,216 @@
+//! One write to `services/<name>/status` as a value: finalizer, annotations, conditions and
+//! addresses together, so that a crash leaves all of it or nothing.
+//!
+//! Each part says what becomes of it alone, never the whole of what others write too: finalizers
+//! and annotations by name, conditions by type. Only the list of addresses is replaced as a whole,
+//! which is this loop's alone (S-38).
+
+use jiff::Timestamp;
+
+use super::{
+    Condition, FINALIZER, Ingress, ServiceView,
+    condition::Status,
+    effects::{Effects, Wanted},
+};
+
+/// What becomes of our finalizer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinalizerChange {
+    /// It is added. Presumes that the Service is not being deleted, or the API server refuses it.
+    Add,
+    /// It is removed, and the others stay (S-46).
+    Remove,
+}
+
+/// What becomes of a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConditionChange {
+    /// It is written over whatever is there of its type.
+    Set(Condition),
+    /// The condition of this type is removed.
+    Remove(Box<str>),
+}
+
+/// What is to be written, with what it presumes. Nothing in it is there already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatusPatch {
+    /// Presumed `metadata.uid`: a Service of the same name that was made again is another one.
+    pub uid: Box<str>,
+    /// `metadata.finalizers`.
+    pub finalizer: Option<FinalizerChange>,
+    /// `metadata.annotations`: key and value; none removes the key.
+    pub annotations: Vec<(Box<str>, Option<Box<str>>)>,
+    /// `status.conditions`, each type once.
+    pub conditions: Vec<ConditionChange>,
+    /// `status.loadBalancer.ingress`, the whole list; an empty one clears it (S-71).
+    pub ingress: Option<Box<[Ingress]>>,
+}
+
+impl StatusPatch {
+    /// The view once this is written, so that a store need not wait for its watch.
+    #[must_use]
+    pub fn applied_to(&self, service: &ServiceView, resource_version: &str) -> ServiceView {
+        let mut view = service.clone();
+        view.resource_version = resource_version.into();
+        match self.finalizer {
+            Some(FinalizerChange::Add) => {
+                let finalizers = service.finalizers.iter().cloned();
+                view.finalizers = finalizers.chain([FINALIZER.into()]).collect();
+            }
+            Some(FinalizerChange::Remove) => {
+                let finalizers = service.finalizers.iter();
+                let others = finalizers.filter(|name| ***name != *FINALIZER);
+                view.finalizers = others.cloned().collect();
+            }
+            None => {}
+        }
+        for (key, value) in &self.annotations {
+            view.annotations = match value {
+                Some(value) => view.annotations.with([(&**key, &**value)]),
+                None => view.annotations.without(key),
+            };
+        }
+        let mut conditions = view.conditions.into_vec();
+        for change in &self.conditions {
+            match change {
+                ConditionChange::Set(new) => {
+                    match conditions.iter_mut().find(|c| c.kind == new.kind) {
+                        Some(old) => *old = new.clone(),
+                        None => conditions.push(new.clone()),
+                    }
+                }
+                ConditionChange::Remove(kind) => conditions.retain(|c| c.kind != *kind),
+            }
+        }
+        view.conditions = conditions.into();
+        if let Some(ingress) = &self.ingress {
+            view.ingress = defaulted(ingress);
+        }
+        view
+    }
+}
+
+/// What the API server makes of a list of addresses: one without `ipMode` gets `VIP`.
+fn defaulted(ingress: &[Ingress]) -> Box<[Ingress]> {
+    let mut ingress: Box<[Ingress]> = ingress.into();
+    for entry in &mut ingress {
+        if !entry.ip.is_empty() && entry.ip_mode.is_none() {
+            entry.ip_mode = Some("VIP".into());
+        }
+    }
+    ingress
+}
+
+/// Whether two lists of addresses are equal once they are stored (S-37, H-6, not Q-9).
+pub fn is_same(a: &[Ingress], b: &[Ingress]) -> bool {
+    defaulted(a) == defaulted(b)
+}
+
+/// A patch in the making; what would change nothing is left out.
+pub(super) struct Draft<'a> {
+    service: &'a ServiceView,
+    now: Timestamp,
+    patch: StatusPatch,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn over(service: &'a ServiceView, now: Timestamp) -> Self {
+        Self {
+            service,
+            now,
+            patch: StatusPatch {
+                uid: service.uid.clone(),
+                finalizer: None,
+                annotations: Vec::new(),
+                conditions: Vec::new(),
+                ingress: None,
+            },
+        }
+    }
+
+    pub(super) fn add_finalizer(&mut self) {
+        if !self.service.has_finalizer() {
+            self.patch.finalizer = Some(FinalizerChange::Add);
+        }
+    }
+
+    pub(super) fn remove_finalizer(&mut self) {
+        if self.service.has_finalizer() {
+            self.patch.finalizer = Some(FinalizerChange::Remove);
+        }
+    }
+
+    pub(super) fn annotate(&mut self, key: &str, value: Option<&str>) {
+        self.patch.annotations.retain(|(k, _)| **k != *key);
+        if self.service.annotations.get(key) != value {
+            let change = (key.into(), value.map(Into::into));
+            self.patch.annotations.push(change);
+        }
+    }
+
+    pub(super) fn condition(&mut self, kind: &str, status: Status, reason: &str, message: &str) {
+        self.forget_condition(kind);
+        let old = self.service.condition(kind);
+        let same_status = old.filter(|old| &*old.status == status.as_str());
+        if same_status.is_some_and(|old| &*old.reason == reason && &*old.message == message) {
+            return;
+        }
+        let since = same_status.and_then(|old| old.last_transition_time);
+        self.patch.conditions.push(ConditionChange::Set(Condition {
+            kind: kind.into(),
+            status: status.as_str().into(),
+            reason: reason.into(),
+            message: message.into(),
+            last_transition_time: since.or(Some(self.now)),
+        }));
+    }
+
+    pub(super) fn remove_condition(&mut self, kind: &str) {
+        self.forget_condition(kind);
+        if self.service.condition(kind).is_some() {
+            let change = ConditionChange::Remove(kind.into());
+            self.patch.conditions.push(change);
+        }
+    }
+
+    pub(super) fn ingress(&mut self, ingress: &[Ingress]) {
+        let is_other = !is_same(&self.service.ingress, ingress);
+        self.patch.ingress = is_other.then(|| ingress.into());
+    }
+
+    pub(super) fn effects(&mut self, effects: &Effects) {
+        for (key, value) in &effects.annotations {
+            self.annotate(key, value.as_deref());
+        }
+        for (kind, wanted) in &effects.conditions {
+            match wanted {
+                Some(Wanted {
+                    status,
+                    reason,
+                    message,
+                }) => self.condition(kind, *status, reason, message),
+                None => self.remove_condition(kind),
+            }
+        }
+    }
+
+    /// The patch, unless all of it is there already.
+    pub(super) fn finish(self) -> Option<StatusPatch> {
+        let patch = self.patch;
+        let changes = patch.finalizer.is_some()
+            || !patch.annotations.is_empty()
+            || !patch.conditions.is_empty()
+            || patch.ingress.is_some();
+        changes.then_some(patch)
+    }
+
+    fn forget_condition(&mut self, kind: &str) {
+        self.patch.conditions.retain(|change| match change {
+            ConditionChange::Set(condition) => *condition.kind != *kind,
+            ConditionChange::Remove(removed) => **removed != *kind,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

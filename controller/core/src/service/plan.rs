@@ -1,0 +1,335 @@
+//! The service-lb loop's decisions about one Service: what is to be done now, and what an answer
+//! leads to.
+//!
+//! ```text
+//!  changed, time came ─► next ─► Prepare ─► (patch) ─► next
+//!                          ├──► Ensure ───► (call) ──► ensured ─┐
+//!                          ├──► Update ───► (call) ──► updated ─┼─► Outcome
+//!                          ├──► Delete ───► (call) ──► deleted ─┘
+//!                          └──► At, Hold, Nothing
+//! ```
+//!
+//! What must outlive this process is on the Service: the finalizer before the first call (S-30),
+//! the record of what the load balancer was made from in the same write as its addresses. So a
+//! crash between cloud and API server repeats a call that states the wanted state, and a restart
+//! over what is settled does nothing.
+//!
+//! A cleanup asks for the deletion at once, not first whether there is something (S-40): an answer
+//! ABSENT is as good, and the question can be wrong.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{
+    ServiceView,
+    capability::Capability,
+    condition::{ACCEPTED, PROVISIONED, Status},
+    event::Event,
+    patch_plan::{Draft, StatusPatch},
+    settled::{ANNOTATION_SETTLED, Hash, Record, Standing},
+    wants::{Wants, wants},
+};
+use crate::{
+    class::{ErrorClass, Requeue},
+    targets::{Revision, Targets},
+};
+
+mod deletion;
+mod outcome;
+
+/// How long targets fail before [`super::condition::TARGETS_IN_STEP`] says so.
+pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
+
+/// What is known beside the Service itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// What the provider declares.
+    pub capability: &'a Capability,
+    /// The set that goes out now ([`crate::targets::ShrinkGuard`]).
+    pub targets: &'a Targets,
+    /// The set that every load balancer had when that was last true of all of them, from before
+    /// this process too.
+    pub applied: Option<&'a Revision>,
+}
+
+/// What to do about a Service now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing until the Service, the targets or the provider change.
+    Nothing,
+    /// A person holds it ([`super::ANNOTATION_PAUSED`]).
+    Hold,
+    /// The provider is at work: ask again then, unless the Service changes before.
+    At(Timestamp),
+    /// To be written before the provider is called; then ask for the next step.
+    Prepare(StatusPatch),
+    /// `EnsureLoadBalancer`, and its answer to [`Progress::ensured`].
+    Ensure(Ensure),
+    /// `UpdateLoadBalancerNodes`, with others that want the same, and the answer to
+    /// [`Progress::updated`].
+    Update,
+    /// `DeleteLoadBalancer`, and its answer to [`Progress::deleted`].
+    Delete {
+        /// To be sent before the call.
+        events: Vec<Event>,
+    },
+}
+
+/// One call of `EnsureLoadBalancer`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ensure {
+    /// Why.
+    pub cause: Cause,
+    /// What it is made from: taken when the question is put, for the Service may change meanwhile.
+    pub hash: Hash,
+    /// The targets it goes with.
+    pub revision: Revision,
+    /// Nobody asked for it: low priority, paced, and no event where nothing differs.
+    pub is_quiet: bool,
+    /// To be sent before the call.
+    pub events: Vec<Event>,
+}
+
+/// Why a load balancer is ensured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It has never been ready.
+    New,
+    /// The Service is not what it was made from.
+    Changed,
+    /// The provider was configured anew.
+    Reconfigured,
+    /// It was made by somebody else: upstream's controller, a provider of another name.
+    Unrecorded,
+    /// The provider was at work, and the time it asked for is over.
+    Continued,
+    /// New targets were not taken (S-55), or there was nothing to give them to.
+    TargetsFailed,
+    /// What the provider answered could not be written.
+    NotWritten,
+    /// The cloud is not what it was.
+    Drifted,
+}
+
+impl Cause {
+    const fn is_quiet(self) -> bool {
+        matches!(self, Self::Reconfigured | Self::Unrecorded)
+    }
+
+    /// The metric label: snake case, stable across releases.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Changed => "changed",
+            Self::Reconfigured => "reconfigured",
+            Self::Unrecorded => "unrecorded",
+            Self::Continued => "continued",
+            Self::TargetsFailed => "targets_failed",
+            Self::NotWritten => "not_written",
+            Self::Drifted => "drifted",
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What kind of failure.
+    pub class: ErrorClass,
+    /// The provider's own reason, CamelCase, for a condition; may be empty.
+    pub reason: Box<str>,
+    /// For people, without changing parts.
+    pub message: Box<str>,
+}
+
+/// What an answer, or the lack of one, leads to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// To be written. If that fails, [`Progress::not_written`].
+    pub patch: Option<StatusPatch>,
+    /// To be sent once it is written.
+    pub events: Vec<Event>,
+    /// When to ask for the next step; none: done, and the back-off starts anew.
+    pub requeue: Option<Requeue>,
+}
+
+/// What is remembered of one Service. To be dropped with the Service (not Q-35), and with its UID; a
+/// restart forgets it without harm.
+///
+/// Calls about one Service come one after the other, as from a queue that hands out each key once
+/// at a time: targets too (not Q-8).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    waits: Option<Waits>,
+    /// For this nothing more can be had: no addresses, not managed, or wrong in itself.
+    done: Option<Hash>,
+    /// To be ensured though nothing on the Service says so.
+    again: Option<Cause>,
+    /// The targets it has, since this process knows.
+    applied: Option<Revision>,
+    targets_fail_since: Option<Timestamp>,
+}
+
+/// The provider is at work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Waits {
+    on: Work,
+    until: Timestamp,
+    is_quiet: bool,
+}
+
+/// At what. Anything else does not wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Work {
+    Ensure(Hash),
+    Update(Revision),
+    Delete,
+}
+
+impl Progress {
+    /// What to do about `service` now. To be asked whenever it changed, when the targets changed,
+    /// and when [`Step::At`] or [`Outcome::requeue`] has come.
+    pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
+        match wants(service, facts.capability) {
+            Wants::Nothing => Step::Nothing,
+            Wants::LoadBalancer | Wants::Cleanup if service.is_paused() => Step::Hold,
+            Wants::LoadBalancer => self.provide(now, service, facts),
+            Wants::Cleanup => self.clean_up(now),
+        }
+    }
+
+    /// What to do about the load balancer that a Service left behind ([`super::wants::leaves_behind`]),
+    /// and about that of one that wants a cleanup.
+    pub fn clean_up(&self, now: Timestamp) -> Step {
+        match self.waits_on(&Work::Delete) {
+            Some(waits) if now < waits.until => Step::At(waits.until),
+            Some(_) => Step::Delete { events: Vec::new() },
+            None => Step::Delete {
+                events: vec![Event::deleting()],
+            },
+        }
+    }
+
+    /// The provider is another process now, perhaps a new version or configuration: what it had
+    /// refused or begun is asked for anew.
+    pub fn provider_changed(&mut self) {
+        self.done = None;
+        self.waits = None;
+    }
+
+    /// An [`Outcome::patch`] was not written: the answer is asked for once more (S-38).
+    pub fn not_written(&mut self) {
+        self.done = None;
+        self.waits = None;
+        self.again = Some(Cause::NotWritten);
+    }
+
+    fn provide(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
+        if let Some(patch) = prepare(now, service, facts.capability) {
+            return Step::Prepare(patch);
+        }
+        let hash = Hash::of(service, facts.capability);
+        let waits = self.waits_on(&Work::Ensure(hash));
+        if let Some(waits) = waits
+            && now < waits.until
+        {
+            return Step::At(waits.until);
+        }
+        let cause = match (waits, self.again) {
+            (Some(_), _) => Some(Cause::Continued),
+            (None, Some(cause)) => Some(cause),
+            (None, None) => self.cause(service, hash, facts.capability),
+        };
+        match cause {
+            Some(cause) => {
+                let is_quiet = waits.map_or(cause.is_quiet(), |waits| waits.is_quiet);
+                Step::Ensure(ensure(cause, hash, is_quiet, facts.targets))
+            }
+            None => self.targets(now, service, facts),
+        }
+    }
+
+    /// Why the load balancer is to be ensured, if what is on the Service says so.
+    fn cause(&self, service: &ServiceView, hash: Hash, capability: &Capability) -> Option<Cause> {
+        if self.done == Some(hash) {
+            return None;
+        }
+        let record = Record::of(service).filter(|record| *record.provider == *capability.provider);
+        let has_addresses = !service.ingress.is_empty();
+        match record.map(|record| record.compare(service, capability)) {
+            None if has_addresses => Some(Cause::Unrecorded),
+            Some(Standing::Settled) if has_addresses || is_not_managed(service) => None,
+            None | Some(Standing::Unknown | Standing::Settled) => Some(Cause::New),
+            Some(Standing::Changed) => Some(Cause::Changed),
+            Some(Standing::Reconfigured) => Some(Cause::Reconfigured),
+        }
+    }
+
+    fn targets(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
+        let revision = facts.targets.revision();
+        let may_have_any = self.applied.is_some() || !service.ingress.is_empty();
+        let has = self.applied.as_ref().or(facts.applied);
+        if is_not_managed(service) || !may_have_any || has == Some(revision) {
+            return Step::Nothing;
+        }
+        match self.waits_on(&Work::Update(revision.clone())) {
+            Some(waits) if now < waits.until => Step::At(waits.until),
+            _ => Step::Update,
+        }
+    }
+
+    fn waits_on(&self, work: &Work) -> Option<&Waits> {
+        self.waits.as_ref().filter(|waits| waits.on == *work)
+    }
+}
+
+/// What has to be on a Service before the provider is called for it: the finalizer, and whose it
+/// is (S-30, not Q-5).
+fn prepare(now: Timestamp, service: &ServiceView, capability: &Capability) -> Option<StatusPatch> {
+    if service.has_finalizer() {
+        return None;
+    }
+    let mut draft = Draft::over(service, now);
+    draft.add_finalizer();
+    if Record::of(service).is_none_or(|record| record.provider != capability.provider) {
+        let begun = Record::begun(service, capability).to_string();
+        draft.annotate(ANNOTATION_SETTLED, Some(&begun));
+    }
+    // What is there from before may still be true.
+    let pending = "Waiting for the provider";
+    for (kind, status) in [(ACCEPTED, Status::Unknown), (PROVISIONED, Status::False)] {
+        if service.condition(kind).is_none() {
+            draft.condition(kind, status, "Pending", pending);
+        }
+    }
+    draft.finish()
+}
+
+fn ensure(cause: Cause, hash: Hash, is_quiet: bool, targets: &Targets) -> Ensure {
+    let mut events = Vec::new();
+    if !is_quiet && cause != Cause::Continued {
+        events.push(Event::ensuring());
+        if targets.is_empty() {
+            events.push(Event::no_nodes());
+        }
+    }
+    Ensure {
+        cause,
+        hash,
+        revision: targets.revision().clone(),
+        is_quiet,
+        events,
+    }
+}
+
+/// Whether the provider's last word was that it does not manage the Service. One that is wrong in
+/// itself is not accepted either, but nothing is settled then.
+fn is_not_managed(service: &ServiceView) -> bool {
+    let accepted = service.condition(ACCEPTED);
+    accepted.is_some_and(|accepted| &*accepted.status == Status::False.as_str())
+        && Record::of(service).is_some_and(|record| record.is_settled())
+}
+
+#[cfg(test)]
+mod tests;

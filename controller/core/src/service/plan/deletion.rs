@@ -1,0 +1,100 @@
+//! What the answer to a deletion leads to.
+
+use jiff::Timestamp;
+
+use super::{Facts, Failure, Outcome, Progress, Work, outcome::AT_ONCE};
+use crate::{
+    class::Requeue,
+    service::{
+        ServiceView,
+        answer::{Answer, Disposition},
+        condition::{OURS, PROVISIONED, Status},
+        event::Event,
+        patch_plan::Draft,
+        settled::{ANNOTATION_SETTLED, Record},
+        wants::{Wants, wants},
+    },
+};
+
+impl Progress {
+    /// What the answer to a deletion means for `service` as it is now; none if it is gone from the
+    /// API server, or another one is there under its name.
+    pub fn deleted(
+        &mut self,
+        now: Timestamp,
+        service: Option<&ServiceView>,
+        result: Result<&Answer, &Failure>,
+        facts: &Facts<'_>,
+    ) -> Outcome {
+        self.waits = None;
+        let mut draft = service.map(|service| Draft::over(service, now));
+        let mut outcome = match result {
+            Ok(answer) if answer.disposition == Disposition::InProgress => {
+                if let Some(draft) = &mut draft {
+                    draft.effects(&answer.effects);
+                    draft.says(PROVISIONED, Status::False, answer, "Deleting");
+                }
+                Outcome {
+                    events: answer.effects.events.clone(),
+                    requeue: Some(self.wait(now, Work::Delete, answer, false)),
+                    patch: None,
+                }
+            }
+            Ok(answer) => {
+                // Made again, it is a new one.
+                *self = Self::default();
+                let mut events = answer.effects.events.clone();
+                events.push(match answer.disposition {
+                    Disposition::Retained => Event::retained(&answer.message),
+                    _ => Event::deleted(),
+                });
+                let mut requeue = None;
+                if let (Some(draft), Some(service)) = (&mut draft, service) {
+                    draft.effects(&answer.effects);
+                    draft.ingress(&[]);
+                    if wants(service, facts.capability) == Wants::LoadBalancer {
+                        // It changed its type back meanwhile.
+                        let begun = Record::begun(service, facts.capability).to_string();
+                        draft.annotate(ANNOTATION_SETTLED, Some(&begun));
+                        requeue = Some(AT_ONCE);
+                    } else {
+                        draft.remove_finalizer();
+                        draft.annotate(ANNOTATION_SETTLED, None);
+                        for kind in OURS {
+                            draft.remove_condition(kind);
+                        }
+                    }
+                }
+                Outcome {
+                    events,
+                    requeue,
+                    patch: None,
+                }
+            }
+            Err(failure) => {
+                let mut events = Vec::new();
+                if failure.class.is_for_owner() {
+                    events.push(match service {
+                        Some(_) => Event::sync_failed(&failure.of("delete")),
+                        None => Event::delete_failed(&failure.message),
+                    });
+                    if let Some(draft) = &mut draft {
+                        let reason = failure.reason();
+                        draft.condition(PROVISIONED, Status::False, &reason, &failure.message);
+                    }
+                }
+                Outcome {
+                    events,
+                    // S-14: nobody changes what is being deleted, so that it has to be tried again.
+                    requeue: Some(match failure.class.requeue() {
+                        Requeue::OnChange => Requeue::BackOff,
+                        requeue => requeue,
+                    }),
+                    patch: None,
+                }
+            }
+        };
+        outcome.patch = draft.and_then(Draft::finish);
+        outcome
+    }
+}

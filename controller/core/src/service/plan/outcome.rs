@@ -1,0 +1,340 @@
+//! What an answer, or the lack of one, leads to as long as a load balancer is wanted.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::{Cause, Ensure, Facts, Failure, Outcome, Progress, TARGETS_GRACE, Waits, Work};
+use crate::{
+    brake::after,
+    class::{ErrorClass, Requeue},
+    service::{
+        ServiceView,
+        answer::{Answer, Disposition, Refusal},
+        condition::{ACCEPTED, PROVISIONED, Status, TARGETS_IN_STEP},
+        event::Event,
+        patch_plan::{Draft, is_same},
+        settled::{ANNOTATION_SETTLED, Record},
+        wants::{Wants, wants},
+    },
+    targets::{Revision, Targets},
+};
+
+pub(super) const AT_ONCE: Requeue = Requeue::After(Duration::ZERO);
+
+impl From<&Refusal> for Failure {
+    fn from(refusal: &Refusal) -> Self {
+        Self {
+            class: refusal.class(),
+            reason: Box::default(),
+            message: refusal.to_string().into(),
+        }
+    }
+}
+
+impl Failure {
+    /// The reason of a condition: the provider's, or what kind of failure it is.
+    pub(super) fn reason(&self) -> String {
+        if !self.reason.is_empty() {
+            return self.reason.to_string();
+        }
+        let mut starts_word = true;
+        let letters = self.class.as_str().chars().filter_map(|letter| {
+            let is_first = std::mem::replace(&mut starts_word, letter == '_');
+            match letter {
+                '_' => None,
+                _ if is_first => Some(letter.to_ascii_uppercase()),
+                _ => Some(letter),
+            }
+        });
+        letters.collect()
+    }
+
+    /// What upstream writes for an error of `verb`; one of ours about an answer stands alone (S-33).
+    pub(super) fn of(&self, verb: &str) -> String {
+        match self.class {
+            ErrorClass::Malformed => self.message.to_string(),
+            _ => format!("failed to {verb} load balancer: {}", self.message),
+        }
+    }
+}
+
+impl Progress {
+    /// What the answer to `ensure` means for `service` as it is now, under the same UID as then.
+    pub fn ensured(
+        &mut self,
+        now: Timestamp,
+        service: &ServiceView,
+        ensure: &Ensure,
+        result: Result<&Answer, &Failure>,
+        facts: &Facts<'_>,
+    ) -> Outcome {
+        self.waits = None;
+        if wants(service, facts.capability) != Wants::LoadBalancer {
+            // Deleted, or of another type, meanwhile: what was made goes again.
+            return Outcome::at_once();
+        }
+        match result {
+            Ok(answer) => {
+                self.again = None;
+                self.taken(now, service, ensure, answer, facts)
+            }
+            Err(failure) => self.not_ensured(now, service, ensure, failure, facts),
+        }
+    }
+
+    fn taken(
+        &mut self,
+        now: Timestamp,
+        service: &ServiceView,
+        ensure: &Ensure,
+        answer: &Answer,
+        facts: &Facts<'_>,
+    ) -> Outcome {
+        let mut draft = Draft::over(service, now);
+        draft.effects(&answer.effects);
+        let mut events = answer.effects.events.clone();
+        let mut requeue = None;
+        let mut record = Record::begun(service, facts.capability);
+        let settled = Record::settled(service, facts.capability, ensure.hash);
+        if let Some(ingress) = &answer.ingress
+            && answer.disposition != Disposition::NotManaged
+        {
+            draft.ingress(ingress);
+        }
+        match answer.disposition {
+            Disposition::Ready => {
+                let ingress = answer.ingress.as_deref().unwrap_or(&service.ingress);
+                self.in_step(ensure.revision.clone());
+                // Without addresses it is looked at again after a restart, and not before.
+                self.done = ingress.is_empty().then_some(ensure.hash);
+                if !ingress.is_empty() {
+                    record = settled;
+                }
+                accepted(&mut draft);
+                draft.says(PROVISIONED, Status::True, answer, "Ready");
+                draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
+                if !ensure.is_quiet || !is_same(ingress, &service.ingress) {
+                    events.push(Event::ensured());
+                }
+            }
+            Disposition::NotManaged => {
+                // Kept too: a restart does not ask again.
+                self.done = Some(ensure.hash);
+                record = settled;
+                draft.says(ACCEPTED, Status::False, answer, "NotManaged");
+                draft.remove_condition(PROVISIONED);
+                draft.remove_condition(TARGETS_IN_STEP);
+            }
+            // No other disposition passes the check of this call's answers.
+            Disposition::InProgress | Disposition::Absent | Disposition::Retained => {
+                self.done = None;
+                requeue = Some(self.wait(now, Work::Ensure(ensure.hash), answer, ensure.is_quiet));
+                accepted(&mut draft);
+                draft.says(PROVISIONED, Status::False, answer, "InProgress");
+            }
+        }
+        draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+        Outcome {
+            patch: draft.finish(),
+            events,
+            requeue,
+        }
+    }
+
+    fn not_ensured(
+        &mut self,
+        now: Timestamp,
+        service: &ServiceView,
+        ensure: &Ensure,
+        failure: &Failure,
+        facts: &Facts<'_>,
+    ) -> Outcome {
+        let requeue = failure.class.requeue();
+        if requeue == Requeue::OnChange {
+            self.done = Some(ensure.hash);
+            self.again = None;
+        }
+        let mut draft = Draft::over(service, now);
+        let mut events = Vec::new();
+        if failure.class.is_for_owner() {
+            events.push(Event::sync_failed(&failure.of("ensure")));
+            let (reason, message) = (&failure.reason(), &*failure.message);
+            if failure.class == ErrorClass::Invalid {
+                draft.condition(ACCEPTED, Status::False, reason, message);
+                // Else a wrong Service would look like one that is not managed.
+                let begun = Record::begun(service, facts.capability).to_string();
+                draft.annotate(ANNOTATION_SETTLED, Some(&begun));
+            }
+            // What nobody asked for does not make a load balancer that serves look broken.
+            if !ensure.is_quiet {
+                draft.condition(PROVISIONED, Status::False, reason, message);
+            }
+        }
+        if self.applied.as_ref().or(facts.applied) != Some(&ensure.revision) {
+            self.out_of_step(now, &mut draft, failure);
+        }
+        Outcome {
+            patch: draft.finish(),
+            events,
+            requeue: Some(requeue),
+        }
+    }
+
+    /// What the answer for `service`, as it is now, to an update with `targets` means.
+    pub fn updated(
+        &mut self,
+        now: Timestamp,
+        service: &ServiceView,
+        targets: &Targets,
+        result: Result<&Answer, &Failure>,
+        facts: &Facts<'_>,
+    ) -> Outcome {
+        self.waits = None;
+        if wants(service, facts.capability) != Wants::LoadBalancer {
+            return Outcome::at_once();
+        }
+        let mut draft = Draft::over(service, now);
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(failure) => {
+                let mut outcome = self.not_updated(targets, failure);
+                self.out_of_step(now, &mut draft, failure);
+                outcome.patch = draft.finish();
+                return outcome;
+            }
+        };
+        draft.effects(&answer.effects);
+        let mut events = answer.effects.events.clone();
+        let mut requeue = None;
+        match answer.disposition {
+            Disposition::Ready => {
+                self.in_step(targets.revision().clone());
+                events.push(if targets.is_empty() {
+                    Event::no_nodes()
+                } else {
+                    Event::updated()
+                });
+                if let Some(ingress) = &answer.ingress {
+                    draft.ingress(ingress);
+                }
+                // Only where it says otherwise: nodes that come and go write no Service.
+                if service.condition(TARGETS_IN_STEP).is_some() {
+                    draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
+                }
+            }
+            // S-55: success without event.
+            Disposition::NotManaged => self.in_step(targets.revision().clone()),
+            Disposition::InProgress => {
+                let work = Work::Update(targets.revision().clone());
+                requeue = Some(self.wait(now, work, answer, false));
+            }
+            Disposition::Absent | Disposition::Retained => {
+                self.again = Some(Cause::TargetsFailed);
+                requeue = Some(AT_ONCE);
+            }
+        }
+        Outcome {
+            patch: draft.finish(),
+            events,
+            requeue,
+        }
+    }
+
+    /// S-55: the Service is ensured at once, unless time alone heals it (not Q-28).
+    fn not_updated(&mut self, targets: &Targets, failure: &Failure) -> Outcome {
+        let requeue = match failure.class {
+            ErrorClass::Unavailable | ErrorClass::Unauthenticated => Requeue::BackOff,
+            class => match class.requeue() {
+                Requeue::BackOff => AT_ONCE,
+                // Wrong is the Service: Ensure says so on it.
+                Requeue::OnChange if class == ErrorClass::Invalid => AT_ONCE,
+                requeue => requeue,
+            },
+        };
+        if requeue == AT_ONCE {
+            self.again = Some(Cause::TargetsFailed);
+        }
+        let event = Event::update_failed(targets, &failure.message);
+        Outcome {
+            events: failure
+                .class
+                .is_for_owner()
+                .then_some(event)
+                .into_iter()
+                .collect(),
+            requeue: Some(requeue),
+            patch: None,
+        }
+    }
+
+    /// Takes in what `GetLoadBalancer` says of a Service that is settled. Whether that is drift, so
+    /// that there is a next step (instead of Q-30).
+    pub fn observed(&mut self, service: &ServiceView, answer: &Answer) -> bool {
+        let is_as_left = match answer.disposition {
+            Disposition::Ready => {
+                let ingress = answer.ingress.as_deref();
+                ingress.is_none_or(|ingress| is_same(ingress, &service.ingress))
+            }
+            Disposition::NotManaged => super::is_not_managed(service),
+            Disposition::InProgress | Disposition::Absent | Disposition::Retained => false,
+        };
+        if !is_as_left {
+            self.done = None;
+            self.again = Some(Cause::Drifted);
+        }
+        !is_as_left
+    }
+
+    fn in_step(&mut self, revision: Revision) {
+        self.applied = Some(revision);
+        self.targets_fail_since = None;
+    }
+
+    fn out_of_step(&mut self, now: Timestamp, draft: &mut Draft<'_>, failure: &Failure) {
+        let since = *self.targets_fail_since.get_or_insert(now);
+        if now >= after(since, TARGETS_GRACE) {
+            let (reason, message) = (failure.reason(), &failure.message);
+            draft.condition(TARGETS_IN_STEP, Status::False, &reason, message);
+        }
+    }
+
+    pub(super) fn wait(
+        &mut self,
+        now: Timestamp,
+        on: Work,
+        answer: &Answer,
+        is_quiet: bool,
+    ) -> Requeue {
+        self.waits = Some(Waits {
+            on,
+            until: after(now, answer.retry_after),
+            is_quiet,
+        });
+        Requeue::After(answer.retry_after)
+    }
+}
+
+impl Outcome {
+    fn at_once() -> Self {
+        Self {
+            requeue: Some(AT_ONCE),
+            ..Self::default()
+        }
+    }
+}
+
+impl Draft<'_> {
+    /// A condition in the provider's words, where it has any.
+    pub(super) fn says(&mut self, kind: &str, status: Status, answer: &Answer, reason: &str) {
+        let reason = match &*answer.reason {
+            "" => reason,
+            given => given,
+        };
+        self.condition(kind, status, reason, &answer.message);
+    }
+}
+
+fn accepted(draft: &mut Draft<'_>) {
+    draft.condition(ACCEPTED, Status::True, "Accepted", "");
+}

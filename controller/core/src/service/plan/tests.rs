@@ -1,0 +1,196 @@
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{Cause, Ensure, Facts, Failure, Outcome, Progress, Step};
+use crate::{
+    class::{ErrorClass, Requeue},
+    fixture::{capability, load_balancer, registered},
+    labels::StringMap,
+    service::{
+        FINALIZER, Ingress, ServiceView,
+        answer::{Answer, Call, Disposition, RawAnswer},
+        capability::Capability,
+        condition::{ACCEPTED, OURS, PROVISIONED, TARGETS_IN_STEP},
+        settled::{ANNOTATION_SETTLED, Record},
+        wants::{Wants, wants},
+    },
+    targets::{Revision, Targets},
+};
+
+mod cleanup;
+mod ensure;
+mod failures;
+mod properties;
+mod targets;
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + secs).unwrap()
+}
+
+fn nodes(names: &str) -> Targets {
+    let names = names.split_whitespace();
+    Targets::among(names.map(|name| Arc::new(registered(name))))
+}
+
+fn ip(ip: &str) -> Ingress {
+    Ingress {
+        ip: ip.into(),
+        ..Ingress::default()
+    }
+}
+
+fn answer(call: Call, disposition: Disposition, addresses: &str) -> Answer {
+    let ingress: Vec<_> = addresses.split_whitespace().map(ip).collect();
+    let raw = RawAnswer {
+        disposition: Some(disposition),
+        ingress: (call == Call::Ensure || !ingress.is_empty()).then_some(ingress),
+        ..RawAnswer::default()
+    };
+    raw.check(call, &capability()).unwrap()
+}
+
+fn failure(class: ErrorClass) -> Failure {
+    Failure {
+        class,
+        reason: "".into(),
+        message: "no luck".into(),
+    }
+}
+
+/// One Service with its controller: what is written is there at once.
+#[derive(Clone)]
+struct Stage {
+    now: Timestamp,
+    service: ServiceView,
+    progress: Progress,
+    capability: Capability,
+    targets: Targets,
+    applied: Option<Revision>,
+}
+
+impl Stage {
+    fn new(service: ServiceView) -> Self {
+        Self {
+            now: at(0),
+            service,
+            progress: Progress::default(),
+            capability: capability(),
+            targets: nodes("n1 n2"),
+            applied: None,
+        }
+    }
+
+    /// A Service whose load balancer is ready at 192.0.2.7.
+    fn settled() -> Self {
+        let mut stage = Self::new(load_balancer("web"));
+        stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")));
+        stage
+    }
+
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            capability: &self.capability,
+            targets: &self.targets,
+            applied: self.applied.as_ref(),
+        }
+    }
+
+    fn next(&self) -> Step {
+        self.progress.next(self.now, &self.service, &self.facts())
+    }
+
+    /// The next step once all that has to be written first is written.
+    fn step(&mut self) -> Step {
+        match self.next() {
+            Step::Prepare(patch) => {
+                self.service = patch.applied_to(&self.service, "p");
+                assert!(!matches!(self.next(), Step::Prepare(_)));
+                self.next()
+            }
+            step => step,
+        }
+    }
+
+    fn question(&mut self) -> Ensure {
+        match self.step() {
+            Step::Ensure(ensure) => ensure,
+            step => panic!("{step:?}"),
+        }
+    }
+
+    fn write(&mut self, outcome: &Outcome) {
+        if let Some(patch) = &outcome.patch {
+            assert_eq!(patch.uid, self.service.uid);
+            self.service = patch.applied_to(&self.service, "w");
+        }
+    }
+
+    fn ensure(&mut self, result: Result<&Answer, &Failure>) -> Outcome {
+        let question = self.question();
+        self.answer(&question, result)
+    }
+
+    fn answer(&mut self, question: &Ensure, result: Result<&Answer, &Failure>) -> Outcome {
+        let (capability, targets) = (self.capability.clone(), self.targets.clone());
+        let facts = Facts {
+            capability: &capability,
+            targets: &targets,
+            applied: self.applied.as_ref(),
+        };
+        let progress = &mut self.progress;
+        let outcome = progress.ensured(self.now, &self.service, question, result, &facts);
+        self.write(&outcome);
+        outcome
+    }
+
+    fn update(&mut self, result: Result<&Answer, &Failure>) -> Outcome {
+        let (capability, targets) = (self.capability.clone(), self.targets.clone());
+        let facts = Facts {
+            capability: &capability,
+            targets: &targets,
+            applied: self.applied.as_ref(),
+        };
+        let progress = &mut self.progress;
+        let outcome = progress.updated(self.now, &self.service, &targets, result, &facts);
+        self.write(&outcome);
+        outcome
+    }
+
+    fn delete(&mut self, result: Result<&Answer, &Failure>) -> Outcome {
+        let (capability, targets) = (self.capability.clone(), self.targets.clone());
+        let facts = Facts {
+            capability: &capability,
+            targets: &targets,
+            applied: self.applied.as_ref(),
+        };
+        let service = &self.service;
+        let outcome = self
+            .progress
+            .deleted(self.now, Some(service), result, &facts);
+        self.write(&outcome);
+        outcome
+    }
+
+    /// Another process: what is on the Service, and the revision that all load balancers have.
+    fn restart(&mut self) {
+        self.progress = Progress::default();
+        self.applied = Some(self.targets.revision().clone());
+    }
+
+    fn conditions(&self) -> String {
+        let of = |kind: &&str| {
+            let condition = self.service.condition(kind)?;
+            Some(format!("{}:{}", condition.status, condition.reason))
+        };
+        let found: Vec<_> = OURS
+            .iter()
+            .map(|kind| of(kind).unwrap_or_default())
+            .collect();
+        found.join(" ")
+    }
+}
+
+fn reasons(outcome: &Outcome) -> Vec<&str> {
+    outcome.events.iter().map(|event| &*event.reason).collect()
+}

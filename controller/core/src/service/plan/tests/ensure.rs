@@ -1,0 +1,286 @@
+//! Ensure succeeds, and when it is asked for.
+
+use super::*;
+
+/// S-30.
+#[test]
+fn a_new_service() {
+    let mut stage = Stage::new(load_balancer("web"));
+    let Step::Prepare(patch) = stage.next() else {
+        panic!("the finalizer comes first");
+    };
+    stage.service = patch.applied_to(&stage.service, "8");
+    assert!(stage.service.has_finalizer());
+    assert_eq!(stage.conditions(), "Unknown:Pending False:Pending ");
+
+    let question = stage.question();
+    assert_eq!(question.cause, Cause::New);
+    assert!(!question.is_quiet);
+    assert_eq!(question.revision, *stage.targets.revision());
+    let events: Vec<_> = question
+        .events
+        .iter()
+        .map(|e| (&*e.reason, &*e.message))
+        .collect();
+    assert_eq!(events, [("EnsuringLoadBalancer", "Ensuring load balancer")]);
+
+    let ready = answer(Call::Ensure, Disposition::Ready, "192.0.2.7");
+    let outcome = stage.answer(&question, Ok(&ready));
+    assert_eq!(reasons(&outcome), ["EnsuredLoadBalancer"]);
+    assert_eq!(outcome.requeue, None);
+    assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
+    assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
+    assert_eq!(stage.next(), Step::Nothing);
+}
+
+/// S-30, S-32.
+#[test]
+fn no_targets_are_told_of_and_ensured_all_the_same() {
+    let mut stage = Stage::new(load_balancer("web"));
+    stage.targets = nodes("");
+    let events = stage.question().events;
+    let reasons: Vec<_> = events.iter().map(|e| (e.is_warning, &*e.reason)).collect();
+    let expected = [
+        (false, "EnsuringLoadBalancer"),
+        (true, "UnAvailableLoadBalancer"),
+    ];
+    assert_eq!(reasons, expected);
+}
+
+#[test]
+fn a_restart_over_a_settled_service_does_nothing() {
+    let mut stage = Stage::settled();
+    stage.restart();
+    assert_eq!(stage.next(), Step::Nothing);
+}
+
+/// S-12 is not copied: only what differs is ensured.
+#[test]
+fn why_a_load_balancer_is_ensured_after_a_restart() {
+    type Case = (&'static str, fn(&mut Stage), Option<(Cause, bool)>);
+    let cases: [Case; 8] = [
+        (
+            "port",
+            |s| s.service.spec.ports[0].port = 81,
+            Some((Cause::Changed, false)),
+        ),
+        (
+            "resync",
+            |s| s.service.annotations = s.service.annotations.with([("outrigger.dev/resync", "1")]),
+            Some((Cause::Changed, false)),
+        ),
+        (
+            "configuration",
+            |s| s.capability.configuration_revision = "r2".into(),
+            Some((Cause::Reconfigured, true)),
+        ),
+        (
+            "no record",
+            |s| s.service.annotations = s.service.annotations.clone().without(ANNOTATION_SETTLED),
+            Some((Cause::Unrecorded, true)),
+        ),
+        (
+            "another provider's record",
+            |s| s.capability.provider = "renamed".into(),
+            Some((Cause::Unrecorded, true)),
+        ),
+        // READY without stored ingress is not settled.
+        (
+            "no ingress",
+            |s| s.service.ingress = [].into(),
+            Some((Cause::New, false)),
+        ),
+        (
+            "labels",
+            |s| s.service.labels = [("a", "b")].into_iter().collect(),
+            None,
+        ),
+        (
+            "paused",
+            |s| {
+                s.service.spec.ports[0].port = 81;
+                let annotations = s
+                    .service
+                    .annotations
+                    .with([("outrigger.dev/paused", "true")]);
+                s.service.annotations = annotations;
+            },
+            None,
+        ),
+    ];
+    for (what, edit, expected) in cases {
+        let mut stage = Stage::settled();
+        stage.restart();
+        edit(&mut stage);
+        let found = match stage.next() {
+            Step::Ensure(ensure) => Some((ensure.cause, ensure.is_quiet)),
+            Step::Nothing | Step::Hold => None,
+            step => panic!("{what}: {step:?}"),
+        };
+        assert_eq!(found, expected, "{what}");
+    }
+}
+
+/// First start over a cluster without records: no event when nothing differs.
+#[test]
+fn what_nobody_asked_for_is_quiet() {
+    let unrecorded = || {
+        let mut stage = Stage::settled();
+        stage.service.annotations = StringMap::default();
+        stage.service.conditions = [].into();
+        stage.restart();
+        stage
+    };
+    let mut stage = unrecorded();
+    assert!(stage.question().events.is_empty());
+    let outcome = stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")));
+    assert!(outcome.events.is_empty() && outcome.patch.is_some());
+    assert_eq!(stage.next(), Step::Nothing);
+
+    let mut stage = unrecorded();
+    let outcome = stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.8")));
+    assert_eq!(reasons(&outcome), ["EnsuredLoadBalancer"]);
+}
+
+/// Not an error, no back-off; addresses that are known early are published early.
+#[test]
+fn a_provider_at_work_is_asked_again_when_it_wants() {
+    let mut stage = Stage::new(load_balancer("web"));
+    let working = answer(Call::Ensure, Disposition::InProgress, "192.0.2.7");
+    let outcome = stage.ensure(Ok(&working));
+    assert!(outcome.events.is_empty());
+    assert_eq!(
+        outcome.requeue,
+        Some(Requeue::After(Duration::from_secs(10)))
+    );
+    assert_eq!(stage.conditions(), "True:Accepted False:InProgress ");
+    assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
+    assert_eq!(stage.next(), Step::At(at(10)));
+
+    stage.now = at(10);
+    let question = stage.question();
+    assert_eq!(question.cause, Cause::Continued);
+    assert!(question.events.is_empty());
+    let ready = answer(Call::Ensure, Disposition::Ready, "192.0.2.7");
+    assert_eq!(
+        reasons(&stage.answer(&question, Ok(&ready))),
+        ["EnsuredLoadBalancer"]
+    );
+    assert_eq!(stage.next(), Step::Nothing);
+}
+
+#[test]
+fn a_change_does_not_wait_for_what_was_wanted_before() {
+    let mut stage = Stage::new(load_balancer("web"));
+    stage.ensure(Ok(&answer(Call::Ensure, Disposition::InProgress, "")));
+    stage.service.spec.ports[0].port = 81;
+    assert_eq!(stage.question().cause, Cause::New);
+}
+
+/// A crash while the provider is at work: nothing on the Service says that it is settled.
+#[test]
+fn a_restart_goes_on_with_what_was_begun() {
+    let mut stage = Stage::settled();
+    stage.service.spec.ports[0].port = 81;
+    stage.ensure(Ok(&answer(
+        Call::Ensure,
+        Disposition::InProgress,
+        "192.0.2.7",
+    )));
+    stage.restart();
+    assert!(matches!(stage.next(), Step::Ensure(_)));
+}
+
+/// S-34: success, no event, no status; kept over a restart.
+#[test]
+fn a_service_that_is_not_managed() {
+    let mut stage = Stage::new(load_balancer("web"));
+    let outcome = stage.ensure(Ok(&answer(
+        Call::Ensure,
+        Disposition::NotManaged,
+        "192.0.2.7",
+    )));
+    assert_eq!((outcome.events, outcome.requeue), (vec![], None));
+    assert!(stage.service.ingress.is_empty() && stage.service.has_finalizer());
+    assert_eq!(stage.conditions(), "False:NotManaged  ");
+    assert_eq!(stage.next(), Step::Nothing);
+    stage.targets = nodes("n3");
+    assert_eq!(stage.next(), Step::Nothing);
+    stage.restart();
+    stage.targets = nodes("n4");
+    assert_eq!(stage.next(), Step::Nothing);
+    stage.service.spec.ports[0].port = 81;
+    assert_eq!(stage.question().cause, Cause::Changed);
+}
+
+#[test]
+fn ready_without_addresses_is_not_settled_and_does_not_spin() {
+    let mut stage = Stage::new(load_balancer("web"));
+    stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "")));
+    assert_eq!(stage.next(), Step::Nothing);
+    stage.restart();
+    assert_eq!(stage.question().cause, Cause::New);
+}
+
+/// What was asked is remembered, and not what the Service has become meanwhile.
+#[test]
+fn a_change_during_the_call_is_ensured_next() {
+    let mut stage = Stage::new(load_balancer("web"));
+    let question = stage.question();
+    stage.service.spec.ports[0].port = 81;
+    stage.answer(
+        &question,
+        Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")),
+    );
+    assert_eq!(stage.question().cause, Cause::Changed);
+}
+
+/// Not Q-5: only the finalizer is written again.
+#[test]
+fn a_finalizer_that_somebody_took_away_comes_back() {
+    let mut stage = Stage::settled();
+    stage.restart();
+    stage.service.finalizers = ["example.com/x".into()].into();
+    let Step::Prepare(patch) = stage.next() else {
+        panic!("{:?}", stage.next());
+    };
+    assert!(patch.annotations.is_empty() && patch.conditions.is_empty());
+    assert_eq!(stage.step(), Step::Nothing);
+    assert!(stage.service.has_finalizer());
+}
+
+#[test]
+fn drift_is_repaired() {
+    for (disposition, addresses, is_drift) in [
+        (Disposition::Ready, "", false),
+        (Disposition::Ready, "192.0.2.7", false),
+        (Disposition::Ready, "192.0.2.8", true),
+        (Disposition::InProgress, "192.0.2.7", true),
+        (Disposition::NotManaged, "", true),
+        (Disposition::Absent, "", true),
+    ] {
+        let mut stage = Stage::settled();
+        let seen = answer(Call::Get, disposition, addresses);
+        let drift = stage.progress.observed(&stage.service, &seen);
+        assert_eq!(drift, is_drift, "{disposition:?}");
+        if is_drift {
+            assert_eq!(stage.question().cause, Cause::Drifted);
+            stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.8")));
+        }
+        assert_eq!(stage.next(), Step::Nothing, "{disposition:?}");
+    }
+}
+
+/// S-38: the whole sync once more.
+#[test]
+fn what_could_not_be_written_is_asked_for_again() {
+    let mut stage = Stage::settled();
+    let before = stage.service.clone();
+    stage
+        .progress
+        .observed(&before, &answer(Call::Get, Disposition::Absent, ""));
+    stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.8")));
+    stage.service = before;
+    stage.progress.not_written();
+    assert_eq!(stage.question().cause, Cause::NotWritten);
+}

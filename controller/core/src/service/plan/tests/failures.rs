@@ -1,0 +1,114 @@
+//! Ensure fails.
+
+use super::*;
+
+/// S-36, Annex D.
+#[test]
+fn an_error_is_shown_and_tried_again() {
+    for (class, event, requeue) in [
+        (ErrorClass::Transient, true, Requeue::BackOff),
+        (ErrorClass::Quota, true, Requeue::BackOff),
+        (ErrorClass::NotReady, true, Requeue::BackOff),
+        (ErrorClass::Forbidden, true, Requeue::BackOff),
+        (ErrorClass::Unavailable, false, Requeue::BackOff),
+        (ErrorClass::Unauthenticated, false, Requeue::BackOff),
+        (ErrorClass::Invalid, true, Requeue::OnChange),
+        (
+            ErrorClass::RateLimited {
+                retry_after: Some(Duration::from_secs(3)),
+            },
+            false,
+            Requeue::After(Duration::from_secs(3)),
+        ),
+    ] {
+        let mut stage = Stage::new(load_balancer("web"));
+        stage.step();
+        let before = stage.conditions();
+        let outcome = stage.ensure(Err(&failure(class)));
+        assert_eq!(outcome.requeue, Some(requeue), "{class:?}");
+        if event {
+            let [event] = &*outcome.events else {
+                panic!("{class:?}: {:?}", outcome.events);
+            };
+            assert!(event.is_warning);
+            assert_eq!(&*event.reason, "SyncLoadBalancerFailed");
+            let text = "Error syncing load balancer: failed to ensure load balancer: no luck";
+            assert_eq!(&*event.message, text);
+            let provisioned = stage.service.condition(PROVISIONED).unwrap();
+            assert_eq!(
+                (&*provisioned.status, &*provisioned.message),
+                ("False", "no luck")
+            );
+        } else {
+            assert!(outcome.events.is_empty(), "{class:?}");
+            assert_eq!(stage.conditions(), before, "{class:?}");
+        }
+        if requeue == Requeue::OnChange {
+            assert_eq!(stage.next(), Step::Nothing, "{class:?}");
+        } else {
+            // It is announced on each try, as upstream does.
+            let events = stage.question().events;
+            assert_eq!(&*events[0].reason, "EnsuringLoadBalancer", "{class:?}");
+        }
+    }
+}
+
+#[test]
+fn the_reason_of_a_condition_is_the_providers_or_names_the_class() {
+    let mut stage = Stage::new(load_balancer("web"));
+    stage.ensure(Err(&failure(ErrorClass::NotReady)));
+    assert_eq!(stage.conditions(), "Unknown:Pending False:NotReady ");
+    let named = Failure {
+        reason: "UnsupportedProtocol".into(),
+        ..failure(ErrorClass::Invalid)
+    };
+    stage.ensure(Err(&named));
+    let expected = "False:UnsupportedProtocol False:UnsupportedProtocol ";
+    assert_eq!(stage.conditions(), expected);
+}
+
+/// S-33: without the words about the provider's own errors.
+#[test]
+fn an_answer_that_is_refused_is_malformed() {
+    let raw = RawAnswer {
+        disposition: Some(Disposition::Ready),
+        ..RawAnswer::default()
+    };
+    let refusal = raw.check(Call::Ensure, &capability()).unwrap_err();
+    let mut stage = Stage::new(load_balancer("web"));
+    let outcome = stage.ensure(Err(&Failure::from(&refusal)));
+    let text = "Error syncing load balancer: service status returned by EnsureLoadBalancer is nil";
+    assert_eq!(&*outcome.events[0].message, text);
+    assert_eq!(outcome.requeue, Some(Requeue::BackOff));
+}
+
+/// It waits until the Service, or the provider, changes; its targets do not.
+#[test]
+fn a_service_that_is_wrong_in_itself() {
+    let mut stage = Stage::settled();
+    stage.service.spec.ports[0].protocol = "SCTP".into();
+    stage.ensure(Err(&failure(ErrorClass::Invalid)));
+    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
+
+    let mut nodes_changed = stage.clone();
+    nodes_changed.targets = nodes("n1");
+    assert_eq!(nodes_changed.next(), Step::Update);
+    let mut other_provider = stage.clone();
+    other_provider.progress.provider_changed();
+    assert!(matches!(other_provider.next(), Step::Ensure(_)));
+    let mut restarted = stage.clone();
+    restarted.restart();
+    assert!(matches!(restarted.next(), Step::Ensure(_)));
+    stage.service.spec.ports[0].protocol = "UDP".into();
+    assert!(matches!(stage.next(), Step::Ensure(_)));
+}
+
+/// A load balancer that serves does not look broken for what nobody asked for.
+#[test]
+fn a_quiet_call_that_fails_leaves_provisioned_alone() {
+    let mut stage = Stage::settled();
+    stage.capability.configuration_revision = "r2".into();
+    stage.ensure(Err(&failure(ErrorClass::Transient)));
+    assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
+}

@@ -1,0 +1,168 @@
+//! What holds for every Service and every course of answers.
+
+use proptest::{collection::vec, prelude::*, sample::select};
+
+use super::*;
+use crate::fixture::any_service;
+
+/// What happens next.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Answer(Disposition, &'static str),
+    Fail(ErrorClass),
+    Restart,
+    Port(i32),
+    Kind(&'static str),
+    Delete,
+    StripFinalizer,
+    Nodes(&'static str),
+    Wait,
+}
+
+fn turn() -> impl Strategy<Value = Turn> {
+    let edit = select(vec![
+        Turn::Restart,
+        Turn::Port(80),
+        Turn::Port(81),
+        Turn::Kind("ClusterIP"),
+        Turn::Kind("LoadBalancer"),
+        Turn::Delete,
+        Turn::StripFinalizer,
+        Turn::Nodes("n1 n2"),
+        Turn::Nodes("n3"),
+        Turn::Wait,
+    ]);
+    let answer = select(vec![
+        Turn::Answer(Disposition::Ready, "192.0.2.7"),
+        Turn::Answer(Disposition::Ready, "192.0.2.7"),
+        Turn::Answer(Disposition::Ready, ""),
+        Turn::Answer(Disposition::InProgress, ""),
+        Turn::Answer(Disposition::NotManaged, ""),
+        Turn::Answer(Disposition::Absent, ""),
+        Turn::Fail(ErrorClass::Transient),
+        Turn::Fail(ErrorClass::Invalid),
+        Turn::Fail(ErrorClass::Unavailable),
+    ]);
+    prop_oneof![edit, answer]
+}
+
+/// Answers whatever is asked; `InProgress` where the call cannot have the answer.
+fn respond(stage: &mut Stage, disposition: Disposition, addresses: &str) {
+    let fit = |call: Call| {
+        let raw = |disposition| RawAnswer {
+            disposition: Some(disposition),
+            ingress: Some(addresses.split_whitespace().map(ip).collect()),
+            ..RawAnswer::default()
+        };
+        let first = raw(disposition).check(call, &capability());
+        first
+            .or_else(|_| raw(Disposition::InProgress).check(call, &capability()))
+            .unwrap()
+    };
+    match stage.step() {
+        Step::Ensure(question) => {
+            stage.answer(&question, Ok(&fit(Call::Ensure)));
+        }
+        Step::Update => {
+            stage.update(Ok(&fit(Call::Update)));
+        }
+        Step::Delete { .. } => {
+            let answer = fit(Call::Delete);
+            stage.delete(Ok(&answer));
+            let over = answer.disposition != Disposition::InProgress;
+            assert_eq!(stage.service.has_finalizer(), !over);
+        }
+        Step::Nothing | Step::Hold | Step::At(_) => {}
+        Step::Prepare(_) => unreachable!("written by step"),
+    }
+}
+
+fn fail(stage: &mut Stage, class: ErrorClass) {
+    let failure = failure(class);
+    match stage.step() {
+        Step::Ensure(question) => {
+            stage.answer(&question, Err(&failure));
+        }
+        Step::Update => {
+            stage.update(Err(&failure));
+        }
+        Step::Delete { .. } => {
+            stage.delete(Err(&failure));
+        }
+        _ => return,
+    }
+    assert!(
+        stage.service.has_finalizer(),
+        "an error took the finalizer away"
+    );
+}
+
+fn play(stage: &mut Stage, turn: Turn) {
+    match turn {
+        Turn::Answer(disposition, addresses) => respond(stage, disposition, addresses),
+        Turn::Fail(class) => fail(stage, class),
+        Turn::Restart => stage.progress = Progress::default(),
+        Turn::Port(port) => {
+            for entry in &mut stage.service.spec.ports {
+                entry.port = port;
+            }
+        }
+        Turn::Kind(kind) => {
+            // What the API server does with it.
+            if &*stage.service.spec.kind != kind {
+                stage.service.spec.kind = kind.into();
+                stage.service.spec.load_balancer_class = None;
+                stage.service.ingress = [].into();
+            }
+        }
+        Turn::Delete => stage.service.deleted = Some(stage.now),
+        Turn::StripFinalizer => stage.service.finalizers = [].into(),
+        Turn::Nodes(names) => stage.targets = nodes(names),
+        Turn::Wait => stage.now += Duration::from_secs(11),
+    }
+}
+
+proptest! {
+    /// However it came there: a cloud that answers at last is asked a few times, and then no more,
+    /// by this process and by the next.
+    #[test]
+    fn every_course_settles(service in any_service(), turns in vec(turn(), 0..30)) {
+        let mut stage = Stage::new(service);
+        for turn in turns {
+            play(&mut stage, turn);
+            // Whatever is called has its finalizer first, and is wanted.
+            let wanted = wants(&stage.service, &stage.capability);
+            match stage.next() {
+                Step::Ensure(_) | Step::Update => {
+                    prop_assert!(stage.service.has_finalizer());
+                    prop_assert!(stage.service.deleted.is_none() && !stage.service.is_paused());
+                    prop_assert_eq!(wanted, Wants::LoadBalancer);
+                }
+                Step::Delete { .. } => prop_assert_eq!(wanted, Wants::Cleanup),
+                Step::Nothing | Step::Hold | Step::At(_) | Step::Prepare(_) => {}
+            }
+        }
+        stage.progress.provider_changed();
+        let mut calls = 0;
+        loop {
+            let disposition = match stage.step() {
+                Step::Nothing | Step::Hold => break,
+                Step::Delete { .. } => Disposition::Absent,
+                _ => Disposition::Ready,
+            };
+            respond(&mut stage, disposition, "192.0.2.7");
+            calls += 1;
+            prop_assert!(calls <= 3, "{:?}", stage.next());
+        }
+        let wanted = wants(&stage.service, &stage.capability);
+        prop_assert!(stage.service.is_paused() || wanted != Wants::Cleanup);
+        stage.restart();
+        let step = stage.next();
+        prop_assert!(matches!(step, Step::Nothing | Step::Hold), "{:?}", step);
+        if wanted == Wants::LoadBalancer && !stage.service.is_paused() {
+            let accepted = stage.service.condition(ACCEPTED).unwrap();
+            let is_managed = &*accepted.status == "True";
+            prop_assert!(!is_managed || &*stage.service.ingress[0].ip == "192.0.2.7");
+        }
+    }
+}

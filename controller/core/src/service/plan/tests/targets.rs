@@ -1,0 +1,145 @@
+//! Targets change.
+
+use super::*;
+
+fn moved() -> Stage {
+    let mut stage = Stage::settled();
+    stage.targets = nodes("n1 n3");
+    assert_eq!(stage.next(), Step::Update);
+    stage
+}
+
+/// S-54: no status is written for nodes that come and go.
+#[test]
+fn new_targets_are_one_call_and_no_write() {
+    let mut stage = moved();
+    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::Ready, "")));
+    assert_eq!(reasons(&outcome), ["UpdatedLoadBalancer"]);
+    assert_eq!((outcome.patch, outcome.requeue), (None, None));
+    assert_eq!(stage.next(), Step::Nothing);
+
+    stage.targets = nodes("");
+    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::Ready, "")));
+    assert_eq!(reasons(&outcome), ["UnAvailableLoadBalancer"]);
+}
+
+#[test]
+fn other_answers_to_an_update() {
+    let mut stage = moved();
+    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::Ready, "192.0.2.9")));
+    assert!(outcome.patch.is_some());
+    assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.9");
+    assert_eq!(stage.next(), Step::Nothing);
+
+    // S-55.
+    let mut stage = moved();
+    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::NotManaged, "")));
+    assert_eq!(outcome, Outcome::default());
+    assert_eq!(stage.next(), Step::Nothing);
+
+    let mut stage = moved();
+    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::Absent, "")));
+    assert_eq!(outcome.requeue, Some(Requeue::After(Duration::ZERO)));
+    assert_eq!(stage.question().cause, Cause::TargetsFailed);
+
+    let mut stage = moved();
+    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::InProgress, "")));
+    assert_eq!(
+        outcome.requeue,
+        Some(Requeue::After(Duration::from_secs(10)))
+    );
+    assert_eq!(stage.next(), Step::At(at(10)));
+    let mut later = stage.clone();
+    later.now = at(10);
+    assert_eq!(later.next(), Step::Update);
+    stage.targets = nodes("n4");
+    assert_eq!(stage.next(), Step::Update);
+}
+
+/// S-55: a full Ensure at once, in upstream's words.
+#[test]
+fn targets_that_were_not_taken_lead_to_an_ensure() {
+    let mut stage = moved();
+    let outcome = stage.update(Err(&failure(ErrorClass::Transient)));
+    assert_eq!(outcome.requeue, Some(Requeue::After(Duration::ZERO)));
+    let [event] = &*outcome.events else {
+        panic!("{:?}", outcome.events);
+    };
+    assert_eq!(
+        (event.is_warning, &*event.reason),
+        (true, "UpdateLoadBalancerFailed")
+    );
+    let text = "Error updating load balancer with new hosts [n1 n3] [node names limited, total \
+                number of nodes: 2], error: no luck";
+    assert_eq!(&*event.message, text);
+    assert_eq!(stage.question().cause, Cause::TargetsFailed);
+    stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")));
+    assert_eq!(stage.next(), Step::Nothing);
+}
+
+/// Not Q-28.
+#[test]
+fn the_providers_own_time_is_kept() {
+    let after = Some(Duration::from_secs(7));
+    for (class, requeue) in [
+        (
+            ErrorClass::RateLimited { retry_after: after },
+            Requeue::After(Duration::from_secs(7)),
+        ),
+        (
+            ErrorClass::InProgress { retry_after: after },
+            Requeue::After(Duration::from_secs(7)),
+        ),
+        (ErrorClass::Unavailable, Requeue::BackOff),
+        (ErrorClass::Unauthenticated, Requeue::BackOff),
+    ] {
+        let mut stage = moved();
+        let outcome = stage.update(Err(&failure(class)));
+        assert_eq!(
+            (outcome.requeue, outcome.events),
+            (Some(requeue), vec![]),
+            "{class:?}"
+        );
+        assert_eq!(stage.next(), Step::Update, "{class:?}");
+    }
+}
+
+#[test]
+fn targets_in_step_turns_false_after_thirty_seconds_of_failure() {
+    let in_step = |stage: &Stage| {
+        let condition = stage.service.condition(TARGETS_IN_STEP).unwrap();
+        condition.status.to_string()
+    };
+    let mut stage = moved();
+    stage.update(Err(&failure(ErrorClass::Transient)));
+    for (secs, expected) in [(0, "True"), (29, "True"), (30, "False"), (60, "False")] {
+        stage.now = at(secs);
+        stage.ensure(Err(&failure(ErrorClass::Transient)));
+        assert_eq!(in_step(&stage), expected, "{secs}");
+    }
+    stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")));
+    assert_eq!(in_step(&stage), "True");
+    // And the time counts anew.
+    stage.targets = nodes("n5");
+    stage.update(Err(&failure(ErrorClass::Transient)));
+    assert_eq!(in_step(&stage), "True");
+}
+
+/// The revision that all load balancers have is kept once for all, over a restart.
+#[test]
+fn a_restart_updates_only_if_nodes_changed_meanwhile() {
+    let mut stage = Stage::settled();
+    stage.restart();
+    stage.targets = nodes("n1 n3");
+    assert_eq!(stage.next(), Step::Update);
+    stage.applied = None;
+    assert_eq!(stage.next(), Step::Update);
+}
+
+/// Not Q-37.
+#[test]
+fn what_is_being_deleted_gets_no_targets() {
+    let mut stage = moved();
+    stage.service.deleted = Some(at(0));
+    assert!(matches!(stage.next(), Step::Delete { .. }));
+}
