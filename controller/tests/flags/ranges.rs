@@ -71,6 +71,26 @@ fn values_out_of_range_are_refused() {
             "--node-monitor-period must be greater than 0, but got 0s",
         ),
         (
+            "--node-deletion-burst=-1",
+            "--node-deletion-burst must not be negative, but got -1",
+        ),
+        (
+            "--node-deletion-confirm=0",
+            "node-deletion-confirm must be at least 1, but got 0",
+        ),
+        (
+            "--node-deletion-fraction=1.5",
+            "--node-deletion-fraction must be between 0 and 1, but got 1.5",
+        ),
+        (
+            "--node-deletion-window=0",
+            "--node-deletion-window must be greater than 0, but got 0s",
+        ),
+        (
+            "--node-selector=cloud=(red)",
+            "--node-selector \"cloud=(red)\" has \"(\" at 7, where a value should be",
+        ),
+        (
             "--min-resync-period=-5s",
             "--min-resync-period must not be negative, but got -5s",
         ),

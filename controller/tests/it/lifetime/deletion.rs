@@ -61,22 +61,39 @@ async fn l7_a_node_whose_machine_is_gone_is_gone_within_30_s_at_the_default_peri
 
 #[tokio::test]
 async fn nothing_but_certainty_deletes_a_node() {
-    let stage = fleet(quick(), 20).await;
-    lost(&stage, 20).await;
+    let arguments = [
+        "--synthesize-instances",
+        "--visibility-delay=0s",
+        "--lookup-preference=list",
+    ];
+    let setup = Setup::mock(&arguments)
+        .flag("--node-monitor-period=200ms")
+        .flag("--node-status-update-frequency=300ms");
+    let stage = fleet(setup, 20).await;
+    // Half of the kubelets are alive, whatever the lists say.
+    lost(&stage, 10).await;
     let error = |code, reason: &str| Effect::Error(InjectedError::new(code).with_reason(reason));
-    for effect in [
+    let faults = [
         error(Code::Unauthenticated, "CREDENTIALS_INVALID"),
         error(Code::Unavailable, "CLOUD_UNAVAILABLE"),
         Effect::Error(InjectedError::new(Code::NotFound)),
         Effect::Hang { duration: None },
         Effect::BadAnswer(BadAnswer::Empty),
         Effect::BadAnswer(BadAnswer::NotManaged),
-    ] {
-        let what = format!("nobody is deleted with {effect:?}");
-        stage
-            .mock
-            .inject(Fault::on(Method::BatchGetInstances, effect))
-            .await;
+        Effect::BadAnswer(BadAnswer::StaleAbsence),
+    ];
+    let mut faults = faults
+        .map(|effect| Fault::on(Method::BatchGetInstances, effect))
+        .to_vec();
+    let cut_off = Effect::BadAnswer(BadAnswer::Empty);
+    faults.push(Fault::on(Method::ListInstances, cut_off));
+    faults.push(Fault::on(
+        Method::ListInstances,
+        Effect::Hang { duration: None },
+    ));
+    for fault in faults {
+        let what = format!("nobody is deleted with {fault:?}");
+        stage.mock.inject(fault).await;
         stays(&what, Duration::from_secs(1), async || {
             let left = stage.named("n-").await.len();
             holds(left == 20, || format!("{left} are left"))
@@ -84,12 +101,8 @@ async fn nothing_but_certainty_deletes_a_node() {
         .await;
         stage.mock.clear().await;
     }
-    assert!(
-        !stage
-            .writes()
-            .iter()
-            .any(|write| write.starts_with("DELETE"))
-    );
+    let writes = stage.writes();
+    assert!(!writes.iter().any(|write| write.starts_with("DELETE")));
 }
 
 #[tokio::test]
