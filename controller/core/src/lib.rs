@@ -1,14 +1,18 @@
 //! The decisions of Outrigger's controller, and nothing else.
 //!
-//! Facts come in as small views ([`node::NodeView`], [`service::ServiceView`], [`instance::Instance`]), decisions go out as
-//! values that can be compared. Nothing here waits, reads a clock, draws
-//! a random number or knows a transport: the list of dependencies is the proof.
+//! Facts come in as small views ([`node::NodeView`], [`service::ServiceView`],
+//! [`instance::Instance`]), decisions go out as values that can be compared. Nothing here waits,
+//! reads a clock, draws a random number or knows a transport: the list of dependencies is the proof.
 //!
 //! ```text
 //!  API JSON ─────────────────► NodeView ─┐
 //!                                        ├─► plan(...) ──► Plan ──► (executed by the loops)
 //!  provider ─► RawInstance ─► Instance ──┘
 //!               (absent, not managed) ───► Lifecycle ──► Verdict
+//!
+//!  API JSON ─► ServiceView ─┐
+//!  nodes ────► Targets ─────┼─► Progress ──► Step, Outcome
+//!  provider ─► Answer ──────┘
 //! ```
 
 pub mod address;

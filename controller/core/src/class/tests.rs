@@ -44,3 +44,22 @@ fn only_a_wrong_object_or_a_missing_capability_waits_for_a_change() {
         .filter(|class| class.requeue() == Requeue::Stop);
     assert_eq!(stops.count(), 1);
 }
+
+/// What concerns every object alike, or is a mere wait, makes no event on each of them.
+#[test]
+fn owners_are_told_of_what_concerns_them() {
+    let told: Vec<_> = ErrorClass::ALL
+        .iter()
+        .filter(|class| class.is_for_owner())
+        .map(|class| class.as_str())
+        .collect();
+    let expected = [
+        "transient",
+        "not_ready",
+        "quota",
+        "invalid",
+        "malformed",
+        "forbidden",
+    ];
+    assert_eq!(told, expected);
+}

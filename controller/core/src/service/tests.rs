@@ -61,6 +61,60 @@ fn kubectls_copy_of_the_object_is_left_out() {
     assert_eq!(annotations.len(), 1);
 }
 
+/// What an allocator takes for so many bytes.
+const fn allocated(bytes: usize) -> usize {
+    if bytes == 0 {
+        0
+    } else {
+        (bytes + 8).next_multiple_of(16)
+    }
+}
+
+#[test]
+fn a_view_costs_little() {
+    let json = json!({
+        "metadata": {
+            "name": "web", "namespace": "shop", "uid": "6e1a4c0e-7f0b-4b6b-9c1f-0d3b7a2e5f10",
+            "resourceVersion": "123456", "finalizers": ["service.kubernetes.io/load-balancer-cleanup"],
+        },
+        "spec": {
+            "type": "LoadBalancer", "externalTrafficPolicy": "Cluster", "sessionAffinity": "None",
+            "internalTrafficPolicy": "Cluster", "ipFamilyPolicy": "SingleStack",
+            "ipFamilies": ["IPv4"], "clusterIPs": ["10.96.0.7"], "selector": {"app": "web"},
+            "ports": [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": 8080}],
+        },
+        "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7", "ipMode": "VIP"}]}},
+    });
+    let service = view(&json);
+    let spec = &service.spec;
+    let texts = [
+        &*service.key,
+        &service.uid,
+        &service.resource_version,
+        &spec.kind,
+        &spec.external_traffic_policy,
+        &spec.internal_traffic_policy,
+        &spec.session_affinity,
+        &spec.ip_family_policy,
+        &service.finalizers[0],
+        &spec.ip_families[0],
+        &spec.cluster_ips[0],
+        &spec.ports[0].name,
+        &spec.ports[0].protocol,
+        &spec.ports[0].target_port,
+        &service.ingress[0].ip,
+        "VIP",
+    ];
+    let texts: usize = texts.iter().map(|text| allocated(text.len())).sum();
+    let lists = 3 * allocated(size_of::<Box<str>>())
+        + allocated(size_of_val(&*spec.ports))
+        + allocated(size_of_val(&*service.ingress))
+        + allocated("appweb".len())
+        + allocated(8);
+    let bytes = size_of::<ServiceView>() + 16 + texts + lists;
+    assert!(bytes < 1_500, "{bytes} bytes");
+}
+
 /// One odd object must not end a watch.
 #[test]
 fn what_is_missing_or_null_is_absent() {
