@@ -1,12 +1,13 @@
 //! The fake cloud: what it holds, what a call to it costs, and what was asked of it.
 //!
-//! Rooms for other resources (load balancers, node sets, routes) stand beside
-//! [`instances`](crate::instances); this one holds what they share.
+//! Rooms for the resources stand beside: [`instances`](crate::instances) and
+//! [`load_balancers`](crate::load_balancers); this one holds what they share.
 
 mod clock;
 mod cost;
 mod counters;
 mod description;
+mod load_balancers;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -20,12 +21,14 @@ pub use clock::Clock;
 pub use cost::{Cost, Jitter, Quota, RateLimited};
 pub use counters::{CloudCounts, Counts};
 pub use description::{BadDescription, Description};
+pub use load_balancers::{Deletion, LoadBalancerError};
 
 use crate::faults::{Fault, Faults};
 use crate::instances::{
     Asked, BadText, Found, Instance, InstanceId, InstanceSpec, Inventory, NodeName, Placement,
     Power, ProviderName, Refused, Rules, is_visible,
 };
+use crate::load_balancers::{LoadBalancerInventory, LoadBalancerRules};
 use cost::Meter;
 use counters::Counters;
 
@@ -53,6 +56,11 @@ pub struct CloudConfig {
     pub quota: Option<Quota>,
     /// How long a new instance is missing from answers; absent: not at all.
     pub visibility_delay: Option<Duration>,
+    /// How load balancers are made.
+    pub load_balancers: LoadBalancerRules,
+    /// A change of a load balancer is answered once a [`Keeper`](crate::state::Keeper) has written it
+    /// down; there must be one.
+    pub durable: bool,
     /// Seed of all randomness.
     pub seed: u64,
     /// Where the time comes from.
@@ -73,6 +81,8 @@ impl CloudConfig {
             jitter: Jitter::default(),
             quota: None,
             visibility_delay: None,
+            load_balancers: LoadBalancerRules::default(),
+            durable: false,
             seed: 0,
             clock: Clock::Wall,
         })
@@ -101,6 +111,15 @@ pub struct Page {
     pub observed_at: jiff::Timestamp,
 }
 
+/// Everything that a cloud holds, as of one moment.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Holdings {
+    /// Its instances.
+    pub instances: Inventory,
+    /// Its load balancers.
+    pub load_balancers: LoadBalancerInventory,
+}
+
 /// A cloud. Clones are the same cloud.
 #[derive(Debug, Clone)]
 pub struct Cloud(Arc<Shared>);
@@ -109,29 +128,34 @@ pub struct Cloud(Arc<Shared>);
 struct Shared {
     config: CloudConfig,
     inventory: Mutex<Inventory>,
+    load_balancers: Mutex<LoadBalancerInventory>,
     meter: Mutex<Meter>,
     faults: Faults,
     counters: Counters,
-    /// Counts the changes of the inventory, for whoever writes them down.
+    /// Counts the changes of the inventories, for whoever writes them down.
     changes: watch::Sender<u64>,
+    /// How many of them are written down.
+    saved: watch::Sender<u64>,
 }
 
 impl Cloud {
     /// An empty cloud.
     pub fn new(config: CloudConfig) -> Self {
-        Self::with_inventory(config, Inventory::default())
+        Self::with_holdings(config, Holdings::default())
     }
 
     /// A cloud that holds this from the start.
-    pub fn with_inventory(config: CloudConfig, inventory: Inventory) -> Self {
+    pub fn with_holdings(config: CloudConfig, holdings: Holdings) -> Self {
         let mut random = fastrand::Rng::with_seed(config.seed);
         let meter = Meter::new(config.latency, config.jitter, config.quota, random.fork());
         Self(Arc::new(Shared {
-            inventory: Mutex::new(inventory),
+            inventory: Mutex::new(holdings.instances),
+            load_balancers: Mutex::new(holdings.load_balancers),
             meter: Mutex::new(meter),
             faults: Faults::new(random),
             counters: Counters::default(),
             changes: watch::Sender::new(0),
+            saved: watch::Sender::new(0),
             config,
         }))
     }
@@ -337,14 +361,34 @@ impl Cloud {
 
     // ---- what the state file needs --------------------------------------------------------
 
-    /// Changes each time the instances do.
+    /// Counts the changes of what it holds.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
     }
 
-    /// Everything it holds, as of one moment. Cheap: the instances are shared.
-    pub fn inventory(&self) -> Inventory {
-        self.0.inventory.lock().clone()
+    /// Everything it holds. Cheap: the resources are shared.
+    pub fn holdings(&self) -> Holdings {
+        Holdings {
+            instances: self.0.inventory.lock().clone(),
+            load_balancers: self.0.load_balancers.lock().clone(),
+        }
+    }
+
+    /// So many changes are written down.
+    pub(crate) fn saved(&self, changes: u64) {
+        self.0
+            .saved
+            .send_modify(|saved| *saved = changes.max(*saved));
+    }
+
+    /// Waits until every change so far is written down, where that was asked for.
+    async fn kept(&self) {
+        if self.0.config.durable {
+            let changes = *self.0.changes.borrow();
+            let mut saved = self.0.saved.subscribe();
+            // The sender lives as long as this cloud.
+            let _ = saved.wait_for(|saved| *saved >= changes).await;
+        }
     }
 
     fn changed(&self) {

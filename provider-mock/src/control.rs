@@ -4,10 +4,14 @@
 //! `provider-mock ctl`.
 
 mod client;
+mod load_balancers;
 mod messages;
 mod server;
 
 pub use client::{Client, ClientError};
+pub use load_balancers::{
+    EditLoadBalancer, NewLoadBalancer, ShownLoadBalancer, ShownLoadBalancers,
+};
 pub use messages::{
     ChangeCost, Changed, Cleared, Failure, InjectFault, Listed, NewQuota, Status, Targets,
 };

@@ -5,11 +5,11 @@
 //! fault whose budget is used up is gone.
 
 mod bad_answer;
+mod bad_load_balancer;
 mod code;
 mod error;
+mod method;
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -19,82 +19,10 @@ use tokio::sync::watch;
 pub use bad_answer::BadAnswer;
 pub use code::Code;
 pub use error::InjectedError;
+pub use method::Method;
 
 use crate::duration;
 use crate::instances::NodeName;
-
-/// A method that faults and counters know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Method {
-    /// `ProviderService.Handshake`.
-    Handshake,
-    /// `ProviderService.GetStatus`.
-    GetStatus,
-    /// `InstancesService.BatchGetInstances`.
-    BatchGetInstances,
-    /// `InstancesService.ListInstances`.
-    ListInstances,
-}
-
-impl Method {
-    /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::Handshake,
-        Self::GetStatus,
-        Self::BatchGetInstances,
-        Self::ListInstances,
-    ];
-
-    /// As in the contract.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Handshake => "Handshake",
-            Self::GetStatus => "GetStatus",
-            Self::BatchGetInstances => "BatchGetInstances",
-            Self::ListInstances => "ListInstances",
-        }
-    }
-
-    /// From the path of a gRPC request.
-    pub(crate) fn of_path(path: &str) -> Option<Self> {
-        let (service, method) = path.strip_prefix("/cloudprovider.v1.")?.split_once('/')?;
-        let found = Self::ALL
-            .into_iter()
-            .find(|known| known.as_str() == method)?;
-        (service == found.service()).then_some(found)
-    }
-
-    fn service(self) -> &'static str {
-        match self {
-            Self::Handshake | Self::GetStatus => "ProviderService",
-            Self::BatchGetInstances | Self::ListInstances => "InstancesService",
-        }
-    }
-
-    pub(crate) fn answers_instances(self) -> bool {
-        self.service() == "InstancesService"
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for Method {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|method| method.as_str() == text)
-            .ok_or_else(|| {
-                let known = Self::ALL.map(Self::as_str).join(", ");
-                format!("{text:?} is no method of the contract that the mock serves; use {known}")
-            })
-    }
-}
 
 /// Something that goes wrong, where, and how often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -106,6 +34,10 @@ pub struct Fault {
     /// The node whose answer it happens to; absent: to each. Not for a whole call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
+    /// The Service that it happens to, by `namespace/name` or UID; absent: to each. Of a call about
+    /// one Service the whole call, of an update its result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
     /// What happens.
     pub effect: Effect,
     /// How often.
@@ -129,6 +61,8 @@ pub enum Effect {
         #[serde(default, rename = "for", with = "duration::optional")]
         duration: Option<Duration>,
     },
+    /// The call is served, and its answer lost: the caller learns nothing of the outcome.
+    LoseReply,
     /// The answer is nonsense.
     BadAnswer(BadAnswer),
 }
@@ -163,6 +97,7 @@ impl Fault {
         Self {
             method: Some(method),
             node: None,
+            service: None,
             effect,
             budget: Budget::Always,
         }
@@ -195,6 +130,15 @@ impl Fault {
         }
     }
 
+    /// For this Service only, by `namespace/name` or UID.
+    #[must_use]
+    pub fn for_service(self, service: &str) -> Self {
+        Self {
+            service: Some(service.to_owned()),
+            ..self
+        }
+    }
+
     /// Says what makes no sense about it, if anything does.
     pub fn check(&self) -> Result<(), String> {
         match self.budget {
@@ -204,20 +148,32 @@ impl Fault {
             Budget::Count(0) => return Err("a count of 0 would do nothing; use 1 or more".into()),
             _ => {}
         }
-        if self.effect.is_about_items()
-            && let Some(method) = self.method
-            && !method.answers_instances()
-        {
-            return Err(format!(
-                "{method} answers nothing about instances; use BatchGetInstances or ListInstances"
-            ));
-        }
-        if self.method == Some(Method::ListInstances) && matches!(self.effect, Effect::ItemError(_))
-        {
-            return Err("a list has no errors of single items; use BatchGetInstances".into());
+        if let Some(method) = self.method {
+            match &self.effect {
+                Effect::ItemError(_) if !method.has_items() => {
+                    return Err(format!(
+                        "{method} has no errors of single items; use BatchGetInstances or \
+                         UpdateLoadBalancerNodes"
+                    ));
+                }
+                Effect::BadAnswer(bad) if !bad.fits(method) => {
+                    return Err(format!("{method} has no answers that could be {bad}"));
+                }
+                _ => {}
+            }
         }
         if self.node.is_some() && !self.effect.is_about_items() {
             return Err("a whole call cannot fail for one node; fail its item instead".into());
+        }
+        if let (Some(_), Some(method)) = (&self.service, self.method) {
+            if !method.is_about_services() {
+                return Err(format!("{method} is not about a Service"));
+            }
+            if method == Method::UpdateLoadBalancerNodes && !self.effect.is_about_items() {
+                return Err(
+                    "an update is about many Services; fail the item of one instead".into(),
+                );
+            }
         }
         Ok(())
     }
@@ -253,12 +209,13 @@ impl Faults {
         self.set.lock().faults.push(fault);
     }
 
-    /// Instead of those of its kind, method and node.
+    /// Instead of those of its kind, method, node and Service.
     pub(crate) fn replace(&self, fault: Fault) {
         let mut set = self.set.lock();
         set.faults.retain(|old| {
             old.method != fault.method
                 || old.node != fault.node
+                || old.service != fault.service
                 || !old.effect.same_kind(&fault.effect)
         });
         set.faults.push(fault);
@@ -277,10 +234,14 @@ impl Faults {
     }
 
     /// Holds the call if it hangs, then fails it if it fails.
-    pub(crate) async fn interfere(&self, method: Method) -> Result<(), InjectedError> {
+    pub(crate) async fn interfere(
+        &self,
+        method: Method,
+        about: &About,
+    ) -> Result<(), InjectedError> {
         // Subscribed before the faults are read, so that no clear() is missed.
         let mut cleared = self.cleared.subscribe();
-        let hang = self.take(method, None, |effect| match effect {
+        let hang = self.take(method, about, |effect| match effect {
             Effect::Hang { duration } => Some(*duration),
             _ => None,
         });
@@ -295,38 +256,48 @@ impl Faults {
                 }
             }
         }
-        let error = self.take(method, None, |effect| match effect {
+        let error = self.take(method, about, |effect| match effect {
             Effect::Error(error) => Some(error.clone()),
             _ => None,
         });
         error.map_or(Ok(()), Err)
     }
 
+    /// Whether the answer is lost after the call was served.
+    pub(crate) fn loses_reply(&self, method: Method, about: &About) -> bool {
+        let lost = self.take(method, about, |effect| {
+            matches!(effect, Effect::LoseReply).then_some(())
+        });
+        lost.is_some()
+    }
+
     /// The error of one item, if it fails.
-    pub(crate) fn item_error(&self, method: Method, node: &str) -> Option<InjectedError> {
-        self.take(method, Some(node), |effect| match effect {
+    pub(crate) fn item_error(&self, method: Method, about: &About) -> Option<InjectedError> {
+        self.take(method, about, |effect| match effect {
             Effect::ItemError(error) => Some(error.clone()),
             _ => None,
         })
     }
 
-    /// How the answer is spoilt, and for which of its nodes (none: for all), if it is. `holds` says
-    /// whether the answer is about a node.
-    pub(crate) fn bad_answer(
-        &self,
-        method: Method,
-        holds: impl Fn(&str) -> bool,
-    ) -> Option<(BadAnswer, Option<NodeName>)> {
-        let mut set = self.set.lock();
-        set.take(|fault| match fault.effect {
+    /// How the answer is spoilt, and for which of its items (all that the fault concerns), if it is.
+    pub(crate) fn bad_answer(&self, method: Method, items: &[About]) -> Option<(BadAnswer, Fault)> {
+        self.set.lock().take(|fault| match fault.effect {
             Effect::BadAnswer(bad)
                 if concerns(fault, method)
-                    && fault.node.as_ref().is_none_or(|node| holds(node.as_str())) =>
+                    && bad.fits(method)
+                    && items.iter().any(|item| fault.is_about(item)) =>
             {
-                Some((bad, fault.node.clone()))
+                Some((bad, fault.clone()))
             }
             _ => None,
         })
+    }
+
+    /// Whether a fault of this method is limited to a Service, so that it must be known.
+    pub(crate) fn names_a_service(&self, method: Method) -> bool {
+        let set = self.set.lock();
+        let mut faults = set.faults.iter();
+        faults.any(|fault| concerns(fault, method) && fault.service.is_some())
     }
 
     /// Whether an answer of this method may have to be changed.
@@ -340,17 +311,51 @@ impl Faults {
     fn take<T>(
         &self,
         method: Method,
-        node: Option<&str>,
+        about: &About,
         pick: impl Fn(&Effect) -> Option<T>,
     ) -> Option<T> {
         self.set.lock().take(|fault| {
-            let here = concerns(fault, method)
-                && fault
-                    .node
-                    .as_ref()
-                    .is_none_or(|wanted| Some(wanted.as_str()) == node);
+            let here = concerns(fault, method) && fault.is_about(about);
             if here { pick(&fault.effect) } else { None }
         })
+    }
+}
+
+/// What a call, or one item of it, is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct About {
+    pub(crate) node: Option<String>,
+    /// `namespace/name` and UID.
+    pub(crate) service: Option<(String, String)>,
+}
+
+impl About {
+    pub(crate) fn node(name: &str) -> Self {
+        Self {
+            node: Some(name.to_owned()),
+            service: None,
+        }
+    }
+
+    pub(crate) fn service(namespace: &str, name: &str, uid: &str) -> Self {
+        Self {
+            node: None,
+            service: Some((format!("{namespace}/{name}"), uid.to_owned())),
+        }
+    }
+}
+
+impl Fault {
+    pub(crate) fn is_about(&self, about: &About) -> bool {
+        let node = self
+            .node
+            .as_ref()
+            .is_none_or(|wanted| about.node.as_deref() == Some(wanted.as_str()));
+        let service = self.service.as_ref().is_none_or(|wanted| {
+            let service = about.service.as_ref();
+            service.is_some_and(|(name, uid)| name == wanted || uid == wanted)
+        });
+        node && service
     }
 }
 

@@ -1,8 +1,8 @@
 //! A whole fake cloud behind Outrigger's contract, to play with and to test against.
 //!
 //! ```text
-//!   controller ── gRPC ──► FaultLayer ──► MockProvider ──► Cloud: instances, what a call costs
-//!                          errors, hangs,  a correct         ▲
+//!   controller ── gRPC ──► FaultLayer ──► MockProvider ──► Cloud: instances, load balancers,
+//!                          errors, hangs,  a correct         ▲      what a call costs
 //!                          bad answers     provider          │ create, stop, delete, faults, counters
 //!   provider-mock ctl ── HTTP and JSON ──► control ──────────┘
 //! ```
@@ -16,11 +16,12 @@ pub mod control;
 pub mod duration;
 pub mod faults;
 pub mod instances;
+pub mod load_balancers;
 pub mod state;
 
 mod provider;
 mod wire;
 
 pub use cloud::{Cloud, CloudConfig};
-pub use provider::{MockProvider, ProviderOptions};
+pub use provider::{MockProvider, ProviderOptions, ServedLoadBalancers};
 pub use wire::{FaultLayer, Faulty};

@@ -5,6 +5,7 @@ use outrigger_provider_sdk::{
 };
 
 use crate::cloud::Cloud;
+use crate::load_balancers::{ANNOTATION_PREFIX, effects_capability};
 use crate::wire::FaultLayer;
 
 /// Annotation in which a kubelet with `--node-ip` says which address its Node shall have.
@@ -21,6 +22,37 @@ pub struct ProviderOptions {
     pub managed_label_keys: Vec<String>,
     /// Says at handshake what the quota of the cloud is, so that the controller stays below.
     pub announce_quota: bool,
+    /// Which Services are served; none: there are no load balancers at all.
+    pub load_balancers: Option<ServedLoadBalancers>,
+    /// Every load balancer call brings its backend nodes along.
+    pub without_node_sets: bool,
+}
+
+/// What the provider says about load balancers at handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedLoadBalancers {
+    /// Classes that are served besides Services without a class.
+    pub classes: Vec<String>,
+    /// Services without a class are not served.
+    pub without_default_class: bool,
+    /// Most Services in one update, 1 to 200.
+    pub max_services_per_update: u32,
+    /// Names how a Service becomes a load balancer.
+    pub configuration_revision: String,
+    /// A load balancer that is ready comes with events, annotations and conditions.
+    pub effects: bool,
+}
+
+impl Default for ServedLoadBalancers {
+    fn default() -> Self {
+        Self {
+            classes: Vec::new(),
+            without_default_class: false,
+            max_services_per_update: 200,
+            configuration_revision: String::new(),
+            effects: false,
+        }
+    }
 }
 
 impl Default for ProviderOptions {
@@ -30,6 +62,8 @@ impl Default for ProviderOptions {
             without_cluster_id: false,
             managed_label_keys: Vec::new(),
             announce_quota: false,
+            load_balancers: Some(ServedLoadBalancers::default()),
+            without_node_sets: false,
         }
     }
 }
@@ -64,13 +98,19 @@ impl MockProvider {
     /// Before its end [`Cloud::clear_faults`] lets go of calls that hang.
     pub fn into_server(self) -> Server {
         let faults = FaultLayer::new(self.cloud.clone());
-        Server::new(self.clone())
-            .instances(self)
-            .wrap(move |mut routes| {
-                let router = routes.axum_router_mut();
-                *router = std::mem::take(router).layer(faults);
-                routes
-            })
+        let options = self.options.clone();
+        let mut server = Server::new(self.clone()).instances(self.clone());
+        if options.load_balancers.is_some() {
+            server = server.load_balancers(self);
+        }
+        if options.without_node_sets {
+            server = server.without_node_sets();
+        }
+        server.wrap(move |mut routes| {
+            let router = routes.axum_router_mut();
+            *router = std::mem::take(router).layer(faults);
+            routes
+        })
     }
 
     pub(crate) fn options(&self) -> &ProviderOptions {
@@ -82,9 +122,14 @@ impl Provider for MockProvider {
     fn info(&self) -> ProviderInfo {
         let config = self.cloud.config();
         let quota = config.quota.filter(|_| self.options.announce_quota);
+        let served = self.options.load_balancers.as_ref();
         ProviderInfo {
             without_cluster_id: self.options.without_cluster_id,
+            service_annotation_prefixes: vec![ANNOTATION_PREFIX.to_owned()],
             node_annotation_prefixes: vec![PROVIDED_NODE_IP.to_owned()],
+            effects: served
+                .is_some_and(|served| served.effects)
+                .then(effects_capability),
             rate_limits: quota
                 .map(|quota| RateLimit {
                     class: CallClass::Instances,

@@ -3,6 +3,7 @@
 //! It is replaced, never changed: whoever reads it, at any moment, reads one whole state.
 
 mod keeper;
+mod load_balancers;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,7 +12,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::cloud::Holdings;
 use crate::instances::{Instance, Inventory, NodeName, ProviderName};
+use load_balancers::{Saved, TargetLists};
 
 pub use keeper::Keeper;
 
@@ -79,6 +82,8 @@ struct Written<'a> {
     provider_name: &'a ProviderName,
     instances: Vec<&'a Instance>,
     deleted: &'a BTreeMap<NodeName, u32>,
+    load_balancers: Vec<Saved>,
+    target_lists: TargetLists,
 }
 
 #[derive(Deserialize)]
@@ -89,6 +94,10 @@ struct Read {
     instances: Vec<Instance>,
     #[serde(default)]
     deleted: BTreeMap<NodeName, u32>,
+    #[serde(default)]
+    load_balancers: Vec<Saved>,
+    #[serde(default)]
+    target_lists: TargetLists,
 }
 
 impl StateFile {
@@ -106,7 +115,7 @@ impl StateFile {
     }
 
     /// Reads it; none: there is no file yet.
-    pub fn read(&self) -> Result<Option<Inventory>, StateError> {
+    pub fn read(&self) -> Result<Option<Holdings>, StateError> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -132,18 +141,27 @@ impl StateFile {
                 expected: self.provider_name.clone(),
             });
         }
-        Inventory::restore(state.instances, state.deleted)
-            .map(Some)
-            .map_err(|refused| self.damaged(refused.to_string()))
+        let instances = Inventory::restore(state.instances, state.deleted)
+            .map_err(|refused| self.damaged(refused.to_string()))?;
+        let load_balancers = load_balancers::restore(state.load_balancers, &state.target_lists)
+            .map_err(|reason| self.damaged(reason))?;
+        Ok(Some(Holdings {
+            instances,
+            load_balancers,
+        }))
     }
 
     /// Replaces it. Blocks on the disk.
-    pub fn write(&self, inventory: &Inventory) -> Result<(), StateError> {
+    pub fn write(&self, holdings: &Holdings) -> Result<(), StateError> {
+        let inventory = &holdings.instances;
+        let (load_balancers, target_lists) = load_balancers::save(&holdings.load_balancers);
         let state = Written {
             format: FORMAT,
             provider_name: &self.provider_name,
             instances: inventory.iter().map(AsRef::as_ref).collect(),
             deleted: inventory.deleted(),
+            load_balancers,
+            target_lists,
         };
         self.replace(&state)
             .map_err(|source| StateError::Unwritable {

@@ -6,6 +6,7 @@
 
 mod count;
 mod frames;
+mod peek;
 mod spoil;
 
 use std::future::Future;
@@ -20,7 +21,7 @@ use tonic::body::Body;
 use tower::{Layer, Service};
 
 use crate::cloud::Cloud;
-use crate::faults::Method;
+use crate::faults::{About, Method};
 use count::{Counted, Ended};
 
 /// Puts the faults and the counters of a [`Cloud`] in front of a gRPC service.
@@ -58,7 +59,8 @@ impl<S, Q, A> Service<Request<Q>> for Faulty<S>
 where
     S: Service<Request<Q>, Response = Response<A>> + Clone + Send + 'static,
     S::Future: Send,
-    Q: Send + 'static,
+    Q: HttpBody<Data = Bytes> + From<Bytes> + Send + 'static,
+    Q::Error: Into<BoxError>,
     A: HttpBody<Data = Bytes> + Send + 'static,
     A::Error: Into<BoxError>,
 {
@@ -80,19 +82,37 @@ where
                 return Ok(inner.call(request).await?.map(Body::new));
             };
             let mut ended = Ended::cancelled_unless_said(cloud.clone(), method);
-            if let Err(error) = cloud.faults().interfere(method).await {
+            let (request, about) = if cloud.faults().names_a_service(method) {
+                match peek::peek(method, request).await {
+                    Ok(peeked) => peeked,
+                    Err(status) => {
+                        ended.with(status.code());
+                        return Ok(status.into_http());
+                    }
+                }
+            } else {
+                (request, About::default())
+            };
+            if let Err(error) = cloud.faults().interfere(method, &about).await {
                 let status = error.to_status();
                 ended.with(status.code());
                 return Ok(status.into_http());
             }
             let response = inner.call(request).await?.map(Body::new);
+            if cloud.faults().loses_reply(method, &about) {
+                // Read to its end: a stream that nobody reads would end its handler early.
+                let _ = frames::Answer::read(response.into_body()).await;
+                let status = Status::unavailable("the reply was lost");
+                ended.with(status.code());
+                return Ok(status.into_http());
+            }
             if let Some(status) = Status::from_header_map(response.headers()) {
                 ended.with(status.code());
                 return Ok(response);
             }
             let (head, mut body) = response.into_parts();
             if cloud.faults().may_spoil(method) {
-                body = match spoil::spoil(&cloud, method, body).await {
+                body = match spoil::spoil(&cloud, method, &about, body).await {
                     Ok(body) => body,
                     Err(status) => {
                         ended.with(status.code());

@@ -1,6 +1,7 @@
 //! `provider-mock ctl`.
 
 mod fault;
+mod load_balancers;
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use outrigger_provider_mock::instances::{
 use outrigger_provider_sdk::{Endpoint, ServeArgs};
 
 use super::show::{Output, Shown};
-use fault::{AnswersArgs, ErrorsArgs, HangArgs};
+use fault::{AnswersArgs, ErrorsArgs, HangArgs, LoseArgs};
+use load_balancers::LoadBalancerAction;
 
 /// Names the control socket, on both sides.
 pub(crate) const CONTROL_ENDPOINT_ENV: &str = "PROVIDER_MOCK_CONTROL_ENDPOINT";
@@ -56,11 +58,16 @@ enum Action {
         #[arg(long)]
         terminating: bool,
     },
+    /// List, show, change, delete or make load balancers
+    #[command(subcommand, name = "lb")]
+    LoadBalancers(LoadBalancerAction),
     /// Change what a call costs, or let calls fail
     #[command(subcommand)]
     Set(SetAction),
     /// Hold calls
     Hang(HangArgs),
+    /// Serve calls and lose the replies
+    Lose(LoseArgs),
     /// Answer nonsense
     Answers(AnswersArgs),
     /// Remove all faults and let go of each call that hangs
@@ -197,6 +204,7 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
             };
             Shown::changed(done, client.delete(&targets.targets(terminating)).await?)
         }
+        Action::LoadBalancers(action) => load_balancers::ask(client, action).await?,
         Action::Set(SetAction::Latency { latency, jitter }) => {
             let jitter = jitter.map(|jitter| jitter.to_string());
             let change = ChangeCost {
@@ -219,6 +227,7 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
         }
         Action::Set(SetAction::Errors(args)) => inject(client, args.into_fault()?).await?,
         Action::Hang(args) => inject(client, args.into_fault()).await?,
+        Action::Lose(args) => inject(client, args.into_fault()).await?,
         Action::Answers(args) => inject(client, args.into_fault()).await?,
         Action::Clear => Shown::Cleared(client.clear().await?),
         Action::Counters { reset } => Shown::Counters(client.counters(reset).await?),

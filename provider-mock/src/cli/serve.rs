@@ -1,23 +1,29 @@
 //! `provider-mock serve`.
 
+mod load_balancers;
+
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use outrigger_provider_mock::cloud::{Clock, Description, Jitter, Preference, Quota};
+use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Jitter, Preference, Quota};
 use outrigger_provider_mock::control::{self, About, control_endpoint};
-use outrigger_provider_mock::instances::{
-    Inventory, LabelKey, LabelValue, Placement, ProviderName,
-};
+use outrigger_provider_mock::instances::{LabelKey, LabelValue, Placement, ProviderName};
 use outrigger_provider_mock::state::{Keeper, StateFile};
 use outrigger_provider_mock::{Cloud, CloudConfig, MockProvider, ProviderOptions, duration};
 use outrigger_provider_sdk::{Endpoint, Listener, ServeArgs};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use load_balancers::LoadBalancerArgs;
+
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "a flag of a command line is a bool"
+)]
 pub(crate) struct ServeCommand {
     #[command(flatten)]
     serve: ServeArgs,
@@ -62,13 +68,21 @@ pub(crate) struct ServeCommand {
     #[arg(long, requires = "rate_limit")]
     announce_rate_limit: bool,
 
-    /// File in which the instances survive a restart; made if it is not there
+    /// File in which instances and load balancers survive a restart; made if it is not there
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
     /// How long changes are gathered before the state file is written: what a kill may lose
     #[arg(long, default_value = "250ms", value_parser = duration::parse, value_name = "DURATION")]
     state_interval: Duration,
+
+    /// Answer a change of a load balancer only once it is in the state file, so that a kill loses
+    /// nothing that was answered; it waits up to --state-interval
+    #[arg(long, requires = "state")]
+    state_sync: bool,
+
+    #[command(flatten)]
+    load_balancers: LoadBalancerArgs,
 
     /// Name of the provider and scheme of its provider IDs
     #[arg(long, default_value = "mock", value_name = "NAME")]
@@ -182,6 +196,8 @@ impl ServeCommand {
             jitter: self.jitter,
             quota: quota.transpose().map_err(anyhow::Error::msg)?,
             visibility_delay: self.visibility_delay,
+            load_balancers: self.load_balancers.rules(),
+            durable: self.state_sync,
             seed: self.seed,
             clock: Clock::Wall,
         })
@@ -193,6 +209,8 @@ impl ServeCommand {
             without_cluster_id: self.without_cluster_id,
             managed_label_keys: self.managed_labels.clone(),
             announce_quota: self.announce_rate_limit,
+            load_balancers: self.load_balancers.served(),
+            without_node_sets: self.load_balancers.without_node_sets,
         }
     }
 }
@@ -209,11 +227,11 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
         .as_ref()
         .map(|path| StateFile::new(path.clone(), args.provider_name.clone()));
 
-    let inventory = match &state_file {
+    let holdings = match &state_file {
         Some(file) => file.read()?.unwrap_or_default(),
-        None => Inventory::default(),
+        None => Holdings::default(),
     };
-    let cloud = Cloud::with_inventory(args.cloud_config()?, inventory);
+    let cloud = Cloud::with_holdings(args.cloud_config()?, holdings);
     if let Some(path) = &args.cloud {
         cloud
             .describe(Description::read(path)?)

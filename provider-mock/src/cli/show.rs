@@ -1,11 +1,13 @@
 //! How answers are printed: for people, for `cut` and `awk`, for `jq`.
 
+mod load_balancers;
+
 use std::io::{self, IsTerminal as _, Write};
 
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use outrigger_provider_mock::cloud::Counts;
-use outrigger_provider_mock::control::{Changed, Cleared, Listed, Status};
+use outrigger_provider_mock::control::{Changed, Cleared, Listed, ShownLoadBalancers, Status};
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::faults::{Budget, Effect, Fault, InjectedError, Method};
 use outrigger_provider_mock::instances::Instance;
@@ -40,6 +42,13 @@ pub(crate) enum Shown {
         done: &'static str,
         changed: Changed,
     },
+    LoadBalancers(ShownLoadBalancers),
+    /// With their targets, which no table has room for.
+    Whole(ShownLoadBalancers),
+    ChangedLoadBalancers {
+        done: &'static str,
+        changed: ShownLoadBalancers,
+    },
     Fault(Fault),
     Cleared(Cleared),
     Counters(Counts),
@@ -68,6 +77,11 @@ impl Shown {
             Self::Changed { done, changed } => changed.changed.iter().try_for_each(|instance| {
                 writeln!(out, "{done} {} ({})", instance.name, instance.id)
             }),
+            Self::LoadBalancers(shown) => load_balancers::print(shown, output, out),
+            Self::Whole(_) => self.print_json(out),
+            Self::ChangedLoadBalancers { done, changed } => {
+                load_balancers::print_changed(done, changed, out)
+            }
             Self::Fault(fault) => writeln!(out, "set: {}", sentence(fault)),
             Self::Cleared(Cleared { cleared: 1 }) => writeln!(out, "1 fault removed"),
             Self::Cleared(Cleared { cleared }) => writeln!(out, "{cleared} faults removed"),
@@ -91,6 +105,9 @@ impl Shown {
         match self {
             Self::Listed(listed) => json(listed, out),
             Self::Changed { changed, .. } => json(changed, out),
+            Self::LoadBalancers(shown)
+            | Self::Whole(shown)
+            | Self::ChangedLoadBalancers { changed: shown, .. } => json(shown, out),
             Self::Fault(fault) => json(fault, out),
             Self::Cleared(cleared) => json(cleared, out),
             Self::Counters(counts) => json(counts, out),
@@ -217,6 +234,7 @@ fn print_status(status: &Status, output: Output, out: &mut impl Write) -> io::Re
             },
         ),
         ("deleted", status.deleted.to_string()),
+        ("load balancers", status.load_balancers.to_string()),
         (
             "synthesizes",
             if status.synthesizes { "yes" } else { "no" }.to_owned(),
@@ -266,6 +284,7 @@ fn sentence(fault: &Fault) -> String {
             format!("{method} hangs for {}", duration::format(*time))
         }
         Effect::Hang { duration: None } => format!("{method} hangs"),
+        Effect::LoseReply => format!("replies of {method} are lost"),
         Effect::BadAnswer(bad) => format!("answers of {method} are bad: {bad}"),
     };
     let node = fault
@@ -273,11 +292,16 @@ fn sentence(fault: &Fault) -> String {
         .as_ref()
         .map(|node| format!(", about {node}"))
         .unwrap_or_default();
+    let service = fault
+        .service
+        .as_ref()
+        .map(|service| format!(", about {service}"))
+        .unwrap_or_default();
     let often = match fault.budget {
         Budget::Always => "until cleared".to_owned(),
         Budget::Count(1) => "once".to_owned(),
         Budget::Count(left) => format!("{left} times"),
         Budget::Rate(rate) => format!("with probability {rate}"),
     };
-    format!("{what}{node}, {often}")
+    format!("{what}{node}{service}, {often}")
 }

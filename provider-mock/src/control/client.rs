@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
+use super::load_balancers::{EditLoadBalancer, NewLoadBalancer, ShownLoadBalancers};
 use super::messages::{
     ChangeCost, Changed, Cleared, Failure, InjectFault, Listed, Status, Targets,
 };
@@ -97,6 +98,46 @@ impl Client {
     /// Deletes instances.
     pub async fn delete(&self, targets: &Targets) -> Result<Changed, ClientError> {
         self.ask(Method::POST, "/v1/instances/delete", targets)
+            .await
+    }
+
+    /// Which load balancers there are, without their targets.
+    pub async fn load_balancers(&self) -> Result<ShownLoadBalancers, ClientError> {
+        self.ask(Method::GET, "/v1/load-balancers", &()).await
+    }
+
+    /// Load balancers with their targets.
+    pub async fn show_load_balancers(
+        &self,
+        targets: &Targets,
+    ) -> Result<ShownLoadBalancers, ClientError> {
+        self.ask(Method::POST, "/v1/load-balancers/show", targets)
+            .await
+    }
+
+    /// Makes a load balancer that no Service asked for.
+    pub async fn create_load_balancer(
+        &self,
+        new: &NewLoadBalancer,
+    ) -> Result<ShownLoadBalancers, ClientError> {
+        self.ask(Method::POST, "/v1/load-balancers", new).await
+    }
+
+    /// Changes a load balancer behind its provider's back.
+    pub async fn edit_load_balancer(
+        &self,
+        edit: &EditLoadBalancer,
+    ) -> Result<ShownLoadBalancers, ClientError> {
+        self.ask(Method::POST, "/v1/load-balancers/edit", edit)
+            .await
+    }
+
+    /// Deletes load balancers behind their provider's back.
+    pub async fn delete_load_balancers(
+        &self,
+        targets: &Targets,
+    ) -> Result<ShownLoadBalancers, ClientError> {
+        self.ask(Method::POST, "/v1/load-balancers/delete", targets)
             .await
     }
 

@@ -29,6 +29,8 @@ pub struct Status {
     pub instances: BTreeMap<String, usize>,
     /// Names whose last instance was deleted.
     pub deleted: usize,
+    /// How many load balancers there are.
+    pub load_balancers: usize,
     /// How long a call to the cloud takes, in Go's syntax.
     pub latency: String,
     /// How much that varies: a part of the latency, or a duration.

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::load_balancers;
 use super::messages::{
     ChangeCost, Changed, Cleared, Failure, InjectFault, Listed, NewQuota, Status, Targets,
 };
@@ -62,9 +63,9 @@ pub async fn serve(listener: Listener, cloud: Cloud, about: About, stop: Cancell
     }
 }
 
-struct Refusal {
-    status: StatusCode,
-    error: String,
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) error: String,
 }
 
 impl Refusal {
@@ -76,7 +77,7 @@ impl Refusal {
     }
 }
 
-type Answer = Result<Vec<u8>, Refusal>;
+pub(super) type Answer = Result<Vec<u8>, Refusal>;
 
 async fn answer(cloud: &Cloud, about: &About, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
@@ -114,6 +115,11 @@ fn route(cloud: &Cloud, about: &About, method: &Method, path: &str, body: &[u8])
         ("POST", "/v1/instances/start") => set_power(cloud, body, Power::Running),
         ("POST", "/v1/instances/stop") => set_power(cloud, body, Power::Shutdown),
         ("POST", "/v1/instances/delete") => delete(cloud, body),
+        ("GET", "/v1/load-balancers") => load_balancers::list(cloud),
+        ("POST", "/v1/load-balancers") => load_balancers::create(cloud, body),
+        ("POST", "/v1/load-balancers/show") => load_balancers::show(cloud, body),
+        ("POST", "/v1/load-balancers/edit") => load_balancers::edit(cloud, body),
+        ("POST", "/v1/load-balancers/delete") => load_balancers::delete(cloud, body),
         ("PUT", "/v1/cost") => change_cost(cloud, body),
         ("GET", "/v1/faults") => json(&cloud.faults().list()),
         ("POST", "/v1/faults") => inject(cloud, body),
@@ -126,20 +132,21 @@ fn route(cloud: &Cloud, about: &About, method: &Method, path: &str, body: &[u8])
             status: StatusCode::NOT_FOUND,
             error: format!(
                 "there is no {method} {path}; there are /v1/status, /v1/instances, \
-                 /v1/instances/start, …/stop, …/delete, /v1/cost, /v1/faults and /v1/counters"
+                 /v1/instances/start, …/stop, …/delete, /v1/load-balancers, …/show, …/edit, \
+                 …/delete, /v1/cost, /v1/faults and /v1/counters"
             ),
         }),
     }
 }
 
-fn json<T: Serialize>(value: &T) -> Answer {
+pub(super) fn json<T: Serialize>(value: &T) -> Answer {
     serde_json::to_vec(value).map_err(|error| Refusal {
         status: StatusCode::INTERNAL_SERVER_ERROR,
         error: format!("the answer cannot be written: {error}"),
     })
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body)
         .map_err(|error| Refusal::bad_request(format!("the request is wrong: {error}")))
 }
@@ -158,6 +165,7 @@ fn status(cloud: &Cloud, about: &About) -> Status {
         synthesizes: cloud.config().synthesize,
         instances: by_power,
         deleted: cloud.deleted().len(),
+        load_balancers: cloud.load_balancers().len(),
         latency: crate::duration::format(cost.latency),
         jitter: cost.jitter.to_string(),
         rate_limit: cost.quota,

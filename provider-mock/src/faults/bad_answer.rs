@@ -10,21 +10,23 @@ use outrigger_api::v1::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::Method;
+
 /// What is wrong with an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BadAnswer {
     /// Each instance found has the same provider ID.
     DuplicateProviderId,
-    /// Each instance found has an `InternalIP` that is no IP address.
+    /// Each instance found has an `InternalIP` that is no IP address; so has each load balancer.
     MalformedAddress,
     /// The message is larger than the caller accepts.
     OversizedReply,
     /// Each instance found has an id, a zone and an address beyond the limits of the contract.
     OversizedStrings,
-    /// A node that was asked about has no result.
+    /// A node or Service that was asked about has no result.
     MissingResult,
-    /// A node has two results.
+    /// A node or Service has two results.
     DuplicateResult,
     /// Each instance found has a zone that is no label value, and a label of Kubernetes' own.
     BadLabel,
@@ -34,15 +36,25 @@ pub enum BadAnswer {
     EmptyProviderId,
     /// Each instance found is absent for sure, by an observation of an hour ago.
     StaleAbsence,
-    /// Each node is said to be managed by somebody else.
+    /// Each node or Service is said to be managed by somebody else.
     NotManaged,
-    /// Each result has no outcome; a list is cut off before its end.
+    /// Each result has no outcome, an answer has nothing at all; a list is cut off before its end.
     Empty,
+    /// A load balancer has no disposition.
+    MissingDisposition,
+    /// A load balancer is ready and has no status.
+    MissingStatus,
+    /// A load balancer that exists is absent.
+    FalseAbsence,
+    /// A load balancer is in progress, to be asked for again in a thousand hours.
+    FarRetry,
+    /// There is a result for a Service that was not asked about.
+    ForeignResult,
 }
 
 impl BadAnswer {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 17] = [
         Self::DuplicateProviderId,
         Self::MalformedAddress,
         Self::OversizedReply,
@@ -55,6 +67,11 @@ impl BadAnswer {
         Self::StaleAbsence,
         Self::NotManaged,
         Self::Empty,
+        Self::MissingDisposition,
+        Self::MissingStatus,
+        Self::FalseAbsence,
+        Self::FarRetry,
+        Self::ForeignResult,
     ];
 
     /// As on the command line.
@@ -72,6 +89,42 @@ impl BadAnswer {
             Self::StaleAbsence => "stale-absence",
             Self::NotManaged => "not-managed",
             Self::Empty => "empty",
+            Self::MissingDisposition => "missing-disposition",
+            Self::MissingStatus => "missing-status",
+            Self::FalseAbsence => "false-absence",
+            Self::FarRetry => "far-retry",
+            Self::ForeignResult => "foreign-result",
+        }
+    }
+
+    /// Whether answers of a method can be so.
+    pub(crate) fn fits(self, method: Method) -> bool {
+        use Method::{
+            BatchGetInstances, DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer,
+            ListInstances, ListLoadBalancers, PlanLoadBalancer, UpdateLoadBalancerNodes,
+        };
+        let instances = matches!(method, BatchGetInstances | ListInstances);
+        match self {
+            Self::OversizedReply => instances || method.is_about_services(),
+            Self::Empty => instances || (method.is_about_services() && method != PlanLoadBalancer),
+            Self::MalformedAddress | Self::OversizedStrings => {
+                let none = matches!(method, DeleteLoadBalancer | PlanLoadBalancer);
+                instances || (method.is_about_services() && !none)
+            }
+            Self::MissingResult | Self::DuplicateResult => {
+                instances || matches!(method, UpdateLoadBalancerNodes | ListLoadBalancers)
+            }
+            Self::NotManaged => instances || method.is_about_one_service(),
+            Self::DuplicateProviderId
+            | Self::BadLabel
+            | Self::WrongPrefix
+            | Self::EmptyProviderId
+            | Self::StaleAbsence => instances,
+            Self::MissingDisposition => method.is_about_one_service(),
+            Self::MissingStatus => matches!(method, GetLoadBalancer | EnsureLoadBalancer),
+            Self::FalseAbsence => matches!(method, GetLoadBalancer | UpdateLoadBalancerNodes),
+            Self::FarRetry => method.is_about_one_service() && method != GetLoadBalancer,
+            Self::ForeignResult => method == UpdateLoadBalancerNodes,
         }
     }
 

@@ -179,21 +179,26 @@ fn default_zones(region: &LabelValue) -> Result<[LabelValue; 3], BadText> {
     ])
 }
 
-/// 64 well-mixed bits of a name: FNV-1a, then the finaliser of `SplitMix64`. Written out because it
-/// must never change: provider IDs of running clusters are made of it.
+/// 64 well-mixed bits: FNV-1a, then the finaliser of `SplitMix64`. Written out because it must never
+/// change: ids of running clusters are made of it.
+pub(crate) fn mixed(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in bytes {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
+}
+
+/// Of a name.
 #[derive(Debug, Clone, Copy)]
 struct Hash(u64);
 
 impl Hash {
     fn of(name: &NodeName, generation: u32) -> Self {
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        let generation = generation.to_le_bytes();
-        for byte in name.as_str().bytes().chain(generation) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Self(hash ^ (hash >> 31))
+        let bytes = name.as_str().bytes();
+        Self(mixed(bytes.chain(generation.to_le_bytes())))
     }
 
     fn id(self) -> InstanceId {

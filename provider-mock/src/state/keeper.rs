@@ -74,14 +74,20 @@ impl Keeper {
 
     /// Writes the state as it is now.
     pub async fn write(&self) -> Result<(), StateError> {
-        let (file, inventory) = (self.file.clone(), self.cloud.inventory());
-        let written = tokio::task::spawn_blocking(move || file.write(&inventory)).await;
-        written.unwrap_or_else(|failed| {
+        // Read before what it counts: what changes in between is written too, and counted next time.
+        let changes = *self.changes.borrow();
+        let (file, holdings) = (self.file.clone(), self.cloud.holdings());
+        let written = tokio::task::spawn_blocking(move || file.write(&holdings)).await;
+        let written = written.unwrap_or_else(|failed| {
             let source = std::io::Error::other(failed);
             Err(StateError::Unwritable {
                 path: self.file.path().to_owned(),
                 source,
             })
-        })
+        });
+        if written.is_ok() {
+            self.cloud.saved(changes);
+        }
+        written
     }
 }

@@ -13,7 +13,7 @@ fn file(directory: &Path) -> StateFile {
     StateFile::new(directory.join("state.json"), "mock".parse().unwrap())
 }
 
-fn inventory(names: &[String], stopped: usize, deleted: usize) -> Inventory {
+fn inventory(names: &[String], stopped: usize, deleted: usize) -> Holdings {
     let value = |text: &str| text.parse().unwrap();
     let mut placement = Placement::new(value("mock-1"), Vec::new(), value("mock.medium")).unwrap();
     placement.labels = BTreeMap::from([("rack".parse().unwrap(), value("r1"))]);
@@ -37,7 +37,10 @@ fn inventory(names: &[String], stopped: usize, deleted: usize) -> Inventory {
             inventory.remove(&id);
         }
     }
-    inventory
+    Holdings {
+        instances: inventory,
+        ..Holdings::default()
+    }
 }
 
 proptest! {
@@ -96,7 +99,7 @@ fn a_damaged_file_is_refused_by_name_and_left_alone() {
 #[test]
 fn the_file_of_another_provider_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    file(directory.path()).write(&Inventory::default()).unwrap();
+    file(directory.path()).write(&Holdings::default()).unwrap();
     let other = StateFile::new(
         directory.path().join("state.json"),
         "other".parse().unwrap(),
@@ -113,7 +116,7 @@ fn a_failed_write_leaves_the_old_state() {
     state.write(&before).unwrap();
     // A directory in the place of the temporary file: it cannot be opened.
     fs::create_dir(directory.path().join(".state.json.tmp")).unwrap();
-    let error = state.write(&Inventory::default()).unwrap_err().to_string();
+    let error = state.write(&Holdings::default()).unwrap_err().to_string();
     assert!(error.contains("state.json"), "{error}");
     assert_eq!(state.read().unwrap(), Some(before));
 }
@@ -124,11 +127,11 @@ async fn what_a_kill_left_behind_is_no_hindrance() {
     let state = file(directory.path());
     state.write(&inventory(&["a".into()], 0, 0)).unwrap();
     fs::write(directory.path().join(".state.json.tmp"), "half of a sta").unwrap();
-    assert_eq!(state.read().unwrap().unwrap().len(), 1);
+    assert_eq!(state.read().unwrap().unwrap().instances.len(), 1);
     state
         .write(&inventory(&["a".into(), "b".into()], 0, 0))
         .unwrap();
-    assert_eq!(state.read().unwrap().unwrap().len(), 2);
+    assert_eq!(state.read().unwrap().unwrap().instances.len(), 2);
     assert_eq!(
         fs::read_dir(directory.path()).unwrap().count(),
         1,
@@ -165,7 +168,7 @@ async fn many_changes_are_few_writes_and_all_are_there_at_the_end() {
     };
     let (kept, ()) = tokio::join!(keeper.run(stop.clone()), changing);
     kept.unwrap();
-    assert_eq!(state.read().unwrap().unwrap().len(), 2_000);
+    assert_eq!(state.read().unwrap().unwrap().instances.len(), 2_000);
 }
 
 #[tokio::test]
@@ -184,7 +187,7 @@ async fn changes_are_written_while_it_runs() {
                 while state
                     .read()
                     .unwrap()
-                    .is_none_or(|saved| saved.len() < wanted)
+                    .is_none_or(|saved| saved.instances.len() < wanted)
                 {
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }

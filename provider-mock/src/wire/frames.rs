@@ -47,6 +47,21 @@ impl Answer {
         }
     }
 
+    /// Changes all messages of a type together: there may be more or fewer of them then.
+    pub(super) fn all<M: Message + Default>(&mut self, change: impl FnOnce(&mut Vec<M>)) {
+        let decoded = self.messages.iter();
+        let mut decoded: Vec<M> = decoded
+            .filter_map(|bytes| M::decode(bytes.as_slice()).ok())
+            .collect();
+        change(&mut decoded);
+        self.messages = decoded.iter().map(Message::encode_to_vec).collect();
+    }
+
+    /// Whether there is no message, as in an error.
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
     /// Adds so many bytes to the first message, in a field that nobody knows.
     pub(super) fn inflate(&mut self, bytes: usize) {
         /// Field 2047, length-delimited.

@@ -1,94 +1,115 @@
 //! Turns a correct answer into the one that a fault asks for.
 
-use std::collections::HashSet;
-
 use outrigger_api::v1::{
-    BatchGetInstancesResponse, ListInstancesResponse, instance_result::Outcome,
+    BatchGetInstancesResponse, ListInstancesResponse, ListLoadBalancersResponse, ServiceRef,
+    UpdateLoadBalancerNodesResponse, instance_result, update_load_balancer_nodes_response,
 };
 use tonic::Status;
 use tonic::body::Body;
 
 use super::frames::Answer;
 use crate::cloud::Cloud;
-use crate::faults::{BadAnswer, Method};
-use crate::instances::NodeName;
+use crate::faults::{About, BadAnswer, Fault, Method};
 
 /// Beyond what any caller accepts that named no limit of its own (4 MiB).
 const OVERSIZED_BYTES: usize = 5 << 20;
 
-/// Spoils the answer if a fault wants it; an answer that is an error stays as it is.
-pub(super) async fn spoil(cloud: &Cloud, method: Method, body: Body) -> Result<Body, Status> {
+/// Spoils the answer if a fault wants it; an answer that is an error stays as it is. `about` is what
+/// the call is about.
+pub(super) async fn spoil(
+    cloud: &Cloud,
+    method: Method,
+    about: &About,
+    body: Body,
+) -> Result<Body, Status> {
     let mut answer = Answer::read(body).await?;
-    let names = names_in(&mut answer, method);
-    if method == Method::BatchGetInstances {
-        fail_items(cloud, &mut answer);
-    }
-    if names.is_empty() {
+    let items = items_in(&mut answer, method, about);
+    fail_items(cloud, method, &mut answer);
+    if items.is_empty() {
         return Ok(answer.into_body());
     }
     // One fault spoils one answer; two would hide each other.
-    if let Some((bad, node)) = cloud
-        .faults()
-        .bad_answer(method, |name| names.contains(name))
-    {
-        spoil_with(bad, node.as_ref(), cloud, method, &mut answer);
+    if let Some((bad, fault)) = cloud.faults().bad_answer(method, &items) {
+        spoil_with(bad, &fault, cloud, method, &mut answer);
     }
     Ok(answer.into_body())
 }
 
-fn names_in(answer: &mut Answer, method: Method) -> HashSet<String> {
-    let mut names = HashSet::new();
+fn service(service: Option<&ServiceRef>) -> About {
+    service.map_or_else(About::default, |service| {
+        About::service(&service.namespace, &service.name, &service.uid)
+    })
+}
+
+fn items_in(answer: &mut Answer, method: Method, about: &About) -> Vec<About> {
+    let mut items = Vec::new();
     match method {
         Method::BatchGetInstances => answer.each(|message: &mut BatchGetInstancesResponse| {
-            names.extend(
-                message
-                    .results
-                    .iter()
-                    .map(|result| result.node_name.clone()),
-            );
+            let results = message.results.iter();
+            items.extend(results.map(|result| About::node(&result.node_name)));
         }),
         Method::ListInstances => answer.each(|message: &mut ListInstancesResponse| {
-            names.extend(
-                message
-                    .instances
-                    .iter()
-                    .map(|instance| instance.node_name.clone()),
-            );
+            let instances = message.instances.iter();
+            items.extend(instances.map(|instance| About::node(&instance.node_name)));
         }),
+        Method::UpdateLoadBalancerNodes => {
+            answer.each(|message: &mut UpdateLoadBalancerNodesResponse| {
+                items.push(service(message.service.as_ref()));
+            });
+        }
+        Method::ListLoadBalancers => answer.each(|message: &mut ListLoadBalancersResponse| {
+            let listed = message.load_balancers.iter();
+            items.extend(listed.map(|one| service(one.service.as_ref())));
+        }),
+        _ if answer.is_empty() => {}
+        _ => items.push(about.clone()),
+    }
+    items
+}
+
+fn fail_items(cloud: &Cloud, method: Method, answer: &mut Answer) {
+    let error = |about: &About| {
+        let error = cloud.faults().item_error(method, about);
+        error.map(|error| error.to_item())
+    };
+    match method {
+        Method::BatchGetInstances => answer.each(|message: &mut BatchGetInstancesResponse| {
+            for result in &mut message.results {
+                if let Some(error) = error(&About::node(&result.node_name)) {
+                    result.outcome = Some(instance_result::Outcome::Error(error));
+                }
+            }
+        }),
+        Method::UpdateLoadBalancerNodes => {
+            use update_load_balancer_nodes_response::Outcome;
+            answer.each(|message: &mut UpdateLoadBalancerNodesResponse| {
+                if let Some(error) = error(&service(message.service.as_ref())) {
+                    message.outcome = Some(Outcome::Error(error));
+                }
+            });
+        }
         _ => {}
     }
-    names
 }
 
-fn fail_items(cloud: &Cloud, answer: &mut Answer) {
-    answer.each(|message: &mut BatchGetInstancesResponse| {
-        for result in &mut message.results {
-            let error = cloud
-                .faults()
-                .item_error(Method::BatchGetInstances, &result.node_name);
-            if let Some(error) = error {
-                result.outcome = Some(Outcome::Error(error.to_item()));
-            }
-        }
-    });
-}
-
-fn spoil_with(
-    bad: BadAnswer,
-    node: Option<&NodeName>,
-    cloud: &Cloud,
-    method: Method,
-    answer: &mut Answer,
-) {
-    let concerns = |name: &str| node.is_none_or(|wanted| wanted.as_str() == name);
+fn spoil_with(bad: BadAnswer, fault: &Fault, cloud: &Cloud, method: Method, answer: &mut Answer) {
+    let node = |name: &str| fault.is_about(&About::node(name));
+    let owner = |owner: Option<&ServiceRef>| fault.is_about(&service(owner));
     let now = cloud.config().clock.now();
     match method {
         _ if bad == BadAnswer::OversizedReply => answer.inflate(OVERSIZED_BYTES),
         Method::BatchGetInstances => answer.each(|message: &mut BatchGetInstancesResponse| {
-            bad.spoil_results(&mut message.results, concerns, now);
+            bad.spoil_results(&mut message.results, node, now);
         }),
         Method::ListInstances => answer.each(|message: &mut ListInstancesResponse| {
-            bad.spoil_list(&mut message.instances, &mut message.complete, concerns);
+            bad.spoil_list(&mut message.instances, &mut message.complete, node);
+        }),
+        Method::GetLoadBalancer => answer.each(|message| bad.spoil_get(message)),
+        Method::EnsureLoadBalancer => answer.each(|message| bad.spoil_ensure(message)),
+        Method::DeleteLoadBalancer => answer.each(|message| bad.spoil_delete(message)),
+        Method::UpdateLoadBalancerNodes => answer.all(|results| bad.spoil_updates(results, owner)),
+        Method::ListLoadBalancers => answer.each(|message: &mut ListLoadBalancersResponse| {
+            bad.spoil_owned(message, owner);
         }),
         _ => {}
     }

@@ -114,11 +114,11 @@ async fn faults_are_set_shown_and_cleared() {
     for (command, says) in [
         (
             "answers --bad empty --method Handshake",
-            "Handshake answers nothing about instances",
+            "Handshake has no answers that could be empty",
         ),
         (
             "set errors --code ABORTED --per-item --method ListInstances",
-            "a list has no errors of single items",
+            "ListInstances has no errors of single items",
         ),
         ("set errors --code OK", "OK is no error"),
     ] {

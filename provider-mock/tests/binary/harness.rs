@@ -14,7 +14,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 use tonic::Status;
-use tonic::transport::{Endpoint, Uri};
+use tonic::transport::{Channel, Endpoint, Uri};
 
 /// For anything that a process does.
 const DEADLINE: Duration = Duration::from_mins(1);
@@ -99,8 +99,8 @@ impl Served {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Asks over the provider's socket, with a handshake of its own.
-    pub(crate) async fn ask(&self, names: &[String]) -> Result<Vec<InstanceResult>, Status> {
+    /// A connection to the provider's socket that has shaken hands.
+    pub(crate) async fn channel(&self) -> Channel {
         let socket = self.socket.clone();
         let dial = tower::service_fn(move |_: Uri| {
             let socket = socket.clone();
@@ -122,7 +122,14 @@ impl Served {
             ..HandshakeRequest::default()
         };
         let mut provider = ProviderServiceClient::new(channel.clone());
-        within("the handshake", provider.handshake(handshake)).await?;
+        // A fault may let it fail.
+        let _ = within("the handshake", provider.handshake(handshake)).await;
+        channel
+    }
+
+    /// Asks over the provider's socket, with a handshake of its own.
+    pub(crate) async fn ask(&self, names: &[String]) -> Result<Vec<InstanceResult>, Status> {
+        let channel = self.channel().await;
         let request = BatchGetInstancesRequest {
             context: Some(CallContext {
                 request_id: "r".into(),

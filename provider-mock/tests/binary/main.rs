@@ -9,4 +9,5 @@
 
 mod control;
 mod harness;
+mod load_balancers;
 mod state;

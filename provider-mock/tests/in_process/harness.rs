@@ -25,6 +25,7 @@ pub(crate) struct Mock {
     pub(crate) cloud: Cloud,
     pub(crate) handshake: HandshakeResponse,
     pub(crate) provider: ProviderServiceClient<Channel>,
+    pub(crate) channel: Channel,
     instances: InstancesServiceClient<Channel>,
     _server: JoinSet<()>,
 }
@@ -74,7 +75,8 @@ impl Mock {
             cloud,
             handshake,
             provider,
-            instances: InstancesServiceClient::new(channel),
+            instances: InstancesServiceClient::new(channel.clone()),
+            channel,
             _server: running,
         }
     }
@@ -137,7 +139,7 @@ impl Mock {
     }
 }
 
-fn context() -> CallContext {
+pub(crate) fn context() -> CallContext {
     CallContext {
         request_id: "r".into(),
         cluster_name: "kubernetes".into(),

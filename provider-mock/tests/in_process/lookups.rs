@@ -266,6 +266,7 @@ async fn the_handshake_says_how_the_cloud_is() {
             without_cluster_id: true,
             managed_label_keys: vec!["rack".into()],
             announce_quota: false,
+            ..ProviderOptions::default()
         };
         let mock = Mock::over(Cloud::new(config), options).await;
         let said = mock

@@ -11,4 +11,6 @@
 mod cost;
 mod faults;
 mod harness;
+mod load_balancer_faults;
+mod load_balancers;
 mod lookups;

@@ -35,7 +35,13 @@ fn probability(text: &str) -> Result<f64, String> {
 }
 
 impl BudgetArgs {
-    fn inject(self, method: Option<Method>, node: Option<NodeName>, effect: Effect) -> InjectFault {
+    fn inject(
+        self,
+        method: Option<Method>,
+        node: Option<NodeName>,
+        service: Option<String>,
+        effect: Effect,
+    ) -> InjectFault {
         let budget = match (self.count, self.rate) {
             (Some(count), _) => Budget::Count(count),
             (None, Some(rate)) => Budget::Rate(rate),
@@ -45,6 +51,7 @@ impl BudgetArgs {
             fault: Fault {
                 method,
                 node,
+                service,
                 effect,
                 budget,
             },
@@ -78,6 +85,9 @@ pub(super) struct ErrorsArgs {
     /// With --per-item: the item of this node only
     #[arg(long, requires = "per_item", value_name = "NAME")]
     node: Option<NodeName>,
+    /// Only calls, or results of an update, about this Service
+    #[arg(long, value_name = "NAMESPACE/NAME|UID")]
+    service: Option<String>,
     #[command(flatten)]
     budget: BudgetArgs,
 }
@@ -101,7 +111,9 @@ impl ErrorsArgs {
         } else {
             Effect::Error(error)
         };
-        Ok(self.budget.inject(self.method, self.node, effect))
+        Ok(self
+            .budget
+            .inject(self.method, self.node, self.service, effect))
     }
 }
 
@@ -114,6 +126,9 @@ pub(super) struct HangArgs {
     /// How long each call is held; it is served then [default: until cleared]
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
     duration: Option<Duration>,
+    /// Only calls, or results of an update, about this Service
+    #[arg(long, value_name = "NAMESPACE/NAME|UID")]
+    service: Option<String>,
     #[command(flatten)]
     budget: BudgetArgs,
 }
@@ -123,10 +138,31 @@ impl HangArgs {
         self.budget.inject(
             self.method,
             None,
+            self.service,
             Effect::Hang {
                 duration: self.duration,
             },
         )
+    }
+}
+
+/// `ctl lose`.
+#[derive(Debug, Args)]
+pub(super) struct LoseArgs {
+    /// Method whose replies are lost, for example `EnsureLoadBalancer` [default: each]
+    #[arg(long)]
+    method: Option<Method>,
+    /// Only calls, or results of an update, about this Service
+    #[arg(long, value_name = "NAMESPACE/NAME|UID")]
+    service: Option<String>,
+    #[command(flatten)]
+    budget: BudgetArgs,
+}
+
+impl LoseArgs {
+    pub(super) fn into_fault(self) -> InjectFault {
+        self.budget
+            .inject(self.method, None, self.service, Effect::LoseReply)
     }
 }
 
@@ -135,22 +171,30 @@ impl HangArgs {
 pub(super) struct AnswersArgs {
     /// What is wrong with the answers: duplicate-provider-id, malformed-address, oversized-reply,
     /// oversized-strings, missing-result, duplicate-result, bad-label, wrong-prefix,
-    /// empty-provider-id, stale-absence, not-managed or empty
+    /// empty-provider-id, stale-absence, not-managed or empty; of load balancers also
+    /// missing-disposition, missing-status, false-absence, far-retry or foreign-result
     #[arg(long, value_name = "WHAT")]
     bad: BadAnswer,
-    /// Method whose answers are bad [default: `BatchGetInstances` and `ListInstances`]
+    /// Method whose answers are bad [default: each that can be so]
     #[arg(long)]
     method: Option<Method>,
     /// Only what is said about this node
     #[arg(long, value_name = "NAME")]
     node: Option<NodeName>,
+    /// Only calls, or results of an update, about this Service
+    #[arg(long, value_name = "NAMESPACE/NAME|UID")]
+    service: Option<String>,
     #[command(flatten)]
     budget: BudgetArgs,
 }
 
 impl AnswersArgs {
     pub(super) fn into_fault(self) -> InjectFault {
-        self.budget
-            .inject(self.method, self.node, Effect::BadAnswer(self.bad))
+        self.budget.inject(
+            self.method,
+            self.node,
+            self.service,
+            Effect::BadAnswer(self.bad),
+        )
     }
 }

@@ -1,0 +1,234 @@
+//! The load balancers of the fake cloud.
+
+mod addresses;
+mod inventory;
+mod serve;
+mod wanted;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use inventory::{LoadBalancerInventory, LoadBalancerRefused};
+pub(crate) use serve::ANNOTATION_PREFIX;
+pub(crate) use serve::effects_capability;
+pub use wanted::{Family, Wanted};
+
+/// How the cloud makes load balancers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadBalancerRules {
+    /// Where addresses are taken from; a family without a pool is not served.
+    pub pools: Vec<IpNet>,
+    /// What a Service is given unless its annotation says otherwise.
+    pub address_mode: AddressMode,
+    /// Protocols that are served.
+    pub protocols: Vec<String>,
+    /// One load balancer may serve several protocols.
+    pub mixed_protocols: bool,
+    /// How long a new one takes until it is ready.
+    pub provisioning: Duration,
+    /// Its addresses are told before it is ready.
+    pub early_addresses: bool,
+    /// How long one takes to go.
+    pub deprovisioning: Duration,
+    /// Most that there may be.
+    pub quota: Option<usize>,
+    /// A deletion keeps it, unless its annotation says otherwise.
+    pub deletion_protection: bool,
+}
+
+impl Default for LoadBalancerRules {
+    /// Ready at once, of both families, TCP and UDP, without a quota.
+    fn default() -> Self {
+        let pool = |ip: IpAddr, prefix| IpNet::new(ip, prefix).ok();
+        Self {
+            // Set aside for benchmarks and for documentation: nobody's real addresses.
+            pools: [
+                pool([198, 18, 0, 0].into(), 15),
+                pool([0x2001, 0xdb8, 0x1b, 0, 0, 0, 0, 0].into(), 64),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
+            address_mode: AddressMode::Ip,
+            protocols: vec!["TCP".to_owned(), "UDP".to_owned()],
+            mixed_protocols: true,
+            provisioning: Duration::ZERO,
+            early_addresses: false,
+            deprovisioning: Duration::ZERO,
+            quota: None,
+            deletion_protection: false,
+        }
+    }
+}
+
+/// A load balancer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct LoadBalancer {
+    /// Unique among those that exist; follows from its tags.
+    pub id: String,
+    /// For people.
+    pub name: String,
+    /// Tag: UID of the cluster, or its name where that has none.
+    pub cluster: String,
+    /// Tag: the Service; absent where somebody took the tag away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceTag>,
+    /// How it is reached.
+    pub address_mode: AddressMode,
+    /// Its addresses; none where it is reached by name.
+    pub addresses: Vec<IpAddr>,
+    /// What it listens on.
+    pub ports: Vec<Port>,
+    /// Who may come; empty: everybody.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_ranges: Vec<String>,
+    /// Where nodes are asked whether they have endpoints; 0: they are not.
+    #[serde(default)]
+    pub health_check_node_port: i32,
+    /// Where traffic goes. Load balancers with equal targets share them.
+    #[serde(default = "no_targets")]
+    pub targets: Arc<[Target]>,
+    /// A deletion keeps it.
+    #[serde(default)]
+    pub protected: bool,
+    /// When it was made, by the cloud's clock.
+    pub created_at: Timestamp,
+    /// When it serves.
+    pub ready_at: Timestamp,
+    /// When it is gone; absent: it is not being deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_at: Option<Timestamp>,
+}
+
+fn no_targets() -> Arc<[Target]> {
+    Arc::default()
+}
+
+/// The Service that a load balancer is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceTag {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID: the key.
+    pub uid: String,
+}
+
+/// One port; written `TCP/80:30080`, the last part being the port on each node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Port {
+    /// As Kubernetes spells it.
+    pub protocol: String,
+    /// Port of the load balancer.
+    pub port: i32,
+    /// Port on each node; 0: none.
+    pub node_port: i32,
+}
+
+/// Where traffic goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// Name of the node.
+    pub node: Box<str>,
+    /// Its first `InternalIP`, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Box<str>>,
+}
+
+/// How a load balancer is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AddressMode {
+    /// By IP addresses, without an `ipMode`.
+    Ip,
+    /// By IP addresses with `ipMode: VIP`.
+    Vip,
+    /// By IP addresses with `ipMode: Proxy`.
+    Proxy,
+    /// By name.
+    Hostname,
+}
+
+impl AddressMode {
+    /// In lower case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ip => "ip",
+            Self::Vip => "vip",
+            Self::Proxy => "proxy",
+            Self::Hostname => "hostname",
+        }
+    }
+}
+
+impl fmt::Display for AddressMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for AddressMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Ip, Self::Vip, Self::Proxy, Self::Hostname]
+            .into_iter()
+            .find(|mode| mode.as_str() == text)
+            .ok_or_else(|| format!("{text:?} is no address mode; use ip, vip, proxy or hostname"))
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}:{}", self.protocol, self.port, self.node_port)
+    }
+}
+
+impl FromStr for Port {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let port = || {
+            let (protocol, ports) = text.split_once('/')?;
+            let (port, node_port) = ports.split_once(':').unwrap_or((ports, "0"));
+            let number = |text: &str| text.parse::<u16>().ok().map(i32::from);
+            let (port, node_port) = (number(port)?, number(node_port)?);
+            (port > 0).then(|| Self {
+                protocol: protocol.to_owned(),
+                port,
+                node_port,
+            })
+        };
+        port().ok_or_else(|| format!("{text:?} is no port; write it as TCP/80:30080"))
+    }
+}
+
+impl LoadBalancer {
+    /// How it stands at a time, in one word.
+    pub fn state(&self, now: Timestamp) -> &'static str {
+        if self.gone_at.is_some() {
+            "deleting"
+        } else if now < self.ready_at {
+            "provisioning"
+        } else {
+            "ready"
+        }
+    }
+
+    /// Its DNS name, under which it is reached in [`AddressMode::Hostname`].
+    pub fn hostname(&self) -> String {
+        format!("{}.lb.mock.example", self.id)
+    }
+}

@@ -1,0 +1,315 @@
+//! Every load balancer that exists.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::ops::Bound;
+use std::sync::{Arc, Weak};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::addresses::allocate;
+use super::{LoadBalancer, LoadBalancerRules, Target, Wanted};
+use crate::instances::mixed;
+
+/// Why a load balancer was not made or changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoadBalancerRefused {
+    /// There are as many as there may be.
+    #[error("there are {0} load balancers, as many as the quota allows")]
+    Quota(usize),
+    /// No pool has an address left.
+    #[error("the pools have no address left")]
+    NoAddress,
+    /// Another one has the address.
+    #[error("the address {address} belongs to load balancer {id}")]
+    AddressTaken {
+        /// The address.
+        address: IpAddr,
+        /// Who has it.
+        id: String,
+    },
+    /// One of that id, or with those tags, exists.
+    #[error("there is a load balancer {0} already")]
+    Exists(String),
+    /// There is none of that id.
+    #[error("there is no load balancer {0}")]
+    Unknown(String),
+}
+
+/// The load balancers by id, by tags and by address. They are shared, not copied.
+#[derive(Debug, Default, Clone)]
+pub struct LoadBalancerInventory {
+    by_id: BTreeMap<String, Arc<LoadBalancer>>,
+    /// By cluster and Service UID.
+    by_key: HashMap<(String, String), String>,
+    by_address: HashMap<IpAddr, String>,
+    /// Those that go, by when they are gone.
+    going: BTreeSet<(Timestamp, String)>,
+    /// Lists of targets that are in use, so that equal ones are kept once.
+    shared: Vec<Weak<[Target]>>,
+}
+
+impl PartialEq for LoadBalancerInventory {
+    fn eq(&self, other: &Self) -> bool {
+        self.by_id == other.by_id
+    }
+}
+
+impl LoadBalancerInventory {
+    /// From a saved state.
+    pub fn restore(load_balancers: Vec<LoadBalancer>) -> Result<Self, LoadBalancerRefused> {
+        let mut inventory = Self::default();
+        for load_balancer in load_balancers {
+            inventory.insert(load_balancer)?;
+        }
+        Ok(inventory)
+    }
+
+    /// Takes a new one in.
+    pub fn insert(
+        &mut self,
+        mut load_balancer: LoadBalancer,
+    ) -> Result<Arc<LoadBalancer>, LoadBalancerRefused> {
+        let key = key_of(&load_balancer);
+        let known = key.as_ref().and_then(|key| self.by_key.get(key));
+        if let Some(id) = known {
+            return Err(LoadBalancerRefused::Exists(id.clone()));
+        }
+        if self.by_id.contains_key(&load_balancer.id) {
+            return Err(LoadBalancerRefused::Exists(load_balancer.id));
+        }
+        self.check_addresses(&load_balancer)?;
+        load_balancer.targets = self.share(load_balancer.targets);
+        Ok(self.index(load_balancer))
+    }
+
+    /// Puts a changed one in the place of the one with its id.
+    pub fn replace(
+        &mut self,
+        mut load_balancer: LoadBalancer,
+    ) -> Result<Arc<LoadBalancer>, LoadBalancerRefused> {
+        if !self.by_id.contains_key(&load_balancer.id) {
+            return Err(LoadBalancerRefused::Unknown(load_balancer.id));
+        }
+        self.check_addresses(&load_balancer)?;
+        self.remove(&load_balancer.id);
+        load_balancer.targets = self.share(load_balancer.targets);
+        Ok(self.index(load_balancer))
+    }
+
+    fn check_addresses(&self, load_balancer: &LoadBalancer) -> Result<(), LoadBalancerRefused> {
+        for address in &load_balancer.addresses {
+            if let Some(id) = self.by_address.get(address)
+                && *id != load_balancer.id
+            {
+                return Err(LoadBalancerRefused::AddressTaken {
+                    address: *address,
+                    id: id.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn index(&mut self, load_balancer: LoadBalancer) -> Arc<LoadBalancer> {
+        let id = &load_balancer.id;
+        if let Some(key) = key_of(&load_balancer) {
+            self.by_key.insert(key, id.clone());
+        }
+        for address in &load_balancer.addresses {
+            self.by_address.insert(*address, id.clone());
+        }
+        if let Some(gone_at) = load_balancer.gone_at {
+            self.going.insert((gone_at, id.clone()));
+        }
+        let load_balancer = Arc::new(load_balancer);
+        self.by_id
+            .insert(load_balancer.id.clone(), Arc::clone(&load_balancer));
+        load_balancer
+    }
+
+    /// Removes one at once; its addresses are free.
+    pub fn remove(&mut self, id: &str) -> Option<Arc<LoadBalancer>> {
+        let load_balancer = self.by_id.remove(id)?;
+        if let Some(key) = key_of(&load_balancer) {
+            self.by_key.remove(&key);
+        }
+        for address in &load_balancer.addresses {
+            self.by_address.remove(address);
+        }
+        if let Some(gone_at) = load_balancer.gone_at {
+            self.going.remove(&(gone_at, id.to_owned()));
+        }
+        Some(load_balancer)
+    }
+
+    /// Removes those whose time has come; says whether there were any.
+    pub(crate) fn settle(&mut self, now: Timestamp) -> bool {
+        let mut settled = false;
+        while let Some((gone_at, id)) = self.going.first().cloned()
+            && gone_at <= now
+        {
+            self.remove(&id);
+            settled = true;
+        }
+        settled
+    }
+
+    /// Makes one for a Service, unless there is one already.
+    pub(crate) fn create(
+        &mut self,
+        cluster: &str,
+        wanted: &Wanted,
+        targets: Arc<[Target]>,
+        rules: &LoadBalancerRules,
+        now: Timestamp,
+    ) -> Result<Arc<LoadBalancer>, LoadBalancerRefused> {
+        if let Some(known) = self.find(cluster, &wanted.service.uid) {
+            return Ok(Arc::clone(known));
+        }
+        if rules.quota.is_some_and(|quota| self.by_id.len() >= quota) {
+            return Err(LoadBalancerRefused::Quota(self.by_id.len()));
+        }
+        let hash = hash_of(cluster, &wanted.service.uid);
+        let provisioning = SignedDuration::try_from(wanted.provisioning).unwrap_or_default();
+        let load_balancer = LoadBalancer {
+            id: format!("lb-{hash:016x}"),
+            name: format!("{}-{}", wanted.service.namespace, wanted.service.name),
+            cluster: cluster.to_owned(),
+            service: Some(wanted.service.clone()),
+            address_mode: wanted.address_mode,
+            addresses: self.addresses(wanted, hash, &[], rules)?,
+            ports: wanted.ports.clone(),
+            source_ranges: wanted.source_ranges.clone(),
+            health_check_node_port: wanted.health_check_node_port,
+            targets,
+            protected: wanted.protected,
+            created_at: now,
+            ready_at: now.checked_add(provisioning).unwrap_or(now),
+            gone_at: None,
+        };
+        self.insert(load_balancer)
+    }
+
+    /// Makes one what its Service wants, but for the targets.
+    pub(crate) fn change(
+        &mut self,
+        id: &str,
+        wanted: &Wanted,
+        rules: &LoadBalancerRules,
+    ) -> Result<Arc<LoadBalancer>, LoadBalancerRefused> {
+        let known = self.known(id)?;
+        let hash = hash_of(&known.cluster, &wanted.service.uid);
+        let addresses = self.addresses(wanted, hash, &known.addresses, rules)?;
+        self.replace(LoadBalancer {
+            service: Some(wanted.service.clone()),
+            address_mode: wanted.address_mode,
+            addresses,
+            ports: wanted.ports.clone(),
+            source_ranges: wanted.source_ranges.clone(),
+            health_check_node_port: wanted.health_check_node_port,
+            protected: wanted.protected,
+            ..LoadBalancer::clone(&known)
+        })
+    }
+
+    /// Gives one new targets.
+    pub(crate) fn set_targets(
+        &mut self,
+        id: &str,
+        targets: Arc<[Target]>,
+    ) -> Result<Arc<LoadBalancer>, LoadBalancerRefused> {
+        let known = self.known(id)?;
+        self.replace(LoadBalancer {
+            targets,
+            ..LoadBalancer::clone(&known)
+        })
+    }
+
+    fn known(&self, id: &str) -> Result<Arc<LoadBalancer>, LoadBalancerRefused> {
+        let known = self.by_id.get(id).cloned();
+        known.ok_or_else(|| LoadBalancerRefused::Unknown(id.to_owned()))
+    }
+
+    /// One address of each wanted family: the one asked for, one that it has, or a free one.
+    fn addresses(
+        &self,
+        wanted: &Wanted,
+        hash: u64,
+        held: &[IpAddr],
+        rules: &LoadBalancerRules,
+    ) -> Result<Vec<IpAddr>, LoadBalancerRefused> {
+        let of = |ip: &IpAddr, family| super::Family::of(*ip) == family;
+        let taken = |ip| self.by_address.contains_key(&ip);
+        wanted
+            .families
+            .iter()
+            .map(|family| {
+                let requested = wanted.requested.filter(|ip| of(ip, *family));
+                let held = held.iter().copied().find(|ip| of(ip, *family));
+                requested
+                    .or(held)
+                    .or_else(|| allocate(&rules.pools, *family, hash, taken))
+                    .ok_or(LoadBalancerRefused::NoAddress)
+            })
+            .collect()
+    }
+
+    /// The list that others with equal targets use.
+    fn share(&mut self, targets: Arc<[Target]>) -> Arc<[Target]> {
+        self.shared.retain(|list| list.strong_count() > 0);
+        let mut lists = self.shared.iter().filter_map(Weak::upgrade);
+        if let Some(known) = lists.find(|list| Arc::ptr_eq(list, &targets) || **list == *targets) {
+            return known;
+        }
+        self.shared.push(Arc::downgrade(&targets));
+        targets
+    }
+
+    /// The one with these tags.
+    pub fn find(&self, cluster: &str, uid: &str) -> Option<&Arc<LoadBalancer>> {
+        let id = self.by_key.get(&(cluster.to_owned(), uid.to_owned()))?;
+        self.by_id.get(id)
+    }
+
+    /// The one with this id.
+    pub fn by_id(&self, id: &str) -> Option<&Arc<LoadBalancer>> {
+        self.by_id.get(id)
+    }
+
+    /// All of them, by id.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<LoadBalancer>> {
+        self.by_id.values()
+    }
+
+    /// At most `size` of a cluster that come after the id `after`, by id.
+    pub fn page(&self, cluster: &str, after: Option<&str>, size: usize) -> Vec<Arc<LoadBalancer>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_id
+            .range::<str, _>((from, Bound::Unbounded))
+            .map(|(_, load_balancer)| load_balancer)
+            .filter(|load_balancer| load_balancer.cluster == cluster)
+            .take(size)
+            .cloned()
+            .collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+}
+
+fn key_of(load_balancer: &LoadBalancer) -> Option<(String, String)> {
+    let service = load_balancer.service.as_ref()?;
+    Some((load_balancer.cluster.clone(), service.uid.clone()))
+}
+
+fn hash_of(cluster: &str, uid: &str) -> u64 {
+    mixed(cluster.bytes().chain([0]).chain(uid.bytes()))
+}

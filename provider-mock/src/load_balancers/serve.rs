@@ -1,0 +1,369 @@
+//! Load balancers as the contract asks for them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use outrigger_provider_sdk as sdk;
+use outrigger_provider_sdk::{
+    Answer, ChangeAction, Context, Deleted, Effects, EffectsCapability, Ensured, Error, Ingress,
+    IngressPoint, IpMode, LoadBalancers, LoadBalancersCapability, Observed, PlanOperation,
+    PlannedChange, Service, Targets, Updated,
+};
+
+use super::wanted::targets as kept;
+use super::{AddressMode, LoadBalancer, LoadBalancerRefused, Wanted};
+use crate::cloud::{Cloud, Deletion, LoadBalancerError};
+use crate::provider::MockProvider;
+
+/// Prefix of the Service annotations that the mock reads.
+pub(crate) const ANNOTATION_PREFIX: &str = "mock.example/";
+
+/// Prefix of what it writes.
+const STATUS_PREFIX: &str = "status.mock.example/";
+
+/// What effects may write.
+pub(crate) fn effects_capability() -> EffectsCapability {
+    EffectsCapability {
+        service_annotation_prefixes: vec![STATUS_PREFIX.to_owned()],
+        node_annotation_prefixes: Vec::new(),
+        condition_type_prefixes: vec![STATUS_PREFIX.to_owned()],
+    }
+}
+
+impl LoadBalancers for MockProvider {
+    fn capability(&self) -> LoadBalancersCapability {
+        let served = self.options().load_balancers.clone().unwrap_or_default();
+        LoadBalancersCapability {
+            list: true,
+            plan: true,
+            classes: served.classes,
+            without_default_class: served.without_default_class,
+            max_services_per_update: served.max_services_per_update,
+            configuration_revision: served.configuration_revision,
+            ..LoadBalancersCapability::default()
+        }
+    }
+
+    async fn get_load_balancer(
+        &self,
+        ctx: &Context,
+        service: &Service,
+    ) -> Result<Answer<Observed>, Error> {
+        if is_foreign(service) {
+            return Ok(Observed::NotManaged.into());
+        }
+        let cloud = self.cloud();
+        let Some(known) = find(cloud, ctx, service).await? else {
+            return Ok(Observed::Absent.into());
+        };
+        let now = cloud.config().clock.now();
+        let seen = described(&known);
+        let wanted = Wanted::of(service, &cloud.config().load_balancers);
+        let differs = wanted.is_ok_and(|wanted| !wanted.differences(&known).is_empty());
+        Ok(match known.state(now) {
+            "ready" if differs => {
+                let answer = Answer::from(Observed::InProgress(Some(seen)));
+                answer.because(
+                    "NotAsWanted",
+                    "The load balancer is not as the Service says",
+                )
+            }
+            "ready" => Observed::Ready(seen).into(),
+            _ => Observed::InProgress(Some(early(cloud, seen))).into(),
+        })
+    }
+
+    async fn ensure_load_balancer(
+        &self,
+        ctx: &Context,
+        service: &Service,
+        targets: &Targets,
+    ) -> Result<Answer<Ensured>, Error> {
+        if is_foreign(service) {
+            return Ok(Ensured::NotManaged.into());
+        }
+        let cloud = self.cloud();
+        let wanted = Wanted::of(service, &cloud.config().load_balancers)?;
+        let targets = kept(targets);
+        let mut made = false;
+        let load_balancer = match find(cloud, ctx, service).await? {
+            None => {
+                ctx.check()?;
+                made = true;
+                let cluster = cluster_of(ctx);
+                let created = cloud.create_load_balancer(&cluster, &wanted, targets).await;
+                created.map_err(failed)?
+            }
+            Some(known) if known.gone_at.is_some() => {
+                let answer = Ensured::InProgress {
+                    retry_after: until(known.gone_at, cloud.config().clock.now()),
+                    load_balancer: None,
+                };
+                let text = "The load balancer that this Service had is still being deleted";
+                return Ok(Answer::from(answer).because("Deleting", text));
+            }
+            Some(mut known) => {
+                if !wanted.differences(&known).is_empty() {
+                    ctx.check()?;
+                    let changed = cloud.change_load_balancer(&known.id, &wanted).await;
+                    known = changed.map_err(failed)?;
+                }
+                if known.targets != targets {
+                    ctx.check()?;
+                    let changed = cloud.set_targets(&known.id, targets).await;
+                    known = changed.map_err(failed)?;
+                }
+                known
+            }
+        };
+        let now = cloud.config().clock.now();
+        let seen = described(&load_balancer);
+        if load_balancer.state(now) != "ready" {
+            let answer = Ensured::InProgress {
+                retry_after: until(Some(load_balancer.ready_at), now),
+                load_balancer: Some(early(cloud, seen)),
+            };
+            let text = "The cloud is making the load balancer";
+            return Ok(Answer::from(answer).because("Provisioning", text));
+        }
+        let effects = self.options().load_balancers.as_ref();
+        let effects = effects
+            .is_some_and(|served| served.effects)
+            .then(|| effects_of(&load_balancer, made));
+        Ok(Answer {
+            effects,
+            ..Answer::from(Ensured::Ready(seen))
+        })
+    }
+
+    async fn update_load_balancer_nodes(
+        &self,
+        ctx: &Context,
+        service: &Service,
+        targets: &Targets,
+    ) -> Result<Answer<Updated>, Error> {
+        let cloud = self.cloud();
+        cloud.count().items_asked("UpdateLoadBalancerNodes", 1);
+        if is_foreign(service) {
+            return Ok(Updated::NotManaged.into());
+        }
+        let known = find(cloud, ctx, service).await?;
+        let Some(known) = known.filter(|known| known.gone_at.is_none()) else {
+            return Ok(Updated::Absent.into());
+        };
+        let targets = kept(targets);
+        if known.targets != targets {
+            ctx.check()?;
+            let changed = cloud.set_targets(&known.id, targets).await;
+            changed.map_err(failed)?;
+        }
+        Ok(Updated::Ready { ingress: None }.into())
+    }
+
+    async fn delete_load_balancer(
+        &self,
+        ctx: &Context,
+        service: &Service,
+    ) -> Result<Answer<Deleted>, Error> {
+        if is_foreign(service) {
+            return Ok(Deleted::NotManaged.into());
+        }
+        let cloud = self.cloud();
+        let Some(known) = find(cloud, ctx, service).await? else {
+            return Ok(Deleted::Absent.into());
+        };
+        ctx.check()?;
+        let deleted = cloud
+            .delete_load_balancer(&known.id)
+            .await
+            .map_err(failed)?;
+        Ok(match deleted {
+            Deletion::Gone => Deleted::Absent.into(),
+            Deletion::Protected => {
+                let text = "The load balancer is protected from deletion and was kept";
+                Answer::from(Deleted::Retained).because("DeletionProtected", text)
+            }
+            Deletion::Going(gone_at) => Deleted::InProgress {
+                retry_after: until(Some(gone_at), cloud.config().clock.now()),
+            }
+            .into(),
+        })
+    }
+
+    async fn list_load_balancers(
+        &self,
+        ctx: &Context,
+        load_balancers: &mut sdk::LoadBalancerSink,
+    ) -> Result<(), Error> {
+        let (cloud, cluster) = (self.cloud(), cluster_of(ctx));
+        let mut after: Option<String> = None;
+        loop {
+            let page = cloud.load_balancer_page(&cluster, after.as_deref());
+            let (page, more) = page.await.map_err(failed)?;
+            for one in &page {
+                let service = one.service.as_ref().map(|tag| sdk::ServiceName {
+                    namespace: tag.namespace.clone(),
+                    name: tag.name.clone(),
+                    uid: tag.uid.clone(),
+                });
+                let load_balancer = described(one);
+                let owned = sdk::OwnedLoadBalancer {
+                    load_balancer,
+                    service,
+                };
+                load_balancers.send(owned).await?;
+            }
+            after = page.last().map(|last| last.id.clone());
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn plan_load_balancer(
+        &self,
+        ctx: &Context,
+        service: &Service,
+        operation: &PlanOperation,
+    ) -> Result<Vec<PlannedChange>, Error> {
+        if is_foreign(service) {
+            return Ok(Vec::new());
+        }
+        let cloud = self.cloud();
+        let known = find(cloud, ctx, service).await?;
+        let change = |action, id: &str, summary| PlannedChange {
+            action,
+            resource_type: "load-balancer".to_owned(),
+            resource_id: id.to_owned(),
+            summary,
+        };
+        let targets = match operation {
+            PlanOperation::Ensure(targets) => targets,
+            PlanOperation::Delete => {
+                let going = known.filter(|known| !known.protected && known.gone_at.is_none());
+                let gone = |known: &LoadBalancer| format!("{} would be deleted", known.name);
+                return Ok(going
+                    .map(|known| change(ChangeAction::Delete, &known.id, gone(&known)))
+                    .into_iter()
+                    .collect());
+            }
+        };
+        let wanted = Wanted::of(service, &cloud.config().load_balancers)?;
+        let Some(known) = known else {
+            let summary = format!(
+                "a load balancer with {} listeners and {} targets would be made",
+                wanted.ports.len(),
+                targets.len()
+            );
+            return Ok(vec![change(ChangeAction::Create, "", summary)]);
+        };
+        let mut changes: Vec<_> = wanted
+            .differences(&known)
+            .into_iter()
+            .map(|summary| change(ChangeAction::Update, &known.id, summary))
+            .collect();
+        let targets = kept(targets);
+        if known.targets != targets {
+            let (from, to) = (known.targets.len(), targets.len());
+            let summary = format!("the targets would be changed, {from} to {to}");
+            changes.push(change(ChangeAction::Update, &known.id, summary));
+        }
+        Ok(changes)
+    }
+}
+
+/// The tag of a cluster: its UID, or its name where it has none.
+fn cluster_of(ctx: &Context) -> String {
+    let cluster = ctx.cluster();
+    let uid = Some(&cluster.uid).filter(|uid| !uid.is_empty());
+    uid.unwrap_or(&cluster.name).clone()
+}
+
+fn is_foreign(service: &Service) -> bool {
+    let key = format!("{ANNOTATION_PREFIX}not-managed");
+    service.annotations.get(&key).is_some_and(|v| v == "true")
+}
+
+async fn find(
+    cloud: &Cloud,
+    ctx: &Context,
+    service: &Service,
+) -> Result<Option<Arc<LoadBalancer>>, Error> {
+    let cluster = cluster_of(ctx);
+    let found = cloud.find_load_balancer(&cluster, &service.uid).await;
+    found.map_err(failed)
+}
+
+fn described(load_balancer: &LoadBalancer) -> sdk::LoadBalancer {
+    let mode = match load_balancer.address_mode {
+        AddressMode::Ip | AddressMode::Hostname => None,
+        AddressMode::Vip => Some(IpMode::Vip),
+        AddressMode::Proxy => Some(IpMode::Proxy),
+    };
+    let ingress = if load_balancer.address_mode == AddressMode::Hostname {
+        vec![Ingress::hostname(load_balancer.hostname())]
+    } else {
+        let addresses = load_balancer.addresses.iter();
+        addresses
+            .map(|ip| IngressPoint::Ip { ip: *ip, mode }.into())
+            .collect()
+    };
+    sdk::LoadBalancer {
+        id: load_balancer.id.clone(),
+        name: load_balancer.name.clone(),
+        ingress,
+    }
+}
+
+/// What is told of one that is not ready.
+fn early(cloud: &Cloud, mut seen: sdk::LoadBalancer) -> sdk::LoadBalancer {
+    if !cloud.config().load_balancers.early_addresses {
+        seen.ingress.clear();
+    }
+    seen
+}
+
+fn until(time: Option<Timestamp>, now: Timestamp) -> Duration {
+    let left = time.map(|time| time.duration_since(now));
+    left.and_then(|left| left.try_into().ok())
+        .unwrap_or_default()
+}
+
+fn effects_of(load_balancer: &LoadBalancer, made: bool) -> Effects {
+    let event = sdk::KubernetesEvent {
+        r#type: "Normal".to_owned(),
+        reason: "MockLoadBalancerMade".to_owned(),
+        message: format!("Made load balancer {}", load_balancer.id),
+    };
+    Effects {
+        events: made.then_some(event).into_iter().collect(),
+        set_annotations: [(format!("{STATUS_PREFIX}id"), load_balancer.id.clone())].into(),
+        conditions: vec![sdk::Condition {
+            r#type: format!("{STATUS_PREFIX}Listening"),
+            status: "True".to_owned(),
+            reason: "AllPorts".to_owned(),
+            message: format!("{} ports listen", load_balancer.ports.len()),
+        }],
+        ..Effects::default()
+    }
+}
+
+fn failed(error: LoadBalancerError) -> Error {
+    match error {
+        LoadBalancerError::RateLimited(limited) => Error::rate_limited(limited.retry_after),
+        LoadBalancerError::Refused(refused) => {
+            let text = refused.to_string();
+            match refused {
+                LoadBalancerRefused::Quota(_) | LoadBalancerRefused::NoAddress => {
+                    Error::quota_exceeded(text)
+                }
+                LoadBalancerRefused::AddressTaken { .. } | LoadBalancerRefused::Exists(_) => {
+                    Error::conflicting_resource(text)
+                }
+                // It was there a moment ago: somebody deleted it by hand.
+                LoadBalancerRefused::Unknown(_) => Error::conflict(text),
+            }
+        }
+    }
+}

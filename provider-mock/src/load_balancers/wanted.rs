@@ -1,0 +1,224 @@
+//! What a Service wants, and what this cloud cannot give.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_provider_sdk::{Error, Service, Targets};
+
+use super::serve::ANNOTATION_PREFIX;
+use super::{AddressMode, LoadBalancer, LoadBalancerRules, Port, ServiceTag, Target};
+use crate::duration;
+
+/// An IP family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
+impl Family {
+    pub(super) fn of(ip: IpAddr) -> Self {
+        if ip.is_ipv4() { Self::Ipv4 } else { Self::Ipv6 }
+    }
+}
+
+/// What a Service wants of its load balancer, but for the targets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whose it is.
+    pub service: ServiceTag,
+    /// How it is reached.
+    pub address_mode: AddressMode,
+    /// Families of its addresses, in their order; none in [`AddressMode::Hostname`].
+    pub families: Vec<Family>,
+    /// The address that was asked for.
+    pub requested: Option<IpAddr>,
+    /// What it listens on.
+    pub ports: Vec<Port>,
+    /// Who may come.
+    pub source_ranges: Vec<String>,
+    /// Where nodes are asked whether they have endpoints.
+    pub health_check_node_port: i32,
+    /// A deletion keeps it.
+    pub protected: bool,
+    /// How long it takes if it is made now.
+    pub provisioning: Duration,
+}
+
+impl Wanted {
+    /// Reads a Service; fails for what the cloud cannot serve.
+    pub fn of(service: &Service, rules: &LoadBalancerRules) -> Result<Self, Error> {
+        let (mode, protected, provisioning) = annotated(service, rules)?;
+        let ports = ports(service, rules)?;
+        let families = match mode {
+            AddressMode::Hostname => Vec::new(),
+            AddressMode::Ip | AddressMode::Vip | AddressMode::Proxy => families(service, rules)?,
+        };
+        let requested = requested(service, rules)?;
+        // Only such a Service has one to ask at.
+        let local = service.external_traffic_policy == "Local";
+        Ok(Self {
+            service: ServiceTag {
+                namespace: service.namespace.clone(),
+                name: service.name.clone(),
+                uid: service.uid.clone(),
+            },
+            address_mode: mode,
+            families,
+            requested,
+            ports,
+            source_ranges: service.load_balancer_source_ranges.clone(),
+            health_check_node_port: if local {
+                service.health_check_node_port
+            } else {
+                0
+            },
+            protected,
+            provisioning,
+        })
+    }
+
+    /// What of a load balancer is not as wanted, one line each; targets aside.
+    pub(crate) fn differences(&self, load_balancer: &LoadBalancer) -> Vec<String> {
+        let mut found = Vec::new();
+        for port in &self.ports {
+            if !load_balancer.ports.contains(port) {
+                found.push(format!("listener {port} would be added"));
+            }
+        }
+        for port in &load_balancer.ports {
+            if !self.ports.contains(port) {
+                found.push(format!("listener {port} would be removed"));
+            }
+        }
+        let families = load_balancer.addresses.iter().map(|ip| Family::of(*ip));
+        if self.address_mode != load_balancer.address_mode || !families.eq(self.families.clone()) {
+            found.push("its addresses would be changed".to_owned());
+        } else if let Some(ip) = self.requested
+            && self.families.contains(&Family::of(ip))
+            && !load_balancer.addresses.contains(&ip)
+        {
+            found.push(format!("its address would become {ip}"));
+        }
+        if self.source_ranges != load_balancer.source_ranges {
+            found.push("its source ranges would be changed".to_owned());
+        }
+        if self.health_check_node_port != load_balancer.health_check_node_port {
+            found.push("its health check would be changed".to_owned());
+        }
+        if self.protected != load_balancer.protected {
+            found.push("its deletion protection would be changed".to_owned());
+        }
+        found
+    }
+}
+
+/// What the annotations of the mock say, else the rules.
+fn annotated(
+    service: &Service,
+    rules: &LoadBalancerRules,
+) -> Result<(AddressMode, bool, Duration), Error> {
+    let value = |name: &str| {
+        let key = format!("{ANNOTATION_PREFIX}{name}");
+        let value = service.annotations.get(&key).map(String::as_str);
+        value.map(|value| (key, value))
+    };
+    let bad = |key: String, error: &dyn std::fmt::Display| {
+        Error::invalid_annotation(format!("the annotation {key} is wrong: {error}"))
+    };
+    let mode = match value("address-mode") {
+        None => rules.address_mode,
+        Some((key, text)) => text.parse().map_err(|error: String| bad(key, &error))?,
+    };
+    let protected = match value("deletion-protection") {
+        None => rules.deletion_protection,
+        Some((key, text)) => text
+            .parse()
+            .map_err(|_| bad(key, &format!("{text:?} is neither true nor false")))?,
+    };
+    let provisioning = match value("provisioning-time") {
+        None => rules.provisioning,
+        Some((key, text)) => duration::parse(text).map_err(|error| bad(key, &error))?,
+    };
+    Ok((mode, protected, provisioning))
+}
+
+fn ports(service: &Service, rules: &LoadBalancerRules) -> Result<Vec<Port>, Error> {
+    let mut ports: Vec<Port> = Vec::with_capacity(service.ports.len());
+    for port in &service.ports {
+        if !rules.protocols.contains(&port.protocol) {
+            return Err(Error::unsupported_protocol(format!(
+                "port {} wants {}; this cloud serves {}",
+                port.port,
+                port.protocol,
+                rules.protocols.join(", ")
+            )));
+        }
+        let mixed = ports.iter().any(|other| other.protocol != port.protocol);
+        if mixed && !rules.mixed_protocols {
+            return Err(Error::unsupported_protocol(
+                "the ports have several protocols; this cloud serves one for each load balancer",
+            ));
+        }
+        ports.push(Port {
+            protocol: port.protocol.clone(),
+            port: port.port,
+            node_port: port.node_port,
+        });
+    }
+    Ok(ports)
+}
+
+fn families(service: &Service, rules: &LoadBalancerRules) -> Result<Vec<Family>, Error> {
+    let mut families: Vec<Family> = service
+        .ip_families
+        .iter()
+        .filter_map(|family| match family.as_str() {
+            "IPv4" => Some(Family::Ipv4),
+            "IPv6" => Some(Family::Ipv6),
+            _ => None,
+        })
+        .collect();
+    if families.is_empty() {
+        families.push(Family::Ipv4);
+    }
+    let served = |family: &Family| rules.pools.iter().any(|p| Family::of(p.addr()) == *family);
+    match families.iter().find(|family| !served(family)) {
+        None => Ok(families),
+        Some(family) => Err(Error::unsupported_protocol(format!(
+            "this cloud has no pool of {family:?} addresses"
+        ))),
+    }
+}
+
+fn requested(service: &Service, rules: &LoadBalancerRules) -> Result<Option<IpAddr>, Error> {
+    let text = service.load_balancer_ip.as_str();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let ip: Option<IpAddr> = text.parse().ok();
+    match ip.filter(|ip| rules.pools.iter().any(|pool| pool.contains(ip))) {
+        Some(ip) => Ok(Some(ip)),
+        None => Err(Error::invalid_annotation(format!(
+            "spec.loadBalancerIP {text:?} is no address of a pool of this cloud"
+        ))),
+    }
+}
+
+/// The targets as the cloud keeps them.
+pub(crate) fn targets(nodes: &Targets) -> Arc<[Target]> {
+    nodes
+        .iter()
+        .map(|node| Target {
+            node: node.name.as_str().into(),
+            address: node
+                .addresses
+                .iter()
+                .find(|address| address.r#type == "InternalIP")
+                .map(|address| address.address.as_str().into()),
+        })
+        .collect()
+}

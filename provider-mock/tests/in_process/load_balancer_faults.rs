@@ -1,0 +1,208 @@
+//! What goes wrong with load balancers.
+
+use std::time::Duration;
+
+use outrigger_api::v1::update_load_balancer_nodes_response::Outcome;
+use outrigger_api::v1::{EnsureLoadBalancerResponse, LoadBalancerDisposition as Wire};
+use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
+use tonic::Code;
+
+use crate::harness::reason;
+use crate::load_balancers::{Balanced, service};
+
+fn bad(method: Method, bad: BadAnswer) -> Fault {
+    Fault::on(method, Effect::BadAnswer(bad)).times(1)
+}
+
+/// LBS-04: the work is done, and found again by its tag.
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_leaves_one_load_balancer() {
+    let lb = Balanced::start(|_| {}).await;
+    let lost = Fault::on(Method::EnsureLoadBalancer, Effect::LoseReply).times(1);
+    lb.mock.cloud.inject(lost);
+    let unknown = lb.make("web").await.unwrap_err();
+    assert_eq!(
+        (unknown.code(), reason(&unknown)),
+        (Code::Unavailable, None)
+    );
+    assert_eq!(lb.mock.cloud.load_balancers().len(), 1);
+    assert_eq!(lb.make("web").await.unwrap().disposition(), Wire::Ready);
+    assert_eq!(lb.mock.cloud.load_balancers().len(), 1);
+    let counters = lb.mock.cloud.counters();
+    assert_eq!(counters.calls("EnsureLoadBalancer", "UNAVAILABLE"), 1);
+
+    lb.mock
+        .cloud
+        .inject(Fault::on(Method::UpdateLoadBalancerNodes, Effect::LoseReply).times(1));
+    lb.update(&["web"], &["n-7"]).await.unwrap_err();
+    let held = lb.mock.cloud.load_balancer("default/web").unwrap();
+    assert_eq!(&*held.targets[0].node, "n-7");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_service_hangs_or_fails_and_no_other() {
+    let lb = Balanced::start(|_| {}).await;
+    let hang = Effect::Hang {
+        duration: Some(Duration::from_secs(30)),
+    };
+    let stuck = Fault::on(Method::EnsureLoadBalancer, hang).for_service("default/stuck");
+    lb.mock.cloud.inject(stuck);
+    let started = tokio::time::Instant::now();
+    lb.make("web").await.unwrap();
+    assert!(started.elapsed() < Duration::from_secs(1));
+    lb.make("stuck").await.unwrap();
+    assert!(started.elapsed() >= Duration::from_secs(30));
+
+    let quota = InjectedError::new(Code::ResourceExhausted).with_reason("QUOTA_EXCEEDED");
+    let fault = Fault::on(Method::DeleteLoadBalancer, Effect::Error(quota));
+    lb.mock.cloud.inject(fault.for_service("uid-web").times(1));
+    lb.delete(service("stuck")).await.unwrap();
+    let refused = lb.delete(service("web")).await.unwrap_err();
+    assert_eq!(reason(&refused).as_deref(), Some("QUOTA_EXCEEDED"));
+    lb.delete(service("web")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_result_of_an_update_fails() {
+    let lb = Balanced::start(|_| {}).await;
+    for name in ["a", "b"] {
+        lb.make(name).await.unwrap();
+    }
+    let error = Effect::ItemError(InjectedError::new(Code::Aborted));
+    let fault = Fault::on(Method::UpdateLoadBalancerNodes, error);
+    lb.mock
+        .cloud
+        .inject(fault.for_service("default/b").times(1));
+    let results = lb.update(&["a", "b"], &["n-3"]).await.unwrap();
+    let failed: Vec<_> = results
+        .iter()
+        .map(|result| matches!(result.outcome, Some(Outcome::Error(_))))
+        .collect();
+    assert_eq!(failed, [false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_about_one_load_balancer_are_bad() {
+    use BadAnswer::{
+        Empty, FalseAbsence, FarRetry, MalformedAddress, MissingDisposition, MissingStatus,
+        NotManaged, OversizedStrings,
+    };
+    let lb = Balanced::start(|_| {}).await;
+    let good = lb.make("web").await.unwrap();
+    for what in [
+        Empty,
+        FarRetry,
+        MalformedAddress,
+        MissingDisposition,
+        MissingStatus,
+        NotManaged,
+        OversizedStrings,
+    ] {
+        lb.mock.cloud.inject(bad(Method::EnsureLoadBalancer, what));
+        let spoilt = lb.make("web").await.unwrap();
+        let disposition = spoilt.disposition();
+        let ingress = spoilt.status.as_ref().map(|status| &status.ingress[0]);
+        match what {
+            Empty => assert_eq!(spoilt, EnsureLoadBalancerResponse::default()),
+            FarRetry => assert_eq!(spoilt.retry_after.unwrap().seconds, 3_600_000),
+            MalformedAddress => assert_eq!(ingress.unwrap().ip, "999.0.2.1/33"),
+            MissingDisposition => {
+                assert_eq!(disposition, Wire::Unspecified);
+                assert!(ingress.is_some());
+            }
+            MissingStatus => assert!(disposition == Wire::Ready && ingress.is_none()),
+            NotManaged => assert_eq!(disposition, Wire::NotManaged),
+            _ => assert!(ingress.unwrap().hostname.len() > 1_024),
+        }
+        assert_eq!(lb.make("web").await.unwrap(), good, "after {what}");
+    }
+    lb.mock
+        .cloud
+        .inject(bad(Method::GetLoadBalancer, FalseAbsence));
+    let absent = lb.get(service("web")).await.unwrap();
+    assert_eq!(absent.disposition(), Wire::Absent);
+    lb.mock
+        .cloud
+        .inject(bad(Method::DeleteLoadBalancer, MissingDisposition));
+    let nothing = lb.delete(service("web")).await.unwrap();
+    assert_eq!(nothing.disposition(), Wire::Unspecified);
+    assert!(
+        lb.mock.cloud.load_balancers().is_empty(),
+        "it was served all the same"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_of_an_update_are_missing_double_foreign_or_empty() {
+    let lb = Balanced::start(|_| {}).await;
+    for name in ["a", "b"] {
+        lb.make(name).await.unwrap();
+    }
+    for (what, names) in [
+        (BadAnswer::MissingResult, &["a"][..]),
+        (BadAnswer::DuplicateResult, &["a", "b", "b"]),
+        (BadAnswer::ForeignResult, &["a", "b", "nobody"]),
+        (BadAnswer::Empty, &["a", "b"]),
+    ] {
+        let fault = bad(Method::UpdateLoadBalancerNodes, what).for_service("default/b");
+        lb.mock.cloud.inject(fault);
+        let results = lb.update(&["a", "b"], &["n-3"]).await.unwrap();
+        let seen: Vec<_> = results
+            .iter()
+            .map(|result| result.service.as_ref().unwrap().name.as_str())
+            .collect();
+        assert_eq!(seen, names, "{what}");
+        let empty = results
+            .iter()
+            .filter(|result| result.outcome.is_none())
+            .count();
+        assert_eq!(empty, usize::from(what == BadAnswer::Empty));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_are_cut_off_or_say_things_twice() {
+    let lb = Balanced::start(|_| {}).await;
+    for name in ["a", "b"] {
+        lb.make(name).await.unwrap();
+    }
+    for (what, count, whole) in [
+        (BadAnswer::Empty, 0, false),
+        (BadAnswer::DuplicateResult, 4, true),
+        (BadAnswer::MissingResult, 0, true),
+    ] {
+        lb.mock.cloud.inject(bad(Method::ListLoadBalancers, what));
+        let (listed, complete) = lb.list().await.unwrap();
+        assert_eq!((listed.len(), complete), (count, whole), "{what}");
+    }
+    lb.mock
+        .cloud
+        .inject(bad(Method::ListLoadBalancers, BadAnswer::OversizedReply));
+    assert_eq!(lb.list().await.unwrap_err().code(), Code::OutOfRange);
+}
+
+#[tokio::test]
+async fn faults_that_make_no_sense_are_refused() {
+    let error = || Effect::Error(InjectedError::new(Code::Aborted));
+    for (fault, says) in [
+        (
+            Fault::on(Method::UpdateLoadBalancerNodes, error()).for_service("a/b"),
+            "fail the item",
+        ),
+        (
+            Fault::on(Method::BatchGetInstances, error()).for_service("a/b"),
+            "is not about a Service",
+        ),
+        (
+            bad(Method::EnsureLoadBalancer, BadAnswer::ForeignResult),
+            "could be foreign-result",
+        ),
+        (
+            bad(Method::BatchGetInstances, BadAnswer::MissingStatus),
+            "could be missing-status",
+        ),
+    ] {
+        let refused = fault.check().unwrap_err();
+        assert!(refused.contains(says), "{refused}");
+    }
+}
