@@ -48,8 +48,9 @@ pub struct Facts<'a> {
     pub capability: &'a Capability,
     /// The set that goes out now ([`crate::targets::ShrinkGuard`]).
     pub targets: &'a Targets,
-    /// The set that every load balancer had when that was last true of all of them, from before
-    /// this process too.
+    /// The set that every load balancer has, from before this process too. To be forgotten, where it
+    /// is kept, before the first call with another set: the call may have worked and its answer be
+    /// lost.
     pub applied: Option<&'a Revision>,
 }
 
@@ -166,9 +167,20 @@ pub struct Progress {
     done: Option<Hash>,
     /// To be ensured though nothing on the Service says so.
     again: Option<Cause>,
-    /// The targets it has, since this process knows.
-    applied: Option<Revision>,
+    targets: Has,
     targets_fail_since: Option<Timestamp>,
+}
+
+/// Which targets a load balancer has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Has {
+    /// Those of [`Facts::applied`].
+    #[default]
+    Inherited,
+    /// These.
+    Revision(Revision),
+    /// Others were given to it, and nobody knows what came of it.
+    Unknown,
 }
 
 /// The provider is at work.
@@ -268,9 +280,8 @@ impl Progress {
 
     fn targets(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
         let revision = facts.targets.revision();
-        let may_have_any = self.applied.is_some() || !service.ingress.is_empty();
-        let has = self.applied.as_ref().or(facts.applied);
-        if is_not_managed(service) || !may_have_any || has == Some(revision) {
+        let may_have_any = self.targets != Has::Inherited || !service.ingress.is_empty();
+        if is_not_managed(service) || !may_have_any || self.has(revision, facts) {
             return Step::Nothing;
         }
         match self.waits_on(&Work::Update(revision.clone())) {
@@ -279,28 +290,42 @@ impl Progress {
         }
     }
 
+    fn has(&self, revision: &Revision, facts: &Facts<'_>) -> bool {
+        match &self.targets {
+            Has::Inherited => facts.applied == Some(revision),
+            Has::Revision(has) => has == revision,
+            Has::Unknown => false,
+        }
+    }
+
     fn waits_on(&self, work: &Work) -> Option<&Waits> {
         self.waits.as_ref().filter(|waits| waits.on == *work)
     }
 }
 
-/// What has to be on a Service before the provider is called for it: the finalizer, and whose it
-/// is (S-30, not Q-5).
+/// What has to be on a Service before the provider is called for it: the finalizer and whose it is
+/// (S-30, not Q-5), and, where something else will be asked for than what the load balancer was made
+/// from, that this is not to be trusted any more.
 fn prepare(now: Timestamp, service: &ServiceView, capability: &Capability) -> Option<StatusPatch> {
-    if service.has_finalizer() {
-        return None;
-    }
+    let is_new = !service.has_finalizer();
+    let record = Record::of(service).filter(|record| record.provider == capability.provider);
+    let record = match record {
+        Some(record) if record.compare(service, capability) == Standing::Settled => None,
+        Some(record) => record.opened(),
+        None => is_new.then(|| Record::begun(service, capability)),
+    };
     let mut draft = Draft::over(service, now);
-    draft.add_finalizer();
-    if Record::of(service).is_none_or(|record| record.provider != capability.provider) {
-        let begun = Record::begun(service, capability).to_string();
-        draft.annotate(ANNOTATION_SETTLED, Some(&begun));
+    if let Some(record) = record {
+        draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
     }
-    // What is there from before may still be true.
-    let pending = "Waiting for the provider";
-    for (kind, status) in [(ACCEPTED, Status::Unknown), (PROVISIONED, Status::False)] {
-        if service.condition(kind).is_none() {
-            draft.condition(kind, status, "Pending", pending);
+    if is_new {
+        draft.add_finalizer();
+        // What is there from before may still be true.
+        let pending = "Waiting for the provider";
+        for (kind, status) in [(ACCEPTED, Status::Unknown), (PROVISIONED, Status::False)] {
+            if service.condition(kind).is_none() {
+                draft.condition(kind, status, "Pending", pending);
+            }
         }
     }
     draft.finish()

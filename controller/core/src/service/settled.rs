@@ -11,7 +11,9 @@ pub const ANNOTATION_SETTLED: &str = "outrigger.dev/settled";
 
 /// Who works on a Service, and from what the load balancer was made when it was last as wanted:
 /// `<provider>/<Service UID>/<configuration>/<desired>`, the last two as 32 hexadecimal digits, or
-/// empty as long as there is nothing to remember.
+/// empty as long as there is nothing to remember; with a `+` behind once something else was asked for.
+/// That is written before the call: after a crash, or an answer that was lost, the Service may want
+/// again what it wanted before, and the load balancer may be neither.
 ///
 /// It holds for the UID in it alone: a manifest that was copied with all its annotations must not
 /// look settled, nor hand its load balancer to the wrong provider.
@@ -22,7 +24,11 @@ pub struct Record {
     uid: Box<str>,
     configuration: Box<str>,
     desired: Box<str>,
+    is_open: bool,
 }
+
+/// What follows the record of what may no longer be so.
+const OPEN: char = '+';
 
 impl Record {
     /// The record on `service`, if it has one of its own.
@@ -31,11 +37,13 @@ impl Record {
         let (provider, rest) = value.split_once('/')?;
         let (rest, desired) = rest.rsplit_once('/')?;
         let (uid, configuration) = rest.rsplit_once('/')?;
+        let closed = desired.strip_suffix(OPEN);
         (*uid == *service.uid).then(|| Self {
             provider: provider.into(),
             uid: uid.into(),
             configuration: configuration.into(),
-            desired: desired.into(),
+            desired: closed.unwrap_or(desired).into(),
+            is_open: closed.is_some(),
         })
     }
 
@@ -46,6 +54,7 @@ impl Record {
             uid: service.uid.clone(),
             configuration: Box::default(),
             desired: Box::default(),
+            is_open: false,
         }
     }
 
@@ -56,6 +65,16 @@ impl Record {
             desired: text(hash.0),
             ..Self::begun(service, capability)
         }
+    }
+
+    /// The same once something else than what it says is asked for; none if that is known, or there
+    /// is nothing to remember.
+    pub fn opened(&self) -> Option<Self> {
+        let is_new = self.is_settled() && !self.is_open;
+        is_new.then(|| Self {
+            is_open: true,
+            ..self.clone()
+        })
     }
 
     /// Whether there is something to remember, of whatever time.
@@ -74,6 +93,8 @@ impl Record {
         // A provider without configuration revision never wants anything made again for it.
         match configuration(capability) {
             Some(now) if text(now) != self.configuration => Standing::Reconfigured,
+            // Back to what it was: the Service as it is asks for nothing new.
+            _ if self.is_open => Standing::Reconfigured,
             _ => Standing::Settled,
         }
     }
@@ -87,8 +108,13 @@ impl fmt::Display for Record {
             uid,
             configuration,
             desired,
+            is_open,
         } = self;
-        write!(f, "{provider}/{uid}/{configuration}/{desired}")
+        write!(f, "{provider}/{uid}/{configuration}/{desired}")?;
+        if *is_open {
+            write!(f, "{OPEN}")?;
+        }
+        Ok(())
     }
 }
 
@@ -99,7 +125,8 @@ pub enum Standing {
     Settled,
     /// The Service is not what it was then.
     Changed,
-    /// The Service is, but not the provider's configuration: ensured again, slowly.
+    /// The Service is, but perhaps not the load balancer: the provider's configuration is another, or
+    /// something else was asked for meanwhile. Ensured again, slowly.
     Reconfigured,
     /// Nothing is remembered, or by another provider.
     Unknown,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Cause, Ensure, Facts, Failure, Outcome, Progress, TARGETS_GRACE, Waits, Work};
+use super::{Cause, Ensure, Facts, Failure, Has, Outcome, Progress, TARGETS_GRACE, Waits, Work};
 use crate::{
     brake::after,
     class::{ErrorClass, Requeue},
@@ -171,7 +171,8 @@ impl Progress {
                 draft.condition(PROVISIONED, Status::False, reason, message);
             }
         }
-        if self.applied.as_ref().or(facts.applied) != Some(&ensure.revision) {
+        if !self.has(&ensure.revision, facts) {
+            self.doubt_targets(service);
             self.out_of_step(now, &mut draft, failure);
         }
         Outcome {
@@ -198,6 +199,7 @@ impl Progress {
         let answer = match result {
             Ok(answer) => answer,
             Err(failure) => {
+                self.doubt_targets(service);
                 let mut outcome = self.not_updated(targets, failure);
                 self.out_of_step(now, &mut draft, failure);
                 outcome.patch = draft.finish();
@@ -226,6 +228,7 @@ impl Progress {
             // S-55: success without event.
             Disposition::NotManaged => self.in_step(targets.revision().clone()),
             Disposition::InProgress => {
+                self.doubt_targets(service);
                 let work = Work::Update(targets.revision().clone());
                 requeue = Some(self.wait(now, work, answer, false));
             }
@@ -287,8 +290,15 @@ impl Progress {
     }
 
     fn in_step(&mut self, revision: Revision) {
-        self.applied = Some(revision);
+        self.targets = Has::Revision(revision);
         self.targets_fail_since = None;
+    }
+
+    /// The call may have worked. Of a load balancer that was never ready there is nothing to doubt.
+    fn doubt_targets(&mut self, service: &ServiceView) {
+        if self.targets != Has::Inherited || !service.ingress.is_empty() {
+            self.targets = Has::Unknown;
+        }
     }
 
     fn out_of_step(&mut self, now: Timestamp, draft: &mut Draft<'_>, failure: &Failure) {

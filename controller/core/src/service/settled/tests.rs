@@ -71,6 +71,25 @@ fn a_record_is_compared_with_what_is_wanted_now() {
     assert_eq!(standing(&begun, &capability()), Some(Standing::Unknown));
 }
 
+/// Something else was asked for meanwhile, and nobody knows what came of it.
+#[test]
+fn an_open_record_is_never_settled() {
+    let web = settled(&load_balancer("web"));
+    let record = Record::of(&web).unwrap().opened().unwrap();
+    assert!(record.to_string().ends_with('+'));
+    assert_eq!(record.opened(), None);
+    let opened = recorded(&web, &record);
+    assert_eq!(Record::of(&opened), Some(record));
+    assert_eq!(
+        standing(&opened, &capability()),
+        Some(Standing::Reconfigured)
+    );
+    let mut changed = opened.clone();
+    changed.spec.ports[0].port = 81;
+    assert_eq!(standing(&changed, &capability()), Some(Standing::Changed));
+    assert_eq!(Record::begun(&web, &capability()).opened(), None);
+}
+
 /// An old provider that did not name its configuration is followed by one that does.
 #[test]
 fn a_configuration_that_gets_a_name_is_another_one() {

@@ -112,7 +112,7 @@ fn why_a_load_balancer_is_ensured_after_a_restart() {
         let mut stage = Stage::settled();
         stage.restart();
         edit(&mut stage);
-        let found = match stage.next() {
+        let found = match stage.step() {
             Step::Ensure(ensure) => Some((ensure.cause, ensure.is_quiet)),
             Step::Nothing | Step::Hold => None,
             step => panic!("{what}: {step:?}"),
@@ -283,4 +283,32 @@ fn what_could_not_be_written_is_asked_for_again() {
     stage.service = before;
     stage.progress.not_written();
     assert_eq!(stage.question().cause, Cause::NotWritten);
+}
+
+/// A lost answer, or a crash before it was written: the cloud may have port 81 though the Service
+/// never says so again.
+#[test]
+fn back_to_what_it_was_is_ensured_all_the_same() {
+    for restart in [false, true] {
+        let mut stage = Stage::settled();
+        stage.service.spec.ports[0].port = 81;
+        assert!(matches!(stage.next(), Step::Prepare(_)));
+        let question = stage.question();
+        assert_eq!(question.cause, Cause::Changed);
+        if restart {
+            stage.restart();
+        } else {
+            stage.answer(&question, Err(&failure(ErrorClass::Transient)));
+        }
+        stage.service.spec.ports[0].port = 80;
+        let question = stage.question();
+        assert!(question.is_quiet, "restart: {restart}");
+        stage.answer(
+            &question,
+            Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")),
+        );
+        assert_eq!(stage.next(), Step::Nothing);
+        stage.restart();
+        assert_eq!(stage.next(), Step::Nothing);
+    }
 }

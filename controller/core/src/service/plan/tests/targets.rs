@@ -143,3 +143,23 @@ fn what_is_being_deleted_gets_no_targets() {
     stage.service.deleted = Some(at(0));
     assert!(matches!(stage.next(), Step::Delete { .. }));
 }
+
+/// An answer that was lost: the cloud may have them, or not.
+#[test]
+fn targets_that_come_back_are_given_again() {
+    for class in [ErrorClass::Transient, ErrorClass::Unavailable] {
+        let mut stage = moved();
+        stage.update(Err(&failure(class)));
+        stage.targets = nodes("n1 n2");
+        assert!(
+            matches!(stage.next(), Step::Update | Step::Ensure(_)),
+            "{class:?}"
+        );
+    }
+    let mut stage = Stage::settled();
+    stage.restart();
+    stage.targets = nodes("n1 n3");
+    stage.update(Ok(&answer(Call::Update, Disposition::InProgress, "")));
+    stage.targets = nodes("n1 n2");
+    assert_eq!(stage.next(), Step::Update);
+}
