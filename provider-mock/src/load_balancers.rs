@@ -20,6 +20,9 @@ pub(crate) use serve::ANNOTATION_PREFIX;
 pub(crate) use serve::effects_capability;
 pub use wanted::{Family, Wanted};
 
+#[cfg(test)]
+mod tests;
+
 /// How the cloud makes load balancers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadBalancerRules {

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -7,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::instances::{InstanceSpec, Placement, Power};
+use crate::load_balancers::{AddressMode, LoadBalancer, LoadBalancerInventory, ServiceTag, Target};
 use crate::{Cloud, CloudConfig};
 
 fn file(directory: &Path) -> StateFile {
@@ -57,6 +59,75 @@ proptest! {
         file(directory.path()).write(&inventory).unwrap();
         prop_assert_eq!(file(directory.path()).read().unwrap(), Some(inventory));
     }
+}
+
+fn load_balancers(count: usize) -> Holdings {
+    let targets: Arc<[Target]> = ["n-1", "n-2"]
+        .map(|node| Target {
+            node: node.into(),
+            address: Some("10.0.0.4".into()),
+        })
+        .into();
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let load_balancers = (0..count).map(|index| LoadBalancer {
+        id: format!("lb-{index}"),
+        name: format!("default-{index}"),
+        cluster: "c".to_owned(),
+        service: (index > 0).then(|| ServiceTag {
+            namespace: "default".to_owned(),
+            name: index.to_string(),
+            uid: format!("uid-{index}"),
+        }),
+        address_mode: AddressMode::Proxy,
+        addresses: vec![[192, 0, 2, index as u8].into()],
+        ports: vec!["TCP/80:30080".parse().unwrap()],
+        source_ranges: vec!["10.0.0.0/8".to_owned()],
+        health_check_node_port: 30_999,
+        targets: Arc::clone(&targets),
+        protected: true,
+        created_at: now,
+        ready_at: now,
+        gone_at: (index > 1).then_some(now),
+    });
+    Holdings {
+        load_balancers: LoadBalancerInventory::restore(load_balancers.collect()).unwrap(),
+        ..Holdings::default()
+    }
+}
+
+#[test]
+fn load_balancers_are_read_as_they_were_with_their_targets_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = file(directory.path());
+    let written = load_balancers(3);
+    state.write(&written).unwrap();
+    let text = fs::read_to_string(state.path()).unwrap();
+    assert_eq!(text.matches("\"n-2\"").count(), 1);
+    let read = state.read().unwrap().unwrap();
+    assert_eq!(read, written);
+    let targets: Vec<_> = read.load_balancers.iter().map(|one| &one.targets).collect();
+    assert!(Arc::ptr_eq(targets[0], targets[2]));
+
+    let lost = text.replacen("\"targetList\": 0", "\"targetList\": 7", 1);
+    let twice = text.replacen("192.0.2.1", "192.0.2.2", 1);
+    for (text, says) in [(lost, "target list 7"), (twice, "192.0.2.2 belongs to")] {
+        fs::write(state.path(), text).unwrap();
+        let error = state.read().unwrap_err().to_string();
+        assert!(
+            error.contains(says) && error.contains("is damaged"),
+            "{error}"
+        );
+    }
+}
+
+/// Written before there were load balancers.
+#[test]
+fn an_older_file_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = file(directory.path());
+    let text = r#"{"format":"outrigger-mock-state/1","providerName":"mock","instances":[]}"#;
+    fs::write(state.path(), text).unwrap();
+    assert_eq!(state.read().unwrap(), Some(Holdings::default()));
 }
 
 #[test]

@@ -77,6 +77,15 @@ impl Served {
         self.child.id().unwrap()
     }
 
+    /// Most memory that it has had so far.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+        let value = line.unwrap().split_whitespace().nth(1);
+        value.unwrap().parse().unwrap()
+    }
+
     pub(crate) async fn ctl_output(&self, command: &str) -> Output {
         let mut ctl = binary();
         ctl.args(["ctl", "--endpoint", &self.endpoint()])

@@ -153,3 +153,64 @@ async fn faults_of_load_balancers_are_set_from_outside() {
     assert_eq!(ensure(&mock, "web").await, Wire::Ready);
     mock.terminate().await;
 }
+
+/// 1,000 load balancers with 2,000 targets each fit well into 40 MiB, and their state into 2 MiB: equal
+/// targets are kept once.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn thousands_of_targets_are_kept_once() {
+    use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
+    use outrigger_api::v1::{
+        NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeSetRef, SyncNodeSetRequest,
+        sync_node_set_request::Part,
+    };
+
+    const NODES: u32 = 2_000;
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state.json");
+    let mock = Served::start(directory.path(), &["--state", state.to_str().unwrap()]).await;
+    let channel = mock.channel().await;
+    let node = |index: u32| Node {
+        name: format!("node-{index:05}"),
+        uid: format!("00000000-0000-0000-0000-{index:012}"),
+        ..Node::default()
+    };
+    let parts = [
+        Part::Begin(NodeSetBegin {
+            context: request("x").context,
+            set_id: "all".into(),
+            base_revision: String::new(),
+            revision: "r".into(),
+            node_count: NODES,
+        }),
+        Part::Chunk(NodeSetChunk {
+            upserts: (0..NODES).map(node).collect(),
+            removals: Vec::new(),
+        }),
+        Part::Commit(NodeSetCommit {
+            change_count: NODES,
+        }),
+    ]
+    .map(|part| SyncNodeSetRequest { part: Some(part) });
+    let mut sets = NodeSetsServiceClient::new(channel.clone());
+    sets.sync_node_set(futures::stream::iter(parts))
+        .await
+        .unwrap();
+    let empty = mock.peak_kib();
+    let mut client = LoadBalancersServiceClient::new(channel);
+    for index in 0..1_000 {
+        let mut request = request(&format!("web-{index}"));
+        request.targets = Some(NodeTargets {
+            targets: Some(node_targets::Targets::Ref(NodeSetRef {
+                set_id: "all".into(),
+                revision: "r".into(),
+            })),
+        });
+        client.ensure_load_balancer(request).await.unwrap();
+    }
+    let grown = mock.peak_kib() - empty;
+    assert!(grown < 40 << 10, "1,000 load balancers cost {grown} KiB");
+    mock.terminate().await;
+    let written = std::fs::metadata(&state).unwrap().len();
+    assert!(written < 2 << 20, "their state has {written} bytes");
+}

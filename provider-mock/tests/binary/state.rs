@@ -152,23 +152,11 @@ async fn thousands_of_instances_are_small() {
     let state = directory.path().join("state.json");
     let flags = ["--synthesize-instances", "--state", state.to_str().unwrap()];
     let mock = Served::start(directory.path(), &flags).await;
-    let resident = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", mock.pid())).unwrap();
-        let line = status
-            .lines()
-            .find(|line| line.starts_with("VmHWM:"))
-            .unwrap();
-        line.split_whitespace()
-            .nth(1)
-            .unwrap()
-            .parse::<u64>()
-            .unwrap()
-    };
-    let empty = resident();
+    let empty = mock.peak_kib();
     for batch in names(5_000).chunks(500) {
         assert_eq!(mock.ask(batch).await.unwrap().len(), 500);
     }
-    let grown = resident() - empty;
+    let grown = mock.peak_kib() - empty;
     assert!(
         grown < 20 << 10,
         "5,000 instances and their lookups cost {grown} kB"

@@ -7,8 +7,8 @@ use outrigger_api::v1::{EnsureLoadBalancerResponse, LoadBalancerDisposition as W
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use tonic::Code;
 
+use crate::balanced::{Balanced, service};
 use crate::harness::reason;
-use crate::load_balancers::{Balanced, service};
 
 fn bad(method: Method, bad: BadAnswer) -> Fault {
     Fault::on(method, Effect::BadAnswer(bad)).times(1)

@@ -1,202 +1,19 @@
-//! Load balancers of a correct mock.
+//! The life of load balancers of a correct mock.
 
 use std::time::Duration;
 
-use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
-use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
+use outrigger_api::v1::sync_node_set_request::Part;
 use outrigger_api::v1::update_load_balancer_nodes_response::Outcome;
 use outrigger_api::v1::{
-    DeleteLoadBalancerRequest, DeleteLoadBalancerResponse, EnsureLoadBalancerRequest,
-    EnsureLoadBalancerResponse, GetLoadBalancerRequest, GetLoadBalancerResponse, InlineNodes,
-    ListLoadBalancersRequest, LoadBalancerDisposition as Wire, LoadBalancerStatus, NodeAddress,
-    NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeSetRef, NodeTargets, OwnedLoadBalancer,
-    PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service, ServicePort,
-    SyncNodeSetRequest, UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse,
-    node_targets, sync_node_set_request::Part,
+    LoadBalancerDisposition as Wire, NodeAddress, NodeSetBegin, NodeSetChunk, NodeSetCommit,
+    NodeSetRef, NodeTargets, Service, SyncNodeSetRequest, node_targets,
 };
 use outrigger_provider_mock::cloud::Clock;
-use outrigger_provider_mock::load_balancers::{LoadBalancer, LoadBalancerRules};
-use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions, ServedLoadBalancers};
-use tonic::transport::Channel;
-use tonic::{Code, Status};
+use outrigger_provider_mock::load_balancers::LoadBalancer;
+use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions};
 
-use crate::harness::{Mock, context, node, reason};
-
-/// A mock and what a controller asks of it about load balancers.
-pub(crate) struct Balanced {
-    pub(crate) mock: Mock,
-    client: LoadBalancersServiceClient<Channel>,
-    node_sets: NodeSetsServiceClient<Channel>,
-}
-
-pub(crate) fn service(name: &str) -> Service {
-    Service {
-        namespace: "default".into(),
-        name: name.into(),
-        uid: format!("uid-{name}"),
-        r#type: "LoadBalancer".into(),
-        ports: vec![port("TCP", 80, 30_080)],
-        ..Service::default()
-    }
-}
-
-fn port(protocol: &str, port: i32, node_port: i32) -> ServicePort {
-    ServicePort {
-        protocol: protocol.into(),
-        port,
-        node_port,
-        ..ServicePort::default()
-    }
-}
-
-fn annotated(name: &str, key: &str, value: &str) -> Service {
-    Service {
-        annotations: [(format!("mock.example/{key}"), value.to_owned())].into(),
-        ..service(name)
-    }
-}
-
-fn inline(names: &[&str]) -> NodeTargets {
-    let nodes = names.iter().map(|name| node(name)).collect();
-    NodeTargets {
-        targets: Some(node_targets::Targets::Inline(InlineNodes { nodes })),
-    }
-}
-
-impl Balanced {
-    pub(crate) async fn start(change: impl FnOnce(&mut LoadBalancerRules)) -> Self {
-        Self::serving(change, ServedLoadBalancers::default()).await
-    }
-
-    async fn serving(
-        change: impl FnOnce(&mut LoadBalancerRules),
-        served: ServedLoadBalancers,
-    ) -> Self {
-        let mut config = CloudConfig::new().unwrap();
-        config.clock = Clock::tokio();
-        change(&mut config.load_balancers);
-        let options = ProviderOptions {
-            load_balancers: Some(served),
-            ..ProviderOptions::default()
-        };
-        Self::over(Cloud::new(config), options).await
-    }
-
-    async fn over(cloud: Cloud, options: ProviderOptions) -> Self {
-        let mock = Mock::over(cloud, options).await;
-        Self {
-            client: LoadBalancersServiceClient::new(mock.channel.clone()),
-            node_sets: NodeSetsServiceClient::new(mock.channel.clone()),
-            mock,
-        }
-    }
-
-    pub(crate) async fn get(&self, service: Service) -> Result<GetLoadBalancerResponse, Status> {
-        let request = GetLoadBalancerRequest {
-            context: Some(context()),
-            service: Some(service),
-        };
-        let answer = self.client.clone().get_load_balancer(request).await?;
-        Ok(answer.into_inner())
-    }
-
-    pub(crate) async fn ensure(
-        &self,
-        service: Service,
-        targets: NodeTargets,
-    ) -> Result<EnsureLoadBalancerResponse, Status> {
-        let request = EnsureLoadBalancerRequest {
-            context: Some(context()),
-            service: Some(service),
-            targets: Some(targets),
-        };
-        let answer = self.client.clone().ensure_load_balancer(request).await?;
-        Ok(answer.into_inner())
-    }
-
-    /// Ensures a Service with two targets.
-    pub(crate) async fn make(&self, name: &str) -> Result<EnsureLoadBalancerResponse, Status> {
-        self.ensure(service(name), inline(&["n-1", "n-2"])).await
-    }
-
-    pub(crate) async fn update(
-        &self,
-        names: &[&str],
-        nodes: &[&str],
-    ) -> Result<Vec<UpdateLoadBalancerNodesResponse>, Status> {
-        let request = UpdateLoadBalancerNodesRequest {
-            context: Some(context()),
-            services: names.iter().map(|name| service(name)).collect(),
-            targets: Some(inline(nodes)),
-        };
-        let mut client = self.client.clone();
-        let mut stream = client
-            .update_load_balancer_nodes(request)
-            .await?
-            .into_inner();
-        let mut results = Vec::new();
-        while let Some(result) = stream.message().await? {
-            results.push(result);
-        }
-        results.sort_by_key(|result| result.service.as_ref().map(|service| service.name.clone()));
-        Ok(results)
-    }
-
-    pub(crate) async fn delete(
-        &self,
-        service: Service,
-    ) -> Result<DeleteLoadBalancerResponse, Status> {
-        let request = DeleteLoadBalancerRequest {
-            context: Some(context()),
-            service: Some(service),
-        };
-        let answer = self.client.clone().delete_load_balancer(request).await?;
-        Ok(answer.into_inner())
-    }
-
-    pub(crate) async fn list(&self) -> Result<(Vec<OwnedLoadBalancer>, bool), Status> {
-        let request = ListLoadBalancersRequest {
-            context: Some(context()),
-        };
-        let mut client = self.client.clone();
-        let mut stream = client.list_load_balancers(request).await?.into_inner();
-        let (mut listed, mut complete) = (Vec::new(), false);
-        while let Some(message) = stream.message().await? {
-            listed.extend(message.load_balancers);
-            complete = message.complete;
-        }
-        Ok((listed, complete))
-    }
-
-    async fn plan(&self, service: Service, nodes: &[&str]) -> Vec<PlannedChange> {
-        let request = PlanLoadBalancerRequest {
-            context: Some(context()),
-            operation: PlanOperation::Ensure.into(),
-            service: Some(service),
-            targets: Some(inline(nodes)),
-        };
-        let answer = self.client.clone().plan_load_balancer(request).await;
-        answer.unwrap().into_inner().changes
-    }
-
-    fn held(&self, name: &str) -> LoadBalancer {
-        let held = self.mock.cloud.load_balancer(&format!("uid-{name}"));
-        LoadBalancer::clone(&held.expect("it is not there"))
-    }
-
-    fn targets(&self, name: &str) -> Vec<String> {
-        let held = self.held(name);
-        held.targets
-            .iter()
-            .map(|one| one.node.to_string())
-            .collect()
-    }
-}
-
-fn ips(status: Option<&LoadBalancerStatus>) -> Vec<&str> {
-    let ingress = status.expect("no status").ingress.iter();
-    ingress.map(|one| one.ip.as_str()).collect()
-}
+use crate::balanced::{Balanced, inline, ips, port, service};
+use crate::harness::{context, node, reason};
 
 /// LBS-01, LBS-02, LBS-03, LBS-12.
 #[tokio::test(start_paused = true)]
@@ -287,109 +104,6 @@ async fn changes_are_planned_then_made_and_the_address_stays() {
     assert!(lb.plan(wanted, &["n-2"]).await.is_empty());
 }
 
-/// LBS-07.
-#[tokio::test(start_paused = true)]
-async fn what_the_cloud_cannot_serve_is_refused_and_nothing_is_made() {
-    let lb = Balanced::start(|rules| {
-        rules.mixed_protocols = false;
-        rules.pools.truncate(1);
-    })
-    .await;
-    let with_ports = |ports| Service {
-        ports,
-        ..service("web")
-    };
-    for (service, says, why) in [
-        (
-            with_ports(vec![port("SCTP", 1, 1)]),
-            "wants SCTP",
-            "UNSUPPORTED_PROTOCOL",
-        ),
-        (
-            with_ports(vec![port("TCP", 1, 1), port("UDP", 1, 2)]),
-            "several protocols",
-            "UNSUPPORTED_PROTOCOL",
-        ),
-        (
-            Service {
-                ip_families: vec!["IPv6".into()],
-                ..service("web")
-            },
-            "no pool",
-            "UNSUPPORTED_PROTOCOL",
-        ),
-        (
-            Service {
-                load_balancer_ip: "192.0.2.1".into(),
-                ..service("web")
-            },
-            "loadBalancerIP \"192.0.2.1\"",
-            "INVALID_ANNOTATION",
-        ),
-        (
-            annotated("web", "address-mode", "pigeon"),
-            "use ip, vip, proxy",
-            "INVALID_ANNOTATION",
-        ),
-        (
-            annotated("web", "provisioning-time", "soon"),
-            "provisioning-time",
-            "INVALID_ANNOTATION",
-        ),
-        (
-            annotated("web", "deletion-protection", "yes"),
-            "neither true",
-            "INVALID_ANNOTATION",
-        ),
-    ] {
-        let refused = lb.ensure(service, inline(&[])).await.unwrap_err();
-        assert_eq!(refused.code(), Code::InvalidArgument);
-        assert_eq!(reason(&refused).as_deref(), Some(why), "{refused}");
-        assert!(refused.message().contains(says), "{says:?}: {refused}");
-    }
-    assert!(lb.mock.cloud.load_balancers().is_empty());
-}
-
-/// LBS-10.
-#[tokio::test(start_paused = true)]
-async fn addresses_come_in_the_wanted_families_and_modes() {
-    let lb = Balanced::start(|_| {}).await;
-    let dual = Service {
-        ip_families: vec!["IPv6".into(), "IPv4".into()],
-        ..service("dual")
-    };
-    let status = lb.ensure(dual, inline(&[])).await.unwrap().status;
-    let found = ips(status.as_ref());
-    assert!(
-        found[0].starts_with("2001:db8:1b:") && found[1].starts_with("198.1"),
-        "{found:?}"
-    );
-    for (mode, ip_mode) in [("ip", None), ("vip", Some("VIP")), ("proxy", Some("Proxy"))] {
-        let made = lb
-            .ensure(annotated(mode, "address-mode", mode), inline(&[]))
-            .await
-            .unwrap();
-        assert_eq!(made.status.unwrap().ingress[0].ip_mode.as_deref(), ip_mode);
-    }
-    let named = annotated("web", "address-mode", "hostname");
-    let made = lb.ensure(named, inline(&[])).await.unwrap().status.unwrap();
-    assert!(
-        made.ingress[0].hostname.ends_with(".lb.mock.example") && made.ingress[0].ip.is_empty()
-    );
-    let wish = Service {
-        load_balancer_ip: "198.18.7.7".into(),
-        ..service("wish")
-    };
-    let made = lb.ensure(wish.clone(), inline(&[])).await.unwrap();
-    assert_eq!(ips(made.status.as_ref()), ["198.18.7.7"]);
-    let second = Service {
-        uid: "another".into(),
-        ..wish
-    };
-    let refused = lb.ensure(second, inline(&[])).await.unwrap_err();
-    assert_eq!(reason(&refused).as_deref(), Some("CONFLICTING_RESOURCE"));
-}
-
 /// LBS-02, LBS-12 and LBS-20, through `IN_PROGRESS`.
 #[tokio::test(start_paused = true)]
 async fn a_slow_cloud_is_in_progress_until_it_is_done() {
@@ -437,97 +151,6 @@ async fn a_slow_cloud_is_in_progress_until_it_is_done() {
         );
         assert!(lb.mock.cloud.load_balancers().is_empty());
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn quota_and_pool_are_used_up_and_freed() {
-    for (change, says) in [
-        (
-            (|rules| rules.quota = Some(2)) as fn(&mut LoadBalancerRules),
-            "quota",
-        ),
-        (
-            |rules| rules.pools = vec!["192.0.2.0/30".parse().unwrap()],
-            "no address left",
-        ),
-    ] {
-        let lb = Balanced::start(change).await;
-        lb.make("a").await.unwrap();
-        lb.make("b").await.unwrap();
-        let full = lb.make("c").await.unwrap_err();
-        assert_eq!(reason(&full).as_deref(), Some("QUOTA_EXCEEDED"));
-        assert!(full.message().contains(says), "{full}");
-        lb.make("a").await.unwrap();
-        lb.delete(service("a")).await.unwrap();
-        lb.make("c").await.unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_protected_load_balancer_is_retained() {
-    let lb = Balanced::start(|_| {}).await;
-    let protected = annotated("web", "deletion-protection", "true");
-    lb.ensure(protected.clone(), inline(&[])).await.unwrap();
-    for _ in 0..2 {
-        let kept = lb.delete(protected.clone()).await.unwrap();
-        assert_eq!(
-            (kept.disposition(), kept.reason.as_str()),
-            (Wire::Retained, "DeletionProtected")
-        );
-    }
-    lb.make("web").await.unwrap();
-    assert_eq!(
-        lb.delete(service("web")).await.unwrap().disposition(),
-        Wire::Absent
-    );
-}
-
-/// LBS-11.
-#[tokio::test(start_paused = true)]
-async fn classes_and_an_annotation_decide_who_is_managed() {
-    let served = ServedLoadBalancers {
-        classes: vec!["mock.example/a".into()],
-        without_default_class: true,
-        ..ServedLoadBalancers::default()
-    };
-    let lb = Balanced::serving(|_| {}, served).await;
-    let offered = lb
-        .mock
-        .handshake
-        .capabilities
-        .clone()
-        .unwrap()
-        .load_balancers
-        .unwrap();
-    assert!(offered.without_default_class && offered.list && offered.plan);
-    let of_class = |class: Option<&str>| Service {
-        load_balancer_class: class.map(Into::into),
-        ..service("web")
-    };
-    for class in [None, Some("other/b")] {
-        let answer = lb.ensure(of_class(class), inline(&[])).await.unwrap();
-        assert_eq!(answer.disposition(), Wire::NotManaged);
-    }
-    let foreign = Service {
-        load_balancer_class: Some("mock.example/a".into()),
-        ..annotated("web", "not-managed", "true")
-    };
-    assert_eq!(
-        lb.get(foreign.clone()).await.unwrap().disposition(),
-        Wire::NotManaged
-    );
-    let answer = lb.ensure(foreign.clone(), inline(&[])).await.unwrap();
-    assert_eq!(answer.disposition(), Wire::NotManaged);
-    assert_eq!(
-        lb.delete(foreign).await.unwrap().disposition(),
-        Wire::NotManaged
-    );
-    assert!(lb.mock.cloud.load_balancers().is_empty());
-    let answer = lb
-        .ensure(of_class(Some("mock.example/a")), inline(&[]))
-        .await
-        .unwrap();
-    assert_eq!(answer.disposition(), Wire::Ready);
 }
 
 /// LBS-15, LBS-16, LBS-17.
@@ -697,71 +320,31 @@ async fn targets_come_from_a_node_set_too() {
     assert_eq!(lb.mock.cloud.counters().calls("SyncNodeSet", "OK"), 1);
 }
 
+/// LBS-13: the caller goes away at any moment of an ensure, in front of, in the middle of or after any
+/// cloud call; a deletion then leaves nothing.
 #[tokio::test(start_paused = true)]
-async fn effects_come_only_where_they_were_asked_for() {
-    let plain = Balanced::start(|_| {}).await;
-    assert!(plain.make("web").await.unwrap().effects.is_none());
-    assert!(
-        plain
-            .mock
-            .handshake
-            .capabilities
-            .as_ref()
-            .unwrap()
-            .effects
-            .is_none()
-    );
-    let served = ServedLoadBalancers {
-        effects: true,
-        ..ServedLoadBalancers::default()
-    };
-    let lb = Balanced::serving(|_| {}, served).await;
-    let declared = lb
-        .mock
-        .handshake
-        .capabilities
-        .clone()
-        .unwrap()
-        .effects
-        .unwrap();
-    let prefix = &declared.service_annotation_prefixes[0];
-    for events in [1, 0] {
-        let effects = lb.make("web").await.unwrap().effects.unwrap();
-        assert_eq!(effects.events.len(), events);
-        assert!(
-            effects
-                .set_annotations
-                .keys()
-                .all(|key| key.starts_with(prefix))
+async fn an_ensure_that_is_cut_off_leaves_nothing_behind_a_deletion() {
+    for after in (0..=70).step_by(5) {
+        let mut config = CloudConfig::new().unwrap();
+        config.clock = Clock::tokio();
+        config.latency = Duration::from_millis(20);
+        let lb = Balanced::over(Cloud::new(config), ProviderOptions::default()).await;
+        let limit = Duration::from_millis(after);
+        let made = tokio::time::timeout(limit, lb.make("web")).await.is_ok();
+        assert_eq!(made, after > 40, "cut off after {after} ms");
+        assert_eq!(
+            lb.delete(service("web")).await.unwrap().disposition(),
+            Wire::Absent
         );
-        assert!(effects.conditions[0].r#type.starts_with(prefix));
+        assert!(
+            lb.mock.cloud.load_balancers().is_empty(),
+            "cut off after {after} ms"
+        );
+        // Whatever still ran is over now.
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert!(
+            lb.mock.cloud.load_balancers().is_empty(),
+            "made later, {after} ms"
+        );
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_mock_may_offer_no_load_balancers_or_no_node_sets() {
-    let over = async |options| {
-        let cloud = Cloud::new(CloudConfig::new().unwrap());
-        Balanced::over(cloud, options).await
-    };
-    let none = over(ProviderOptions {
-        load_balancers: None,
-        ..ProviderOptions::default()
-    })
-    .await;
-    let offered = none.mock.handshake.capabilities.clone().unwrap();
-    assert!(offered.load_balancers.is_none() && offered.node_sets.is_none());
-    let refused = none.make("web").await.unwrap_err();
-    assert_eq!(refused.code(), Code::Unimplemented);
-    let inline_only = over(ProviderOptions {
-        without_node_sets: true,
-        ..ProviderOptions::default()
-    })
-    .await;
-    let offered = inline_only.mock.handshake.capabilities.clone().unwrap();
-    assert!(offered.load_balancers.is_some() && offered.node_sets.is_none());
-    assert_eq!(
-        inline_only.make("web").await.unwrap().disposition(),
-        Wire::Ready
-    );
 }

@@ -8,9 +8,11 @@
     reason = "all of this file is test, which clippy only sees inside of test functions"
 )]
 
+mod balanced;
 mod cost;
 mod faults;
 mod harness;
 mod load_balancer_faults;
+mod load_balancer_offers;
 mod load_balancers;
 mod lookups;

@@ -3,6 +3,7 @@
 // clippy knows tests, but not what they are made of.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+mod balancers;
 mod calls;
 mod handshake;
 mod harness;

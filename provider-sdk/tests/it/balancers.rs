@@ -1,0 +1,240 @@
+//! Load balancers in memory, and a caller of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_provider_sdk::api::load_balancers_service_client::LoadBalancersServiceClient;
+use outrigger_provider_sdk::api::update_load_balancer_nodes_response::Outcome;
+use outrigger_provider_sdk::api::{
+    EnsureLoadBalancerRequest, EnsureLoadBalancerResponse, InlineNodes, NodeTargets,
+    UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse, node_targets,
+};
+use outrigger_provider_sdk::{
+    Answer, ChangeAction, Context, Deleted, Effects, Ensured, Error, Ingress, LoadBalancer,
+    LoadBalancerSink, LoadBalancers, LoadBalancersCapability, Observed, OwnedLoadBalancer,
+    PlanOperation, PlannedChange, Server, Service, ServiceName, Targets, Updated,
+};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
+use tonic::Status;
+use tonic::transport::Channel;
+
+use crate::harness::{Named, Rig, context, handshake, node};
+
+/// Load balancers with as many targets as they were given; the name of a Service says what it does.
+#[derive(Clone, Default)]
+pub(crate) struct Balancers {
+    pub(crate) capability: LoadBalancersCapability,
+    pub(crate) made: Arc<Mutex<BTreeMap<String, Vec<String>>>>,
+    pub(crate) steps: Option<mpsc::UnboundedSender<&'static str>>,
+    pub(crate) second: Arc<Notify>,
+}
+
+fn load_balancer(uid: &str) -> LoadBalancer {
+    LoadBalancer {
+        id: format!("lb-{uid}"),
+        name: uid.to_owned(),
+        ingress: vec![Ingress::ip([192, 0, 2, 7].into())],
+    }
+}
+
+impl Balancers {
+    pub(crate) fn with(capability: LoadBalancersCapability) -> Self {
+        Self {
+            capability,
+            ..Self::default()
+        }
+    }
+
+    fn set(&self, uid: &str, targets: &Targets) {
+        let names = targets.iter().map(|node| node.name.clone()).collect();
+        self.made.lock().insert(uid.to_owned(), names);
+    }
+
+    async fn behave(&self, ctx: &Context, service: &Service) -> Result<(), Error> {
+        match service.name.as_str() {
+            "panics" => panic!("secret of the vendor"),
+            "limited" => Err(Error::rate_limited(Duration::from_secs(9))),
+            "refused" => Err(
+                Error::invalid_annotation("no such thing").with_effects(Effects {
+                    remove_annotations: vec!["x.test/y".to_owned()],
+                    ..Effects::default()
+                }),
+            ),
+            "slow" => {
+                sleep(Duration::from_secs(5)).await;
+                Ok(())
+            }
+            "two-steps" => {
+                let steps = self.steps.as_ref().unwrap();
+                steps.send("created").unwrap();
+                ctx.cancelled().await;
+                assert!(ctx.check().is_err());
+                self.second.notified().await;
+                sleep(Duration::from_secs(1)).await;
+                steps.send("tagged").unwrap();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl LoadBalancers for Balancers {
+    fn capability(&self) -> LoadBalancersCapability {
+        self.capability.clone()
+    }
+
+    async fn get_load_balancer(
+        &self,
+        _: &Context,
+        service: &Service,
+    ) -> Result<Answer<Observed>, Error> {
+        let made = self.made.lock().contains_key(&service.uid);
+        Ok(if made {
+            Observed::Ready(load_balancer(&service.uid)).into()
+        } else {
+            Observed::Absent.into()
+        })
+    }
+
+    async fn ensure_load_balancer(
+        &self,
+        ctx: &Context,
+        service: &Service,
+        targets: &Targets,
+    ) -> Result<Answer<Ensured>, Error> {
+        self.behave(ctx, service).await?;
+        self.set(&service.uid, targets);
+        Ok(Ensured::Ready(load_balancer(&service.uid)).into())
+    }
+
+    async fn update_load_balancer_nodes(
+        &self,
+        ctx: &Context,
+        service: &Service,
+        targets: &Targets,
+    ) -> Result<Answer<Updated>, Error> {
+        self.behave(ctx, service).await?;
+        if !self.made.lock().contains_key(&service.uid) {
+            return Ok(Updated::Absent.into());
+        }
+        self.set(&service.uid, targets);
+        Ok(Updated::Ready { ingress: None }.into())
+    }
+
+    async fn delete_load_balancer(
+        &self,
+        ctx: &Context,
+        service: &Service,
+    ) -> Result<Answer<Deleted>, Error> {
+        self.behave(ctx, service).await?;
+        self.made.lock().remove(&service.uid);
+        Ok(Deleted::Absent.into())
+    }
+
+    async fn list_load_balancers(
+        &self,
+        _: &Context,
+        load_balancers: &mut LoadBalancerSink,
+    ) -> Result<(), Error> {
+        let made: Vec<_> = self.made.lock().keys().cloned().collect();
+        for uid in made {
+            let owned = OwnedLoadBalancer {
+                load_balancer: load_balancer(&uid),
+                service: Some(ServiceName {
+                    uid,
+                    ..ServiceName::default()
+                }),
+            };
+            load_balancers.send(owned).await?;
+        }
+        Ok(())
+    }
+
+    async fn plan_load_balancer(
+        &self,
+        _: &Context,
+        service: &Service,
+        operation: &PlanOperation,
+    ) -> Result<Vec<PlannedChange>, Error> {
+        let (action, summary) = match operation {
+            PlanOperation::Ensure(targets) => {
+                (ChangeAction::Create, format!("{} targets", targets.len()))
+            }
+            PlanOperation::Delete => (ChangeAction::Delete, String::new()),
+        };
+        Ok(vec![PlannedChange {
+            action,
+            resource_type: "load-balancer".to_owned(),
+            resource_id: service.uid.clone(),
+            summary,
+        }])
+    }
+}
+
+pub(crate) fn serve(balancers: &Balancers) -> Rig {
+    Rig::serve(Server::new(Named::new()).load_balancers(balancers.clone()))
+}
+
+pub(crate) async fn client(rig: &Rig) -> LoadBalancersServiceClient<Channel> {
+    let channel = rig.dial().await;
+    handshake(channel.clone(), 1, 1).await.unwrap();
+    LoadBalancersServiceClient::new(channel)
+}
+
+pub(crate) fn service(name: &str) -> Service {
+    Service {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        ..Service::default()
+    }
+}
+
+pub(crate) fn inline(names: &[&str]) -> NodeTargets {
+    let nodes = names.iter().map(|name| node(*name)).collect();
+    let targets = Some(node_targets::Targets::Inline(InlineNodes { nodes }));
+    NodeTargets { targets }
+}
+
+pub(crate) fn ensure(
+    service: Service,
+    targets: impl Into<Option<NodeTargets>>,
+) -> EnsureLoadBalancerRequest {
+    EnsureLoadBalancerRequest {
+        context: Some(context("req-1")),
+        service: Some(service),
+        targets: targets.into(),
+    }
+}
+
+pub(crate) async fn ensured(
+    client: &mut LoadBalancersServiceClient<Channel>,
+    name: &str,
+) -> Result<EnsureLoadBalancerResponse, Status> {
+    let request = ensure(service(name), inline(&["n-1"]));
+    Ok(client.ensure_load_balancer(request).await?.into_inner())
+}
+
+pub(crate) async fn updated(
+    client: &mut LoadBalancersServiceClient<Channel>,
+    names: &[&str],
+) -> Result<Vec<(String, Outcome)>, Status> {
+    let request = UpdateLoadBalancerNodesRequest {
+        context: Some(context("req-1")),
+        services: names.iter().map(|name| service(name)).collect(),
+        targets: Some(inline(&["n-1", "n-2"])),
+    };
+    let mut stream = client
+        .update_load_balancer_nodes(request)
+        .await?
+        .into_inner();
+    let mut results = Vec::new();
+    while let Some(UpdateLoadBalancerNodesResponse { service, outcome }) = stream.message().await? {
+        results.push((service.unwrap().name, outcome.unwrap()));
+    }
+    Ok(results)
+}
