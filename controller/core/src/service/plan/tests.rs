@@ -19,6 +19,7 @@ use crate::{
 };
 
 mod cleanup;
+mod crashes;
 mod ensure;
 mod failures;
 mod properties;
