@@ -221,7 +221,19 @@ impl NodeLifecycle {
         };
         let work = this.queue.run(IN_HAND, gate, stop.clone(), handler);
         let watch = stop.run_until_cancelled(this.watch_brake());
-        tokio::join!(work, watch);
+        // Another process behind the socket may manage what the last one did not.
+        let restarts = this.parts.provider.each_restart(|| this.look_again());
+        let restarts = stop.run_until_cancelled(restarts);
+        tokio::join!(work, watch, restarts);
+    }
+
+    /// Queues all nodes that are not ready.
+    fn look_again(&self) {
+        for node in self.parts.nodes.all() {
+            if node.ready != Ready::True {
+                offer(&self.queue, &node, Origin::List);
+            }
+        }
     }
 
     /// Shows what the brake counts, and says when it begins and ends to hold. Never returns.

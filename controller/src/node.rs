@@ -212,30 +212,14 @@ impl CloudNode {
             }
         };
         let work = this.queue.run(IN_HAND, gate, stop.clone(), handler);
-        let watch = stop.run_until_cancelled(this.ask_again_after_restarts());
+        // Another process behind the socket may know nodes that the last one did not.
+        let restarts = this
+            .parts
+            .provider
+            .each_restart(|| this.queue_uninitialized());
+        let watch = stop.run_until_cancelled(restarts);
         let refresh = stop.run_until_cancelled(this.keep_in_step());
         tokio::join!(work, watch, refresh);
-    }
-
-    /// Another process behind the socket may know nodes that the last one did not.
-    async fn ask_again_after_restarts(&self) {
-        let mut sessions = self.parts.provider.sessions();
-        let mut known: Option<Box<str>> = None;
-        loop {
-            let boot = sessions
-                .borrow_and_update()
-                .as_ref()
-                .map(|session| session.boot_id.clone());
-            if boot.is_some() && boot != known {
-                if known.is_some() {
-                    self.queue_uninitialized();
-                }
-                known = boot;
-            }
-            if sessions.changed().await.is_err() {
-                return;
-            }
-        }
     }
 
     /// Whether the node may be asked about and written to: it has no other provider's id, and

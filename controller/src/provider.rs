@@ -253,6 +253,29 @@ impl Provider {
         }
     }
 
+    /// Calls `then` whenever another process answers behind the socket, but for the first. Never
+    /// returns.
+    pub async fn each_restart(&self, mut then: impl FnMut()) {
+        let mut sessions = self.sessions();
+        let mut known: Option<Box<str>> = None;
+        loop {
+            let boot = sessions
+                .borrow_and_update()
+                .as_ref()
+                .map(|session| session.boot_id.clone());
+            if boot.is_some() && boot != known {
+                if known.is_some() {
+                    then();
+                }
+                known = boot;
+            }
+            // The sender lives as long as this handle.
+            if sessions.changed().await.is_err() {
+                return future::pending().await;
+            }
+        }
+    }
+
     /// Waits until calls of `class` are not paused. Returns at once if they are not.
     pub async fn open(&self, class: Class) {
         self.shared.gate.open(class).await;

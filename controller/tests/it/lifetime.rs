@@ -5,6 +5,9 @@ mod deletion;
 mod providers;
 mod refresh;
 
+use std::time::Duration;
+
+use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, Method};
 use outrigger_testbed::nodes::Machine;
 use serde_json::json;
 
@@ -12,7 +15,7 @@ use crate::{
     cluster::Cluster,
     look::taints,
     stage::{Setup, Stage},
-    wait::{holds, until},
+    wait::{holds, stays, until},
 };
 
 const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
@@ -78,4 +81,26 @@ async fn l10_l3_the_shutdown_taint_comes_with_the_stop_and_goes_with_the_kubelet
         .filter(|write| *write == "PATCH /api/v1/nodes/n-00000");
     // Initialisation, on, off.
     assert_eq!(patches.count(), 3);
+}
+
+#[tokio::test]
+async fn a_node_that_is_not_managed_is_asked_about_again_when_the_provider_is_another_process() {
+    let mut stage = fleet(quick(), 1).await;
+    let not_managed = Effect::BadAnswer(BadAnswer::NotManaged);
+    let not_managed = Fault::on(Method::BatchGetInstances, not_managed);
+    stage.mock.inject(not_managed).await;
+    stage.is_ready("n-00000", "Unknown").await;
+    stage
+        .controller
+        .says(&["the provider does not manage this node", "n-00000"])
+        .await;
+    let asked = stage.mock.asked().await;
+    stays("nobody asks again", Duration::from_secs(1), async || {
+        let now = stage.mock.asked().await;
+        holds(now == asked, || format!("{now} instead of {asked}"))
+    })
+    .await;
+    stage.mock.kill().await;
+    stage.restart_mock().await;
+    stage.mock.was_asked(1).await;
 }
