@@ -244,6 +244,9 @@ async fn a_call_that_hangs_does_not_hold_up_the_end() {
         mock.signal_to_end();
     };
     let (answer, ()) = tokio::join!(asked, ended);
-    assert_eq!(answer.unwrap_err().code(), tonic::Code::Unavailable);
+    // Let go of in the last moment, it is served or refused, but never left hanging.
+    if let Err(refused) = answer {
+        assert_eq!(refused.code(), tonic::Code::Unavailable);
+    }
     mock.ended().await;
 }
