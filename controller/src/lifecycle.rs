@@ -43,7 +43,7 @@ use crate::{
     },
     node::Overheard,
     provider::{NotManaged, Provider, State},
-    queue::{Backoff, Gate, Priority, Queue, QueueMetrics},
+    queue::{Backoff, Gate, Queue, QueueMetrics},
 };
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (E-6).
@@ -173,11 +173,7 @@ fn concerns(node: &NodeView) -> bool {
 }
 
 fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
-    let priority = match origin {
-        Origin::Watch => Priority::Fresh,
-        Origin::List => Priority::Bulk,
-    };
-    queue.add(Arc::clone(&node.name), priority);
+    queue.add(Arc::clone(&node.name), origin.priority());
 }
 
 impl NodeLifecycle {

@@ -164,11 +164,7 @@ impl Intake {
 
 fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
     if node.is_uninitialized() || !initialize::reconcile(node).is_empty() {
-        let priority = match origin {
-            Origin::Watch => Priority::Fresh,
-            Origin::List => Priority::Bulk,
-        };
-        queue.add(Arc::clone(&node.name), priority);
+        queue.add(Arc::clone(&node.name), origin.priority());
     }
 }
 

@@ -8,6 +8,8 @@ use tokio::sync::watch;
 
 use outrigger_core::node::NodeView;
 
+use crate::queue::Priority;
+
 /// What a store holds: a small immutable picture of one object.
 pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
     /// Name, or namespace/name: unique in the store.
@@ -40,6 +42,16 @@ pub enum Origin {
     List,
     /// It has just happened.
     Watch,
+}
+
+impl Origin {
+    /// How soon a loop should look at what was told so.
+    pub const fn priority(self) -> Priority {
+        match self {
+            Self::Watch => Priority::Fresh,
+            Self::List => Priority::Bulk,
+        }
+    }
 }
 
 /// A change of one object in a store.

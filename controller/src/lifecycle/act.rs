@@ -43,8 +43,7 @@ impl NodeLifecycle {
                 Ok(())
             }
             Action::NotManaged { reason } => {
-                info!(node = &*node.name, %reason, "the provider does not manage this node");
-                self.parts.not_managed.remember(node, session);
+                self.parts.not_managed.remember(node, session, &reason);
                 Ok(())
             }
             Action::Doubt(doubt) => {

@@ -136,10 +136,14 @@ impl Sweep<'_> {
                 return;
             }
         };
+        let lookups = listed.into_iter().map(|i| Lookup::Found(Box::new(i)));
+        let lookups: Vec<Lookup> = lookups.collect();
         let (mut by_id, mut by_name) = (HashMap::new(), HashMap::new());
-        for (at, instance) in listed.iter().enumerate() {
-            by_id.insert(&*instance.provider_id, at);
-            by_name.insert(&*instance.node_name, at);
+        for lookup in &lookups {
+            if let Lookup::Found(instance) = lookup {
+                by_id.insert(&*instance.provider_id, lookup);
+                by_name.insert(&*instance.node_name, lookup);
+            }
         }
         let mut missing = Vec::new();
         for node in nodes {
@@ -148,11 +152,8 @@ impl Sweep<'_> {
             } else {
                 by_id.get(&*node.provider_id)
             };
-            match found.and_then(|at| listed.get(*at)) {
-                Some(instance) => {
-                    let lookup = Lookup::Found(Box::new(instance.clone()));
-                    self.answered(&node, Ok(lookup));
-                }
+            match found {
+                Some(lookup) => self.answered(&node, Ok(lookup)),
                 None => missing.push(node),
             }
         }
@@ -183,7 +184,7 @@ impl Sweep<'_> {
                 match answer {
                     // Perhaps for the sake of another node in the batch.
                     Err(Error::Malformed { .. }) => unreadable.push(Arc::clone(node)),
-                    answer => self.answered(node, answer),
+                    answer => self.answered(node, answer.as_ref()),
                 }
             }
         }
@@ -210,7 +211,7 @@ impl Sweep<'_> {
         }
         for node in nodes {
             let answer = self.ask(&node).await;
-            self.answered(&node, answer);
+            self.answered(&node, answer.as_ref());
         }
     }
 
@@ -219,15 +220,15 @@ impl Sweep<'_> {
         provider.lookup(Arc::clone(node), self.purpose).await
     }
 
-    fn answered(&mut self, node: &Arc<NodeView>, answer: Result<Lookup, Error>) {
+    fn answered(&mut self, node: &Arc<NodeView>, answer: Result<&Lookup, &Error>) {
         let parts = &self.cloud_node.parts;
-        if let Ok(lookup) = &answer {
+        if let Ok(lookup) = answer {
             (parts.overheard)(node, lookup);
             // What was seen before is not what is now.
             self.cloud_node.memory.observed.lock().remove(&node.name);
         }
         match answer {
-            Ok(Lookup::Found(instance)) => self.found(node, *instance),
+            Ok(Lookup::Found(instance)) => self.found(node, instance),
             Ok(Lookup::Absent { .. }) => {
                 self.tally.absent += 1;
                 // One that is not ready is the lifecycle loop's business.
@@ -242,7 +243,7 @@ impl Sweep<'_> {
                 }
             }
             Ok(Lookup::NotManaged { reason }) => {
-                self.cloud_node.not_managed(node, self.session, &reason);
+                parts.not_managed.remember(node, self.session, reason);
             }
             Err(error) => {
                 self.tally.failed += 1;
@@ -253,16 +254,16 @@ impl Sweep<'_> {
     }
 
     /// Queues the node if there is something to write or to say.
-    fn found(&mut self, node: &Arc<NodeView>, instance: Instance) {
+    fn found(&mut self, node: &Arc<NodeView>, instance: &Instance) {
         self.tally.seen += 1;
-        let plan = refresh::plan(node, &instance, &self.policy);
+        let plan = refresh::plan(node, instance, &self.policy);
         if plan.is_empty() && plan.warnings.is_empty() {
             return;
         }
         self.tally.differ += 1;
         let name = Arc::clone(&node.name);
         let mut observed = self.cloud_node.memory.observed.lock();
-        observed.insert(Arc::clone(&name), Arc::new(instance));
+        observed.insert(Arc::clone(&name), Arc::new(instance.clone()));
         drop(observed);
         self.cloud_node.queue.add(name, Priority::Bulk);
     }

@@ -19,7 +19,7 @@ use crate::{
         events::{Kind, ObjectRef},
         nodes::Write,
     },
-    provider::{Instances, Purpose, Session},
+    provider::{Instances, Purpose},
     queue::Outcome,
 };
 
@@ -111,7 +111,7 @@ impl CloudNode {
             Lookup::Absent { .. } => Err(Error::Absent),
             Lookup::NotManaged { reason } => {
                 // N-12: no retry until the node, or the provider, changes.
-                self.not_managed(&node, &session, &reason);
+                self.parts.not_managed.remember(&node, &session, &reason);
                 Ok(())
             }
         }
@@ -120,14 +120,6 @@ impl CloudNode {
     async fn lookup(&self, node: Arc<NodeView>) -> Result<Lookup, Error> {
         let lookup = self.parts.provider.lookup(node, Purpose::Initialization);
         Ok(lookup.await?)
-    }
-
-    pub(super) fn not_managed(&self, node: &NodeView, session: &Session, reason: &str) {
-        info!(
-            node = &*node.name,
-            reason, "the provider does not manage this node"
-        );
-        self.parts.not_managed.remember(node, session);
     }
 
     /// Two nodes with one provider id are both refused: the id can never be changed again.

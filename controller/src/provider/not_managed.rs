@@ -8,6 +8,7 @@ use std::{
 
 use outrigger_core::node::NodeView;
 use parking_lot::Mutex;
+use tracing::info;
 
 use super::Session;
 
@@ -18,8 +19,12 @@ use super::Session;
 pub struct NotManaged(Mutex<HashMap<Arc<str>, u64>>);
 
 impl NotManaged {
-    /// Remembers the answer about `node`.
-    pub fn remember(&self, node: &NodeView, session: &Session) {
+    /// Remembers the answer about `node`, and says it.
+    pub fn remember(&self, node: &NodeView, session: &Session, reason: &str) {
+        info!(
+            node = &*node.name,
+            reason, "the provider does not manage this node"
+        );
         let question = question(node, session);
         self.0.lock().insert(Arc::clone(&node.name), question);
     }

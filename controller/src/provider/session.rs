@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outrigger_api::v1;
-use outrigger_core::ownership::{Ownership, Prefixes};
+use outrigger_core::ownership::Prefixes;
 
 /// What one handshake agreed on. A new one is published after each handshake, also on the same
 /// connection; whoever keeps facts about the provider compares [`Session::boot_id`].
@@ -56,12 +56,4 @@ pub struct Instances {
     pub managed_label_keys: Box<[Box<str>]>,
     /// Whether instances carry Pod CIDRs.
     pub allocates_pod_cidrs: bool,
-}
-
-impl Instances {
-    /// Whether a Node with this `spec.providerID` may be asked about: it has the id of one of this
-    /// provider's machines, or none yet.
-    pub fn owns(&self, provider_id: &str) -> bool {
-        self.prefixes.ownership(provider_id) != Ownership::Foreign
-    }
 }

@@ -3,6 +3,8 @@ use outrigger_api::v1::{
     LoadBalancersCapability, RateLimit,
 };
 
+use outrigger_core::ownership::Ownership;
+
 use super::*;
 use crate::provider::{Cluster, tests::fake};
 
@@ -68,7 +70,9 @@ fn what_is_said_is_kept_within_bounds() {
     assert_eq!(instances.max_batch_size, 500);
     assert_eq!(instances.visibility_delay, Duration::from_secs(5));
     assert_eq!(instances.preference, v1::LookupPreference::Unspecified);
-    assert!(instances.owns("ocid1.instance.oc1") && !instances.owns("fake://a"));
+    let ownership = |id| instances.prefixes.ownership(id);
+    assert_eq!(ownership("ocid1.instance.oc1"), Ownership::Ours);
+    assert_eq!(ownership("fake://a"), Ownership::Foreign);
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use outrigger_api::v1;
+use outrigger_core::ownership::Ownership;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
 
@@ -20,8 +21,9 @@ async fn a_handshake_says_who_calls_and_its_answer_becomes_the_session() {
     let session = rig.provider.serving().await;
     assert_eq!((&*session.name, &*session.boot_id), ("fake", "boot-1"));
     assert_eq!((session.minor, session.max_send_bytes), (1, 1 << 20));
-    assert!(session.instances.as_ref().unwrap().owns("fake://x"));
-    assert!(!session.instances.as_ref().unwrap().owns("aws://x"));
+    let prefixes = &session.instances.as_ref().unwrap().prefixes;
+    assert_eq!(prefixes.ownership("fake://x"), Ownership::Ours);
+    assert_eq!(prefixes.ownership("aws://x"), Ownership::Foreign);
     let said = rig.fake.handshakes.lock()[0].clone();
     assert_eq!((said.min_minor, said.max_minor), (1, outrigger_api::MINOR));
     assert_eq!(said.controller_name, "cloud-controller-manager");
