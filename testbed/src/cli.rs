@@ -1,13 +1,17 @@
 //! The commands of `outrigger-testbed`.
 
+mod services;
+
 use std::{
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::{Args, Parser, Subcommand};
 use comfy_table::{CellAlignment, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
+use jiff::SignedDuration;
 use kube::{
     Client,
     config::{KubeConfigOptions, Kubeconfig},
@@ -15,6 +19,7 @@ use kube::{
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::services::Services;
 use crate::{
     ControlPlane, Error, Options, Result,
     binaries::Binaries,
@@ -38,6 +43,8 @@ enum Command {
     Up(Up),
     /// Register nodes as kubelets do.
     Nodes(Nodes),
+    /// Create Services that want a load balancer and measure how long they wait for it.
+    Services(Services),
     /// Measure how fast nodes can be initialised at best: three writes each, no logic.
     Floor(Floor),
 }
@@ -106,6 +113,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Build => build().await,
         Command::Up(up) => up.run().await,
         Command::Nodes(nodes) => nodes.run().await,
+        Command::Services(services) => services.run().await,
         Command::Floor(floor) => floor.run().await,
     }
 }
@@ -241,21 +249,38 @@ impl Floor {
             });
             return format!("{report}\n");
         }
-        let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_header(["NODES", "PARALLEL", "SECONDS", "WRITES/S"])
-            .add_row([
+        table(
+            &["NODES", "PARALLEL", "SECONDS", "WRITES/S"],
+            [
                 measured.nodes.to_string(),
                 self.parallel.to_string(),
                 format!("{seconds:.2}"),
                 format!("{per_second:.0}"),
-            ]);
-        for column in table.column_iter_mut() {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        format!("{table}\n")
+            ],
+        )
     }
+}
+
+/// A table of one row of numbers.
+fn table(header: &[&str], row: impl IntoIterator<Item = String>) -> String {
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_header(header)
+        .add_row(row);
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("{table}\n")
+}
+
+/// A positive time on a command line.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse::<SignedDuration>().ok();
+    let positive = parsed.filter(SignedDuration::is_positive);
+    positive
+        .and_then(|duration| duration.try_into().ok())
+        .ok_or_else(|| "write a time such as 90s or 2m".to_owned())
 }
 
 async fn client(kubeconfig: &Path) -> Result<Client> {

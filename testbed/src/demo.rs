@@ -1,12 +1,13 @@
-//! `cargo demo`: everything from nothing to initialised nodes, in one command.
+//! `cargo demo`: everything from nothing to initialised nodes and reachable Services, in one command.
 //!
 //! ```text
-//!  programs ─► stage: control plane ─► mock ─► controller ─► live: register, watch ─► report
+//!  programs ─► stage: control plane ─► mock ─► controller ─► live: nodes ─► services ─► report
 //! ```
 //!
 //! - `programs` builds what is missing, `stage` runs it and takes it down again,
 //! - `cluster` is the API server: one of our own, or an existing one,
 //! - `live` registers nodes and watches them lose their taint,
+//! - `services` makes Services and watches them get addresses,
 //! - `report` says how it went, `narrator` what is going on meanwhile.
 
 mod cluster;
@@ -15,6 +16,7 @@ mod live;
 mod narrator;
 mod programs;
 mod report;
+mod services;
 mod signals;
 mod stage;
 
@@ -26,7 +28,6 @@ use std::{
 };
 
 use clap::Parser;
-use jiff::SignedDuration;
 use tokio::time::timeout;
 
 pub use self::error::Error;
@@ -34,29 +35,33 @@ use self::{
     live::{Failure, Live},
     narrator::Narrator,
     report::Report,
+    services::Exposing,
     signals::Signals,
     stage::Stage,
 };
-use crate::nodes::Machine;
+use crate::{cli::duration, nodes::Machine};
 
 /// The label on the demo's nodes; its value tells one run from another.
 const LABEL: &str = "outrigger.dev/demo";
 
-/// Watch a cloud-controller-manager initialise nodes on a real API server, with a fake cloud.
+/// Watch a cloud-controller-manager at work on a real API server, with a fake cloud.
 ///
 /// Builds what is missing, starts etcd, kube-apiserver, provider-mock and
-/// cloud-controller-manager, registers nodes as kubelets do, and shows how they become usable.
-/// Ctrl-C ends everything and leaves nothing behind.
+/// cloud-controller-manager, registers nodes as kubelets do, makes Services that want a load
+/// balancer, and shows how nodes become usable and Services reachable. Ctrl-C ends everything and leaves nothing behind.
 #[derive(Debug, Parser)]
 #[command(name = "cargo demo", version, max_term_width = 100)]
 pub struct Demo {
     /// How many nodes to register.
     #[arg(long, value_name = "N", default_value = "10", value_parser = at_least_one)]
     nodes: usize,
-    /// End when all nodes are initialised, instead of staying for you to play.
+    /// How many Services to make; none with --kubeconfig, where another controller may serve them.
+    #[arg(long, value_name = "N", default_value = "0")]
+    services: usize,
+    /// End when nodes are initialised and Services reachable, instead of staying for you to play.
     #[arg(long)]
     once: bool,
-    /// How long the initialisation of all nodes may take.
+    /// How long the initialisation of all nodes may take, and as long the Services.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
     /// Print a JSON document instead of a table.
@@ -74,14 +79,6 @@ fn at_least_one(text: &str) -> Result<usize, String> {
         Ok(nodes) => Ok(nodes),
         Err(_) => Err("write a number of 1 or more".to_owned()),
     }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let parsed = text.parse::<SignedDuration>().ok();
-    let positive = parsed.filter(SignedDuration::is_positive);
-    positive
-        .and_then(|duration| duration.try_into().ok())
-        .ok_or_else(|| "write a time such as 90s or 2m".to_owned())
 }
 
 /// Whose nodes are whose.
@@ -155,17 +152,36 @@ impl Demo {
             machines: stage.run.machines(self.nodes),
             timeout: self.timeout,
         };
+        let is_own = stage.cluster.own_dir().is_some();
+        let exposing = Exposing {
+            client: live.client.clone(),
+            services: stage.run.services(if is_own { self.services } else { 0 }),
+            selector: live.selector.clone(),
+            timeout: self.timeout,
+        };
+        let all = async {
+            let nodes = live.watch(narrator).await?;
+            let services = exposing.watch(narrator).await?;
+            Ok((nodes, services))
+        };
         let outcome = tokio::select! {
-            outcome = live.watch(narrator) => outcome,
+            outcome = all => outcome,
             error = stage.failure() => return Err(error),
             () = signals.next() => return Ok(interrupted()),
         };
-        let outcome = match outcome {
+        let (nodes, services) = match outcome {
             Ok(outcome) => outcome,
             Err(Failure::Late(late)) => {
                 return Err(Error::NotInitialised {
                     late,
                     timeout: self.timeout,
+                    log_end: stage.controller.log_end(),
+                });
+            }
+            Err(Failure::Request(crate::Error::Unready { late, timeout })) => {
+                return Err(Error::NotExposed {
+                    late,
+                    timeout,
                     log_end: stage.controller.log_end(),
                 });
             }
@@ -176,7 +192,7 @@ impl Demo {
             }
         };
         narrator.clear();
-        Report::new(&outcome, stage).print(self.json, !self.once)?;
+        Report::new(&nodes, &services, stage).print(self.json, !self.once)?;
         if self.once {
             return Ok(ExitCode::SUCCESS);
         }

@@ -98,6 +98,25 @@ pub enum Error {
         /// The prefix of their names.
         prefix: String,
     },
+    /// Services have no address when the time is over.
+    #[error("{} no address within {timeout:?}", some(late, "has", "have"))]
+    Unready {
+        /// Their names.
+        late: Vec<String>,
+        /// How long it was waited for.
+        timeout: Duration,
+    },
+    /// Services that were deleted are still there when the time is over.
+    #[error(
+        "{} not gone within {timeout:?} of being deleted",
+        some(left, "is", "are")
+    )]
+    Undeleted {
+        /// Their names.
+        left: Vec<String>,
+        /// How long it was waited for.
+        timeout: Duration,
+    },
     /// The API server refused a request, or could not be reached.
     #[error("{action}: {source}")]
     Kube {
@@ -114,11 +133,49 @@ impl Error {
         move |source| Self::Io { action, source }
     }
 
+    /// Nothing, if it is that the object is not there.
+    pub(crate) fn unless_missing(self) -> Result<(), Self> {
+        match &self {
+            Self::Kube { source, .. } if matches!(&**source, kube::Error::Api(status) if status.code == 404) => {
+                Ok(())
+            }
+            _ => Err(self),
+        }
+    }
+
     pub(crate) fn kube(action: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let action = action.into();
         move |source| Self::Kube {
             action,
             source: Box::new(source),
         }
+    }
+}
+
+/// Some names, how many there are in all, and a verb.
+pub(crate) fn some(names: &[String], one: &str, several: &str) -> String {
+    const SHOWN: usize = 10;
+    let verb = if names.len() == 1 { one } else { several };
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => format!("{shown} {verb}"),
+        more => format!("{shown} and {more} more {verb}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_are_late_are_named_but_not_all() {
+        let some = |names| some(names, "was", "were");
+        let names: Vec<_> = (0..12).map(|number| format!("n{number}")).collect();
+        assert_eq!(some(&names[..1]), "n0 was");
+        assert_eq!(some(&names[..2]), "n0, n1 were");
+        assert_eq!(
+            some(&names),
+            "n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more were"
+        );
     }
 }

@@ -13,6 +13,7 @@
 //! - [`binaries`] finds or builds the programs,
 //! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process,
 //! - [`nodes`] registers nodes as kubelets do, [`floor`] measures the writes alone,
+//! - [`services`] makes Services and measures how long they wait for their addresses,
 //! - [`faults`] stands in front of the API server,
 //! - [`prometheus`] reads a scrape as Prometheus does,
 //! - [`demo`] is `cargo demo`.
@@ -26,10 +27,12 @@ pub mod demo;
 mod error;
 pub mod faults;
 pub mod floor;
+mod follow;
 mod identity;
 pub mod nodes;
 mod process;
 pub mod prometheus;
+pub mod services;
 mod shared;
 mod wire;
 

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, process::ExitStatus, time::Duration};
 
 use super::narrator::nodes;
+use crate::error::some;
 
 /// An error of the demo. Its text says what happened, to what, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -105,10 +106,24 @@ pub enum Error {
     #[error(
         "{} not initialised within {timeout:?}. The last lines of cloud-controller-manager's \
          log:\n{log_end}",
-        some(late)
+        some(late, "was", "were")
     )]
     NotInitialised {
         /// The nodes that still have the taint.
+        late: Vec<String>,
+        /// How long it was waited for.
+        timeout: Duration,
+        /// The last lines of the controller's log.
+        log_end: String,
+    },
+    /// Services have no address when the time is over.
+    #[error(
+        "{} not ready within {timeout:?}. The last lines of cloud-controller-manager's \
+         log:\n{log_end}",
+        some(late, "was", "were")
+    )]
+    NotExposed {
+        /// The Services without one.
         late: Vec<String>,
         /// How long it was waited for.
         timeout: Duration,
@@ -135,17 +150,6 @@ fn waiting(count: usize) -> String {
     format!("{} of this cluster {verb}", nodes(count))
 }
 
-/// Some names, and how many there are in all.
-fn some(names: &[String]) -> String {
-    const SHOWN: usize = 10;
-    let verb = if names.len() == 1 { "was" } else { "were" };
-    let shown = names[..names.len().min(SHOWN)].join(", ");
-    match names.len().saturating_sub(SHOWN) {
-        0 => format!("{shown} {verb}"),
-        more => format!("{shown} and {more} more {verb}"),
-    }
-}
-
 /// The innermost cause: what the layers around it add helps nobody.
 pub(super) fn root(error: &dyn std::error::Error) -> String {
     let mut error = error;
@@ -155,20 +159,4 @@ pub(super) fn root(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
     // Some show an excerpt of what they read in further lines.
     text.lines().next().unwrap_or_default().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nodes_that_are_late_are_named_but_not_all() {
-        let names: Vec<_> = (0..12).map(|number| format!("n{number}")).collect();
-        assert_eq!(some(&names[..1]), "n0 was");
-        assert_eq!(some(&names[..2]), "n0, n1 were");
-        assert_eq!(
-            some(&names),
-            "n0, n1, n2, n3, n4, n5, n6, n7, n8, n9 and 2 more were"
-        );
-    }
 }

@@ -1,13 +1,10 @@
 //! Nodes register, and a watch sees them lose their taint.
 
-use std::{collections::BTreeMap, convert::Infallible, pin::pin, time::Duration};
+use std::{collections::BTreeMap, pin::pin, time::Duration};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
-use kube::{
-    Api, Client,
-    api::{ListParams, WatchEvent, WatchParams},
-};
+use kube::{Api, Client};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep, sleep_until, timeout},
@@ -19,6 +16,7 @@ use super::{
 };
 use crate::{
     Error,
+    follow::follow,
     nodes::{self, Load, Machine},
 };
 
@@ -71,8 +69,12 @@ impl Live {
         let end = Instant::now() + self.timeout;
         let (tell, mut news) = mpsc::unbounded_channel();
 
-        let mut following = pin!(follow(&self.client, &self.selector, tell.clone()));
-        let mut registering = pin!(register(&self.client, self.machines, tell));
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let seen = |node| {
+            let _ = tell.send(News::Seen(Box::new(node)));
+        };
+        let mut following = pin!(follow(&nodes, &self.selector, "the demo's nodes", seen));
+        let mut registering = pin!(register(&self.client, self.machines, tell.clone()));
         let mut registered = false;
         narrator.begin(&format!("registering {}", narrator::nodes(count)));
         while tracker.initialised() < count {
@@ -114,54 +116,6 @@ async fn register(
             std::future::ready(Ok(()))
         })
         .await
-}
-
-/// Lists and watches until that has failed for some time.
-async fn follow(
-    client: &Client,
-    selector: &str,
-    tell: mpsc::UnboundedSender<News>,
-) -> Result<Infallible, Error> {
-    const GIVE_UP: Duration = Duration::from_secs(30);
-    const PAUSE: Duration = Duration::from_millis(250);
-    let nodes: Api<Node> = Api::all(client.clone());
-    let mut last_success = Instant::now();
-    loop {
-        match follow_once(&nodes, selector, &tell, &mut last_success).await {
-            Err(error) if last_success.elapsed() > GIVE_UP => {
-                return Err(Error::kube("cannot watch the demo's nodes")(error));
-            }
-            _ => sleep(PAUSE).await,
-        }
-    }
-}
-
-async fn follow_once(
-    nodes: &Api<Node>,
-    selector: &str,
-    tell: &mpsc::UnboundedSender<News>,
-    last_success: &mut Instant,
-) -> kube::Result<()> {
-    let list = nodes.list(&ListParams::default().labels(selector)).await?;
-    *last_success = Instant::now();
-    for node in list.items {
-        let _ = tell.send(News::Seen(Box::new(node)));
-    }
-    let version = list.metadata.resource_version.unwrap_or_default();
-    let all = WatchParams::default().labels(selector);
-    let mut events = pin!(nodes.watch(&all, &version).await?);
-    while let Some(event) = events.try_next().await? {
-        *last_success = Instant::now();
-        match event {
-            WatchEvent::Added(node) | WatchEvent::Modified(node) => {
-                let _ = tell.send(News::Seen(Box::new(node)));
-            }
-            WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
-            // Too old, most likely: a new list is the answer.
-            WatchEvent::Error(_) => return Ok(()),
-        }
-    }
-    Ok(())
 }
 
 /// What is known about each node.

@@ -97,3 +97,11 @@ pub(super) fn nodes(count: usize) -> String {
         count => format!("{count} nodes"),
     }
 }
+
+/// That many Services.
+pub(super) fn services(count: usize) -> String {
+    match count {
+        1 => "1 Service".to_owned(),
+        count => format!("{count} Services"),
+    }
+}

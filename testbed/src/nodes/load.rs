@@ -62,14 +62,8 @@ pub async fn delete_all(
 ) -> Result<Duration> {
     load.run(names, done, |name| async move {
         let path = format!("/api/v1/nodes/{name}");
-        match wire::delete(client, &path, &node_named(&name)).await {
-            Err(Error::Kube { source, .. })
-                if matches!(&*source, kube::Error::Api(status) if status.code == 404) =>
-            {
-                Ok(())
-            }
-            other => other,
-        }
+        let deleted = wire::delete(client, &path, &node_named(&name)).await;
+        deleted.or_else(Error::unless_missing)
     })
     .await
 }

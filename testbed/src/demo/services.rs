@@ -1,0 +1,71 @@
+//! Services come and get their load balancers.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Service;
+use kube::Client;
+
+use super::{
+    LABEL, Run,
+    live::Failure,
+    narrator::{self, Narrator},
+};
+use crate::{
+    nodes::Load,
+    services::{Exposed, Exposure, addresses, balanced, conditions},
+};
+
+/// Where the demo's Services are.
+pub(super) const NAMESPACE: &str = "default";
+
+/// Says on a Service that its load balancer is as it should be.
+const PROVISIONED: &str = "outrigger.dev/Provisioned";
+
+/// What is to happen.
+pub(super) struct Exposing {
+    pub(super) client: Client,
+    /// Each with the label of `selector`.
+    pub(super) services: Vec<Service>,
+    pub(super) selector: String,
+    pub(super) timeout: Duration,
+}
+
+impl Run {
+    pub(super) fn services(&self, count: usize) -> Vec<Service> {
+        let names = (1..=count).map(|number| format!("{}web-{number}", self.prefix));
+        names
+            .map(|name| balanced(&name, (LABEL, &self.id)))
+            .collect()
+    }
+}
+
+impl Exposing {
+    /// Makes the Services and returns when each has an address at which it is served.
+    pub(super) async fn watch(self, narrator: &Narrator) -> Result<Exposed, Failure> {
+        let count = self.services.len();
+        if count > 0 {
+            narrator.begin(&format!("making {}", narrator::services(count)));
+        }
+        let exposure = Exposure {
+            namespace: NAMESPACE,
+            services: self.services,
+            selector: &self.selector,
+            is_ready,
+            load: Load::default(),
+            timeout: self.timeout,
+        };
+        let progress = |ready: usize| {
+            let own_line = ready == count || ready.is_multiple_of(count.div_ceil(10));
+            let of = narrator::services(count);
+            narrator.update(&format!("{ready} of {of} reachable"), own_line);
+        };
+        let exposed = exposure.run(&self.client, progress).await;
+        exposed.map_err(Failure::Request)
+    }
+}
+
+fn is_ready(service: &Service) -> bool {
+    let mut conditions = conditions(service).iter();
+    !addresses(service).is_empty()
+        && conditions.any(|one| one.type_ == PROVISIONED && one.status == "True")
+}
