@@ -15,17 +15,21 @@ mod details;
 mod dump;
 mod endpoint;
 mod error;
+mod gather;
 mod handshake;
 mod health;
 mod list;
+mod load_balancers;
 mod lookup;
 mod metrics;
+mod node_sets;
 mod not_managed;
 mod pause;
 mod session;
 mod state;
 mod text;
 mod transport;
+mod wire;
 
 use std::{fmt, future, sync::Arc, time::Duration};
 
@@ -36,15 +40,17 @@ use tokio_util::sync::CancellationToken;
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use health::{Dependency, Health, Quota};
+pub use load_balancers::{ChangeAction, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange};
 pub use metrics::ProviderMetrics;
 pub use not_managed::NotManaged;
-pub use session::{Instances, Session};
+pub use session::{Instances, LoadBalancers, Session};
 pub use state::{Cause, State};
 pub use transport::{Connect, Connecting, Transport};
 
 use call::{Link, Wish};
 use connection::Manager;
 use lookup::{Coalescer, Question};
+use node_sets::NodeSets;
 use pause::Gate;
 
 /// Questions that may wait to be looked at; whoever asks more waits for room.
@@ -154,6 +160,7 @@ struct Shared {
     standby: watch::Sender<bool>,
     wishes: mpsc::Sender<(u64, Wish)>,
     gate: Arc<Gate>,
+    node_sets: NodeSets,
     metrics: ProviderMetrics,
 }
 
@@ -178,6 +185,7 @@ impl Provider {
             standby: watch::Sender::new(options.standby),
             wishes,
             gate: Arc::new(Gate::new(metrics.clone())),
+            node_sets: NodeSets::default(),
             metrics,
         });
         let coalescer = Coalescer::new(Arc::clone(&shared), asked);
@@ -233,12 +241,17 @@ impl Provider {
     /// Waits until there is a provider that serves instances; `without` is called once if one does
     /// not, for the next process behind the socket may (N-1).
     pub async fn serving_instances(&self, without: impl FnOnce()) {
+        self.offering(|session| session.instances.is_some(), without)
+            .await;
+    }
+
+    async fn offering(&self, offers: impl Fn(&Session) -> bool, without: impl FnOnce()) {
         let mut sessions = self.sessions();
         let mut without = Some(without);
         // The sender lives as long as this handle.
         loop {
             let session = sessions.borrow_and_update().clone();
-            match session.map(|session| session.instances.is_some()) {
+            match session.map(|session| offers(&session)) {
                 Some(true) => return,
                 Some(false) => {
                     if let Some(without) = without.take() {

@@ -16,7 +16,9 @@ use tonic::{Request, Response, Status};
 use tracing::debug;
 use uuid::Uuid;
 
-use super::{Error, Session, Shared, details::Checked, metrics::ProviderMetrics, pause::Permit};
+use super::{
+    Class, Error, Session, Shared, details::Checked, metrics::ProviderMetrics, pause::Permit,
+};
 
 /// A unary method of the contract.
 pub(super) trait Unary {
@@ -35,6 +37,11 @@ pub(super) trait Unary {
         limits: Limits,
         request: Request<Self::Request>,
     ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
+
+    /// Bytes of a request that was not cut to what the provider takes.
+    fn bytes(_request: &Self::Request) -> usize {
+        0
+    }
 }
 
 /// What a call asks of the connection that it was made on.
@@ -160,6 +167,14 @@ pub(super) async fn unary<R: Unary>(
     limits: Limits,
     message: R::Request,
 ) -> Result<R::Response, Error> {
+    let bytes = R::bytes(&message);
+    if bytes > limits.send {
+        return Err(Error::TooLarge {
+            rpc: R::NAME,
+            bytes,
+            limit: limits.send,
+        });
+    }
     let mut request = Request::new(message);
     // Tells the provider; the channel's own time limit would not.
     request.set_timeout(R::DEADLINE);
@@ -192,11 +207,42 @@ impl Shared {
         })
     }
 
-    /// Makes a call of a class, on `link` or, if the provider turns out to be a new process, once
-    /// more after a new handshake. `message` makes the request for a session.
+    /// Leave for a call of `class`, and the session to make it on, as soon as there is leave.
+    pub(super) async fn admit(&self, class: Class) -> Result<(Permit, Arc<Link>), Error> {
+        let mut gate = self.gate.changes();
+        let mut links = self.link.subscribe();
+        loop {
+            let link = self.link()?;
+            match self.gate.try_enter(class) {
+                Ok(permit) => return Ok((permit, link)),
+                Err(wait) => tokio::select! {
+                    () = wait.over(&mut gate) => {}
+                    // Without a session nothing waits, not even at the gate.
+                    Ok(()) = links.changed() => {}
+                },
+            }
+        }
+    }
+
+    /// Makes a call of a class: [`Shared::exchange`], and tells the gate how it ended.
     pub(super) async fn call<R: Unary>(
         &self,
         permit: &Permit,
+        link: Arc<Link>,
+        message: impl Fn(&Session, CallContext) -> R::Request,
+    ) -> Result<R::Response, Error> {
+        let result = self.exchange::<R>(link, message).await;
+        match &result {
+            Ok(_) => permit.succeeded(),
+            Err(error) => permit.failed(error),
+        }
+        result
+    }
+
+    /// Makes a call, on `link` or, if the provider turns out to be a new process, once more after a
+    /// new handshake. `message` makes the request for a session.
+    pub(super) async fn exchange<R: Unary>(
+        &self,
         link: Arc<Link>,
         message: impl Fn(&Session, CallContext) -> R::Request,
     ) -> Result<R::Response, Error> {
@@ -205,16 +251,12 @@ impl Shared {
             request_id: Uuid::new_v4().to_string(),
             cluster_name: self.cluster_name.clone(),
         };
-        let mut result = self.call_once::<R>(&link, &context, &message).await;
+        let result = self.call_once::<R>(&link, &context, &message).await;
         if let Err(error) = &result
             && error.reason() == Some(ErrorReason::NotHandshaked)
             && let Some(link) = self.shake_hands_again(&link, R::DEADLINE).await
         {
-            result = self.call_once::<R>(&link, &context, &message).await;
-        }
-        match &result {
-            Ok(_) => permit.succeeded(),
-            Err(error) => permit.failed(error),
+            return self.call_once::<R>(&link, &context, &message).await;
         }
         result
     }

@@ -77,6 +77,21 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
             instances.visibility_delay
         )?;
     }
+    if let Some(load_balancers) = load_balancers {
+        let capability = &load_balancers.capability;
+        writeln!(
+            lines,
+            "load_balancers: list={} plan={} max_in_flight={} max_services_per_update={} \
+             classes={:?} default_class={} configuration_revision={:?}",
+            load_balancers.list,
+            load_balancers.plan,
+            load_balancers.max_in_flight,
+            load_balancers.max_services_per_update,
+            capability.classes,
+            !capability.without_default_class,
+            capability.configuration_revision
+        )?;
+    }
     writeln!(
         lines,
         "serves: instances={} load_balancers={} routes={} node_sets={node_sets} effects={}",

@@ -3,14 +3,19 @@
 use std::{error::Error as StdError, sync::Arc, time::Duration};
 
 use outrigger_api::{ERROR_DOMAIN, RpcStatus, v1::ErrorReason};
-use outrigger_core::class::ErrorClass;
+use outrigger_core::{
+    class::ErrorClass,
+    service::{answer, source_ranges},
+};
 use prost::Message;
 use tonic::{Code, Status, TimeoutExpired};
 use tonic_types::{ErrorInfo, RetryInfo, pb};
 
 use super::text;
 
-/// Why a call to the provider, or the part of it that concerns one node, did not succeed.
+mod failure;
+
+/// Why a call to the provider, or the part of it that concerns one node or Service, did not succeed.
 ///
 /// Cheap to clone: one failed batch answers many callers. Every text of the provider in it is cut
 /// and escaped, fit for logs and events.
@@ -79,6 +84,13 @@ pub enum Error {
         /// Named by the provider at handshake.
         limit: usize,
     },
+    /// What the provider says about a load balancer is not legal in Kubernetes, or no answer to what
+    /// was asked.
+    #[error(transparent)]
+    Unusable(Arc<answer::Refusal>),
+    /// The Service says in a way that cannot be read who may reach it; nothing was sent.
+    #[error(transparent)]
+    SourceRanges(Arc<source_ranges::Error>),
     /// The provider does not serve this method, at least not on this connection.
     #[error("{rpc}: not served by this provider")]
     NotServed {
@@ -90,7 +102,7 @@ pub enum Error {
 impl Error {
     /// What happens next; the only thing that queues, events and metrics look at.
     pub fn class(&self) -> ErrorClass {
-        match *self {
+        match self {
             Self::Unavailable { .. } => ErrorClass::Unavailable,
             Self::Timeout { .. } | Self::ConnectionLost { .. } | Self::Unexplained { .. } => {
                 ErrorClass::Transient
@@ -99,7 +111,9 @@ impl Error {
                 reason,
                 retry_after,
                 ..
-            } => class_of(reason, retry_after),
+            } => class_of(*reason, *retry_after),
+            Self::Unusable(refusal) => refusal.class(),
+            Self::SourceRanges(error) => error.class(),
             Self::Malformed { .. } => ErrorClass::Malformed,
             Self::TooLarge { .. } => ErrorClass::Invalid,
             Self::NotServed { .. } => ErrorClass::Unimplemented,

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
-use outrigger_core::ownership::Prefixes;
+use outrigger_core::{ownership::Prefixes, service::capability::Capability};
 
 use super::{
     Cause, Error, Options,
     pause::Rate,
-    session::{Instances, Session},
+    session::{Instances, LoadBalancers, Session},
     text,
 };
+
+mod effects;
 
 /// Lowest minor revision that is spoken.
 const MIN_MINOR: u32 = 1;
@@ -22,6 +24,9 @@ const MAX_ENTRIES: usize = 64;
 const MIN_MESSAGE: u64 = 64 << 10;
 const DEFAULT_BATCH: u32 = 100;
 const MAX_BATCH: u32 = 500;
+const DEFAULT_IN_FLIGHT: u32 = 16;
+const MAX_IN_FLIGHT: u32 = 256;
+const MAX_SERVICES_PER_UPDATE: u32 = 200;
 const DEFAULT_VISIBILITY_DELAY: Duration = Duration::from_mins(1);
 /// A longer delay would keep the Nodes of deleted machines for ever.
 const MAX_VISIBILITY_DELAY: Duration = Duration::from_hours(24);
@@ -131,6 +136,11 @@ pub(super) fn accept(
         bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
     };
     let offered = answer.capabilities.unwrap_or_default();
+    let effects = offered.effects.map(effects::accept).transpose()?;
+    let reads = entries(
+        "service_annotation_prefixes",
+        answer.service_annotation_prefixes,
+    )?;
     let session = Session {
         generation,
         version: text::cut(&answer.provider_version, MAX_NAME).into(),
@@ -142,15 +152,11 @@ pub(super) fn accept(
             .transpose()?,
         load_balancers: offered
             .load_balancers
-            .map(accept_load_balancers)
+            .map(|offered| accept_load_balancers(&name, offered, reads, effects.as_ref()))
             .transpose()?,
         routes: offered.routes,
         node_sets: offered.node_sets.is_some(),
-        effects: offered.effects.map(accept_effects).transpose()?,
-        service_annotation_prefixes: entries(
-            "service_annotation_prefixes",
-            answer.service_annotation_prefixes,
-        )?,
+        effects,
         node_annotation_prefixes: entries(
             "node_annotation_prefixes",
             answer.node_annotation_prefixes,
@@ -228,73 +234,43 @@ fn accept_instances(name: &str, instances: v1::InstancesCapability) -> Result<In
 }
 
 fn accept_load_balancers(
+    name: &str,
     offered: v1::LoadBalancersCapability,
-) -> Result<v1::LoadBalancersCapability, Refusal> {
+    reads: Box<[Box<str>]>,
+    effects: Option<&v1::EffectsCapability>,
+) -> Result<LoadBalancers, Refusal> {
     if offered.configuration_revision.len() > 64 {
         return Err(Refusal::bad(
             "load_balancers.configuration_revision has more than 64 bytes",
         ));
     }
-    entries("load_balancers.classes", offered.classes.clone())?;
-    Ok(offered)
-}
-
-/// Nobody but the controller and kubectl writes under these.
-const RESERVED: [&str; 2] = ["outrigger.dev", "kubectl.kubernetes.io"];
-/// Of Kubernetes itself, for Nodes and conditions.
-const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
-
-fn accept_effects(effects: v1::EffectsCapability) -> Result<v1::EffectsCapability, Refusal> {
-    let lists = [
-        (
-            "effects.service_annotation_prefixes",
-            &effects.service_annotation_prefixes,
-            false,
-        ),
-        (
-            "effects.node_annotation_prefixes",
-            &effects.node_annotation_prefixes,
-            true,
-        ),
-        (
-            "effects.condition_type_prefixes",
-            &effects.condition_type_prefixes,
-            true,
-        ),
-    ];
-    for (field, prefixes, kubernetes_too) in lists {
-        for prefix in entries(field, prefixes.clone())? {
-            let reserved = RESERVED.iter().any(|domain| reaches(&prefix, domain))
-                || kubernetes_too
-                    && KUBERNETES
-                        .iter()
-                        .any(|domain| reaches_under(&prefix, domain));
-            if reserved {
-                return Err(Refusal::bad(format!(
-                    "{field} asks for {prefix:?}, which is not a provider's to write"
-                )));
-            }
-        }
-    }
-    Ok(effects)
-}
-
-/// Whether keys under `domain/` may begin with `prefix`: `out`, `outrigger.dev`, `outrigger.dev/x`.
-fn reaches(prefix: &str, domain: &str) -> bool {
-    domain.starts_with(prefix)
-        || prefix
-            .strip_prefix(domain)
-            .is_some_and(|rest| rest.starts_with('/'))
-}
-
-/// [`reaches`] for `domain` and everything that ends in `.domain`. A prefix without a slash may still
-/// grow into such a domain, so whoever writes looks at each key besides.
-fn reaches_under(prefix: &str, domain: &str) -> bool {
-    let host = prefix.split_once('/').map_or(prefix, |(host, _)| host);
-    let below = host
-        .strip_suffix(domain)
-        .is_some_and(|rest| rest.ends_with('.'));
-    below || reaches(prefix, domain)
+    let boxed = |list: &[String]| list.iter().map(|entry| Box::from(&**entry)).collect();
+    let capability = Capability {
+        provider: name.into(),
+        classes: entries("load_balancers.classes", offered.classes)?,
+        without_default_class: offered.without_default_class,
+        configuration_revision: offered.configuration_revision.into(),
+        reads,
+        // They were accepted before.
+        writes: effects.map_or_else(Box::default, |effects| {
+            boxed(&effects.service_annotation_prefixes)
+        }),
+        conditions: effects.map_or_else(Box::default, |effects| {
+            boxed(&effects.condition_type_prefixes)
+        }),
+    };
+    Ok(LoadBalancers {
+        capability: capability.into(),
+        list: offered.list,
+        plan: offered.plan,
+        max_in_flight: match offered.max_in_flight {
+            0 => DEFAULT_IN_FLIGHT,
+            some => some.min(MAX_IN_FLIGHT),
+        } as usize,
+        max_services_per_update: offered
+            .max_services_per_update
+            .clamp(1, MAX_SERVICES_PER_UPDATE) as usize,
+    })
 }
 
 /// The entries of a list whose empty form already says "all" or "none": so none may be empty.

@@ -39,6 +39,7 @@ struct Families {
     strays: Counter,
     asked: Family<Labels<1>, Counter>,
     batched: Histogram,
+    node_set_syncs: Family<Labels<1>, Counter>,
 }
 
 impl ProviderMetrics {
@@ -60,6 +61,7 @@ impl ProviderMetrics {
             strays: Counter::default(),
             asked: Family::default(),
             batched: Histogram::new([1., 2., 5., 10., 20., 50., 100., 200., 500.]),
+            node_set_syncs: Family::default(),
         };
         let registry = registry.sub_registry_with_prefix("outrigger_provider");
         registry.register(
@@ -114,7 +116,7 @@ impl ProviderMetrics {
         );
         registry.register(
             "stray_results",
-            "Results about nodes that nobody had asked about; ignored",
+            "Results about nodes and Services that nobody had asked about; ignored",
             families.strays.clone(),
         );
         registry.register(
@@ -127,6 +129,11 @@ impl ProviderMetrics {
             "Calls about instances, single pages of lists aside, by what they are for",
             families.asked.clone(),
         );
+        registry.register(
+            "node_set_syncs",
+            "Uploads of the targets of load balancers that the provider took",
+            families.node_set_syncs.clone(),
+        );
         Self(Arc::new(families))
     }
 
@@ -138,6 +145,7 @@ impl ProviderMetrics {
         self.state(&State::Ready);
         self.state_changed(&State::Ready);
         self.asked(Purpose::Lifecycle);
+        self.node_set_synced("delta");
         self.paused(Class::Instances, "rate_limited", Duration::from_secs(1));
         self.health(&Health {
             quotas: vec![super::Quota {
@@ -231,6 +239,11 @@ impl ProviderMetrics {
         self.0.asked.get_or_create(&labels).inc();
     }
 
+    pub(super) fn node_set_synced(&self, kind: &'static str) {
+        let labels = [("kind", kind)];
+        self.0.node_set_syncs.get_or_create(&labels).inc();
+    }
+
     pub(super) fn batched(&self, purpose: Purpose, nodes: usize) {
         self.asked(purpose);
         self.0.batched.observe(nodes as f64);
@@ -255,7 +268,9 @@ fn outcome(error: &Error) -> (&'static str, &'static str) {
         Error::ConnectionLost { .. } => ("UNAVAILABLE", "connection_lost"),
         Error::Unexplained { code, .. } => (code, "unexplained"),
         Error::Refused { reason, .. } => (code_of(*reason), error::reason_name(*reason)),
-        Error::Malformed { .. } => ("OK", "malformed"),
+        Error::Malformed { .. } | Error::Unusable(_) => ("OK", "malformed"),
+        // Of a call that was never made.
+        Error::SourceRanges(_) => ("INVALID_ARGUMENT", "not_sent"),
         Error::TooLarge { .. } => ("RESOURCE_EXHAUSTED", "too_large"),
         Error::NotServed { .. } => ("UNIMPLEMENTED", "not_served"),
     }

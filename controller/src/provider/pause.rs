@@ -169,18 +169,6 @@ impl Gate {
         })
     }
 
-    /// [`Gate::try_enter`], as soon as it lets a call out.
-    pub(super) async fn enter(self: &Arc<Self>, class: Class) -> Permit {
-        let mut changed = self.changed.subscribe();
-        loop {
-            let wait = match self.try_enter(class) {
-                Ok(permit) => return permit,
-                Err(wait) => wait,
-            };
-            wait.over(&mut changed).await;
-        }
-    }
-
     /// For [`Wait::over`]; subscribe before the try that failed.
     pub(super) fn changes(&self) -> watch::Receiver<()> {
         self.changed.subscribe()

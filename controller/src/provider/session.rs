@@ -1,9 +1,9 @@
 //! What one handshake agreed on.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use outrigger_api::v1;
-use outrigger_core::ownership::Prefixes;
+use outrigger_core::{ownership::Prefixes, service::capability::Capability};
 
 /// What one handshake agreed on. A new one is published after each handshake, also on the same
 /// connection; whoever keeps facts about the provider compares [`Session::boot_id`].
@@ -21,16 +21,14 @@ pub struct Session {
     pub boot_id: Box<str>,
     /// How instances are looked up; `None` when the provider serves none.
     pub instances: Option<Instances>,
-    /// Load balancers, as declared.
-    pub load_balancers: Option<v1::LoadBalancersCapability>,
+    /// Which Services are served, and how; `None` when the provider serves none.
+    pub load_balancers: Option<LoadBalancers>,
     /// Routes, as declared.
     pub routes: Option<v1::RoutesCapability>,
     /// Whether node sets are held.
     pub node_sets: bool,
     /// What the provider may write to Kubernetes; checked against the reserved prefixes.
     pub effects: Option<v1::EffectsCapability>,
-    /// Service annotations that are sent; empty: all.
-    pub service_annotation_prefixes: Box<[Box<str>]>,
     /// Node annotations that are sent; empty: none.
     pub node_annotation_prefixes: Box<[Box<str>]>,
     /// Largest message that may be sent, in bytes.
@@ -56,4 +54,19 @@ pub struct Instances {
     pub managed_label_keys: Box<[Box<str>]>,
     /// Whether instances carry Pod CIDRs.
     pub allocates_pod_cidrs: bool,
+}
+
+/// Which Services are served, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadBalancers {
+    /// What of it decides about a Service.
+    pub capability: Arc<Capability>,
+    /// Whether they can be listed.
+    pub list: bool,
+    /// Whether a change can be planned without being made.
+    pub plan: bool,
+    /// Calls that change something at one time, 1 to 256.
+    pub max_in_flight: usize,
+    /// Services in one update of targets, 1 to 200.
+    pub max_services_per_update: usize,
 }

@@ -76,6 +76,64 @@ fn what_is_said_is_kept_within_bounds() {
 }
 
 #[test]
+fn load_balancers_are_declared_within_bounds() {
+    let declared = |change: fn(&mut LoadBalancersCapability)| {
+        capabilities(|offered| change(offered.load_balancers.get_or_insert_default()))
+            .unwrap()
+            .load_balancers
+            .unwrap()
+    };
+    let least = declared(|_| {});
+    assert_eq!(
+        (least.max_in_flight, least.max_services_per_update),
+        (16, 1)
+    );
+    assert!(!least.list && !least.plan);
+    let capability = &least.capability;
+    assert_eq!(&*capability.provider, "fake");
+    assert!(capability.serves(None) && capability.reads("any.example/x"));
+    assert!(!capability.writes("any.example/x") && !capability.sets_condition("any.example/X"));
+    let most = declared(|load_balancers| {
+        load_balancers.max_in_flight = 1_000_000;
+        load_balancers.max_services_per_update = 1_000_000;
+    });
+    assert_eq!(
+        (most.max_in_flight, most.max_services_per_update),
+        (256, 200)
+    );
+}
+
+#[test]
+fn what_decides_about_a_service_is_taken_over() {
+    let (session, _) = accept_changed(|answer| {
+        answer.service_annotation_prefixes = vec!["read.example/".into()];
+        let offered = answer.capabilities.as_mut().unwrap();
+        offered.load_balancers = Some(LoadBalancersCapability {
+            list: true,
+            plan: true,
+            classes: vec!["fake.example/fast".into()],
+            without_default_class: true,
+            configuration_revision: "r1".into(),
+            ..LoadBalancersCapability::default()
+        });
+        offered.effects = Some(EffectsCapability {
+            service_annotation_prefixes: vec!["read.example/id".into()],
+            condition_type_prefixes: vec!["fake.example/".into()],
+            ..EffectsCapability::default()
+        });
+    })
+    .unwrap();
+    let load_balancers = session.load_balancers.unwrap();
+    assert!(load_balancers.list && load_balancers.plan);
+    let capability = load_balancers.capability;
+    assert!(!capability.serves(None) && capability.serves(Some("fake.example/fast")));
+    assert_eq!(&*capability.configuration_revision, "r1");
+    assert!(capability.reads("read.example/x") && !capability.reads("other.example/x"));
+    assert!(capability.writes("read.example/id") && !capability.writes("read.example/x"));
+    assert!(capability.sets_condition("fake.example/CertificateReady"));
+}
+
+#[test]
 fn nonsense_is_refused_by_name() {
     let check = |refused: Result<Session, Refusal>, cause: Cause, says: &str| {
         let refusal = refused.unwrap_err();
@@ -164,6 +222,19 @@ fn nonsense_is_refused_by_name() {
         });
     });
     check(refused, bad, "configuration_revision");
+    for classes in [
+        vec![String::new()],
+        vec!["a b".into()],
+        vec!["a".into(); 65],
+    ] {
+        let refused = capabilities(|offered| {
+            offered.load_balancers = Some(LoadBalancersCapability {
+                classes,
+                ..LoadBalancersCapability::default()
+            });
+        });
+        check(refused, bad, "load_balancers.classes");
+    }
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Batches as the contract wants them.
 
 use outrigger_api::v1;
-use outrigger_core::node::{NodeView, Ready};
 use prost::Message;
 
 use super::{Batch, BatchGetInstances, Error, Unary};
-use crate::provider::{Purpose, Session};
+use crate::provider::{Purpose, Session, wire};
 
 /// Bytes of a request besides its nodes, generously: context, view and staleness.
 const ENVELOPE: usize = 1024;
@@ -23,7 +22,7 @@ pub(super) fn fit(mut batch: Batch, session: &Session) -> (Batch, Option<Batch>)
     let mut room = limit.saturating_sub(ENVELOPE);
     let mut count = 0;
     while count < batch.asks.len().min(most) {
-        let bytes = node(&batch.asks[count].node, session).encoded_len() + AROUND;
+        let bytes = wire::node(&batch.asks[count].node, session).encoded_len() + AROUND;
         if bytes > limit.saturating_sub(ENVELOPE) {
             let error = Error::TooLarge {
                 rpc: BatchGetInstances::NAME,
@@ -54,7 +53,7 @@ pub(super) fn message(
         nodes: batch
             .asks
             .iter()
-            .map(|ask| node(&ask.node, session))
+            .map(|ask| wire::node(&ask.node, session))
             .collect(),
         // Too long for the contract is as long as the contract can say.
         max_staleness: batch.purpose.max_staleness().try_into().ok(),
@@ -67,59 +66,5 @@ pub(in super::super) const fn wire_view(purpose: Purpose) -> v1::InstanceView {
     match purpose {
         Purpose::Initialization | Purpose::Refresh { .. } => v1::InstanceView::Metadata,
         Purpose::Lifecycle => v1::InstanceView::State,
-    }
-}
-
-/// A node as the provider may see it.
-fn node(view: &NodeView, session: &Session) -> v1::Node {
-    let owned = |text: &str| text.to_owned();
-    let entry = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-    let time = |at: jiff::Timestamp| prost_types::Timestamp {
-        seconds: at.as_second(),
-        nanos: at.subsec_nanosecond(),
-    };
-    let sent = |key: &str| {
-        let mut prefixes = session.node_annotation_prefixes.iter();
-        prefixes.any(|prefix| key.starts_with(&**prefix))
-    };
-    v1::Node {
-        name: owned(&view.name),
-        uid: owned(&view.uid),
-        provider_id: owned(&view.provider_id),
-        labels: view.labels.iter().map(entry).collect(),
-        annotations: view
-            .annotations
-            .iter()
-            .filter(|(key, _)| sent(key))
-            .map(entry)
-            .collect(),
-        addresses: view
-            .addresses
-            .iter()
-            .map(|address| v1::NodeAddress {
-                r#type: owned(&address.kind),
-                address: owned(&address.address),
-            })
-            .collect(),
-        pod_cidrs: view.pod_cidrs.iter().map(|cidr| owned(cidr)).collect(),
-        taints: view
-            .taints
-            .iter()
-            .map(|taint| v1::Taint {
-                key: owned(&taint.key),
-                value: owned(&taint.value),
-                effect: owned(&taint.effect),
-            })
-            .collect(),
-        ready: match view.ready {
-            Ready::True => "True",
-            Ready::False => "False",
-            Ready::Unknown => "Unknown",
-        }
-        .into(),
-        unschedulable: view.unschedulable,
-        creation_time: Some(time(view.created)),
-        deletion_time: view.deleted.map(time),
-        system_uuid: owned(&view.system_uuid),
     }
 }

@@ -9,6 +9,19 @@ fn gate() -> Arc<Gate> {
     )))
 }
 
+impl Gate {
+    /// [`Gate::try_enter`], as soon as it lets a call out.
+    async fn enter(self: &Arc<Self>, class: Class) -> Permit {
+        let mut changed = self.changed.subscribe();
+        loop {
+            match self.try_enter(class) {
+                Ok(permit) => return permit,
+                Err(wait) => wait.over(&mut changed).await,
+            }
+        }
+    }
+}
+
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }

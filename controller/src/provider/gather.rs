@@ -1,0 +1,74 @@
+//! Lists that come in parts: whole, or an error.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tonic::{Status, Streaming};
+
+use super::Error;
+
+/// Between two messages of any stream.
+pub(super) const SILENCE: Duration = Duration::from_mins(1);
+/// More than any cluster has of anything: a list that does not end.
+const MOST: usize = 100_000;
+
+/// What came, and why it is not to be used.
+pub(super) struct Gathered<T> {
+    entries: Vec<T>,
+    fault: Option<Fault>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Silent,
+    Incomplete,
+    GoesOn,
+    TooMany,
+}
+
+/// Reads to the end. `part` tells the entries of a message, and whether it is marked as the last.
+pub(super) async fn gather<M, T, I: IntoIterator<Item = T>>(
+    mut stream: Streaming<M>,
+    part: impl Fn(M) -> (I, bool),
+) -> Result<Gathered<T>, Status> {
+    let mut entries = Vec::new();
+    let mut complete = false;
+    let fault = loop {
+        let Ok(message) = timeout(SILENCE, stream.message()).await else {
+            break Some(Fault::Silent);
+        };
+        let Some(message) = message? else {
+            break (!complete).then_some(Fault::Incomplete);
+        };
+        if complete {
+            break Some(Fault::GoesOn);
+        }
+        let (more, is_last) = part(message);
+        complete = is_last;
+        entries.extend(more);
+        if entries.len() > MOST {
+            break Some(Fault::TooMany);
+        }
+    };
+    Ok(Gathered { entries, fault })
+}
+
+impl<T> Gathered<T> {
+    /// All of it.
+    pub(super) fn whole(self, rpc: &'static str) -> Result<Vec<T>, Error> {
+        let malformed = |what: &str| Error::Malformed {
+            rpc,
+            what: what.into(),
+        };
+        Err(match self.fault {
+            None => return Ok(self.entries),
+            Some(Fault::Silent) => Error::Timeout {
+                rpc,
+                after: SILENCE,
+            },
+            Some(Fault::Incomplete) => malformed("a list that ends without `complete`"),
+            Some(Fault::GoesOn) => malformed("a list that goes on after `complete`"),
+            Some(Fault::TooMany) => malformed("a list of more than 100,000 entries"),
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! Calls about the load balancer of a Service.
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use outrigger_api::v1;
+use outrigger_core::{
+    service::{
+        ServiceView,
+        answer::{Answer, Call},
+        source_ranges::source_ranges,
+    },
+    targets::Targets,
+};
+
+use super::{
+    Class, Error, LoadBalancers, Provider,
+    call::{Link, Unary},
+    wire,
+};
+
+mod answer;
+mod calls;
+mod list;
+mod plan;
+mod update;
+
+pub use list::{OwnedLoadBalancer, Owner};
+pub use plan::{ChangeAction, PlanOperation, PlannedChange};
+
+use answer::Said;
+use calls::{DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer};
+
+/// Each waits while the class [`Class::LoadBalancers`] is paused, and ends with
+/// [`Error::Unavailable`] as soon as there is no provider. Dropping the future cancels the call; what
+/// the provider has begun by then may still happen.
+impl Provider {
+    /// What load balancer `service` has. Changes nothing.
+    ///
+    /// # Errors
+    /// Any [`Error`]; all but its class and what [`Failure`] takes of it is for people.
+    ///
+    /// [`Failure`]: outrigger_core::service::plan::Failure
+    pub async fn get_load_balancer(&self, service: &ServiceView) -> Result<Answer, Error> {
+        let (permit, link) = self.shared.admit(Class::LoadBalancers).await?;
+        let offered = offered(&link, GetLoadBalancer::NAME)?;
+        let request = |context| v1::GetLoadBalancerRequest {
+            context: Some(context),
+            service: Some(whatever_its_ranges(service, offered)),
+        };
+        let call = self
+            .shared
+            .call::<GetLoadBalancer>(&permit, Arc::clone(&link), |_, context| request(context));
+        Said::from(call.await?).check(Call::Get, service, &link.session)
+    }
+
+    /// Makes the load balancer of `service`, or changes it, to what the Service and `targets` say.
+    ///
+    /// # Errors
+    /// As [`Provider::get_load_balancer`]; [`Error::SourceRanges`] without a call.
+    pub async fn ensure_load_balancer(
+        &self,
+        service: &ServiceView,
+        targets: &Arc<Targets>,
+    ) -> Result<Answer, Error> {
+        let ranges = ranges(service)?;
+        let (permit, link) = self.shared.admit(Class::LoadBalancers).await?;
+        let offered = offered(&link, EnsureLoadBalancer::NAME)?;
+        let call = self.shared.call_with_targets::<EnsureLoadBalancer>(
+            &permit,
+            targets,
+            |context, targets| v1::EnsureLoadBalancerRequest {
+                context: Some(context),
+                service: Some(wire::service(service, &offered.capability, &ranges)),
+                targets: Some(targets),
+            },
+        );
+        Said::from(call.await?).check(Call::Ensure, service, &link.session)
+    }
+
+    /// Removes the load balancer of `service` and every part of it. Of none, that is
+    /// [`Disposition::Absent`].
+    ///
+    /// # Errors
+    /// As [`Provider::get_load_balancer`].
+    ///
+    /// [`Disposition::Absent`]: outrigger_core::service::answer::Disposition::Absent
+    pub async fn delete_load_balancer(&self, service: &ServiceView) -> Result<Answer, Error> {
+        let (permit, link) = self.shared.admit(Class::LoadBalancers).await?;
+        let offered = offered(&link, DeleteLoadBalancer::NAME)?;
+        let request = |context| v1::DeleteLoadBalancerRequest {
+            context: Some(context),
+            service: Some(whatever_its_ranges(service, offered)),
+        };
+        let call =
+            self.shared
+                .call::<DeleteLoadBalancer>(&permit, Arc::clone(&link), |_, context| {
+                    request(context)
+                });
+        Said::from(call.await?).check(Call::Delete, service, &link.session)
+    }
+
+    /// Waits until there is a provider that serves load balancers; `without` is called once if one
+    /// does not, for the next process behind the socket may (S-1).
+    pub async fn serving_load_balancers(&self, without: impl FnOnce()) {
+        self.offering(|session| session.load_balancers.is_some(), without)
+            .await;
+    }
+}
+
+fn offered<'a>(link: &'a Link, rpc: &'static str) -> Result<&'a LoadBalancers, Error> {
+    let offered = link.session.load_balancers.as_ref();
+    offered.ok_or(Error::NotServed { rpc })
+}
+
+fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
+    source_ranges(service).map_err(|error| Error::SourceRanges(error.into()))
+}
+
+/// For calls that do not say who may reach the load balancer: ranges that do not parse must not keep
+/// it from being deleted.
+fn whatever_its_ranges(service: &ServiceView, offered: &LoadBalancers) -> v1::Service {
+    let ranges = source_ranges(service).unwrap_or_default();
+    wire::service(service, &offered.capability, &ranges)
+}

@@ -1,0 +1,164 @@
+//! What the provider says about one load balancer, on its way to the border in core.
+
+use std::time::Duration;
+
+use outrigger_api::v1;
+use outrigger_core::service::{
+    Ingress, PortStatus, ServiceView,
+    answer::{Answer, Call, Disposition, RawAnswer},
+    effects::RawEffects,
+};
+use tracing::debug;
+
+use crate::provider::{Error, Session, text};
+
+/// Ids and names of a cloud, in bytes.
+const NAME: usize = 253;
+
+/// What all answers about a load balancer have in common.
+pub(super) struct Said {
+    answer: RawAnswer,
+    identity: v1::LoadBalancerIdentity,
+}
+
+impl Said {
+    /// The answer to `call`, if it is one and all of it is legal. Of a provider that declared no
+    /// effects there are none.
+    pub(super) fn check(
+        mut self,
+        call: Call,
+        service: &ServiceView,
+        session: &Session,
+    ) -> Result<Answer, Error> {
+        debug!(
+            service = &*service.key,
+            disposition = ?self.answer.disposition,
+            id = text::cut(&self.identity.id, NAME),
+            name = text::cut(&self.identity.name, NAME),
+            "the provider answered"
+        );
+        if session.effects.is_none() {
+            self.answer.effects = RawEffects::default();
+        }
+        let no_longer = || Error::NotServed {
+            rpc: "LoadBalancersService",
+        };
+        let offered = session.load_balancers.as_ref().ok_or_else(no_longer)?;
+        let checked = self.answer.check(call, &offered.capability);
+        checked.map_err(|refusal| Error::Unusable(refusal.into()))
+    }
+}
+
+impl From<v1::GetLoadBalancerResponse> for Said {
+    fn from(answer: v1::GetLoadBalancerResponse) -> Self {
+        Self {
+            answer: RawAnswer {
+                disposition: disposition(answer.disposition()),
+                ingress: answer.status.map(ingress),
+                retry_after: None,
+                effects: effects(answer.effects),
+                reason: answer.reason,
+                message: answer.message,
+            },
+            identity: answer.identity.unwrap_or_default(),
+        }
+    }
+}
+
+impl From<v1::EnsureLoadBalancerResponse> for Said {
+    fn from(answer: v1::EnsureLoadBalancerResponse) -> Self {
+        Self {
+            answer: RawAnswer {
+                disposition: disposition(answer.disposition()),
+                ingress: answer.status.map(ingress),
+                retry_after: answer.retry_after.map(duration),
+                effects: effects(answer.effects),
+                reason: answer.reason,
+                message: answer.message,
+            },
+            identity: answer.identity.unwrap_or_default(),
+        }
+    }
+}
+
+impl From<v1::LoadBalancerUpdated> for Said {
+    fn from(answer: v1::LoadBalancerUpdated) -> Self {
+        Self {
+            answer: RawAnswer {
+                disposition: disposition(answer.disposition()),
+                ingress: answer.status.map(ingress),
+                retry_after: answer.retry_after.map(duration),
+                effects: effects(answer.effects),
+                reason: answer.reason,
+                message: answer.message,
+            },
+            identity: v1::LoadBalancerIdentity::default(),
+        }
+    }
+}
+
+impl From<v1::DeleteLoadBalancerResponse> for Said {
+    fn from(answer: v1::DeleteLoadBalancerResponse) -> Self {
+        Self {
+            answer: RawAnswer {
+                disposition: disposition(answer.disposition()),
+                ingress: None,
+                retry_after: answer.retry_after.map(duration),
+                effects: effects(answer.effects),
+                reason: answer.reason,
+                message: answer.message,
+            },
+            identity: v1::LoadBalancerIdentity::default(),
+        }
+    }
+}
+
+const fn disposition(said: v1::LoadBalancerDisposition) -> Option<Disposition> {
+    use v1::LoadBalancerDisposition as D;
+    Some(match said {
+        D::Unspecified => return None,
+        D::Ready => Disposition::Ready,
+        D::InProgress => Disposition::InProgress,
+        D::NotManaged => Disposition::NotManaged,
+        D::Absent => Disposition::Absent,
+        D::Retained => Disposition::Retained,
+    })
+}
+
+/// One that makes no sense is as short as can be.
+fn duration(said: prost_types::Duration) -> Duration {
+    said.try_into().unwrap_or_default()
+}
+
+fn ingress(status: v1::LoadBalancerStatus) -> Vec<Ingress> {
+    let port = |port: v1::PortStatus| PortStatus {
+        port: port.port,
+        protocol: port.protocol.into(),
+        error: port.error.map(Into::into),
+    };
+    let entry = |entry: v1::LoadBalancerIngress| Ingress {
+        ip: entry.ip.into(),
+        hostname: entry.hostname.into(),
+        ip_mode: entry.ip_mode.map(Into::into),
+        ports: entry.ports.into_iter().map(port).collect(),
+    };
+    status.ingress.into_iter().map(entry).collect()
+}
+
+fn effects(effects: Option<v1::KubernetesEffects>) -> RawEffects {
+    let effects = effects.unwrap_or_default();
+    let events = effects.events.into_iter();
+    let conditions = effects.conditions.into_iter();
+    let mut set_annotations: Vec<_> = effects.set_annotations.into_iter().collect();
+    // Which of too many are written must not be chance.
+    set_annotations.sort_unstable();
+    RawEffects {
+        events: events.map(|e| (e.r#type, e.reason, e.message)).collect(),
+        set_annotations,
+        remove_annotations: effects.remove_annotations,
+        conditions: conditions
+            .map(|c| (c.r#type, c.status, c.reason, c.message))
+            .collect(),
+        remove_conditions: effects.remove_conditions,
+    }
+}

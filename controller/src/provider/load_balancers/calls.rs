@@ -1,0 +1,57 @@
+//! The unary methods of `LoadBalancersService`.
+
+use std::time::Duration;
+
+use outrigger_api::v1::{self, load_balancers_service_client::LoadBalancersServiceClient};
+use prost::Message;
+use tonic::{Request, Response, Status};
+
+use crate::provider::{
+    call::{Limits, Unary},
+    details::Checked,
+};
+
+pub(super) fn client(channel: Checked, limits: Limits) -> LoadBalancersServiceClient<Checked> {
+    LoadBalancersServiceClient::new(channel)
+        .max_decoding_message_size(limits.receive)
+        .max_encoding_message_size(limits.send)
+}
+
+macro_rules! unary {
+    ($call:ident, $method:ident, $request:ident -> $response:ident) => {
+        #[doc = concat!("`LoadBalancersService.", stringify!($call), "`.")]
+        pub(super) struct $call;
+
+        impl Unary for $call {
+            type Request = v1::$request;
+            type Response = v1::$response;
+            const NAME: &'static str = stringify!($call);
+            const DEADLINE: Duration = Duration::from_mins(2);
+
+            async fn send(
+                channel: Checked,
+                limits: Limits,
+                request: Request<Self::Request>,
+            ) -> Result<Response<Self::Response>, Status> {
+                client(channel, limits).$method(request).await
+            }
+
+            fn bytes(request: &Self::Request) -> usize {
+                request.encoded_len()
+            }
+        }
+    };
+}
+
+unary!(GetLoadBalancer, get_load_balancer, GetLoadBalancerRequest -> GetLoadBalancerResponse);
+unary!(
+    EnsureLoadBalancer,
+    ensure_load_balancer,
+    EnsureLoadBalancerRequest -> EnsureLoadBalancerResponse
+);
+unary!(
+    DeleteLoadBalancer,
+    delete_load_balancer,
+    DeleteLoadBalancerRequest -> DeleteLoadBalancerResponse
+);
+unary!(PlanLoadBalancer, plan_load_balancer, PlanLoadBalancerRequest -> PlanLoadBalancerResponse);

@@ -1,0 +1,102 @@
+//! Everything that this cluster owns in the cloud, where a provider can tell it.
+
+use std::time::Duration;
+
+use outrigger_api::v1;
+use tonic::{Request, Response, Status};
+
+use super::calls::client;
+use crate::provider::{
+    Class, Error, Provider,
+    call::{Limits, Unary},
+    details::Checked,
+    gather::{Gathered, gather},
+    text,
+};
+
+/// Names, ids and keys, in bytes.
+const NAME: usize = 253;
+
+/// A load balancer that carries this cluster's tag, in texts fit for logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnedLoadBalancer {
+    /// Id in the cloud.
+    pub id: Box<str>,
+    /// Name in the cloud.
+    pub name: Box<str>,
+    /// Whose it is; none where the tag is missing.
+    pub service: Option<Owner>,
+}
+
+/// The Service that a load balancer was made for, as its tag says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// `metadata.namespace`, for people.
+    pub namespace: Box<str>,
+    /// `metadata.name`, for people.
+    pub name: Box<str>,
+    /// `metadata.uid`: the key.
+    pub uid: Box<str>,
+}
+
+/// `LoadBalancersService.ListLoadBalancers`, gathered.
+struct ListLoadBalancers;
+
+impl Unary for ListLoadBalancers {
+    type Request = v1::ListLoadBalancersRequest;
+    type Response = Gathered<OwnedLoadBalancer>;
+    const NAME: &'static str = "ListLoadBalancers";
+    const DEADLINE: Duration = Duration::from_mins(5);
+
+    async fn send(
+        channel: Checked,
+        limits: Limits,
+        request: Request<Self::Request>,
+    ) -> Result<Response<Self::Response>, Status> {
+        let mut client = client(channel, limits);
+        let stream = client.list_load_balancers(request).await?.into_inner();
+        let gathered = gather(stream, |part| {
+            let entries = part.load_balancers.into_iter();
+            (entries.map(OwnedLoadBalancer::from), part.complete)
+        });
+        Ok(Response::new(gathered.await?))
+    }
+}
+
+impl Provider {
+    /// Lists every load balancer that this cluster owns in the cloud, all of them or an error. For
+    /// reports: nothing may be deleted by it.
+    ///
+    /// # Errors
+    /// [`Error::NotServed`] where the provider does not offer lists, else any [`Error`].
+    pub async fn list_load_balancers(&self) -> Result<Vec<OwnedLoadBalancer>, Error> {
+        let rpc = ListLoadBalancers::NAME;
+        let (permit, link) = self.shared.admit(Class::LoadBalancers).await?;
+        let offered = link.session.load_balancers.as_ref();
+        if !offered.is_some_and(|offered| offered.list) {
+            return Err(Error::NotServed { rpc });
+        }
+        let call = self
+            .shared
+            .call::<ListLoadBalancers>(&permit, link, |_, context| v1::ListLoadBalancersRequest {
+                context: Some(context),
+            });
+        call.await?.whole(rpc)
+    }
+}
+
+impl From<v1::OwnedLoadBalancer> for OwnedLoadBalancer {
+    fn from(owned: v1::OwnedLoadBalancer) -> Self {
+        let shown = |raw: &str| text::cut(raw, NAME).into();
+        let identity = owned.identity.unwrap_or_default();
+        Self {
+            id: shown(&identity.id),
+            name: shown(&identity.name),
+            service: owned.service.map(|service| Owner {
+                namespace: shown(&service.namespace),
+                name: shown(&service.name),
+                uid: shown(&service.uid),
+            }),
+        }
+    }
+}

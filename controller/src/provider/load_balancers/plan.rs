@@ -1,0 +1,140 @@
+//! What a call would change, without the change.
+
+use std::sync::Arc;
+
+use outrigger_api::v1;
+use outrigger_core::{service::ServiceView, targets::Targets};
+
+use super::{calls::PlanLoadBalancer, offered, ranges, whatever_its_ranges};
+use crate::provider::{Class, Error, Provider, call::Unary, text, wire};
+
+/// Changes in one plan: more says nothing to a person.
+const MOST: usize = 1_000;
+/// Kinds and ids of resources, in bytes.
+const NAME: usize = 253;
+
+/// What is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanOperation {
+    /// [`Provider::ensure_load_balancer`].
+    Ensure,
+    /// [`Provider::delete_load_balancer`].
+    Delete,
+}
+
+/// One intended change to the cloud, in texts fit for a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedChange {
+    /// What would be done.
+    pub action: ChangeAction,
+    /// The cloud's word for the kind of resource.
+    pub resource_type: Box<str>,
+    /// Id in the cloud; empty for one that does not exist yet.
+    pub resource_id: Box<str>,
+    /// One line for people.
+    pub summary: Box<str>,
+}
+
+/// What would be done to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeAction {
+    /// The provider does not say what.
+    Change,
+    /// It would be made.
+    Create,
+    /// It would be changed in place.
+    Update,
+    /// It would be deleted.
+    Delete,
+    /// It would be deleted and made again: interrupts traffic.
+    Replace,
+}
+
+impl ChangeAction {
+    /// The word for people and for machines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Change => "change",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Replace => "replace",
+        }
+    }
+}
+
+impl Provider {
+    /// What `operation` would change in the cloud; empty: nothing. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotServed`] where the provider does not offer plans, else as the operation itself.
+    pub async fn plan_load_balancer(
+        &self,
+        operation: PlanOperation,
+        service: &ServiceView,
+        targets: &Arc<Targets>,
+    ) -> Result<Vec<PlannedChange>, Error> {
+        let rpc = PlanLoadBalancer::NAME;
+        let ranges = match operation {
+            PlanOperation::Ensure => ranges(service)?,
+            PlanOperation::Delete => Vec::new(),
+        };
+        let (permit, link) = self.shared.admit(Class::LoadBalancers).await?;
+        let offered = offered(&link, rpc)?;
+        if !offered.plan {
+            return Err(Error::NotServed { rpc });
+        }
+        let shared = &self.shared;
+        let plan = match operation {
+            PlanOperation::Ensure => {
+                let request = |context, targets| v1::PlanLoadBalancerRequest {
+                    context: Some(context),
+                    operation: v1::PlanOperation::Ensure.into(),
+                    service: Some(wire::service(service, &offered.capability, &ranges)),
+                    targets: Some(targets),
+                };
+                shared
+                    .call_with_targets::<PlanLoadBalancer>(&permit, targets, request)
+                    .await?
+            }
+            PlanOperation::Delete => {
+                let request = |context| v1::PlanLoadBalancerRequest {
+                    context: Some(context),
+                    operation: v1::PlanOperation::Delete.into(),
+                    service: Some(whatever_its_ranges(service, offered)),
+                    targets: None,
+                };
+                shared
+                    .call::<PlanLoadBalancer>(&permit, Arc::clone(&link), |_, context| {
+                        request(context)
+                    })
+                    .await?
+            }
+        };
+        if plan.changes.len() > MOST {
+            return Err(Error::Malformed {
+                rpc,
+                what: "a plan of more than 1,000 changes".into(),
+            });
+        }
+        Ok(plan.changes.into_iter().map(Into::into).collect())
+    }
+}
+
+impl From<v1::PlannedChange> for PlannedChange {
+    fn from(change: v1::PlannedChange) -> Self {
+        use v1::ChangeAction as A;
+        Self {
+            action: match change.action() {
+                A::Unspecified => ChangeAction::Change,
+                A::Create => ChangeAction::Create,
+                A::Update => ChangeAction::Update,
+                A::Delete => ChangeAction::Delete,
+                A::Replace => ChangeAction::Replace,
+            },
+            resource_type: text::cut(&change.resource_type, NAME).into(),
+            resource_id: text::cut(&change.resource_id, NAME).into(),
+            summary: text::message(&change.summary).into(),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Targets by name: synced to the provider's process once, then named by every call that wants them.
+//!
+//! ```text
+//!  call_with_targets ─► synced? ─► (SyncNodeSet: a delta on what it holds, or all) ─► call
+//!                          ▲                                                          │
+//!                          └──────────────── once: NODE_SET_UNKNOWN ──────────────────┘
+//! ```
+
+use std::sync::Arc;
+
+use futures::{
+    FutureExt,
+    future::{self, BoxFuture, WeakShared},
+};
+use outrigger_api::v1::{self, CallContext, ErrorReason};
+use outrigger_core::targets::{Revision, Targets};
+use parking_lot::Mutex;
+use tracing::debug;
+
+use super::{
+    Error, Session, Shared,
+    call::{Link, Unary},
+    pause::Permit,
+    wire,
+};
+
+mod upload;
+
+use upload::{SyncNodeSet, Upload};
+
+/// There is one set for all Services.
+const SET_ID: &str = "targets";
+
+/// What the provider's process holds, as far as it told.
+#[derive(Debug, Default)]
+pub(super) struct NodeSets(Mutex<State>);
+
+/// Ends with the number of the sync.
+type Syncing = BoxFuture<'static, Result<u64, Error>>;
+
+#[derive(Debug, Default)]
+struct State {
+    held: Option<Held>,
+    /// The sync under way. It goes on for as long as somebody waits for it.
+    running: Option<(Name, WeakShared<Syncing>)>,
+    /// Counts the syncs, so that old news does not undo a newer one.
+    syncs: u64,
+}
+
+/// The two latest revisions, as the contract wants them kept.
+#[derive(Debug)]
+struct Held {
+    process: Process,
+    latest: Arc<Targets>,
+    before: Option<Revision>,
+}
+
+/// A revision at a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Name {
+    process: Process,
+    revision: Revision,
+}
+
+/// One life of the provider's process: its boot id, or where it names none, the handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Process {
+    Boot(Box<str>),
+    Handshake(u64),
+}
+
+impl Process {
+    fn of(session: &Session) -> Self {
+        if session.boot_id.is_empty() {
+            Self::Handshake(session.generation)
+        } else {
+            Self::Boot(session.boot_id.clone())
+        }
+    }
+}
+
+impl State {
+    fn holds(&self, name: &Name) -> bool {
+        self.held.as_ref().is_some_and(|held| {
+            let revisions = [Some(held.latest.revision()), held.before.as_ref()];
+            held.process == name.process && revisions.contains(&Some(&name.revision))
+        })
+    }
+
+    fn base(&self, process: &Process) -> Option<Arc<Targets>> {
+        let held = self.held.as_ref().filter(|held| held.process == *process);
+        held.map(|held| Arc::clone(&held.latest))
+    }
+
+    fn synced(&mut self, process: Process, targets: &Arc<Targets>) -> u64 {
+        let before = self.base(&process).map(|base| base.revision().clone());
+        self.held = Some(Held {
+            process,
+            latest: Arc::clone(targets),
+            before: before.filter(|before| before != targets.revision()),
+        });
+        self.syncs += 1;
+        self.syncs
+    }
+}
+
+impl Shared {
+    /// Makes a call that names `targets`, on the session of the moment. `message` makes the request.
+    pub(super) async fn call_with_targets<R: Unary>(
+        self: &Arc<Self>,
+        permit: &Permit,
+        targets: &Arc<Targets>,
+        message: impl Fn(CallContext, v1::NodeTargets) -> R::Request,
+    ) -> Result<R::Response, Error> {
+        let mut is_first = true;
+        loop {
+            let link = self.link()?;
+            let sync = self.sync(&link, targets).await?;
+            let call = self.call::<R>(permit, link, |session, context| {
+                message(context, wire_targets(targets, session))
+            });
+            match call.await {
+                Err(error) if is_first && is_unknown(&error) => {
+                    is_first = false;
+                    debug!(rpc = R::NAME, "the provider does not hold the node set");
+                    self.node_sets.doubt(sync);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Sees to it that the provider holds `targets`, where it holds any. All who want the same wait
+    /// for one sync. Returns what to tell [`NodeSets::doubt`].
+    async fn sync(
+        self: &Arc<Self>,
+        link: &Arc<Link>,
+        targets: &Arc<Targets>,
+    ) -> Result<u64, Error> {
+        if !link.session.node_sets {
+            return Ok(0);
+        }
+        let name = Name {
+            process: Process::of(&link.session),
+            revision: targets.revision().clone(),
+        };
+        loop {
+            let (running, is_ours) = {
+                let mut state = self.node_sets.0.lock();
+                if state.holds(&name) {
+                    return Ok(state.syncs);
+                }
+                self.join(&mut state, &name, link, targets)
+            };
+            let result = running.await;
+            // Else another revision goes first, and is the base of this one.
+            if is_ours {
+                return result;
+            }
+        }
+    }
+
+    /// The sync under way, and whether it is that of `name`: begins it if there is none.
+    fn join(
+        self: &Arc<Self>,
+        state: &mut State,
+        name: &Name,
+        link: &Arc<Link>,
+        targets: &Arc<Targets>,
+    ) -> (future::Shared<Syncing>, bool) {
+        if let Some((under_way, running)) = &state.running
+            && let Some(running) = running.upgrade()
+        {
+            return (running, under_way == name);
+        }
+        let (shared, link) = (Arc::clone(self), Arc::clone(link));
+        let (process, targets) = (name.process.clone(), Arc::clone(targets));
+        let base = state.base(&process);
+        let sync = async move {
+            let result = shared.upload(link, base, &targets).await;
+            let mut state = shared.node_sets.0.lock();
+            state.running = None;
+            match result {
+                Ok(()) => Ok(state.synced(process, &targets)),
+                Err(error) => {
+                    // What came of it is unknown, and a snapshot heals whatever went wrong.
+                    state.held = None;
+                    Err(error)
+                }
+            }
+        };
+        let running = sync.boxed().shared();
+        state.running = running.downgrade().map(|weak| (name.clone(), weak));
+        (running, true)
+    }
+
+    async fn upload(
+        &self,
+        link: Arc<Link>,
+        base: Option<Arc<Targets>>,
+        targets: &Targets,
+    ) -> Result<(), Error> {
+        if let Some(base) = base
+            && let Some(delta) = Upload::delta(&link.session, &base, targets)?
+        {
+            let result = self.send_upload(Arc::clone(&link), delta).await;
+            if !result.as_ref().is_err_and(is_unknown) {
+                return result;
+            }
+        }
+        let snapshot = Upload::snapshot(&link.session, targets)?;
+        self.send_upload(link, snapshot).await
+    }
+
+    async fn send_upload(&self, link: Arc<Link>, upload: Upload) -> Result<(), Error> {
+        let upload = Arc::new(upload);
+        let call = self.exchange::<SyncNodeSet>(link, |_, context| (Arc::clone(&upload), context));
+        let response = call.await?;
+        if response.revision != upload.revision() {
+            return Err(Error::Malformed {
+                rpc: SyncNodeSet::NAME,
+                what: "it names another revision than the one that was sent".into(),
+            });
+        }
+        let (kind, changes) = (upload.kind(), upload.changes());
+        self.metrics.node_set_synced(kind);
+        debug!(
+            kind,
+            changes,
+            revision = upload.revision(),
+            "node set synced"
+        );
+        Ok(())
+    }
+}
+
+impl NodeSets {
+    /// The provider says that it does not hold what was synced, unless that is old news.
+    fn doubt(&self, sync: u64) {
+        let mut state = self.0.lock();
+        if state.syncs == sync {
+            state.held = None;
+        }
+    }
+}
+
+fn is_unknown(error: &Error) -> bool {
+    matches!(
+        error.reason(),
+        Some(ErrorReason::NodeSetUnknown | ErrorReason::NodeSetBaseMismatch)
+    )
+}
+
+fn wire_targets(targets: &Targets, session: &Session) -> v1::NodeTargets {
+    use v1::node_targets::Targets as Wire;
+    v1::NodeTargets {
+        targets: Some(if session.node_sets {
+            Wire::Ref(v1::NodeSetRef {
+                set_id: SET_ID.into(),
+                revision: targets.revision().as_str().into(),
+            })
+        } else {
+            let nodes = targets.nodes().iter();
+            Wire::Inline(v1::InlineNodes {
+                nodes: nodes.map(|node| wire::node(node, session)).collect(),
+            })
+        }),
+    }
+}

@@ -1,0 +1,165 @@
+//! Nodes and Services as the provider may see them.
+
+use ipnet::IpNet;
+use jiff::Timestamp;
+use outrigger_api::v1;
+use outrigger_core::{
+    node::{NodeView, Ready},
+    service::{Condition, Ingress, Port, PortStatus, ServiceView, capability::Capability},
+};
+
+use super::Session;
+
+/// A node as the provider may see it.
+pub(super) fn node(view: &NodeView, session: &Session) -> v1::Node {
+    let sent = |key: &str| {
+        let mut prefixes = session.node_annotation_prefixes.iter();
+        prefixes.any(|prefix| key.starts_with(&**prefix))
+    };
+    v1::Node {
+        name: owned(&view.name),
+        uid: owned(&view.uid),
+        provider_id: owned(&view.provider_id),
+        labels: view.labels.iter().map(entry).collect(),
+        annotations: view
+            .annotations
+            .iter()
+            .filter(|(key, _)| sent(key))
+            .map(entry)
+            .collect(),
+        addresses: view
+            .addresses
+            .iter()
+            .map(|address| v1::NodeAddress {
+                r#type: owned(&address.kind),
+                address: owned(&address.address),
+            })
+            .collect(),
+        pod_cidrs: view.pod_cidrs.iter().map(|cidr| owned(cidr)).collect(),
+        taints: view
+            .taints
+            .iter()
+            .map(|taint| v1::Taint {
+                key: owned(&taint.key),
+                value: owned(&taint.value),
+                effect: owned(&taint.effect),
+            })
+            .collect(),
+        ready: match view.ready {
+            Ready::True => "True",
+            Ready::False => "False",
+            Ready::Unknown => "Unknown",
+        }
+        .into(),
+        unschedulable: view.unschedulable,
+        creation_time: Some(time(view.created)),
+        deletion_time: view.deleted.map(time),
+        system_uuid: owned(&view.system_uuid),
+    }
+}
+
+/// A Service as the provider may see it, with the source ranges that were read from it.
+pub(super) fn service(
+    view: &ServiceView,
+    capability: &Capability,
+    source_ranges: &[IpNet],
+) -> v1::Service {
+    let spec = &view.spec;
+    v1::Service {
+        namespace: owned(view.namespace()),
+        name: owned(view.name()),
+        uid: owned(&view.uid),
+        resource_version: owned(&view.resource_version),
+        labels: view.labels.iter().map(entry).collect(),
+        annotations: view
+            .annotations
+            .iter()
+            .filter(|(key, _)| capability.reads(key))
+            .map(entry)
+            .collect(),
+        finalizers: texts(&view.finalizers),
+        deletion_time: view.deleted.map(time),
+        r#type: owned(&spec.kind),
+        ports: spec.ports.iter().map(port).collect(),
+        load_balancer_class: spec.load_balancer_class.as_deref().map(owned),
+        load_balancer_ip: owned(&spec.load_balancer_ip),
+        load_balancer_source_ranges: source_ranges.iter().map(IpNet::to_string).collect(),
+        external_traffic_policy: owned(&spec.external_traffic_policy),
+        internal_traffic_policy: owned(&spec.internal_traffic_policy),
+        session_affinity: owned(&spec.session_affinity),
+        session_affinity_timeout: spec.session_affinity_timeout.map(|seconds| {
+            prost_types::Duration {
+                seconds: seconds.into(),
+                nanos: 0,
+            }
+        }),
+        ip_families: texts(&spec.ip_families),
+        ip_family_policy: owned(&spec.ip_family_policy),
+        cluster_ips: texts(&spec.cluster_ips),
+        external_ips: texts(&spec.external_ips),
+        health_check_node_port: spec.health_check_node_port,
+        allocate_load_balancer_node_ports: spec.allocate_load_balancer_node_ports,
+        publish_not_ready_addresses: spec.publish_not_ready_addresses,
+        selector: spec.selector.iter().map(entry).collect(),
+        status: Some(v1::LoadBalancerStatus {
+            ingress: view.ingress.iter().map(ingress).collect(),
+        }),
+        conditions: view.conditions.iter().map(condition).collect(),
+    }
+}
+
+fn port(port: &Port) -> v1::ServicePort {
+    v1::ServicePort {
+        name: owned(&port.name),
+        protocol: owned(&port.protocol),
+        port: port.port,
+        node_port: port.node_port,
+        target_port: owned(&port.target_port),
+        app_protocol: port.app_protocol.as_deref().map(owned),
+    }
+}
+
+fn ingress(entry: &Ingress) -> v1::LoadBalancerIngress {
+    let status = |port: &PortStatus| v1::PortStatus {
+        port: port.port,
+        protocol: owned(&port.protocol),
+        error: port.error.as_deref().map(owned),
+    };
+    v1::LoadBalancerIngress {
+        ip: owned(&entry.ip),
+        hostname: owned(&entry.hostname),
+        ip_mode: entry.ip_mode.as_deref().map(owned),
+        ports: entry.ports.iter().map(status).collect(),
+    }
+}
+
+fn condition(condition: &Condition) -> v1::Condition {
+    v1::Condition {
+        r#type: owned(&condition.kind),
+        status: owned(&condition.status),
+        reason: owned(&condition.reason),
+        message: owned(&condition.message),
+    }
+}
+
+fn owned(text: &str) -> String {
+    text.to_owned()
+}
+
+fn texts(texts: &[Box<str>]) -> Vec<String> {
+    texts.iter().map(|text| owned(text)).collect()
+}
+
+fn entry((key, value): (&str, &str)) -> (String, String) {
+    (key.to_owned(), value.to_owned())
+}
+
+fn time(at: Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp {
+        seconds: at.as_second(),
+        nanos: at.subsec_nanosecond(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
