@@ -2,7 +2,8 @@
 //!
 //! An event that repeats raises the count of the one that is there (E-2). One that differs from
 //! many others by its message alone is folded into one (E-3). A source that talks too much about
-//! one object is cut off for a while (E-4). All that is remembered is bounded.
+//! one object is cut off for a while (E-4), and a reason that does so before the others. All that is
+//! remembered is bounded.
 
 mod lru;
 
@@ -17,6 +18,7 @@ use std::{
 use jiff::Timestamp;
 
 use self::lru::Lru;
+use crate::service::ServiceView;
 
 /// What a folded message starts with (E-3).
 pub const FOLDED: &str = "(combined from similar events): ";
@@ -39,11 +41,16 @@ const SIMILAR_WITHIN_SECONDS: f64 = 600.0;
 const BURST: f64 = 25.0;
 const SECONDS_PER_EVENT: f64 = 300.0;
 
+/// As many of them are left to reasons that have said less, each of which earns half of what there
+/// is. client-go lets one reason take all; here some of them are a provider's, and what the
+/// controller itself has to say comes last.
+const SHARE: f64 = 5.0;
+
 /// A name longer than this is no DNS subdomain, and the API server refuses it.
 const MAX_NAME: usize = 253;
 
 /// The object that an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectRef {
     /// For example `v1`.
     pub api_version: &'static str,
@@ -55,6 +62,23 @@ pub struct ObjectRef {
     pub name: Arc<str>,
     /// `metadata.uid`, by which `kubectl describe` finds the events of an object.
     pub uid: Arc<str>,
+    /// `metadata.resourceVersion`, empty where upstream leaves it out. Events about two versions of
+    /// one object can be equal.
+    pub resource_version: Arc<str>,
+}
+
+impl Hash for ObjectRef {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Self {
+            api_version,
+            kind,
+            namespace,
+            name,
+            uid,
+            resource_version: _,
+        } = self;
+        (api_version, kind, namespace, name, uid).hash(state);
+    }
 }
 
 impl ObjectRef {
@@ -66,21 +90,19 @@ impl ObjectRef {
             namespace: Arc::default(),
             name: name.into(),
             uid: uid.into(),
+            resource_version: Arc::default(),
         }
     }
 
     /// A `v1.Service`.
-    pub fn service(
-        namespace: impl Into<Arc<str>>,
-        name: impl Into<Arc<str>>,
-        uid: impl Into<Arc<str>>,
-    ) -> Self {
+    pub fn service(service: &ServiceView) -> Self {
         Self {
             api_version: "v1",
             kind: "Service",
-            namespace: namespace.into(),
-            name: name.into(),
-            uid: uid.into(),
+            namespace: service.namespace().into(),
+            name: service.name().into(),
+            uid: (&*service.uid).into(),
+            resource_version: (&*service.resource_version).into(),
         }
     }
 
@@ -122,8 +144,8 @@ pub struct Event {
     pub object: ObjectRef,
     /// How bad.
     pub kind: Kind,
-    /// In one word of a fixed set.
-    pub reason: &'static str,
+    /// In one word of a small set.
+    pub reason: Box<str>,
     /// In words; see [`cut`].
     pub message: String,
     /// When.
@@ -152,6 +174,8 @@ pub struct Correlator {
     seen: Lru<Seen>,
     /// By source, object and type.
     budgets: Lru<Budget>,
+    /// By source, object, type and reason. May be overdrawn.
+    shares: Lru<Budget>,
     last_stamp: i128,
 }
 
@@ -186,6 +210,7 @@ impl Correlator {
             similar: Lru::new(capacity),
             seen: Lru::new(capacity),
             budgets: Lru::new(capacity),
+            shares: Lru::new(capacity),
             last_stamp: 0,
         }
     }
@@ -195,14 +220,15 @@ impl Correlator {
     pub fn observe(&mut self, mut event: Event) -> Option<Record> {
         event.message = cut(event.message, MAX_MESSAGE);
         let subject = digest(&(event.component, &event.object, event.kind));
-        let group = digest(&(subject, event.reason));
+        let group = digest(&(subject, &event.reason));
         let mut identity = digest(&(group, &event.message));
         if self.is_folded(group, identity, event.at) {
             event.message = cut(format!("{FOLDED}{}", event.message), MAX_MESSAGE);
             identity = group;
         }
         let record = self.count(identity, event);
-        self.spend(subject, record.event.at).then_some(record)
+        self.spend(subject, group, record.event.at)
+            .then_some(record)
     }
 
     fn is_folded(&mut self, group: u64, message: u64, at: Timestamp) -> bool {
@@ -246,19 +272,27 @@ impl Correlator {
         }
     }
 
-    fn spend(&mut self, subject: u64, at: Timestamp) -> bool {
-        let budget = self.budgets.get_or_insert_with(subject, || Budget {
-            left: BURST,
-            last: at,
-        });
-        let earned = seconds_between(budget.last, at) / SECONDS_PER_EVENT;
-        budget.left = (budget.left + earned).min(BURST);
-        budget.last = budget.last.max(at);
-        let enough = budget.left >= 1.0;
+    fn spend(&mut self, subject: u64, group: u64, at: Timestamp) -> bool {
+        let full = |left| move || Budget { left, last: at };
+        let share = self.shares.get_or_insert_with(group, full(SHARE));
+        let budget = self.budgets.get_or_insert_with(subject, full(BURST));
+        share.earn(at, 2.0 * SECONDS_PER_EVENT, SHARE);
+        budget.earn(at, SECONDS_PER_EVENT, BURST);
+        let others = if share.left >= 1.0 { 0.0 } else { SHARE };
+        let enough = budget.left >= 1.0 + others;
         if enough {
             budget.left -= 1.0;
+            share.left = (share.left - 1.0).max(-BURST);
         }
         enough
+    }
+}
+
+impl Budget {
+    fn earn(&mut self, at: Timestamp, seconds_per_event: f64, most: f64) {
+        let earned = seconds_between(self.last, at) / seconds_per_event;
+        self.left = (self.left + earned).min(most);
+        self.last = self.last.max(at);
     }
 }
 

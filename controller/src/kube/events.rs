@@ -125,14 +125,14 @@ impl Recorder {
         &self,
         object: &ObjectRef,
         kind: Kind,
-        reason: &'static str,
+        reason: impl Into<Box<str>>,
         message: impl Into<String>,
     ) {
         let event = Event {
             component: self.component,
             object: object.clone(),
             kind,
-            reason,
+            reason: reason.into(),
             message: cut(message.into(), MAX_MESSAGE),
             at: (self.shared.now)(),
         };
@@ -140,7 +140,7 @@ impl Recorder {
             component = event.component,
             object = %event.object.name,
             kind = kind.as_str(),
-            reason,
+            reason = &*event.reason,
             message = event.message,
             "event"
         );

@@ -1,13 +1,14 @@
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
+use crate::fixture;
 
 fn event(message: &str, second: i64) -> Event {
     Event {
         component: "service-controller",
-        object: ObjectRef::service("shop", "web", "8f1c"),
+        object: ObjectRef::service(&fixture::load_balancer("web")),
         kind: Kind::Normal,
-        reason: "EnsuringLoadBalancer",
+        reason: "EnsuringLoadBalancer".into(),
         message: message.to_owned(),
         at: Timestamp::from_second(1_700_000_000 + second).unwrap(),
     }
@@ -61,6 +62,19 @@ fn b10_events_are_where_their_object_is_or_in_default() {
 }
 
 #[test]
+fn a_service_is_named_as_upstream_names_it() {
+    let expected = ObjectRef {
+        api_version: "v1",
+        kind: "Service",
+        namespace: "shop".into(),
+        name: "web".into(),
+        uid: "uid-web".into(),
+        resource_version: "7".into(),
+    };
+    assert_eq!(event("", 0).object, expected);
+}
+
+#[test]
 fn e2_an_identical_event_raises_the_count_of_the_first() {
     let mut correlator = Correlator::default();
     let first = correlator.observe(event("hello", 0)).unwrap();
@@ -73,6 +87,9 @@ fn e2_an_identical_event_raises_the_count_of_the_first() {
             ..first
         }
     );
+    let mut newer = event("hello", 91);
+    newer.object.resource_version = "8".into();
+    assert_eq!(correlator.observe(newer).unwrap().count, 3);
 }
 
 #[test]
@@ -84,7 +101,7 @@ fn e2_events_that_differ_in_anything_are_not_identical() {
         |event| event.object.namespace = "other".into(),
         |event| event.object.kind = "Node",
         |event| event.kind = Kind::Warning,
-        |event| event.reason = "EnsuredLoadBalancer",
+        |event| event.reason = "EnsuredLoadBalancer".into(),
         |event| event.message = "other".into(),
     ];
     let mut correlator = Correlator::default();
@@ -134,7 +151,7 @@ fn e3_other_reasons_and_objects_are_not_similar() {
         correlator.observe(event(&format!("try {n}"), 0));
     }
     let mut reason = event("try 10", 0);
-    reason.reason = "EnsuredLoadBalancer";
+    reason.reason = "EnsuredLoadBalancer".into();
     let mut object = event("try 10", 0);
     object.object = ObjectRef::node("n1", "u");
     for other in [reason, object] {
@@ -143,31 +160,77 @@ fn e3_other_reasons_and_objects_are_not_similar() {
     }
 }
 
+fn because(reason: &str, second: i64) -> Event {
+    Event {
+        reason: reason.into(),
+        ..event("again", second)
+    }
+}
+
+/// How many of these are written, one after the other.
+fn written(correlator: &mut Correlator, event: &Event) -> usize {
+    std::iter::from_fn(|| correlator.observe(event.clone())).count()
+}
+
 #[test]
 fn e4_twenty_five_at_once_then_one_in_five_minutes() {
+    let mut correlator = Correlator::default();
+    let many =
+        ["A", "B", "C", "D", "E"].map(|reason| written(&mut correlator, &because(reason, 0)));
+    assert_eq!(many, [20, 5, 0, 0, 0]);
+    for second in [299, 301, 599] {
+        assert_eq!(
+            written(&mut correlator, &because("F", second)),
+            0,
+            "{second}"
+        );
+        let earned = written(&mut correlator, &because("F", second + 1));
+        assert_eq!(earned, usize::from(second != 301), "{second}");
+    }
+}
+
+#[test]
+fn e4_what_is_not_written_is_counted() {
     let mut correlator = Correlator::default();
     let counts: Vec<_> = (0..40)
         .filter_map(|_| observe(&mut correlator, event("again", 0)))
         .map(|(count, _)| count)
         .collect();
-    assert_eq!(counts, (1..=25).collect::<Vec<_>>());
-
+    assert_eq!(counts, (1..=20).collect::<Vec<_>>());
     assert_eq!(observe(&mut correlator, event("again", 299)), None);
-    // What was not written was counted.
     let next = observe(&mut correlator, event("again", 300));
     assert_eq!(next, Some((42, "again".to_owned())));
-    assert_eq!(observe(&mut correlator, event("again", 301)), None);
-    let next = observe(&mut correlator, event("again", 600));
-    assert_eq!(next, Some((44, "again".to_owned())));
+}
+
+/// A provider's event that comes with each answer does not hide what the controller says.
+#[test]
+fn one_reason_leaves_room_for_others_for_ever() {
+    let mut correlator = Correlator::default();
+    let chatty = |correlator: &mut Correlator, from: i64, to: i64| -> usize {
+        let seconds = (from..to).step_by(10);
+        seconds
+            .map(|at| written(correlator, &because("Chatty", at)))
+            .sum()
+    };
+    let mut now = 0;
+    for _ in 0..5 {
+        chatty(&mut correlator, now, now + 3_600);
+        now += 3_600;
+        let others = ["A", "B"].map(|reason| written(&mut correlator, &because(reason, now)));
+        assert_eq!(others.iter().sum::<usize>(), 5, "{now}");
+    }
+    // Alone it has all that is earned.
+    chatty(&mut correlator, now, now + 3_600);
+    assert_eq!(chatty(&mut correlator, now + 3_600, now + 7_200), 12);
 }
 
 #[test]
 fn e4_the_budget_is_for_source_object_and_type() {
     let mut correlator = Correlator::default();
-    while correlator.observe(event("again", 0)).is_some() {}
-    let mut reason = event("again", 0);
-    reason.reason = "EnsuredLoadBalancer";
-    assert_eq!(observe(&mut correlator, reason), None);
+    for reason in ["A", "B"] {
+        written(&mut correlator, &because(reason, 0));
+    }
+    assert_eq!(correlator.observe(because("C", 0)), None);
 
     let others: [fn(&mut Event); 3] = [
         |event| event.component = "route_controller",
@@ -175,7 +238,7 @@ fn e4_the_budget_is_for_source_object_and_type() {
         |event| event.kind = Kind::Warning,
     ];
     for other in others {
-        let mut event = event("again", 0);
+        let mut event = because("A", 0);
         other(&mut event);
         assert!(correlator.observe(event).is_some());
     }
@@ -222,6 +285,7 @@ fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
     assert_eq!(correlator.seen.len(), 3);
     assert_eq!(correlator.similar.len(), 3);
     assert_eq!(correlator.budgets.len(), 3);
+    assert_eq!(correlator.shares.len(), 3);
 }
 
 /// A history: component, object, reason, message, seconds since the one before.
@@ -248,7 +312,7 @@ proptest! {
                 event.component = "route_controller";
             }
             if reason {
-                event.reason = "EnsuredLoadBalancer";
+                event.reason = "EnsuredLoadBalancer".into();
             }
             event.object = ObjectRef::node(object.to_string(), "u");
             let Some(record) = correlator.observe(event.clone()) else {
@@ -257,13 +321,13 @@ proptest! {
             // It says what was said, as it is or folded.
             let text = &record.event.message;
             prop_assert_eq!(text.strip_prefix(FOLDED).unwrap_or(text), &event.message);
-            prop_assert_eq!((record.event.at, record.event.reason), (event.at, event.reason));
+            prop_assert_eq!((record.event.at, &record.event.reason), (event.at, &event.reason));
             // Under a name of its own, with a count that only grows.
             if let Some(earlier) = names.insert(record.name.clone(), record.clone()) {
                 prop_assert!(record.count > earlier.count);
                 prop_assert_eq!(record.first, earlier.first);
                 prop_assert_eq!(&record.event.object, &earlier.event.object);
-                prop_assert_eq!(record.event.reason, earlier.event.reason);
+                prop_assert_eq!(&record.event.reason, &earlier.event.reason);
                 prop_assert!(text == &earlier.event.message || text.starts_with(FOLDED));
             } else if record.count == 1 {
                 prop_assert_eq!(record.first, event.at);

@@ -188,6 +188,8 @@ struct InvolvedObject<'a> {
     namespace: &'a str,
     name: &'a str,
     uid: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    resource_version: &'a str,
 }
 
 #[derive(Serialize)]
@@ -211,9 +213,10 @@ impl<'a> From<&'a Record> for Body<'a> {
                 namespace: &event.object.namespace,
                 name: &event.object.name,
                 uid: &event.object.uid,
+                resource_version: &event.object.resource_version,
             },
             r#type: event.kind.as_str(),
-            reason: event.reason,
+            reason: &event.reason,
             message: &event.message,
             count: record.count,
             first_timestamp: seconds(record.first),

@@ -106,6 +106,7 @@ impl Elector {
                 namespace: config.namespace.as_str().into(),
                 name: config.name.as_str().into(),
                 uid: uid.unwrap_or_default().into(),
+                resource_version: "".into(),
             },
             message: format!("{} {what}", config.identity),
         });
