@@ -10,6 +10,7 @@ pub mod nodes;
 pub mod patch;
 pub mod resync;
 pub mod service_account;
+pub mod services;
 pub mod store;
 pub mod watch;
 

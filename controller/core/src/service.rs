@@ -46,6 +46,9 @@ pub const ANNOTATION_RESYNC: &str = "outrigger.dev/resync";
 
 /// A `v1.Service` as the loops see it, deserialised straight from the API's JSON with everything
 /// else skipped. Cheap to share, immutable: a change makes a new view.
+///
+/// One that is not of [`TYPE_LOAD_BALANCER`] and has no [`FINALIZER`] has metadata, finalizers and
+/// `spec.type` only, so that it costs half a kilobyte.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "wire::Service")]
 pub struct ServiceView {

@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use outrigger_core::node::NodeView;
+use outrigger_core::{node::NodeView, service::ServiceView};
 
 use crate::queue::Priority;
 
@@ -23,6 +23,20 @@ pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
 impl View for NodeView {
     fn key(&self) -> &Arc<str> {
         &self.name
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
+impl View for ServiceView {
+    fn key(&self) -> &Arc<str> {
+        &self.key
     }
 
     fn uid(&self) -> &str {
@@ -172,6 +186,20 @@ impl<V: View> Store<V> {
             && !is_older(&view, held)
         {
             *held = Arc::new(view);
+        }
+    }
+
+    /// Takes in what was read beside the watch, and tells of it. Does nothing if the object was
+    /// deleted, is another or is newer: a late answer makes nothing come back.
+    pub fn refresh(&self, view: &Arc<V>) {
+        let old = match self.views.write().get_mut(&**view.key()) {
+            Some(held) if held.uid() == view.uid() && !is_older(&**view, held) => {
+                std::mem::replace(held, Arc::clone(view))
+            }
+            _ => return,
+        };
+        if *old != **view {
+            self.tell(&Change::Updated(&old, view), Origin::Watch);
         }
     }
 

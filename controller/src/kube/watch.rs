@@ -52,6 +52,12 @@ pub const NODES: Resource = Resource {
     path: "/api/v1/nodes",
 };
 
+/// All Services.
+pub const SERVICES: Resource = Resource {
+    name: "services",
+    path: "/api/v1/services",
+};
+
 /// Why a watch has to be started again.
 #[derive(Debug)]
 enum End {

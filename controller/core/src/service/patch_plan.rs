@@ -117,7 +117,8 @@ impl<'a> Draft<'a> {
     pub(super) fn over(service: &'a ServiceView, now: Timestamp) -> Self {
         Self {
             service,
-            now,
+            // Kubernetes keeps whole seconds.
+            now: Timestamp::from_second(now.as_second()).unwrap_or(now),
             patch: StatusPatch {
                 uid: service.uid.clone(),
                 finalizer: None,

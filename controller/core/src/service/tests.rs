@@ -85,6 +85,31 @@ fn a_view_costs_little() {
         },
         "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7", "ipMode": "VIP"}]}},
     });
+    let mut other = json.clone();
+    other["spec"]["type"] = "ClusterIP".into();
+    other["metadata"]["finalizers"] = Value::Null;
+    other["metadata"]["annotations"] = json!({"example.com/a": "x".repeat(5_000)});
+    let other = view(&other);
+    let bare = view(&json!({
+        "metadata": {
+            "name": "web", "namespace": "shop", "uid": &*other.uid, "resourceVersion": "123456",
+        },
+        "spec": {"type": "ClusterIP"},
+    }));
+    assert_eq!(other, bare);
+    let texts = [
+        &*other.key,
+        &other.uid,
+        &other.resource_version,
+        &other.spec.kind,
+    ];
+    let texts: usize = texts.iter().map(|text| allocated(text.len())).sum();
+    let bytes = size_of::<ServiceView>() + 16 + texts;
+    assert!(
+        bytes < 600,
+        "{bytes} bytes of a Service that is no load balancer's"
+    );
+
     let service = view(&json);
     let spec = &service.spec;
     let texts = [
@@ -115,6 +140,25 @@ fn a_view_costs_little() {
     assert!(bytes < 1_500, "{bytes} bytes");
 }
 
+/// As long as there may be a load balancer to clean up, all is kept.
+#[test]
+fn what_has_our_finalizer_is_whole_whatever_its_type() {
+    let mut json = fixture::full_service();
+    let load_balancer = view(&json);
+    json["spec"]["type"] = "ClusterIP".into();
+    let mut expected = load_balancer.clone();
+    expected.spec.kind = "ClusterIP".into();
+    assert_eq!(view(&json), expected);
+    json["metadata"]["finalizers"] = json!(["example.com/x"]);
+    let let_go = view(&json);
+    assert!(let_go.conditions.is_empty() && let_go.annotations.is_empty());
+    assert_eq!(*let_go.finalizers, ["example.com/x".into()]);
+    json["spec"]["type"] = "LoadBalancer".into();
+    expected = load_balancer;
+    expected.finalizers = ["example.com/x".into()].into();
+    assert_eq!(view(&json), expected);
+}
+
 /// One odd object must not end a watch.
 #[test]
 fn what_is_missing_or_null_is_absent() {
@@ -137,7 +181,10 @@ fn what_is_missing_or_null_is_absent() {
     assert_eq!(deeper, bare);
     let port = view(&json!({
         "metadata": {"name": "a", "namespace": "b"},
-        "spec": {"ports": [{"port": 80, "targetPort": null, "nodePort": null}]},
+        "spec": {
+            "type": "LoadBalancer",
+            "ports": [{"port": 80, "targetPort": null, "nodePort": null}],
+        },
     }));
     assert_eq!(port.spec.ports[0].port, 80);
     assert_eq!(&*port.spec.ports[0].target_port, "");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
-use super::{Condition, Ingress, ServiceView, Spec};
+use super::{Condition, FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER};
 use crate::{labels::StringMap, node::ANNOTATION_LAST_APPLIED, null::or_default};
 
 #[derive(Deserialize)]
@@ -96,10 +96,21 @@ where
 impl From<Service> for ServiceView {
     fn from(service: Service) -> Self {
         let Service {
-            metadata,
-            spec,
-            status,
+            mut metadata,
+            mut spec,
+            mut status,
         } = service;
+        let is_held = metadata.finalizers.iter().any(|name| **name == *FINALIZER);
+        if *spec.kind != *TYPE_LOAD_BALANCER && !is_held {
+            // Most Services of a cluster, and all that is to be known of them is that they are such.
+            metadata.labels = StringMap::default();
+            metadata.annotations = StringMap::default();
+            spec = Spec {
+                kind: spec.kind,
+                ..Spec::default()
+            };
+            status = Status::default();
+        }
         Self {
             key: Arc::from(format!("{}/{}", metadata.namespace, metadata.name)),
             uid: metadata.uid,

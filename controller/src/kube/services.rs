@@ -1,0 +1,111 @@
+//! Writes to Services: finalizer, annotations, conditions and addresses in one strategic merge patch
+//! of `services/<name>/status` (S-4).
+//!
+//! It names what it changes and nothing else: a finalizer, an annotation or a condition that
+//! somebody else writes at the same time stays (S-46), which a JSON Patch could only do by failing
+//! on it. A `metadata.uid` in it that is not the Service's makes the API server refuse all of it
+//! (422): that field cannot change.
+//!
+//! RBAC: `get` on `services`, `patch` on `services/status`.
+
+use std::{fmt, sync::Arc};
+
+use outrigger_core::{
+    class::ErrorClass,
+    service::{ServiceView, patch_plan::StatusPatch},
+};
+
+use super::{
+    api::{Api, PatchKind},
+    error::Error,
+    store::Store,
+};
+
+mod body;
+
+/// Writes to Services, and takes what it wrote into the store.
+#[derive(Clone)]
+pub struct ServiceWriter {
+    api: Api,
+    services: Arc<Store<ServiceView>>,
+}
+
+impl ServiceWriter {
+    /// Writes through `api`, which is fenced by the leader's time in office.
+    pub const fn new(api: Api, services: Arc<Store<ServiceView>>) -> Self {
+        Self { api, services }
+    }
+
+    /// Writes `patch`, which was planned on `service`. Returns the Service as it is then, or none if
+    /// it is gone or has become another of the same name.
+    ///
+    /// # Errors
+    /// Of [`ErrorClass::Conflict`] if the API server refuses the patch itself: it does not fit what
+    /// the Service has become (being deleted, of another type), which the store knows by then, so
+    /// that a new plan is likely to help; or it never fits (an address that is none), and the text
+    /// says so (S-38).
+    pub async fn write(
+        &self,
+        service: &Arc<ServiceView>,
+        patch: &StatusPatch,
+    ) -> Result<Option<Arc<ServiceView>>, Error> {
+        let path = path(service) + "/status";
+        let body = body::of(patch, service);
+        match self.api.patch(&path, PatchKind::Strategic, &body).await {
+            Ok(written) => {
+                // What the watch brought meanwhile is beneath the patch.
+                let held = self.held(service);
+                let base = held.as_ref().unwrap_or(service);
+                let view = patch.applied_to(base, &written.metadata.resource_version);
+                self.services.written(view.clone());
+                Ok(Some(Arc::new(view)))
+            }
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) if error.class() == ErrorClass::Conflict => {
+                match self.read(service).await {
+                    Ok(None) => Ok(None),
+                    // The first error says more than the second.
+                    Ok(Some(_)) | Err(_) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The Service as it is, taken into the store, or none if it is gone or has become another of the
+    /// same name.
+    ///
+    /// # Errors
+    /// The API server cannot be asked, or does not answer well.
+    pub async fn read(&self, service: &ServiceView) -> Result<Option<Arc<ServiceView>>, Error> {
+        match self.api.get::<ServiceView>(&path(service)).await {
+            Ok(live) if live.uid == service.uid => {
+                let live = Arc::new(live);
+                self.services.refresh(&live);
+                // The watch may have been faster.
+                Ok(Some(self.held(service).unwrap_or(live)))
+            }
+            Ok(_) => Ok(None),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn held(&self, service: &ServiceView) -> Option<Arc<ServiceView>> {
+        let held = self.services.get(&service.key);
+        held.filter(|held| held.uid == service.uid)
+    }
+}
+
+impl fmt::Debug for ServiceWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceWriter")
+            .field("services", &self.services)
+            .finish_non_exhaustive()
+    }
+}
+
+fn path(service: &ServiceView) -> String {
+    let (namespace, name) = (service.namespace(), service.name());
+    format!("/api/v1/namespaces/{namespace}/services/{name}")
+}

@@ -1,0 +1,118 @@
+//! A patch as the API server reads it (S-70, S-71).
+
+use outrigger_core::service::{
+    Condition, FINALIZER, Ingress, PortStatus, ServiceView,
+    patch_plan::{ConditionChange, FinalizerChange, StatusPatch},
+};
+use serde_json::{Map, Value, json};
+
+/// The body for `patch`, planned on `service`.
+pub(super) fn of(patch: &StatusPatch, service: &ServiceView) -> Value {
+    let mut body = json!({"metadata": metadata(patch, service)});
+    let status = status(patch, service);
+    if !status.is_empty() {
+        body["status"] = status.into();
+    }
+    body
+}
+
+fn metadata(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    metadata.insert("uid".into(), json!(patch.uid));
+    match patch.finalizer {
+        Some(FinalizerChange::Add) => {
+            metadata.insert("finalizers".into(), json!([FINALIZER]));
+            if !service.finalizers.is_empty() {
+                // Behind the others, as the store will have it.
+                let order = service.finalizers.iter().map(|name| &**name);
+                let order: Value = order.chain([FINALIZER]).collect();
+                metadata.insert("$setElementOrder/finalizers".into(), order);
+            }
+        }
+        // Upstream's `null` for the last one would take those that were added meanwhile with it.
+        Some(FinalizerChange::Remove) => {
+            let key = "$deleteFromPrimitiveList/finalizers";
+            metadata.insert(key.into(), json!([FINALIZER]));
+        }
+        None => {}
+    }
+    if !patch.annotations.is_empty() {
+        let annotations = patch.annotations.iter();
+        let annotations: Map<_, _> = annotations
+            .map(|(key, value)| (key.to_string(), json!(value)))
+            .collect();
+        metadata.insert("annotations".into(), annotations.into());
+    }
+    metadata
+}
+
+fn status(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
+    let mut status = Map::new();
+    if !patch.conditions.is_empty() {
+        let changes: Value = patch.conditions.iter().map(change).collect();
+        status.insert("conditions".into(), changes);
+        let after = patch.applied_to(service, "").conditions;
+        let order: Value = after.iter().map(|c| json!({"type": c.kind})).collect();
+        status.insert("$setElementOrder/conditions".into(), order);
+    }
+    if let Some(ingress) = &patch.ingress {
+        let list = match &**ingress {
+            [] => Value::Null,
+            entries => entries.iter().map(entry).collect(),
+        };
+        status.insert("loadBalancer".into(), json!({"ingress": list}));
+    }
+    status
+}
+
+fn change(change: &ConditionChange) -> Value {
+    match change {
+        ConditionChange::Set(Condition {
+            kind,
+            status,
+            reason,
+            message,
+            last_transition_time,
+        }) => json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastTransitionTime": last_transition_time.map(|at| at.to_string()),
+        }),
+        ConditionChange::Remove(kind) => json!({"type": kind, "$patch": "delete"}),
+    }
+}
+
+/// As the provider gave it, defaults left to the API server (S-39).
+fn entry(ingress: &Ingress) -> Value {
+    let Ingress {
+        ip,
+        hostname,
+        ip_mode,
+        ports,
+    } = ingress;
+    let mut entry = Map::new();
+    for (key, text) in [("ip", ip), ("hostname", hostname)] {
+        if !text.is_empty() {
+            entry.insert(key.into(), json!(text));
+        }
+    }
+    if let Some(mode) = ip_mode {
+        entry.insert("ipMode".into(), json!(mode));
+    }
+    if !ports.is_empty() {
+        entry.insert("ports".into(), ports.iter().map(port).collect());
+    }
+    entry.into()
+}
+
+fn port(status: &PortStatus) -> Value {
+    let PortStatus {
+        port,
+        protocol,
+        error,
+    } = status;
+    let mut port = json!({"port": port, "protocol": protocol});
+    if let Some(error) = error {
+        port["error"] = json!(error);
+    }
+    port
+}
