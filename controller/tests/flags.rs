@@ -12,15 +12,16 @@ mod upstream;
 #[path = "flags/words.rs"]
 mod words;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use outrigger_controller::options::{
     Config, Exit,
     catalogue::{self, Flag},
-    config::Certificate,
+    config::{Certificate, PlanOutput},
     parse_from,
     standing::Standing,
 };
+use outrigger_core::targets::{Allowance, Pace};
 
 fn parse(args: &[&str]) -> Result<Config, Exit> {
     parse_with(args, &[])
@@ -91,6 +92,43 @@ fn nothing_given_is_a_complete_configuration() {
     assert_eq!(serving.port, 10258);
     assert_eq!(serving.certificate, Certificate::SelfSigned);
     assert_eq!(config.authorization.always_allow_paths.len(), 3);
+    let service = config.service;
+    assert_eq!(service.workers, 32);
+    assert_eq!(service.pace, Pace::default());
+    assert_eq!(service.allowance, Allowance::default());
+    assert_eq!(service.drift_period, Some(Duration::from_hours(12)));
+    assert_eq!(service.plan, None);
+}
+
+#[test]
+fn load_balancers_follow_their_flags() {
+    let service = config(&[
+        "--load-balancer-update-idle=0",
+        "--load-balancer-update-ceiling=2s",
+        "--load-balancer-shrink-count=1",
+        "--load-balancer-shrink-fraction=0.25",
+        "--load-balancer-shrink-hold=0",
+        "--load-balancer-drift-period=0",
+        "--plan",
+        "--plan-output=json",
+    ])
+    .service;
+    let pace = Pace {
+        idle: Duration::ZERO,
+        ceiling: Duration::from_secs(2),
+        departure: Duration::from_millis(100),
+    };
+    assert_eq!(service.pace, pace);
+    let allowance = Allowance {
+        few: 1,
+        fraction: 0.25,
+        hold: Duration::ZERO,
+    };
+    assert_eq!(service.allowance, allowance);
+    assert_eq!(service.drift_period, None);
+    assert_eq!(service.plan, Some(PlanOutput::Json));
+    assert_eq!(config(&["--plan"]).service.plan, Some(PlanOutput::Table));
+    assert_eq!(config(&["--plan-output=json"]).service.plan, None);
 }
 
 #[test]

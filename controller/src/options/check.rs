@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{
     command_line::CommandLine,
-    config::{ApiAccess, Cluster, Config, Debugging, Lifecycle, Node, Provider, Route, Service},
+    config::{ApiAccess, Cluster, Config, Debugging, Lifecycle, Node, Provider, Route},
     controllers::{self, Controllers},
     features::FeatureGates,
     flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
@@ -21,6 +21,7 @@ mod access;
 mod election;
 mod lifecycle;
 mod network;
+mod service;
 mod serving;
 
 /// Collects what is wrong and what is worth a word.
@@ -45,6 +46,24 @@ impl Findings {
                 .ok()
                 .filter(|count| *count > 0)
                 .ok_or_else(|| format!("{flag} must be at least 1, but got {count}")),
+        )
+    }
+
+    /// A part of a whole.
+    fn fraction(&mut self, flag: &str, fraction: f64) -> f64 {
+        if !(0.0..=1.0).contains(&fraction) {
+            self.errors.push(format!(
+                "--{flag} must be between 0 and 1, but got {fraction}"
+            ));
+        }
+        fraction
+    }
+
+    /// A number of things.
+    fn count(&mut self, flag: &str, count: i32) -> u32 {
+        self.take(
+            u32::try_from(count)
+                .map_err(|_| format!("--{flag} must not be negative, but got {count}")),
         )
     }
 
@@ -118,12 +137,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         )),
         deletion: lifecycle::deletion(&flags.lifecycle, f),
     };
-    let service = Service {
-        workers: f.workers(
-            "concurrent-service-syncs",
-            flags.service.concurrent_service_syncs,
-        ),
-    };
+    let service = service::check(&flags.service, f);
     let route = Route {
         enabled: flags.generic.configure_cloud_routes.0,
         reconciliation_period: f.take(positive(

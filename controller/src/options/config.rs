@@ -2,7 +2,10 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use outrigger_core::selector::Selector;
+use outrigger_core::{
+    selector::Selector,
+    targets::{Allowance, Pace},
+};
 
 use super::{
     controllers::Controllers, features::FeatureGates, logging::Logging, migration::Migration,
@@ -143,10 +146,28 @@ pub struct Deletion {
 }
 
 /// The service-lb loop.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Service {
     /// Services worked on at once.
     pub workers: usize,
+    /// `--load-balancer-update-idle`, `--load-balancer-update-ceiling`.
+    pub pace: Pace,
+    /// `--load-balancer-shrink-*`; a hold of zero holds nothing.
+    pub allowance: Allowance,
+    /// `--load-balancer-drift-period`: each load balancer is compared with the cloud once in this
+    /// period; absent: never.
+    pub drift_period: Option<Duration>,
+    /// `--plan`: only say in this form what would change, and end.
+    pub plan: Option<PlanOutput>,
+}
+
+/// `--plan-output`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanOutput {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
 }
 
 /// The node-route loop.

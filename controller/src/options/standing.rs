@@ -23,6 +23,10 @@ pub fn standing(flag: &str) -> Standing {
 const ONE_WORKER: &str = "with upstream's 1, one slow answer of the cloud holds up all others";
 const BRAKE: &str = "a cloud that suddenly knows many instances no more is more likely to be wrong \
                      than right; upstream deletes all of their Nodes";
+const SHRINK: &str = "that most nodes are gone is more likely a mistake than true, and an outage if it \
+                      is believed; upstream believes it";
+const GATHERED: &str = "upstream calls the cloud for each load balancer and each node that joins";
+const PLAN: &str = "a change of configuration or version can be looked at before it is made";
 const NO_WEBHOOK: &str = "there is no webhook, so its server is not started";
 const WRITTEN_AT_ONCE: &str = "every line is written at once";
 
@@ -71,6 +75,15 @@ pub(super) const TABLE: &[(&str, Standing)] = &[
         "kube-api-qps",
         Standing::Better("with upstream's 20, clusters of thousands of nodes wait for the client"),
     ),
+    (
+        "load-balancer-drift-period",
+        Standing::Ours("upstream never finds out that somebody changed a load balancer"),
+    ),
+    ("load-balancer-shrink-count", Standing::Ours(SHRINK)),
+    ("load-balancer-shrink-fraction", Standing::Ours(SHRINK)),
+    ("load-balancer-shrink-hold", Standing::Ours(SHRINK)),
+    ("load-balancer-update-ceiling", Standing::Ours(GATHERED)),
+    ("load-balancer-update-idle", Standing::Ours(GATHERED)),
     ("log-flush-frequency", Standing::NoEffect(WRITTEN_AT_ONCE)),
     (
         "log-text-info-buffer-size",
@@ -96,6 +109,8 @@ pub(super) const TABLE: &[(&str, Standing)] = &[
         "node-sync-period",
         Standing::NoEffect("it has no effect upstream either"),
     ),
+    ("plan", Standing::Ours(PLAN)),
+    ("plan-output", Standing::Ours(PLAN)),
     (
         "provider-endpoint",
         Standing::Ours("the provider is reached over a socket"),

@@ -87,6 +87,35 @@ fn values_out_of_range_are_refused() {
             "--node-deletion-window must be greater than 0, but got 0s",
         ),
         (
+            "--load-balancer-update-idle=-1s",
+            "--load-balancer-update-idle must not be negative, but got -1s",
+        ),
+        (
+            "--load-balancer-update-ceiling=500ms",
+            "--load-balancer-update-ceiling must not be less than --load-balancer-update-idle, \
+             but got 500ms and 1s",
+        ),
+        (
+            "--load-balancer-shrink-count=-1",
+            "--load-balancer-shrink-count must not be negative, but got -1",
+        ),
+        (
+            "--load-balancer-shrink-fraction=NaN",
+            "--load-balancer-shrink-fraction must be between 0 and 1, but got NaN",
+        ),
+        (
+            "--load-balancer-shrink-hold=-1s",
+            "--load-balancer-shrink-hold must not be negative, but got -1s",
+        ),
+        (
+            "--load-balancer-drift-period=-1h",
+            "--load-balancer-drift-period must not be negative, but got -1h0m0s",
+        ),
+        (
+            "--plan-output=yaml",
+            "--plan-output must be table or json, but got \"yaml\"",
+        ),
+        (
             "--node-selector=cloud=(red)",
             "--node-selector \"cloud=(red)\" has \"(\" at 7, where a value should be",
         ),

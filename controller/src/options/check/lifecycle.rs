@@ -6,22 +6,11 @@ use super::Findings;
 use crate::options::{config::Deletion, flags::LifecycleFlags, values::positive};
 
 pub(super) fn deletion(flags: &LifecycleFlags, f: &mut Findings) -> Deletion {
-    let fraction = flags.node_deletion_fraction;
-    if !(0.0..=1.0).contains(&fraction) {
-        f.errors.push(format!(
-            "--node-deletion-fraction must be between 0 and 1, but got {fraction}"
-        ));
-    }
-    let burst = flags.node_deletion_burst;
-    let burst = f.take(
-        u32::try_from(burst)
-            .map_err(|_| format!("--node-deletion-burst must not be negative, but got {burst}")),
-    );
     let confirm = f.workers("node-deletion-confirm", flags.node_deletion_confirm);
     Deletion {
         enabled: flags.node_deletion_enabled.0,
-        burst,
-        fraction,
+        burst: f.count("node-deletion-burst", flags.node_deletion_burst),
+        fraction: f.fraction("node-deletion-fraction", flags.node_deletion_fraction),
         window: f.take(positive("node-deletion-window", flags.node_deletion_window)),
         confirm: u32::try_from(confirm).unwrap_or(u32::MAX),
     }

@@ -54,6 +54,33 @@ pub(in crate::options) struct ServiceFlags {
     /// Services that are worked on at once.
     #[arg(long, value_name = "int32", default_value = "32")]
     pub(in crate::options) concurrent_service_syncs: i32,
+    /// Each load balancer is compared with the cloud once in this period, and made anew where it
+    /// differs; 0: never.
+    #[arg(long, value_name = "duration", default_value = "12h0m0s")]
+    pub(in crate::options) load_balancer_drift_period: GoDuration,
+    /// Nodes that may always leave the targets of the load balancers in one step.
+    #[arg(long, value_name = "int32", default_value = "3")]
+    pub(in crate::options) load_balancer_shrink_count: i32,
+    /// Part of the targets of the load balancers, 0 to 1, that may leave in one step.
+    #[arg(long, value_name = "float64", default_value = "0.5")]
+    pub(in crate::options) load_balancer_shrink_fraction: f64,
+    /// How long a step is held back that takes more targets than --load-balancer-shrink-count and
+    /// --load-balancer-shrink-fraction allow; 0: not at all.
+    #[arg(long, value_name = "duration", default_value = "30s")]
+    pub(in crate::options) load_balancer_shrink_hold: GoDuration,
+    /// The longest that a node that joins waits for others to be given to the load balancers with
+    /// it. One that leaves waits 100ms at most.
+    #[arg(long, value_name = "duration", default_value = "10s")]
+    pub(in crate::options) load_balancer_update_ceiling: GoDuration,
+    /// Nodes that joined are given to the load balancers when for so long no other did.
+    #[arg(long, value_name = "duration", default_value = "1s")]
+    pub(in crate::options) load_balancer_update_idle: GoDuration,
+    /// Print what would change in the cloud for the Services as they are, change nothing, and end.
+    #[arg(long, value_name = "bool", default_value = "false")]
+    pub(in crate::options) plan: GoBool,
+    /// How --plan prints it: table or json.
+    #[arg(long, value_name = "string", default_value = "table")]
+    pub(in crate::options) plan_output: String,
 }
 
 #[derive(Args)]
