@@ -13,6 +13,7 @@ use crate::{
     node::NodeMetrics,
     provider::ProviderMetrics,
     queue::QueueMetrics,
+    service::ServiceMetrics,
     telemetry::{self, RunningControllers},
 };
 
@@ -27,6 +28,11 @@ pub(crate) struct Metrics {
     pub(crate) node: NodeMetrics,
     pub(crate) provider: ProviderMetrics,
     pub(crate) queues: QueueMetrics,
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the loop that counts with it is on its way")
+    )]
+    pub(crate) service: ServiceMetrics,
     pub(crate) watch: WatchMetrics,
 }
 
@@ -43,6 +49,7 @@ impl Metrics {
             node: NodeMetrics::register(registry),
             provider: ProviderMetrics::register(registry),
             queues: QueueMetrics::register(registry),
+            service: ServiceMetrics::register(registry),
             watch: WatchMetrics::register(registry),
         }
     }
