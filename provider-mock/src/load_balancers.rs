@@ -1,6 +1,7 @@
 //! The load balancers of the fake cloud.
 
 mod addresses;
+mod effects;
 mod inventory;
 mod serve;
 mod wanted;
@@ -15,9 +16,9 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use effects::capability as effects_capability;
 pub use inventory::{LoadBalancerInventory, LoadBalancerRefused};
 pub(crate) use serve::ANNOTATION_PREFIX;
-pub(crate) use serve::effects_capability;
 pub use wanted::{Family, Wanted};
 
 #[cfg(test)]

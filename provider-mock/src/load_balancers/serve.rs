@@ -6,30 +6,18 @@ use std::time::Duration;
 use jiff::Timestamp;
 use outrigger_provider_sdk as sdk;
 use outrigger_provider_sdk::{
-    Answer, ChangeAction, Context, Deleted, Effects, EffectsCapability, Ensured, Error, Ingress,
-    IngressPoint, IpMode, LoadBalancers, LoadBalancersCapability, Observed, PlanOperation,
-    PlannedChange, Service, Targets, Updated,
+    Answer, ChangeAction, Context, Deleted, Ensured, Error, Ingress, IngressPoint, IpMode,
+    LoadBalancers, LoadBalancersCapability, Observed, PlanOperation, PlannedChange, Service,
+    Targets, Updated,
 };
 
 use super::wanted::targets as kept;
-use super::{AddressMode, LoadBalancer, LoadBalancerRefused, Wanted};
+use super::{AddressMode, LoadBalancer, LoadBalancerRefused, Wanted, effects};
 use crate::cloud::{Cloud, Deletion, LoadBalancerError};
 use crate::provider::MockProvider;
 
 /// Prefix of the Service annotations that the mock reads.
 pub(crate) const ANNOTATION_PREFIX: &str = "mock.example/";
-
-/// Prefix of what it writes.
-const STATUS_PREFIX: &str = "status.mock.example/";
-
-/// What effects may write.
-pub(crate) fn effects_capability() -> EffectsCapability {
-    EffectsCapability {
-        service_annotation_prefixes: vec![STATUS_PREFIX.to_owned()],
-        node_annotation_prefixes: Vec::new(),
-        condition_type_prefixes: vec![STATUS_PREFIX.to_owned()],
-    }
-}
 
 impl LoadBalancers for MockProvider {
     fn capability(&self) -> LoadBalancersCapability {
@@ -127,12 +115,10 @@ impl LoadBalancers for MockProvider {
             let text = "The cloud is making the load balancer";
             return Ok(Answer::from(answer).because("Provisioning", text));
         }
-        let effects = self.options().load_balancers.as_ref();
-        let effects = effects
-            .is_some_and(|served| served.effects)
-            .then(|| effects_of(&load_balancer, made));
         Ok(Answer {
-            effects,
+            effects: self
+                .has_effects()
+                .then(|| effects::of(&load_balancer, made)),
             ..Answer::from(Ensured::Ready(seen))
         })
     }
@@ -170,16 +156,19 @@ impl LoadBalancers for MockProvider {
             return Ok(Deleted::NotManaged.into());
         }
         let cloud = self.cloud();
-        let Some(known) = find(cloud, ctx, service).await? else {
-            return Ok(Deleted::Absent.into());
+        let deleted = match find(cloud, ctx, service).await? {
+            None => Deletion::Gone,
+            Some(known) => {
+                ctx.check()?;
+                let deleted = cloud.delete_load_balancer(&known.id).await;
+                deleted.map_err(failed)?
+            }
         };
-        ctx.check()?;
-        let deleted = cloud
-            .delete_load_balancer(&known.id)
-            .await
-            .map_err(failed)?;
         Ok(match deleted {
-            Deletion::Gone => Deleted::Absent.into(),
+            Deletion::Gone => Answer {
+                effects: self.has_effects().then(effects::of_none),
+                ..Answer::from(Deleted::Absent)
+            },
             Deletion::Protected => {
                 let text = "The load balancer is protected from deletion and was kept";
                 Answer::from(Deleted::Retained).because("DeletionProtected", text)
@@ -273,6 +262,14 @@ impl LoadBalancers for MockProvider {
     }
 }
 
+impl MockProvider {
+    /// Whether answers carry effects.
+    fn has_effects(&self) -> bool {
+        let served = self.options().load_balancers.as_ref();
+        served.is_some_and(|served| served.effects)
+    }
+}
+
 /// The tag of a cluster: its UID, or its name where it has none.
 fn cluster_of(ctx: &Context) -> String {
     let cluster = ctx.cluster();
@@ -328,25 +325,6 @@ fn until(time: Option<Timestamp>, now: Timestamp) -> Duration {
     let left = time.map(|time| time.duration_since(now));
     left.and_then(|left| left.try_into().ok())
         .unwrap_or_default()
-}
-
-fn effects_of(load_balancer: &LoadBalancer, made: bool) -> Effects {
-    let event = sdk::KubernetesEvent {
-        r#type: "Normal".to_owned(),
-        reason: "MockLoadBalancerMade".to_owned(),
-        message: format!("Made load balancer {}", load_balancer.id),
-    };
-    Effects {
-        events: made.then_some(event).into_iter().collect(),
-        set_annotations: [(format!("{STATUS_PREFIX}id"), load_balancer.id.clone())].into(),
-        conditions: vec![sdk::Condition {
-            r#type: format!("{STATUS_PREFIX}Listening"),
-            status: "True".to_owned(),
-            reason: "AllPorts".to_owned(),
-            message: format!("{} ports listen", load_balancer.ports.len()),
-        }],
-        ..Effects::default()
-    }
 }
 
 fn failed(error: LoadBalancerError) -> Error {

@@ -241,6 +241,12 @@ async fn effects_come_only_where_they_were_asked_for() {
         );
         assert!(effects.conditions[0].r#type.starts_with(prefix));
     }
+    // Twice: of one that was just deleted, and of one that was deleted before.
+    for _ in 0..2 {
+        let effects = lb.delete(service("web")).await.unwrap().effects.unwrap();
+        assert_eq!(effects.remove_annotations, [format!("{prefix}id")]);
+        assert_eq!(effects.remove_conditions, [format!("{prefix}Listening")]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
