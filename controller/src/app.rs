@@ -7,15 +7,18 @@
 //! ```
 
 mod access;
+mod dry_run;
 mod election;
 mod loops;
 pub(crate) mod metrics;
 mod nodes;
 mod office;
+mod services;
 mod supervise;
 
 use std::{sync::Arc, time::Duration};
 
+use outrigger_core::node::NodeView;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -28,10 +31,11 @@ use self::{
     supervise::{Signals, Supervisor},
 };
 use crate::{
-    kube::{client::Clients, cluster},
+    kube::{api::Api, client::Clients, cluster, store::Store},
     leader,
     options::Config,
     provider::{self, Cause, Provider},
+    service,
     serving::{self, Access, Checks, Pages, Scope, Server},
     telemetry::Telemetry,
 };
@@ -87,12 +91,26 @@ impl Fatal {
     }
 }
 
+/// What all loops stand on.
+struct Ground<'a> {
+    config: &'a Config,
+    /// For watches.
+    informers: Api,
+    provider: &'a Provider,
+    metrics: &'a Metrics,
+    /// Show the sizes of stores.
+    pages: &'a Pages,
+}
+
 /// Runs the controller manager until it is told to end, by SIGTERM or SIGINT; a second signal ends
 /// the process at once.
 pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let mut signals = Signals::install().map_err(|error| Fatal::setup(&error))?;
     // Before anything is asked for, so that a flag that cannot be followed ends the process at once.
-    let https = config.serving.as_ref().map(Server::bind).transpose();
+    // A plan is made beside a controller that works.
+    let serving = config.serving.as_ref();
+    let serving = serving.filter(|_| config.service.plan.is_none());
+    let https = serving.map(Server::bind).transpose();
     let https = https.map_err(|error| Fatal::setup(&error))?;
     let pages = Pages::new(&config, move |verbosity| telemetry.set_verbosity(verbosity));
     let mut registry = Registry::default();
@@ -154,23 +172,52 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     pages.dump("queues", move || queues.dump());
     pages.dump("provider", move || shown.dump());
 
+    let ground = Ground {
+        config: &config,
+        informers,
+        provider: &provider,
+        metrics: &metrics,
+        pages: &pages,
+    };
+    if let Some(output) = config.service.plan {
+        return tokio::select! {
+            planned = dry_run::run(&ground, output) => planned,
+            () = refused_for_good(&provider) => Err(Fatal::NoClusterId),
+            () = signals.next() => Ok(()),
+        };
+    }
     let lease_events = access.root_events(COMPONENT, &mut parts, &process)?;
-    let node_controller = tokio::select! {
-        identity = access.controller("node-controller", &mut parts, &process) => identity?,
+    let identities = async {
+        let nodes = access.controller("node-controller", &mut parts, &process);
+        let nodes = nodes.await?;
+        let services = access.controller(service::COMPONENT, &mut parts, &process);
+        Ok::<_, Fatal>((nodes, services.await?))
+    };
+    let (node_controller, service_controller) = tokio::select! {
+        identities = identities => identities?,
         () = signals.next() => return Ok(()),
     };
 
     let running = metrics.controllers.clone();
     let mut loops = Loops::new(checks.clone(), running, config.controller_start_interval);
-    let ground = nodes::Ground {
-        config: &config,
-        informers,
-        identity: &node_controller,
-        provider: &provider,
-        metrics: &metrics,
-        pages: &pages,
-    };
-    nodes::add(&mut loops, ground, &mut parts, &process);
+    let mut nodes: Store<NodeView> = Store::default();
+    let services = services::Intake::new(&ground, &mut nodes);
+    let nodes = nodes::add(
+        &mut loops,
+        &ground,
+        nodes,
+        &node_controller,
+        &mut parts,
+        &process,
+    );
+    services.add(
+        &mut loops,
+        &ground,
+        nodes,
+        &service_controller,
+        &mut parts,
+        &process,
+    );
 
     let building = Building {
         api: access.unlimited("leader-election")?,
@@ -209,9 +256,10 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         }
         let flushed = tokio::join!(
             lease_events.flush(FLUSH),
-            node_controller.events.flush(FLUSH)
+            node_controller.events.flush(FLUSH),
+            service_controller.events.flush(FLUSH)
         );
-        if flushed != (true, true) {
+        if flushed != (true, true, true) {
             warn!("some events were not written");
         }
         process.cancel();

@@ -36,7 +36,7 @@ mod requests;
 mod watching;
 
 pub use election::{Elector, Ended};
-pub use handle::{Handle, Unhealthy};
+pub use handle::{Handle, NotLeading, Unhealthy};
 pub use identity::identity;
 pub use leadership::{Leadership, Leading};
 pub use metrics::LeaderMetrics;

@@ -9,6 +9,7 @@
 //! ```
 
 pub mod app;
+mod clock;
 pub mod kube;
 pub mod leader;
 pub mod lifecycle;

@@ -21,7 +21,6 @@ mod tests;
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
-use jiff::Timestamp;
 use outrigger_core::{
     brake::{Counts, Limits},
     lifecycle::Lifecycle,
@@ -29,12 +28,13 @@ use outrigger_core::{
     selector::Selector,
 };
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use self::metrics::LifecycleMetrics;
 use crate::{
+    clock::Clock,
     kube::{
         api::Api,
         events::Recorder,
@@ -103,22 +103,6 @@ struct Memory {
     clock: Clock,
 }
 
-/// The time of day when the process began, and what has passed since: steps of the machine's clock
-/// must neither hurry nor delay a deletion.
-#[derive(Debug)]
-struct Clock {
-    began: Timestamp,
-    since: Instant,
-}
-
-impl Clock {
-    fn now(&self) -> Timestamp {
-        self.began
-            .checked_add(self.since.elapsed())
-            .unwrap_or(Timestamp::MAX)
-    }
-}
-
 /// The queue of nodes, filled by the store. Made before the store starts, so that no change is
 /// missed, on a standby too.
 #[derive(Clone, Debug)]
@@ -135,10 +119,7 @@ impl Intake {
         let memory = Arc::new(Memory {
             lifecycle: Mutex::new(Lifecycle::new(limits)),
             withheld: Mutex::default(),
-            clock: Clock {
-                began: Timestamp::now(),
-                since: Instant::now(),
-            },
+            clock: Clock::default(),
         });
         let (keys, known) = (queue.clone(), Arc::clone(&memory));
         nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {

@@ -1,5 +1,230 @@
-//! The service-lb loop: makes, keeps and deletes the load balancers of Services.
+//! The service-lb loop: gives Services of type `LoadBalancer` what they want, sends them to the nodes of
+//! now, takes away what nobody wants any more (upstream's service-lb-controller, lines S-1 to S-72).
+//!
+//! ```text
+//!  services ─► queue ─► core::plan::Progress::next ─► Step ─► provider ─► answer ─► Outcome ─► one PATCH
+//!                ▲                     ▲                                              events
+//!  nodes ─► Rollout: debounce, shrink guard ─► Targets
+//!                ▲
+//!  drift: every Service once a period; orphans: what the cloud has and the cluster does not
+//! ```
+//!
+//! Calls about one Service come one after the other, targets too (not Q-8): the queue hands out each
+//! key once at a time. What outlives this process is on the Service and, for the targets that all
+//! load balancers have, on the Lease.
+//!
+//! RBAC: `get`, `list`, `watch` on `services`; `patch` on `services/status`; `list`, `watch` on
+//! `nodes`; `create`, `patch` on `events`.
 
+mod act;
+mod drift;
+mod intake;
+mod left_behind;
 mod metrics;
+pub mod preview;
+mod rollout;
+mod sync;
 
-pub use metrics::{LoadBalancers, ServiceMetrics};
+use std::{fmt, sync::Arc, time::Duration};
+
+use outrigger_core::{
+    node::NodeView,
+    service::{ServiceView, capability::Capability},
+    targets::{Allowance, Pace},
+};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+pub use self::{intake::Intake, metrics::ServiceMetrics, rollout::TARGETS_ANNOTATION};
+use self::{
+    intake::{Key, Memory, NodeChanges},
+    rollout::Rollout,
+};
+use crate::{
+    kube::{
+        api::{Api, Fence},
+        events::Recorder,
+        services::ServiceWriter,
+        store::Store,
+    },
+    leader::Handle,
+    provider::{Provider, State},
+    queue::{Gate, Priority, Queue},
+};
+
+/// Name of the loop in `--controllers` and of its health check.
+pub const NAME: &str = "service-lb-controller";
+
+/// Component of its events, and who it is to the API server (S-4).
+pub const COMPONENT: &str = "service-controller";
+
+/// Services in hand at once. Updates of targets wait for each other to leave in one call, so that all
+/// of them have to be in hand; what a flag limits is calls about one Service.
+const IN_HAND: usize = 8192;
+
+/// Load balancers that are ensured at once though nobody asked for it: after a change of the
+/// provider's configuration, or for Services that another controller has served.
+const QUIET: usize = 2;
+
+/// The parts that the loop is made of.
+#[derive(Clone)]
+pub struct Parts {
+    /// Requests under the name [`COMPONENT`].
+    pub api: Api,
+    /// All Services.
+    pub services: Arc<Store<ServiceView>>,
+    /// All nodes.
+    pub nodes: Arc<Store<NodeView>>,
+    /// The cloud.
+    pub provider: Provider,
+    /// Events of component [`COMPONENT`].
+    pub events: Recorder,
+    /// What the flags say.
+    pub settings: Settings,
+    /// Counts and times.
+    pub metrics: ServiceMetrics,
+}
+
+/// What the flags say about the loop.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// `--concurrent-service-syncs`: Services that are ensured or deleted at once.
+    pub workers: usize,
+    /// How changes of the nodes are gathered.
+    pub pace: Pace,
+    /// How many targets may go in one step.
+    pub allowance: Allowance,
+    /// How often each load balancer is compared with its Service; none: never.
+    pub drift_period: Option<Duration>,
+}
+
+/// The service-lb loop.
+pub struct ServiceLb {
+    parts: Parts,
+    fence: Fence,
+    queue: Queue<Key>,
+    memory: Arc<Memory>,
+    writer: ServiceWriter,
+    working: Semaphore,
+    quiet: Semaphore,
+    node_changes: Arc<NodeChanges>,
+    rollout: Rollout,
+}
+
+impl fmt::Debug for ServiceLb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceLb")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ServiceLb {
+    /// The loop over what `intake` has gathered, for one time in office: it writes, and changes the
+    /// cloud, as long as `fence` says yes, and remembers on `lease` which targets all load balancers
+    /// have (without one, a restart gives them the targets anew).
+    pub fn new(parts: Parts, intake: Intake, fence: Fence, lease: Option<Handle>) -> Self {
+        let settings = parts.settings;
+        let api = parts.api.fenced(Arc::clone(&fence));
+        Self {
+            writer: ServiceWriter::new(api, Arc::clone(&parts.services)),
+            working: Semaphore::new(settings.workers),
+            quiet: Semaphore::new(QUIET),
+            rollout: Rollout::new(lease, settings.allowance),
+            fence,
+            queue: intake.queue,
+            memory: intake.memory,
+            node_changes: intake.node_changes,
+            parts,
+        }
+    }
+
+    /// Works until `stop`, then lets the Services in hand finish. Waits for both stores (S-5) and,
+    /// all the way, for a provider that serves load balancers (S-1).
+    pub async fn run(self, stop: CancellationToken) {
+        let ready = async {
+            tokio::join!(self.parts.services.synced(), self.parts.nodes.synced());
+            let without = || {
+                warn!(
+                    "Failed to start service controller: the cloud provider does not support \
+                     external load balancers"
+                );
+                info!("Skipping {NAME:?}");
+            };
+            self.parts.provider.serving_load_balancers(without).await;
+        };
+        if stop.run_until_cancelled(ready).await.is_none() {
+            return;
+        }
+        info!(services = self.parts.services.len(), "starting {NAME}");
+        // What another leader did since is on the Services and on the Lease.
+        self.memory.forget_progress();
+        self.take_targets();
+        self.queue_all(Priority::Bulk);
+        let this = Arc::new(self);
+        let gate = Gate::new(this.parts.provider.state(), State::serves);
+        let handler = {
+            let this = Arc::clone(&this);
+            move |key: Key| {
+                let this = Arc::clone(&this);
+                async move { this.sync(key).await }
+            }
+        };
+        let work = this.queue.run(IN_HAND, gate, stop.clone(), handler);
+        let others = async {
+            tokio::join!(
+                this.follow_nodes(),
+                this.follow_provider(),
+                this.look_for_drift(),
+                this.look_for_orphans(),
+                this.show_states(),
+            )
+        };
+        tokio::join!(work, stop.run_until_cancelled(others));
+    }
+
+    /// What the provider declares now; none while there is no connection, or it serves no load
+    /// balancers.
+    fn capability(&self) -> Option<Arc<Capability>> {
+        intake::capability(&self.parts.provider)
+    }
+
+    /// Another process behind the socket may do what the last one refused, and another declaration
+    /// makes other Services ours. Never returns.
+    async fn follow_provider(&self) {
+        let mut sessions = self.parts.provider.sessions();
+        let mut known = None;
+        loop {
+            let now = sessions.borrow_and_update().as_ref().map(|session| {
+                let load_balancers = session.load_balancers.as_ref();
+                let declared = load_balancers.map(|declared| Arc::clone(&declared.capability));
+                (session.boot_id.clone(), declared)
+            });
+            if let Some(now) = now
+                && known.as_ref() != Some(&now)
+            {
+                if known.is_some() {
+                    self.memory.provider_changed();
+                    self.queue_all(Priority::Bulk);
+                }
+                known = Some(now);
+            }
+            if sessions.changed().await.is_err() {
+                return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Has every Service looked at that may concern us.
+    fn queue_all(&self, priority: Priority) {
+        for service in self.parts.services.all() {
+            if intake::may_concern(&service) {
+                self.queue.add(Key::of(&service), priority);
+            }
+        }
+        for key in self.memory.left_behind() {
+            self.queue.add(key, priority);
+        }
+    }
+}

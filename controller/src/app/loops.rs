@@ -9,14 +9,24 @@ use tracing::{info, warn};
 use super::supervise::Supervisor;
 use crate::{
     kube::api::Fence,
-    leader::Leading,
+    leader::{Handle, Leading},
     options::controllers::Controller,
     serving::{Checks, Scope},
     telemetry::RunningControllers,
 };
 
-/// Makes a loop that writes as long as the fence says yes, and ends when the token is cancelled.
-type Maker = Box<dyn Fn(Fence, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
+/// What a loop is given for one time in office.
+pub(super) struct Term {
+    /// It writes as long as this says yes.
+    pub(super) fence: Fence,
+    /// What it leads by; none without an election.
+    pub(super) lease: Option<Handle>,
+    /// It ends when this is cancelled.
+    pub(super) work: CancellationToken,
+}
+
+/// Makes a loop.
+type Maker = Box<dyn Fn(Term) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// What can be started. The queues of the loops fill on a standby too, so that a new leader knows at
 /// once what there is to do.
@@ -48,17 +58,19 @@ impl Loops {
     pub(super) fn add<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         controller: Controller,
-        make: impl Fn(Fence, CancellationToken) -> F + Send + Sync + 'static,
+        make: impl Fn(Term) -> F + Send + Sync + 'static,
     ) {
-        let make: Maker = Box::new(move |fence, work| Box::pin(make(fence, work)));
+        let make: Maker = Box::new(move |term| Box::pin(make(term)));
         self.makers.insert(controller.name(), make);
     }
 
-    /// Starts `controllers` for the time in office `leading`; they end when `work` does.
+    /// Starts `controllers` for the time in office `leading`, which `lease` gives; they end when `work`
+    /// does.
     pub(super) fn start(
         &self,
         controllers: &[Controller],
         leading: &Leading,
+        lease: Option<&Handle>,
         work: &CancellationToken,
         tasks: &mut Supervisor,
     ) {
@@ -70,7 +82,11 @@ impl Loops {
                 continue;
             };
             let leading = leading.clone();
-            let running = make(Arc::new(move || leading.is_valid_now()), work.clone());
+            let running = make(Term {
+                fence: Arc::new(move || leading.is_valid_now()),
+                lease: lease.cloned(),
+                work: work.clone(),
+            });
             tasks.spawn(name, self.after(pause, *controller, work.clone(), running));
             pause += self.start_interval.mul_f64(1.0 + fastrand::f64());
         }

@@ -28,10 +28,6 @@ pub(crate) struct Metrics {
     pub(crate) node: NodeMetrics,
     pub(crate) provider: ProviderMetrics,
     pub(crate) queues: QueueMetrics,
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the loop that counts with it is on its way")
-    )]
     pub(crate) service: ServiceMetrics,
     pub(crate) watch: WatchMetrics,
 }

@@ -5,45 +5,32 @@ use std::sync::Arc;
 use outrigger_core::{brake::Limits, node::NodeView};
 use tokio_util::sync::CancellationToken;
 
-use super::{access::Identity, loops::Loops, metrics::Metrics, supervise::Supervisor};
+use super::{Ground, access::Identity, loops::Loops, supervise::Supervisor};
 use crate::{
-    kube::{api::Api, resync, store::Store, watch},
+    kube::{resync, store::Store, watch},
     lifecycle::{self, NodeLifecycle},
     node::{self, CloudNode},
     options::{Config, controllers::Controller},
-    provider::{NotManaged, Provider},
-    serving::Pages,
+    provider::NotManaged,
 };
 
-/// What the loops over nodes stand on.
-pub(super) struct Ground<'a> {
-    pub(super) config: &'a Config,
-    /// For the watch.
-    pub(super) informers: Api,
-    /// Of the `node-controller`.
-    pub(super) identity: &'a Identity,
-    pub(super) provider: &'a Provider,
-    pub(super) metrics: &'a Metrics,
-    /// Shows the size of the store.
-    pub(super) pages: &'a Pages,
-}
-
-/// Adds the loops over nodes; `parts` keep their store in step until `process` ends.
+/// Adds the loops over nodes, which write as `identity`; `parts` keep their store in step until
+/// `process` ends. Who else wants to hear of changes has subscribed to `nodes` before.
 pub(super) fn add(
     loops: &mut Loops,
-    ground: Ground<'_>,
+    ground: &Ground<'_>,
+    mut nodes: Store<NodeView>,
+    identity: &Identity,
     parts: &mut Supervisor,
     process: &CancellationToken,
-) {
+) -> Arc<Store<NodeView>> {
     let Ground {
         config,
         informers,
-        identity,
         provider,
         metrics,
         pages,
     } = ground;
-    let mut nodes: Store<NodeView> = Store::default();
     let not_managed = Arc::new(NotManaged::default());
     let to_initialize = node::Intake::new(&mut nodes, Arc::clone(&not_managed), &metrics.queues);
     let to_check = lifecycle::Intake::new(&mut nodes, limits(config), &metrics.queues);
@@ -54,7 +41,7 @@ pub(super) fn add(
     });
 
     let watching = watch::run(
-        informers,
+        informers.clone(),
         watch::NODES,
         Arc::clone(&nodes),
         metrics.watch.clone(),
@@ -69,7 +56,7 @@ pub(super) fn add(
     let cloud_node = node::Parts {
         api: identity.api.clone(),
         nodes: Arc::clone(&nodes),
-        provider: provider.clone(),
+        provider: (*provider).clone(),
         events: identity.events.recorder(node::NAME),
         workers: config.node.workers,
         refreshers: config.node.status_workers,
@@ -79,26 +66,27 @@ pub(super) fn add(
         overheard: to_check.overheard(),
         metrics: metrics.node.clone(),
     };
-    loops.add(Controller::CloudNode, move |fence, work| {
+    loops.add(Controller::CloudNode, move |term| {
         let mut parts = cloud_node.clone();
-        parts.api = parts.api.fenced(fence);
-        CloudNode::new(parts, to_initialize.clone()).run(work)
+        parts.api = parts.api.fenced(term.fence);
+        CloudNode::new(parts, to_initialize.clone()).run(term.work)
     });
     let node_lifecycle = lifecycle::Parts {
         api: identity.api.clone(),
-        nodes,
-        provider: provider.clone(),
+        nodes: Arc::clone(&nodes),
+        provider: (*provider).clone(),
         events: identity.events.recorder(lifecycle::NAME),
         workers: config.lifecycle.workers,
         selector,
         not_managed,
         metrics: metrics.lifecycle.clone(),
     };
-    loops.add(Controller::CloudNodeLifecycle, move |fence, work| {
+    loops.add(Controller::CloudNodeLifecycle, move |term| {
         let mut parts = node_lifecycle.clone();
-        parts.api = parts.api.fenced(fence);
-        NodeLifecycle::new(parts, to_check.clone()).run(work)
+        parts.api = parts.api.fenced(term.fence);
+        NodeLifecycle::new(parts, to_check.clone()).run(term.work)
     });
+    nodes
 }
 
 fn limits(config: &Config) -> Limits {

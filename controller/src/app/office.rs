@@ -52,8 +52,9 @@ impl Office {
             }
             let work = leading.token().child_token();
             let mut loops = Supervisor::default();
+            let lock = self.lock.as_ref();
             self.loops
-                .start(&self.controllers, &leading, &work, &mut loops);
+                .start(&self.controllers, &leading, lock, &work, &mut loops);
             let end = tokio::select! {
                 // The loops end with the time in office: then that is the reason.
                 biased;

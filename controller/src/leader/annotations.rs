@@ -1,12 +1,17 @@
-//! Annotations that the leader keeps on its Lease: written with the next renewal, so they cost no
-//! request, and only while the lease is held.
+//! Annotations that the leader keeps on its Lease: written together with a renewal, which comes
+//! early for them, and only while the lease is held.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
-#[derive(Debug, Default)]
-pub(super) struct Annotations(Mutex<Inner>);
+#[derive(Debug)]
+pub(super) struct Annotations {
+    inner: Mutex<Inner>,
+    /// Wakes whoever waits for a wish to be over.
+    changed: watch::Sender<()>,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -14,29 +19,65 @@ struct Inner {
     wanted: BTreeMap<String, Option<String>>,
 }
 
+impl Default for Annotations {
+    fn default() -> Self {
+        Self {
+            inner: Mutex::default(),
+            changed: watch::Sender::new(()),
+        }
+    }
+}
+
 impl Annotations {
     /// What is on the Lease, or will be soon.
     pub(super) fn get(&self, key: &str) -> Option<String> {
-        let inner = self.0.lock();
+        let inner = self.inner.lock();
         let wanted = inner.wanted.get(key).cloned();
         wanted.unwrap_or_else(|| inner.seen.get(key).cloned())
     }
 
     pub(super) fn want(&self, key: &str, value: Option<String>) {
-        self.0.lock().wanted.insert(key.to_owned(), value);
+        let mut inner = self.inner.lock();
+        if inner.seen.get(key) == value.as_ref() {
+            inner.wanted.remove(key);
+        } else {
+            inner.wanted.insert(key.to_owned(), value);
+        }
+    }
+
+    /// Whether something is still to be written.
+    pub(super) fn is_owing(&self) -> bool {
+        !self.inner.lock().wanted.is_empty()
+    }
+
+    /// Waits until no wish about `key` is left; tells what is on the Lease then.
+    pub(super) async fn settled(&self, key: &str) -> Option<String> {
+        let mut changed = self.changed.subscribe();
+        loop {
+            {
+                let inner = self.inner.lock();
+                if !inner.wanted.contains_key(key) {
+                    return inner.seen.get(key).cloned();
+                }
+            }
+            // The sender lives as long as self: waiting cannot fail.
+            let _ = changed.changed().await;
+        }
     }
 
     /// Takes in what is on the Lease.
     pub(super) fn saw(&self, annotations: &BTreeMap<String, String>) {
-        let mut inner = self.0.lock();
+        let mut inner = self.inner.lock();
         let Inner { seen, wanted } = &mut *inner;
         wanted.retain(|key, value| annotations.get(key) != value.as_ref());
         seen.clone_from(annotations);
+        drop(inner);
+        self.changed.send_replace(());
     }
 
     /// Changes `annotations` to what is wanted.
     pub(super) fn apply(&self, annotations: &mut BTreeMap<String, String>) {
-        for (key, value) in &self.0.lock().wanted {
+        for (key, value) in &self.inner.lock().wanted {
             match value {
                 Some(value) => annotations.insert(key.clone(), value.clone()),
                 None => annotations.remove(key),
@@ -46,6 +87,7 @@ impl Annotations {
 
     /// A wish ends with the time in office.
     pub(super) fn forget(&self) {
-        self.0.lock().wanted.clear();
+        self.inner.lock().wanted.clear();
+        self.changed.send_replace(());
     }
 }

@@ -163,6 +163,12 @@ impl Elector {
                 Wake::Contend(Some(allowed)) => self.allow(allowed),
                 Wake::Contend(None) => self.may_contend = None,
                 Wake::Command(None) => self.commands = None,
+                Wake::Command(Some(Command::Write)) => {
+                    // A wish outside the time in office comes to nothing.
+                    if self.office.is_none() {
+                        self.shared.annotations.forget();
+                    }
+                }
                 Wake::Command(Some(Command::GiveUp { hold_off, done })) => {
                     self.give_up(hold_off, done).await;
                 }
@@ -194,6 +200,7 @@ impl Elector {
             tenure: self.office.as_ref().map(|office| office.tenure),
             contends_at: self.candidacy.contends_at(),
             not_before: self.not_before.into_std(),
+            has_news: self.shared.annotations.is_owing(),
         };
         decide(now.into_std(), Timestamp::now(), &self.sight, &own)
     }

@@ -22,6 +22,8 @@ pub(super) enum Command {
     Release {
         done: oneshot::Sender<()>,
     },
+    /// An annotation is wanted.
+    Write,
 }
 
 #[derive(Debug, Default)]
@@ -100,9 +102,23 @@ impl Handle {
         self.shared.annotations.get(key)
     }
 
-    /// Sets (or removes) an annotation of the Lease with the next renewal or the release. Only
-    /// while leading; what was not written when the time in office ends is forgotten.
-    pub fn annotate(&self, key: &str, value: Option<String>) {
-        self.shared.annotations.want(key, value);
+    /// Sets (or removes) an annotation of the Lease with a renewal that is sent at once, and waits
+    /// until it is written; what fails is tried again with the renewals. Only while leading.
+    ///
+    /// # Errors
+    /// [`NotLeading`] when the time in office ended before.
+    pub async fn annotate(&self, key: &str, value: Option<String>) -> Result<(), NotLeading> {
+        self.shared.annotations.want(key, value.clone());
+        // An elector that is gone has no lease to write.
+        if self.commands.send(Command::Write).is_err() {
+            return Err(NotLeading);
+        }
+        let written = self.shared.annotations.settled(key).await;
+        (written == value).then_some(()).ok_or(NotLeading)
     }
 }
+
+/// The lease is not held (any more).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process does not hold the lease")]
+pub struct NotLeading;

@@ -146,7 +146,8 @@ async fn what_is_released_is_free_for_client_go() {
     let store = Store::default();
     let mut a = Replica::start(&store, "a");
     a.leading().await;
-    a.handle.annotate("outrigger.dev/set", Some("1".into()));
+    let set = a.handle.annotate("outrigger.dev/set", Some("1".into()));
+    set.await.unwrap();
     a.handle.release().await;
     assert_eq!(a.ended().await, Ended::Released);
     let lease = store.lease();
@@ -236,19 +237,40 @@ async fn who_gave_up_lets_others_lead() {
 /// A stopped process (SIGSTOP): time passes, and nothing runs. When it goes on, whoever runs first
 /// finds out, and an answer that waited in the socket revives nothing.
 #[tokio::test(start_paused = true)]
-async fn annotations_go_along_with_renewals() {
+async fn an_annotation_brings_the_renewal_forward() {
     let store = Store::default();
     let a = Replica::start(&store, "a");
     a.leading().await;
     store.requests();
-    a.handle.annotate("x", Some("1".into()));
-    assert_eq!(a.handle.annotation("x").as_deref(), Some("1"));
-    secs(3).await;
+    let began = Instant::now();
+    a.handle.annotate("x", Some("1".into())).await.unwrap();
+    assert!(began.elapsed() < Duration::from_millis(100));
     assert_eq!(store.requests(), ["PUT a"]);
     assert_eq!(store.lease()["metadata"]["annotations"], json!({"x": "1"}));
-    a.handle.annotate("x", None);
+    assert_eq!(a.handle.annotation("x").as_deref(), Some("1"));
+    // What is there costs nothing.
+    a.handle.annotate("x", Some("1".into())).await.unwrap();
+    assert!(store.requests().is_empty());
+    a.handle.annotate("x", None).await.unwrap();
     assert_eq!(a.handle.annotation("x"), None);
+    assert_eq!(store.lease()["metadata"].get("annotations"), None);
+    // Renewals go on in their own time.
+    store.requests();
+    secs(5).await;
+    assert_eq!(store.requests(), ["PUT a", "PUT a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_but_the_leader_annotates() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    let b = Replica::start(&store, "b");
     secs(3).await;
+    assert_eq!(
+        b.handle.annotate("x", Some("1".into())).await,
+        Err(NotLeading)
+    );
     assert_eq!(store.lease()["metadata"].get("annotations"), None);
 }
 

@@ -19,6 +19,8 @@ pub struct Own<'a> {
     pub contends_at: Option<Instant>,
     /// No request before then: the last one failed.
     pub not_before: Instant,
+    /// Whether there is something to write beside the record: a renewal comes early for it.
+    pub has_news: bool,
 }
 
 /// What to do next. At most one request is under way at a time.
@@ -91,7 +93,7 @@ fn lead(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>, tenure: Ten
         return Decision::Create(record());
     }
     let due = tenure.renewed() + own.terms.retry_period();
-    if now < due {
+    if now < due && !own.has_news {
         return Decision::Wait(Some(due.min(deadline)));
     }
     Decision::Update(record())

@@ -44,6 +44,7 @@ struct Replica {
     tenure: Option<Tenure>,
     candidacy: Candidacy,
     not_before: Instant,
+    has_news: bool,
 }
 
 impl Replica {
@@ -58,6 +59,7 @@ impl Replica {
             tenure: None,
             candidacy,
             not_before: start,
+            has_news: false,
         }
     }
 
@@ -90,6 +92,7 @@ impl Replica {
             tenure: self.tenure,
             contends_at: self.candidacy.contends_at(),
             not_before: self.not_before,
+            has_news: self.has_news,
         };
         decide(self.now, wall(50), &self.sight, &own)
     }
@@ -343,6 +346,15 @@ fn a_leader_renews_every_retry_period() {
     assert_eq!(replica.at(3).decides(), replica.until(4));
     replica.not_before = replica.start + secs(12);
     assert_eq!(replica.decides(), replica.until(10));
+}
+
+#[test]
+fn a_leader_with_news_renews_at_once() {
+    let mut replica = Replica::leader();
+    replica.has_news = true;
+    assert!(matches!(replica.at(1).decides(), Decision::Update(_)));
+    replica.not_before = replica.start + secs(3);
+    assert_eq!(replica.decides(), replica.until(3));
 }
 
 #[test]

@@ -230,6 +230,11 @@ impl Progress {
         self.waits = None;
     }
 
+    /// Whether the provider is at work and will be asked again.
+    pub const fn is_waiting(&self) -> bool {
+        self.waits.is_some()
+    }
+
     /// An [`Outcome::patch`] was not written: the answer is asked for once more (S-38).
     pub fn not_written(&mut self) {
         self.done = None;
@@ -279,15 +284,24 @@ impl Progress {
     }
 
     fn targets(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
-        let revision = facts.targets.revision();
-        let may_have_any = self.targets != Has::Inherited || !service.ingress.is_empty();
-        if is_not_managed(service) || !may_have_any || self.has(revision, facts) {
+        if !self.lacks_targets(service, facts) {
             return Step::Nothing;
         }
-        match self.waits_on(&Work::Update(revision.clone())) {
+        match self.waits_on(&Work::Update(facts.targets.revision().clone())) {
             Some(waits) if now < waits.until => Step::At(waits.until),
             _ => Step::Update,
         }
+    }
+
+    /// Whether the load balancer of `service` is still to be given [`Facts::targets`], by an update or
+    /// with whatever else is asked for; also while a person holds it. One that was never made is
+    /// made with the targets of that moment.
+    pub fn lacks_targets(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
+        let may_have_any = self.targets != Has::Inherited || !service.ingress.is_empty();
+        may_have_any
+            && wants(service, facts.capability) == Wants::LoadBalancer
+            && !is_not_managed(service)
+            && !self.has(facts.targets.revision(), facts)
     }
 
     fn has(&self, revision: &Revision, facts: &Facts<'_>) -> bool {

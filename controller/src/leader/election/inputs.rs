@@ -78,6 +78,10 @@ impl Elector {
         if let Some(office) = &mut self.office {
             if office.extend(sent.into_std(), now.into_std(), terms) {
                 *self.shared.renewed.lock() = Some(sent);
+                // What came meanwhile, or what somebody else takes off again, waits its turn.
+                if self.shared.annotations.is_owing() {
+                    self.not_before = sent + self.config.terms.retry_period();
+                }
             }
             // Else the next decision ends it.
             return;

@@ -286,6 +286,7 @@ impl World {
             tenure: replica.tenure,
             contends_at: replica.candidacy.contends_at(),
             not_before: replica.not_before,
+            has_news: false,
         };
         let millis = i64::try_from(self.millis).unwrap() + replica.wall;
         let wall = jiff::Timestamp::from_millisecond(1_700_000_000_000 + millis).unwrap();

@@ -1,0 +1,229 @@
+//! `--plan`: says what the service-lb loop would do, and ends. Writes nothing, neither to the API
+//! server nor to the cloud; may run beside a controller that works.
+//!
+//! RBAC: `list`, `watch` on `services` and `nodes`; `get` on the Lease.
+
+use std::{io::IsTerminal, sync::Arc, time::Duration};
+
+use comfy_table::{Attribute, Cell, Table, presets};
+use outrigger_core::{
+    node::NodeView,
+    service::{
+        ServiceView,
+        plan::{Cause, Facts},
+    },
+    targets::{Revision, Targets},
+};
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{Fatal, Ground};
+use crate::{
+    kube::{
+        api::Api,
+        store::{Store, View},
+        watch::{self, Resource},
+    },
+    options::{Config, config::PlanOutput},
+    service::{
+        TARGETS_ANNOTATION,
+        preview::{Action, Preview, preview},
+    },
+};
+
+/// How long the API server and the provider may take until they are ready.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+pub(super) async fn run(ground: &Ground<'_>, output: PlanOutput) -> Result<(), Fatal> {
+    let gathered = tokio::time::timeout(PATIENCE, gather(ground)).await;
+    let (services, nodes) = gathered.map_err(|_elapsed| {
+        Fatal::Setup(format!(
+            "cannot plan: the API server or the provider was not ready within {} s; the provider is \
+             {}",
+            PATIENCE.as_secs(),
+            *ground.provider.state().borrow()
+        ))
+    })?;
+    let session = ground.provider.session();
+    let Some(declared) = session.as_ref().and_then(|s| s.load_balancers.as_ref()) else {
+        return Err(Fatal::Setup(
+            "cannot plan: the provider does not serve load balancers".to_owned(),
+        ));
+    };
+    if !declared.plan {
+        warn!(
+            "the provider cannot tell what it would change in the cloud; showing what it would be \
+             asked for"
+        );
+    }
+    let targets = Arc::new(Targets::among(nodes.all()));
+    let applied = applied(&ground.informers, ground.config).await;
+    let facts = Facts {
+        capability: &declared.capability,
+        targets: &targets,
+        // Where it is not known, all is taken to be in step.
+        applied: Some(applied.as_ref().unwrap_or(targets.revision())),
+    };
+    let now = jiff::Timestamp::now();
+    let previews = preview(ground.provider, services.all(), &targets, &facts, now).await;
+    print(&previews, targets.nodes().len(), output);
+    match previews
+        .iter()
+        .filter(|found| failure(found).is_some())
+        .count()
+    {
+        0 => Ok(()),
+        failed => Err(Fatal::Setup(format!(
+            "{failed} of {} Services cannot be planned; see above",
+            previews.len()
+        ))),
+    }
+}
+
+/// Both stores, filled once, and a provider that serves.
+async fn gather(ground: &Ground<'_>) -> (Arc<Store<ServiceView>>, Arc<Store<NodeView>>) {
+    let (services, nodes, _) = tokio::join!(
+        listed(ground, watch::SERVICES),
+        listed(ground, watch::NODES),
+        ground.provider.serving(),
+    );
+    (services, nodes)
+}
+
+async fn listed<V: View>(ground: &Ground<'_>, resource: Resource) -> Arc<Store<V>> {
+    let store = Arc::new(Store::default());
+    let metrics = ground.metrics.watch.clone();
+    let watching = watch::run(
+        ground.informers.clone(),
+        resource,
+        Arc::clone(&store),
+        metrics,
+        CancellationToken::new(),
+    );
+    tokio::select! {
+        () = watching => {}
+        () = store.synced() => {}
+    }
+    store
+}
+
+/// The targets that every load balancer has, as the leader wrote it on its Lease.
+async fn applied(api: &Api, config: &Config) -> Option<Revision> {
+    #[derive(Deserialize)]
+    struct Lease {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default)]
+        annotations: std::collections::BTreeMap<String, String>,
+    }
+    let election = config.election.as_ref()?;
+    let path = format!(
+        "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}",
+        election.namespace, election.name
+    );
+    match api.get::<Lease>(&path).await {
+        Ok(lease) => {
+            let text = lease.metadata.annotations.get(TARGETS_ANNOTATION);
+            text.map(|text| Revision::stored(text))
+        }
+        Err(error) => {
+            warn!("cannot read the Lease, so that new targets are not shown: {error}");
+            None
+        }
+    }
+}
+
+fn failure(found: &Preview) -> Option<&str> {
+    found.changes.as_ref()?.as_ref().err().map(String::as_str)
+}
+
+/// The word for what would happen: drift is what the loop itself does not know yet.
+fn action(found: &Preview) -> &'static str {
+    match (&found.action, &found.changes) {
+        (Action::Keep, Some(Ok(changes))) if !changes.is_empty() => "drift",
+        (action, _) => action.as_str(),
+    }
+}
+
+fn print(previews: &[Preview], nodes: usize, output: PlanOutput) {
+    let text = match output {
+        PlanOutput::Json => format!("{:#}", as_json(previews, nodes)),
+        PlanOutput::Table => as_table(previews, nodes, std::io::stdout().is_terminal()),
+    };
+    println!("{text}");
+}
+
+fn as_json(previews: &[Preview], nodes: usize) -> serde_json::Value {
+    let services: Vec<_> = previews
+        .iter()
+        .map(|found| {
+            let changes = found
+                .changes
+                .as_ref()
+                .and_then(|changes| changes.as_ref().ok());
+            let changes = changes.map(|changes| {
+                let changes = changes.iter().map(|change| {
+                    json!({
+                        "action": change.action.as_str(),
+                        "resourceType": change.resource_type,
+                        "resourceId": change.resource_id,
+                        "summary": change.summary,
+                    })
+                });
+                changes.collect::<Vec<_>>()
+            });
+            json!({
+                "service": &*found.service,
+                "action": action(found),
+                "cause": found.action.cause().map(Cause::as_str),
+                "changes": changes,
+                "error": failure(found),
+            })
+        })
+        .collect();
+    json!({"targets": nodes, "services": services})
+}
+
+fn as_table(previews: &[Preview], nodes: usize, colours: bool) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    let heading = |text: &str| {
+        let cell = Cell::new(text);
+        if colours {
+            cell.add_attribute(Attribute::Bold)
+        } else {
+            cell
+        }
+    };
+    table.set_header(["SERVICE", "ACTION", "CAUSE", "CHANGE"].map(heading));
+    let mut kept = 0;
+    for found in previews {
+        if action(found) == "keep" && failure(found).is_none() {
+            kept += 1;
+            continue;
+        }
+        let cause = found.action.cause().map_or("", |cause| cause.as_str());
+        let lines: Vec<String> = match &found.changes {
+            Some(Ok(changes)) => changes
+                .iter()
+                .map(|change| {
+                    let (action, kind) = (change.action.as_str(), &change.resource_type);
+                    format!("{action} {kind}: {}", change.summary)
+                })
+                .collect(),
+            Some(Err(error)) => vec![format!("cannot be planned: {error}")],
+            None => Vec::new(),
+        };
+        table.add_row([&found.service, action(found), cause, &lines.join("\n")]);
+    }
+    let others = previews.len() - kept;
+    let mut text = String::new();
+    if others > 0 {
+        text = format!("{}\n\n", table.trim_fmt());
+    }
+    text + &format!("{kept} load balancers stay as they are, {others} do not; {nodes} targets")
+}

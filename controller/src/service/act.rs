@@ -1,0 +1,248 @@
+//! The calls that change the cloud, and what their answers lead to.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use outrigger_core::{
+    class::ErrorClass,
+    service::{
+        ServiceView,
+        answer::{Answer, Disposition},
+        event::Event,
+        plan::{self, Ensure, Facts, Failure, Progress},
+    },
+    targets::Revision,
+};
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::{
+    ServiceLb,
+    intake::Key,
+    rollout::Giving,
+    sync::{ATTEMPTS, Ground, outcome},
+};
+use crate::{kube::error::Error, provider, queue::Outcome};
+
+/// What a call came to.
+pub(super) type Answered = Result<Answer, Failure>;
+
+impl ServiceLb {
+    pub(super) async fn ensure(
+        &self,
+        key: &Key,
+        service: Arc<ServiceView>,
+        ensure: Ensure,
+        ground: &Ground,
+    ) -> Outcome {
+        let Some(_giving) = self.may_target(&ensure.revision).await else {
+            return Outcome::Retry;
+        };
+        self.tell_all(&service, &ensure.events);
+        let cause = ensure.cause.as_str();
+        debug!(
+            service = &*key.name,
+            cause,
+            targets = ground.targets.nodes().len(),
+            "ensuring the load balancer"
+        );
+        let call = self
+            .parts
+            .provider
+            .ensure_load_balancer(&service, &ground.targets);
+        let result = self.hear(key, "ensure", call.await);
+        self.parts.metrics.ensured(ensure.cause, in_short(&result));
+        let ended = self
+            .conclude(key, ground, |progress, now, service, facts| {
+                progress.ensured(now, service, &ensure, result.as_ref(), facts)
+            })
+            .await;
+        if result.is_ok_and(|answer| answer.disposition == Disposition::Ready) {
+            info!(service = &*key.name, cause, "the load balancer is ready");
+            if let Some(since) = self.memory.became_ready(&key.uid) {
+                self.parts.metrics.ready(since.elapsed());
+            }
+        }
+        ended
+    }
+
+    pub(super) async fn update(
+        &self,
+        key: &Key,
+        service: Arc<ServiceView>,
+        ground: &Ground,
+    ) -> Outcome {
+        let targets = &ground.targets;
+        let Some(_giving) = self.may_target(targets.revision()).await else {
+            return Outcome::Retry;
+        };
+        let began = Instant::now();
+        let call = self
+            .parts
+            .provider
+            .update_load_balancer(service, Arc::clone(targets));
+        let result = self.hear(key, "update", call.await);
+        self.parts
+            .metrics
+            .updated(began.elapsed(), in_short(&result));
+        self.conclude(key, ground, |progress, now, service, facts| {
+            progress.updated(now, service, targets, result.as_ref(), facts)
+        })
+        .await
+    }
+
+    pub(super) async fn delete(
+        &self,
+        key: &Key,
+        service: Arc<ServiceView>,
+        ground: &Ground,
+        events: &[Event],
+    ) -> Outcome {
+        let result = self.call_delete(key, &service, events).await;
+        let Some(result) = result else {
+            return Outcome::Retry;
+        };
+        let ended = self
+            .conclude(key, ground, |progress, now, service, facts| {
+                progress.deleted(now, Some(service), result.as_ref(), facts)
+            })
+            .await;
+        if ended == Outcome::Done {
+            // The store's word that the Service is gone may have come before that of our own write.
+            self.memory.done_with(key);
+        }
+        self.rollout.progressed();
+        ended
+    }
+
+    /// None: it may not be made now.
+    pub(super) async fn call_delete(
+        &self,
+        key: &Key,
+        service: &ServiceView,
+        events: &[Event],
+    ) -> Option<Answered> {
+        if !(self.fence)() {
+            return None;
+        }
+        self.tell_all(service, events);
+        debug!(service = &*key.name, "deleting the load balancer");
+        let call = self.parts.provider.delete_load_balancer(service);
+        let result = self.hear(key, "delete", call.await);
+        self.parts.metrics.deleted(in_short(&result));
+        if let Ok(answer) = &result
+            && answer.disposition != Disposition::InProgress
+        {
+            info!(
+                service = &*key.name,
+                answer = ?answer.disposition,
+                "the load balancer is done with"
+            );
+        }
+        Some(result)
+    }
+
+    /// Leave for a call that gives these targets, once it is sure that nobody takes others for those
+    /// that all load balancers have.
+    async fn may_target(&self, revision: &Revision) -> Option<Giving<'_>> {
+        let giving = self.rollout.begin(revision).await?;
+        (self.fence)().then_some(giving)
+    }
+
+    /// Logs what a call came to, and says it in the words of a decision.
+    fn hear(&self, key: &Key, verb: &str, result: Result<Answer, provider::Error>) -> Answered {
+        match result {
+            Ok(answer) => {
+                let dropped = answer.effects.dropped;
+                if dropped > 0 {
+                    self.parts.metrics.effects_dropped(dropped);
+                    warn!(
+                        service = &*key.name,
+                        dropped,
+                        "the provider wants events, annotations or conditions that it may not \
+                         have, or too many of them; they are left out"
+                    );
+                }
+                Ok(answer)
+            }
+            Err(error) => {
+                let failure = Failure::from(&error);
+                let (service, class) = (&*key.name, failure.class.as_str());
+                // What concerns every Service alike was said by whoever paused the calls.
+                if failure.class.is_for_owner() {
+                    warn!(service, class, "cannot {verb} the load balancer: {error}");
+                } else {
+                    debug!(service, class, "cannot {verb} the load balancer: {error}");
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Writes what `decide` makes of the Service as it is now, then tells it. What somebody else
+    /// wrote meanwhile is read and decided upon anew.
+    async fn conclude(
+        &self,
+        key: &Key,
+        ground: &Ground,
+        decide: impl Fn(&mut Progress, Timestamp, &ServiceView, &Facts<'_>) -> plan::Outcome,
+    ) -> Outcome {
+        let mut attempt = 0;
+        loop {
+            let Some(service) = self.live(key) else {
+                // Its end is told to the queue by the store.
+                return Outcome::Done;
+            };
+            let ground = self.ground_of(Arc::clone(&ground.capability));
+            let now = self.now();
+            let decided = self.memory.with(&key.uid, |progress| {
+                decide(progress, now, &service, &ground.facts())
+            });
+            if let Some(patch) = &decided.patch {
+                match self.writer.write(&service, patch).await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return Outcome::Done,
+                    Err(error) => {
+                        attempt += 1;
+                        // The store knows by now what it has become.
+                        if error.class() == ErrorClass::Conflict && attempt < ATTEMPTS {
+                            continue;
+                        }
+                        return self.not_written(key, &service, &error);
+                    }
+                }
+            }
+            self.tell_all(&service, &decided.events);
+            return outcome(decided.requeue);
+        }
+    }
+
+    /// S-38.
+    fn not_written(&self, key: &Key, service: &ServiceView, error: &Error) -> Outcome {
+        self.memory.with(&key.uid, Progress::not_written);
+        let class = error.class();
+        warn!(
+            service = &*key.name,
+            class = class.as_str(),
+            "cannot write what became of the load balancer: {error}"
+        );
+        if class.is_for_owner() {
+            let failed = format!("failed to update load balancer status: {error}");
+            self.tell(service, &Event::sync_failed(&failed));
+        }
+        match class {
+            ErrorClass::RateLimited {
+                retry_after: Some(after),
+            } => Outcome::RetryAfter(after),
+            _ => Outcome::Retry,
+        }
+    }
+}
+
+/// What the metrics count of it.
+fn in_short(result: &Answered) -> Result<Disposition, ErrorClass> {
+    match result {
+        Ok(answer) => Ok(answer.disposition),
+        Err(failure) => Err(failure.class),
+    }
+}

@@ -1,0 +1,226 @@
+//! Looks slowly whether the cloud is still what the cluster says (instead of Q-30): each load
+//! balancer once a period, and whatever the cloud has that no Service wants.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use outrigger_core::service::{
+    ServiceView,
+    condition::{ACCEPTED, PROVISIONED, Status},
+    plan::Progress,
+    wants::{Wants, wants},
+};
+use tokio::time::sleep;
+use tracing::{debug, info, warn};
+
+use super::{
+    ServiceLb,
+    intake::{self, Key},
+    metrics::LoadBalancers,
+    sync::Ground,
+};
+use crate::queue::Priority;
+
+/// The first look for orphans comes no later than this after the start.
+const FIRST_ORPHANS: Duration = Duration::from_mins(10);
+
+/// Orphans that are named in the log.
+const NAMED: usize = 20;
+
+/// How often the gauges by state are brought up to date.
+const STATES_SHOWN: Duration = Duration::from_secs(10);
+
+impl ServiceLb {
+    /// Has the load balancer of each Service compared with it once a period, one after the other so
+    /// that no burst hits the cloud. Never returns.
+    pub(super) async fn look_for_drift(&self) {
+        let Some(period) = self.parts.settings.drift_period else {
+            return std::future::pending().await;
+        };
+        loop {
+            let mut round = self.provided();
+            fastrand::shuffle(&mut round);
+            let pause = period / u32::try_from(round.len().max(1)).unwrap_or(u32::MAX);
+            if round.is_empty() {
+                sleep(pause).await;
+            }
+            for key in round {
+                sleep(pause).await;
+                self.memory.doubt(&key);
+                self.queue.add(key, Priority::Bulk);
+            }
+        }
+    }
+
+    /// The Services that have a load balancer of this provider.
+    fn provided(&self) -> Vec<Key> {
+        let Some(capability) = self.capability() else {
+            return Vec::new();
+        };
+        let mut keys = Vec::new();
+        self.parts.services.for_each(|service| {
+            if wants(service, &capability) == Wants::LoadBalancer {
+                keys.push(Key::of(service));
+            }
+        });
+        keys
+    }
+
+    /// Whether there is something to do about a Service that is settled, because its load balancer is
+    /// not as it was left. Asks only if it is time.
+    pub(super) async fn drifted(
+        &self,
+        key: &Key,
+        service: &Arc<ServiceView>,
+        ground: &Ground,
+    ) -> bool {
+        if !self.memory.take_doubt(&key.uid)
+            || wants(service, &ground.capability) != Wants::LoadBalancer
+        {
+            return false;
+        }
+        let answer = match self.parts.provider.get_load_balancer(service).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                // The next round asks again.
+                debug!(
+                    service = &*key.name,
+                    class = error.class().as_str(),
+                    "cannot compare the load balancer with the Service: {error}"
+                );
+                return false;
+            }
+        };
+        // It may have changed meanwhile, and then the answer is about what it was.
+        let is_same = self.live(key).is_some_and(|now| Arc::ptr_eq(&now, service));
+        let drifted = is_same
+            && self.memory.with(&key.uid, |progress: &mut Progress| {
+                progress.observed(service, &answer)
+            });
+        if drifted {
+            self.parts.metrics.drifted();
+            info!(
+                service = &*key.name,
+                found = ?answer.disposition,
+                "the load balancer is not what it was made; ensuring it again"
+            );
+        }
+        drifted
+    }
+
+    /// Reports what the cloud keeps for this cluster and no Service wants, where the provider can tell;
+    /// deletes nothing. Never returns.
+    pub(super) async fn look_for_orphans(&self) {
+        let Some(period) = self.parts.settings.drift_period else {
+            return std::future::pending().await;
+        };
+        let mut named: HashSet<String> = HashSet::new();
+        sleep(period.min(FIRST_ORPHANS)).await;
+        loop {
+            self.report_orphans(&mut named).await;
+            sleep(period).await;
+        }
+    }
+
+    async fn report_orphans(&self, named: &mut HashSet<String>) {
+        let session = self.parts.provider.session();
+        let lists = session.and_then(|session| {
+            session
+                .load_balancers
+                .as_ref()
+                .map(|declared| declared.list)
+        });
+        if lists != Some(true) {
+            return;
+        }
+        // A Service that is deleted while the list is made may be in it, as one that is new.
+        let mut known = self.uids();
+        let listed = match self.parts.provider.list_load_balancers().await {
+            Ok(listed) => listed,
+            Err(error) => {
+                warn!(
+                    class = error.class().as_str(),
+                    "cannot look for load balancers that no Service wants: {error}"
+                );
+                return;
+            }
+        };
+        known.extend(self.uids());
+        let orphans: Vec<_> = listed
+            .into_iter()
+            .filter(|found| {
+                let owner = found.service.as_ref();
+                owner.is_none_or(|owner| !known.contains(&owner.uid))
+            })
+            .collect();
+        self.parts.metrics.orphaned(orphans.len());
+        named.retain(|id| orphans.iter().any(|orphan| *orphan.id == **id));
+        for orphan in orphans.iter().take(NAMED) {
+            if named.insert(orphan.id.to_string()) {
+                let owner = orphan.service.as_ref();
+                let service = owner.map(|owner| format!("{}/{}", owner.namespace, owner.name));
+                warn!(
+                    id = &*orphan.id,
+                    name = &*orphan.name,
+                    service = service.as_deref().unwrap_or("unknown"),
+                    "the cloud has a load balancer of this cluster that no Service wants; it is \
+                     not deleted by this controller"
+                );
+            }
+        }
+    }
+
+    /// Of all Services, wanted or about to go.
+    fn uids(&self) -> HashSet<Box<str>> {
+        let mut uids = HashSet::new();
+        self.parts.services.for_each(|service| {
+            if intake::may_concern(service) {
+                uids.insert(service.uid.clone());
+            }
+        });
+        let gone = self.memory.left_behind();
+        uids.extend(gone.into_iter().map(|key| Box::from(&*key.uid)));
+        uids
+    }
+
+    /// Shows how many Services are how far. Never returns.
+    pub(super) async fn show_states(&self) {
+        loop {
+            if let Some(capability) = self.capability() {
+                let mut counts = LoadBalancers::default();
+                self.parts.services.for_each(|service| {
+                    if wants(service, &capability) == Wants::LoadBalancer {
+                        let waits = self.memory.is_waiting(&service.uid);
+                        *standing(service, waits, &mut counts) += 1;
+                    }
+                });
+                self.parts.metrics.count(counts);
+            }
+            sleep(STATES_SHOWN).await;
+        }
+    }
+}
+
+/// Where a Service counts, by what stands on it.
+fn standing<'a>(
+    service: &ServiceView,
+    waits: bool,
+    counts: &'a mut LoadBalancers,
+) -> &'a mut usize {
+    let status = |kind| service.condition(kind).map(|found| &*found.status);
+    let is_pending = service
+        .condition(PROVISIONED)
+        .is_none_or(|found| &*found.reason == "Pending");
+    if service.is_paused() {
+        &mut counts.paused
+    } else if status(PROVISIONED) == Some(Status::True.as_str()) {
+        &mut counts.ready
+    } else if waits {
+        &mut counts.in_progress
+    } else if status(ACCEPTED) == Some(Status::False.as_str()) && is_pending {
+        &mut counts.not_managed
+    } else if is_pending {
+        &mut counts.in_progress
+    } else {
+        &mut counts.failed
+    }
+}

@@ -1,0 +1,282 @@
+//! What is to be looked at, and what is remembered about it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+};
+
+use outrigger_core::{
+    node::NodeView,
+    service::{ServiceView, capability::Capability, change::needs_sync, plan::Progress, wants},
+    targets::{self, Debounce, Pace},
+};
+use parking_lot::Mutex;
+use tokio::{sync::Notify, time::Instant};
+
+use crate::{
+    clock::Clock,
+    kube::store::{Change, Origin, Store},
+    provider::Provider,
+    queue::{Backoff, Queue, QueueMetrics},
+};
+
+/// Upstream's back-off of Services (S-2).
+const BACKOFF: Backoff = Backoff::new(
+    std::time::Duration::from_secs(5),
+    std::time::Duration::from_mins(5),
+);
+
+/// One Service. A second one of the same name has a key of its own, so that the first is finished
+/// beside it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    /// Namespace and name.
+    pub(super) name: Arc<str>,
+    pub(super) uid: Arc<str>,
+}
+
+impl Key {
+    pub(super) fn of(service: &ServiceView) -> Self {
+        Self {
+            name: Arc::clone(&service.key),
+            uid: Arc::from(&*service.uid),
+        }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.uid)
+    }
+}
+
+/// A Service that is gone from the API server, and its load balancer perhaps not from the cloud.
+#[derive(Clone)]
+pub(super) struct LeftBehind {
+    /// As it was seen last.
+    pub(super) service: Arc<ServiceView>,
+    pub(super) since: Instant,
+}
+
+/// What is remembered of the Services, by UID. A restart forgets it without harm.
+#[derive(Default)]
+pub(super) struct Memory {
+    progress: Mutex<HashMap<Arc<str>, Progress>>,
+    left_behind: Mutex<HashMap<Key, LeftBehind>>,
+    /// Since when load balancers are made that were never ready.
+    begun: Mutex<HashMap<Arc<str>, Instant>>,
+    /// Whose load balancer is to be compared with the Service.
+    doubted: Mutex<HashSet<Arc<str>>>,
+    pub(super) clock: Clock,
+}
+
+impl Memory {
+    /// Decides with what is remembered of one Service.
+    pub(super) fn with<T>(&self, uid: &Arc<str>, decide: impl FnOnce(&mut Progress) -> T) -> T {
+        let mut known = self.progress.lock();
+        let mut progress = known.remove(uid).unwrap_or_default();
+        let decided = decide(&mut progress);
+        // Most Services are none of ours, or settled: nothing is to be remembered of them.
+        if progress != Progress::default() {
+            known.insert(Arc::clone(uid), progress);
+        }
+        decided
+    }
+
+    /// Whether the provider is at work for the Service.
+    pub(super) fn is_waiting(&self, uid: &str) -> bool {
+        let known = self.progress.lock();
+        known.get(uid).is_some_and(Progress::is_waiting)
+    }
+
+    pub(super) fn forget(&self, uid: &str) {
+        self.progress.lock().remove(uid);
+        self.begun.lock().remove(uid);
+        self.doubted.lock().remove(uid);
+    }
+
+    pub(super) fn forget_progress(&self) {
+        self.progress.lock().clear();
+        self.begun.lock().clear();
+        self.doubted.lock().clear();
+    }
+
+    pub(super) fn provider_changed(&self) {
+        let mut known = self.progress.lock();
+        known.values_mut().for_each(Progress::provider_changed);
+    }
+
+    /// What is asked for was never ready before; counts from the first time.
+    pub(super) fn began(&self, uid: &Arc<str>) {
+        let mut begun = self.begun.lock();
+        begun.entry(Arc::clone(uid)).or_insert_with(Instant::now);
+    }
+
+    /// Since when it was asked for, if that was new.
+    pub(super) fn became_ready(&self, uid: &str) -> Option<Instant> {
+        self.begun.lock().remove(uid)
+    }
+
+    pub(super) fn doubt(&self, key: &Key) {
+        self.doubted.lock().insert(Arc::clone(&key.uid));
+    }
+
+    /// Whether the load balancer is to be looked at; only once.
+    pub(super) fn take_doubt(&self, uid: &str) -> bool {
+        self.doubted.lock().remove(uid)
+    }
+
+    pub(super) fn left_behind(&self) -> Vec<Key> {
+        self.left_behind.lock().keys().cloned().collect()
+    }
+
+    pub(super) fn gone(&self, key: &Key) -> Option<LeftBehind> {
+        self.left_behind.lock().get(key).cloned()
+    }
+
+    pub(super) fn leave_behind(&self, service: &Arc<ServiceView>) {
+        let gone = LeftBehind {
+            service: Arc::clone(service),
+            since: Instant::now(),
+        };
+        self.left_behind.lock().insert(Key::of(service), gone);
+    }
+
+    /// Nothing of it is left in the cloud.
+    pub(super) fn done_with(&self, key: &Key) {
+        self.left_behind.lock().remove(key);
+    }
+
+    /// Since when a Service of the same name, but another one, waits for its end.
+    pub(super) fn predecessor(&self, key: &Key) -> Option<Instant> {
+        let left_behind = self.left_behind.lock();
+        let others = left_behind
+            .iter()
+            .filter(|(gone, _)| gone.name == key.name && gone.uid != key.uid);
+        others.map(|(_, gone)| gone.since).max()
+    }
+}
+
+/// When changes of the nodes go out. Filled on a standby too.
+pub(super) struct NodeChanges {
+    pub(super) debounce: Mutex<Debounce>,
+    /// Since when one waits.
+    pub(super) since: Mutex<Option<Instant>>,
+    pub(super) changed: Notify,
+}
+
+/// The queue of Services and the changes of nodes, filled by the stores. Made before they start, so
+/// that no change is missed, on a standby too.
+#[derive(Clone)]
+pub struct Intake {
+    pub(super) queue: Queue<Key>,
+    pub(super) memory: Arc<Memory>,
+    pub(super) node_changes: Arc<NodeChanges>,
+}
+
+impl fmt::Debug for Intake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Intake")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Intake {
+    /// Subscribes to both stores. Queue name and back-off are upstream's (S-2).
+    pub fn new(
+        services: &mut Store<ServiceView>,
+        nodes: &mut Store<NodeView>,
+        provider: Provider,
+        pace: Pace,
+        metrics: &QueueMetrics,
+    ) -> Self {
+        let queue = Queue::new("service", BACKOFF, metrics);
+        let memory = Arc::new(Memory::default());
+        let node_changes = Arc::new(NodeChanges {
+            debounce: Mutex::new(Debounce::new(pace)),
+            since: Mutex::default(),
+            changed: Notify::new(),
+        });
+        let (keys, known) = (queue.clone(), Arc::clone(&memory));
+        services.subscribe(move |change: &Change<'_, ServiceView>, origin: Origin| {
+            let capability = capability(&provider);
+            let service = match change {
+                Change::Added(service) => service,
+                Change::Updated(old, service) => {
+                    let is_resync = Arc::ptr_eq(old, service);
+                    let is_reason = is_resync
+                        || capability
+                            .as_ref()
+                            .is_none_or(|capability| needs_sync(old, service, capability));
+                    if !is_reason {
+                        return;
+                    }
+                    service
+                }
+                Change::Deleted(service) => {
+                    let left = capability.as_ref().map_or_else(
+                        || may_leave_behind(service),
+                        |capability| wants::leaves_behind(service, capability),
+                    );
+                    known.forget_unless(service, left);
+                    if left {
+                        keys.add(Key::of(service), origin.priority());
+                    }
+                    return;
+                }
+            };
+            if may_concern(service) {
+                keys.add(Key::of(service), origin.priority());
+            }
+        });
+        let changes = Arc::clone(&node_changes);
+        let clock = memory.clock;
+        nodes.subscribe(move |change: &Change<'_, NodeView>, _| {
+            let change = match change {
+                Change::Added(node) => targets::change(None, Some(node)),
+                Change::Updated(old, node) => targets::change(Some(old), Some(node)),
+                Change::Deleted(node) => targets::change(Some(node), None),
+            };
+            if change != targets::Change::None {
+                changes.since.lock().get_or_insert_with(Instant::now);
+                changes.debounce.lock().changed(clock.now(), change);
+                changes.changed.notify_one();
+            }
+        });
+        Self {
+            queue,
+            memory,
+            node_changes,
+        }
+    }
+}
+
+impl Memory {
+    fn forget_unless(&self, service: &Arc<ServiceView>, left: bool) {
+        if left {
+            // What is known of it says whether its deletion is under way already.
+            self.leave_behind(service);
+        } else {
+            self.forget(&service.uid);
+        }
+    }
+}
+
+/// What the provider declares now.
+pub(super) fn capability(provider: &Provider) -> Option<Arc<Capability>> {
+    let session = provider.session()?;
+    let load_balancers = session.load_balancers.as_ref()?;
+    Some(Arc::clone(&load_balancers.capability))
+}
+
+/// Whether the Service can want something of any provider; most can not.
+pub(super) fn may_concern(service: &ServiceView) -> bool {
+    service.is_load_balancer() || service.has_finalizer()
+}
+
+/// [`wants::leaves_behind`], where it is not known what the provider declares.
+fn may_leave_behind(service: &ServiceView) -> bool {
+    service.has_finalizer() || (service.is_load_balancer() && service.deleted.is_none())
+}

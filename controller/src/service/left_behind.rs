@@ -1,0 +1,86 @@
+//! Load balancers of Services that are gone from the API server (not Q-5; S-60).
+
+use outrigger_core::service::{plan::Step, wants};
+use tracing::{debug, warn};
+
+use super::{
+    ServiceLb,
+    intake::{Key, LeftBehind},
+    sync::{outcome, until},
+};
+use crate::queue::{Outcome, Priority};
+
+impl ServiceLb {
+    /// Deletes what the Service left behind. Where only a list that did not show it says that it is
+    /// gone, the API server is asked once more: a load balancer is never deleted on doubt.
+    pub(super) async fn clear_away(&self, key: &Key, gone: LeftBehind) -> Outcome {
+        let service = &gone.service;
+        let Some(ground) = self.ground() else {
+            return Outcome::Retry;
+        };
+        if !wants::leaves_behind(service, &ground.capability) {
+            return self.done_with(key);
+        }
+        if service.is_paused() {
+            warn!(
+                service = &*key.name,
+                uid = &*key.uid,
+                "the Service is gone, and since it was held its load balancer is left as it is; \
+                 delete it in the cloud"
+            );
+            return self.done_with(key);
+        }
+        match self.writer.read(service).await {
+            Ok(Some(_)) if self.live(key).is_some() => return self.done_with(key),
+            Ok(Some(_)) => {
+                warn!(
+                    service = &*key.name,
+                    uid = &*key.uid,
+                    "a list did not show the Service, but it is there; keeping its load balancer"
+                );
+                return Outcome::Retry;
+            }
+            Ok(None) => {}
+            Err(error) => {
+                debug!(
+                    service = &*key.name,
+                    "cannot make sure that it is gone: {error}"
+                );
+                return Outcome::Retry;
+            }
+        }
+        let now = self.now();
+        let step = self
+            .memory
+            .with(&key.uid, |progress| progress.clean_up(now));
+        let events = match step {
+            Step::At(time) => return Outcome::RetryAfter(until(time, now)),
+            Step::Delete { events } => events,
+            // It has no others.
+            _ => return Outcome::Done,
+        };
+        let _turn = self.turn(false).await;
+        let Some(result) = self.call_delete(key, service, &events).await else {
+            return Outcome::Retry;
+        };
+        let now = self.now();
+        let decided = self.memory.with(&key.uid, |progress| {
+            progress.deleted(now, None, result.as_ref(), &ground.facts())
+        });
+        self.tell_all(service, &decided.events);
+        if decided.requeue.is_none() {
+            return self.done_with(key);
+        }
+        outcome(decided.requeue)
+    }
+
+    fn done_with(&self, key: &Key) -> Outcome {
+        self.memory.done_with(key);
+        self.memory.forget(&key.uid);
+        if let Some(next) = self.parts.services.get(&key.name) {
+            // It may have waited for this one's end.
+            self.queue.add(Key::of(&next), Priority::Fresh);
+        }
+        Outcome::Done
+    }
+}

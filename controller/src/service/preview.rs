@@ -1,0 +1,133 @@
+//! What the loop would do, without doing it (`--plan`).
+
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use outrigger_core::service::{
+    ServiceView,
+    plan::{Cause, Facts, Progress, Step},
+    wants::{Wants, wants},
+};
+use outrigger_core::targets::Targets;
+
+use crate::provider::{PlanOperation, PlannedChange, Provider};
+
+/// Plans that are asked for at once.
+const AT_ONCE: usize = 8;
+
+/// What would be done about the load balancer of one Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing.
+    Keep,
+    /// It would be made, or changed.
+    Ensure(Cause),
+    /// It would get other targets.
+    Update,
+    /// It would be deleted.
+    Delete,
+    /// A person holds it.
+    Hold,
+}
+
+impl Action {
+    /// The word for people and for machines.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Ensure(_) => "ensure",
+            Self::Update => "update-targets",
+            Self::Delete => "delete",
+            Self::Hold => "hold",
+        }
+    }
+
+    /// Why, where that is known.
+    pub const fn cause(self) -> Option<Cause> {
+        match self {
+            Self::Ensure(cause) => Some(cause),
+            _ => None,
+        }
+    }
+
+    const fn operation(self) -> Option<PlanOperation> {
+        match self {
+            Self::Keep | Self::Ensure(_) | Self::Update => Some(PlanOperation::Ensure),
+            Self::Delete => Some(PlanOperation::Delete),
+            Self::Hold => None,
+        }
+    }
+}
+
+/// One Service that the provider serves, and what would happen.
+#[derive(Clone, Debug)]
+pub struct Preview {
+    /// Namespace and name.
+    pub service: Arc<str>,
+    /// What the loop would do now.
+    pub action: Action,
+    /// What the provider says that the cloud would change: with [`Action::Keep`] this is drift, which
+    /// the loop finds with its next comparison. None where the provider cannot tell.
+    pub changes: Option<Result<Vec<PlannedChange>, String>>,
+}
+
+/// What a loop that starts now would do about `services`, and what `provider` would change for it.
+/// Changes nothing.
+pub async fn preview(
+    provider: &Provider,
+    services: Vec<Arc<ServiceView>>,
+    targets: &Arc<Targets>,
+    facts: &Facts<'_>,
+    now: Timestamp,
+) -> Vec<Preview> {
+    let session = provider.session();
+    let plans = session
+        .and_then(|session| Some(session.load_balancers.as_ref()?.plan))
+        .unwrap_or(false);
+    let intended = services.into_iter().filter_map(|service| {
+        let action = intended(&service, facts, now)?;
+        Some((service, action))
+    });
+    let asked = intended.map(|(service, action)| async move {
+        let changes = match action.operation().filter(|_| plans) {
+            Some(operation) => {
+                let plan = provider.plan_load_balancer(operation, &service, targets);
+                Some(plan.await.map_err(|error| error.to_string()))
+            }
+            None => None,
+        };
+        Preview {
+            service: Arc::clone(&service.key),
+            action,
+            changes,
+        }
+    });
+    let mut previews: Vec<_> = stream::iter(asked)
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    previews.sort_unstable_by(|a, b| a.service.cmp(&b.service));
+    previews
+}
+
+/// None for a Service that is not this provider's.
+fn intended(service: &ServiceView, facts: &Facts<'_>, now: Timestamp) -> Option<Action> {
+    let step = Progress::default().next(now, service, facts);
+    Some(match step {
+        Step::Nothing if wants(service, facts.capability) == Wants::Nothing => return None,
+        Step::Nothing | Step::At(_) => Action::Keep,
+        Step::Hold => Action::Hold,
+        Step::Ensure(ensure) => Action::Ensure(ensure.cause),
+        Step::Update => Action::Update,
+        Step::Delete { .. } => Action::Delete,
+        // Written before the first call; what follows is the same as for a Service that has it.
+        Step::Prepare(patch) => {
+            let prepared = patch.applied_to(service, &service.resource_version);
+            match Progress::default().next(now, &prepared, facts) {
+                Step::Ensure(ensure) => Action::Ensure(ensure.cause),
+                _ => Action::Ensure(Cause::Changed),
+            }
+        }
+    })
+}

@@ -1,0 +1,229 @@
+//! One Service: what is to be done now, until nothing is.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use outrigger_core::{
+    class::{ErrorClass, Requeue},
+    service::{
+        ANNOTATION_PAUSED, ServiceView,
+        capability::Capability,
+        event::Event,
+        plan::{Facts, Step},
+        wants::{Wants, wants},
+    },
+    targets::{Revision, Targets},
+};
+use tokio::sync::SemaphorePermit;
+use tracing::{debug, warn};
+
+use super::{ServiceLb, intake::Key};
+use crate::{
+    kube::{
+        error::Error,
+        events::{Kind, ObjectRef},
+    },
+    queue::Outcome,
+};
+
+/// How long a Service waits for the end of an earlier one of the same name (S-47): its load balancer
+/// may have the address that this one asks for.
+const PREDECESSOR: Duration = Duration::from_secs(30);
+
+/// Writes that meet somebody else's before the queue's back-off takes over.
+pub(super) const ATTEMPTS: u32 = 5;
+
+/// What is known beside the Service, at one moment.
+pub(super) struct Ground {
+    pub(super) capability: Arc<Capability>,
+    pub(super) targets: Arc<Targets>,
+    applied: Option<Revision>,
+}
+
+impl Ground {
+    pub(super) fn facts(&self) -> Facts<'_> {
+        Facts {
+            capability: &self.capability,
+            targets: &self.targets,
+            applied: self.applied.as_ref(),
+        }
+    }
+}
+
+/// The right to work on a Service: at most so many at once.
+#[derive(Default)]
+pub(super) struct Turn<'a> {
+    _quiet: Option<SemaphorePermit<'a>>,
+    _working: Option<SemaphorePermit<'a>>,
+}
+
+impl ServiceLb {
+    pub(super) async fn sync(&self, key: Key) -> Outcome {
+        if self.live(&key).is_some() {
+            self.settle(&key).await
+        } else if let Some(gone) = self.memory.gone(&key) {
+            self.clear_away(&key, gone).await
+        } else {
+            self.memory.forget(&key.uid);
+            Outcome::Done
+        }
+    }
+
+    /// The Service as it is now, as far as the store knows.
+    pub(super) fn live(&self, key: &Key) -> Option<Arc<ServiceView>> {
+        let service = self.parts.services.get(&key.name)?;
+        (*service.uid == *key.uid).then_some(service)
+    }
+
+    /// None where the provider went away since the key was handed out: the queue's gate closes.
+    pub(super) fn ground(&self) -> Option<Ground> {
+        self.capability()
+            .map(|capability| self.ground_of(capability))
+    }
+
+    pub(super) fn ground_of(&self, capability: Arc<Capability>) -> Ground {
+        Ground {
+            capability,
+            targets: self.rollout.current(),
+            applied: self.rollout.applied(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.memory.clock.now()
+    }
+
+    async fn settle(&self, key: &Key) -> Outcome {
+        let mut turn: Option<Turn<'_>> = None;
+        let mut attempt = 0;
+        loop {
+            let Some(service) = self.live(key) else {
+                // Its end is told to the queue by the store.
+                return Outcome::Done;
+            };
+            let Some(ground) = self.ground() else {
+                return Outcome::Retry;
+            };
+            let now = self.now();
+            let step = self.memory.with(&key.uid, |progress| {
+                progress.next(now, &service, &ground.facts())
+            });
+            match &step {
+                Step::Nothing => {
+                    if !self.drifted(key, &service, &ground).await {
+                        return Outcome::Done;
+                    }
+                    continue;
+                }
+                Step::Hold => {
+                    debug!(service = &*key.name, "held by {ANNOTATION_PAUSED}");
+                    return Outcome::Done;
+                }
+                Step::At(time) => return Outcome::RetryAfter(until(*time, now)),
+                Step::Update => return self.update(key, service, &ground).await,
+                Step::Prepare(_) | Step::Ensure(_) | Step::Delete { .. } => {}
+            }
+            if wants(&service, &ground.capability) == Wants::LoadBalancer
+                && let Some(left) = self.waits_for_predecessor(key)
+            {
+                return Outcome::RetryAfter(left);
+            }
+            if turn.is_none() {
+                // It takes a while, and the Service may be another then.
+                let is_quiet = matches!(&step, Step::Ensure(ensure) if ensure.is_quiet);
+                turn = Some(self.turn(is_quiet).await);
+                continue;
+            }
+            match step {
+                Step::Prepare(patch) => match self.writer.write(&service, &patch).await {
+                    Ok(Some(_)) => self.memory.began(&key.uid),
+                    Ok(None) => return Outcome::Done,
+                    Err(error) => {
+                        attempt += 1;
+                        // Else the store knows by now what it has become.
+                        if error.class() != ErrorClass::Conflict || attempt >= ATTEMPTS {
+                            return self.not_prepared(&service, &error);
+                        }
+                    }
+                },
+                Step::Ensure(ensure) => return self.ensure(key, service, ensure, &ground).await,
+                Step::Delete { events } => {
+                    return self.delete(key, service, &ground, &events).await;
+                }
+                Step::Nothing | Step::Hold | Step::At(_) | Step::Update => {}
+            }
+        }
+    }
+
+    /// Waits until fewer than the flag's number are worked on. What nobody asked for has a narrower
+    /// door before that one.
+    pub(super) async fn turn(&self, is_quiet: bool) -> Turn<'_> {
+        let quiet = if is_quiet {
+            // Never closed, nor the other.
+            self.quiet.acquire().await.ok()
+        } else {
+            None
+        };
+        Turn {
+            _quiet: quiet,
+            _working: self.working.acquire().await.ok(),
+        }
+    }
+
+    fn waits_for_predecessor(&self, key: &Key) -> Option<Duration> {
+        let since = self.memory.predecessor(key)?;
+        let left = PREDECESSOR.checked_sub(since.elapsed())?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    fn not_prepared(&self, service: &ServiceView, error: &Error) -> Outcome {
+        let class = error.class();
+        warn!(
+            service = &*service.key,
+            class = class.as_str(),
+            "cannot write to the Service before its load balancer is touched: {error}"
+        );
+        if class.is_for_owner() {
+            // Upstream's words where the finalizer cannot be added.
+            let failed = format!("failed to add load balancer cleanup finalizer: {error}");
+            self.tell(service, &Event::sync_failed(&failed));
+        }
+        match class {
+            ErrorClass::RateLimited {
+                retry_after: Some(after),
+            } => Outcome::RetryAfter(after),
+            _ => Outcome::Retry,
+        }
+    }
+
+    /// Section 5.7: about the Service.
+    pub(super) fn tell(&self, service: &ServiceView, event: &Event) {
+        let kind = if event.is_warning {
+            Kind::Warning
+        } else {
+            Kind::Normal
+        };
+        let object = ObjectRef::service(service);
+        let (reason, message) = (event.reason.clone(), event.message.clone());
+        self.parts.events.event(&object, kind, reason, message);
+    }
+
+    pub(super) fn tell_all(&self, service: &ServiceView, events: &[Event]) {
+        for event in events {
+            self.tell(service, event);
+        }
+    }
+}
+
+pub(super) fn outcome(requeue: Option<Requeue>) -> Outcome {
+    match requeue {
+        None | Some(Requeue::OnChange | Requeue::Stop) => Outcome::Done,
+        Some(Requeue::BackOff) => Outcome::Retry,
+        Some(Requeue::After(delay)) => Outcome::RetryAfter(delay),
+    }
+}
+
+/// From `now` to `time`; zero if that has passed.
+pub(super) fn until(time: Timestamp, now: Timestamp) -> Duration {
+    time.duration_since(now).try_into().unwrap_or_default()
+}
