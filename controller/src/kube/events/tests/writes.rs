@@ -142,8 +142,8 @@ async fn e4_a_chatty_source_is_cut_off() {
         rig.synced("n1");
     }
     assert!(rig.events.flush(SECOND).await);
-    assert_eq!(rig.seen().len(), 25);
-    assert_eq!(rig.metrics.spam.get(), 15);
+    assert_eq!(rig.seen().len(), 20);
+    assert_eq!(rig.metrics.spam.get(), 20);
 }
 
 #[tokio::test(start_paused = true)]
