@@ -60,6 +60,8 @@ pub enum Outcome {
     Done,
     /// Failed; try again after the key's own exponential [`Backoff`].
     Retry,
+    /// As [`Retry`](Self::Retry), but no later than after this long.
+    RetryWithin(Duration),
     /// Try again after exactly this long, because somebody said so. Neither counts as a failure
     /// nor resets the count.
     RetryAfter(Duration),

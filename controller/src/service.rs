@@ -158,8 +158,7 @@ impl ServiceLb {
             return;
         }
         info!(services = self.parts.services.len(), "starting {NAME}");
-        // What another leader did since is on the Services and on the Lease.
-        self.memory.forget_progress();
+        self.memory.takes_office();
         self.take_targets();
         self.queue_all(Priority::Bulk);
         let this = Arc::new(self);
@@ -182,6 +181,7 @@ impl ServiceLb {
             )
         };
         tokio::join!(work, stop.run_until_cancelled(others));
+        this.memory.leaves_office();
     }
 
     /// What the provider declares now; none while there is no connection, or it serves no load

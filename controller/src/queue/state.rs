@@ -209,13 +209,16 @@ impl<K: Key> State<K> {
             }
             // The back-off that an early run went before still stands, or became due meanwhile
             // and is in `again`.
-            Outcome::Retry if running.early => {
+            Outcome::Retry | Outcome::RetryWithin(_) if running.early => {
                 self.counters.retries.inc();
                 return self.settle(key);
             }
-            Outcome::Retry => {
+            Outcome::Retry | Outcome::RetryWithin(_) => {
                 self.counters.retries.inc();
-                let delay = self.backoff.delay(entry.failures);
+                let mut delay = self.backoff.delay(entry.failures);
+                if let Outcome::RetryWithin(limit) = outcome {
+                    delay = delay.min(limit);
+                }
                 entry.failures = entry.failures.saturating_add(1);
                 Some((delay, true))
             }

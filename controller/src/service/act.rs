@@ -1,6 +1,6 @@
 //! The calls that change the cloud, and what their answers lead to.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use outrigger_core::{
@@ -112,7 +112,7 @@ impl ServiceLb {
             self.memory.done_with(key);
         }
         self.rollout.progressed();
-        ended
+        often(ended)
     }
 
     /// None: it may not be made now.
@@ -236,6 +236,18 @@ impl ServiceLb {
             } => Outcome::RetryAfter(after),
             _ => Outcome::Retry,
         }
+    }
+}
+
+/// How long a deletion that fails waits at most (S-14): nobody changes what is being deleted, so
+/// that no change would bring the next try forward.
+const DELETION_BACKOFF: Duration = Duration::from_secs(30);
+
+/// The outcome of a deletion.
+pub(super) fn often(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Retry => Outcome::RetryWithin(DELETION_BACKOFF),
+        other => other,
     }
 }
 

@@ -3,7 +3,10 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use outrigger_core::{
@@ -68,10 +71,26 @@ pub(super) struct Memory {
     begun: Mutex<HashMap<Arc<str>, Instant>>,
     /// Whose load balancer is to be compared with the Service.
     doubted: Mutex<HashSet<Arc<str>>>,
+    /// Whether this process leads: a standby sees Services go that the leader has cleared away.
+    leads: AtomicBool,
     pub(super) clock: Clock,
 }
 
 impl Memory {
+    /// A time in office begins: what another leader did since is on the Services and on the Lease.
+    pub(super) fn takes_office(&self) {
+        self.progress.lock().clear();
+        self.begun.lock().clear();
+        self.doubted.lock().clear();
+        self.leads.store(true, Ordering::Relaxed);
+    }
+
+    /// It ends.
+    pub(super) fn leaves_office(&self) {
+        self.leads.store(false, Ordering::Relaxed);
+        self.left_behind.lock().clear();
+    }
+
     /// Decides with what is remembered of one Service.
     pub(super) fn with<T>(&self, uid: &Arc<str>, decide: impl FnOnce(&mut Progress) -> T) -> T {
         let mut known = self.progress.lock();
@@ -94,12 +113,6 @@ impl Memory {
         self.progress.lock().remove(uid);
         self.begun.lock().remove(uid);
         self.doubted.lock().remove(uid);
-    }
-
-    pub(super) fn forget_progress(&self) {
-        self.progress.lock().clear();
-        self.begun.lock().clear();
-        self.doubted.lock().clear();
     }
 
     pub(super) fn provider_changed(&self) {
@@ -220,8 +233,7 @@ impl Intake {
                         || may_leave_behind(service),
                         |capability| wants::leaves_behind(service, capability),
                     );
-                    known.forget_unless(service, left);
-                    if left {
+                    if known.gone_from_store(service, left) {
                         keys.add(Key::of(service), origin.priority());
                     }
                     return;
@@ -254,13 +266,17 @@ impl Intake {
 }
 
 impl Memory {
-    fn forget_unless(&self, service: &Arc<ServiceView>, left: bool) {
+    /// Takes in that the Service is gone from the API server, and whether its load balancer may be
+    /// `left`. Tells whether that is to be looked at.
+    fn gone_from_store(&self, service: &Arc<ServiceView>, left: bool) -> bool {
+        let left = left && self.leads.load(Ordering::Relaxed);
         if left {
             // What is known of it says whether its deletion is under way already.
             self.leave_behind(service);
         } else {
             self.forget(&service.uid);
         }
+        left
     }
 }
 

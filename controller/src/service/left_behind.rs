@@ -5,6 +5,7 @@ use tracing::{debug, warn};
 
 use super::{
     ServiceLb,
+    act::often,
     intake::{Key, LeftBehind},
     sync::{outcome, until},
 };
@@ -71,7 +72,7 @@ impl ServiceLb {
         if decided.requeue.is_none() {
             return self.done_with(key);
         }
-        outcome(decided.requeue)
+        often(outcome(decided.requeue))
     }
 
     fn done_with(&self, key: &Key) -> Outcome {

@@ -10,7 +10,7 @@
 //! go must not write every Service. It is forgotten before the first call that gives other targets:
 //! the call may work and its answer be lost with this process.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use outrigger_core::targets::{Allowance, Revision, ShrinkGuard, Step, Targets};
@@ -30,6 +30,9 @@ use crate::{leader::Handle, queue::Priority};
 
 /// Annotation of the Lease with the revision of the targets that every load balancer has.
 pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
+
+/// From a step forward to the look whether all have the targets, which goes over all Services.
+const LOOK: Duration = Duration::from_millis(500);
 
 pub(super) struct Rollout {
     guard: Mutex<ShrinkGuard>,
@@ -91,6 +94,15 @@ impl Rollout {
 
     pub(super) fn current(&self) -> Arc<Targets> {
         Arc::clone(&self.current.borrow())
+    }
+
+    /// Returns when other targets than these go out.
+    pub(super) async fn leaves(&self, revision: &Revision) {
+        let mut current = self.current.subscribe();
+        // The sender lives as long as self: waiting cannot fail.
+        let _ = current
+            .wait_for(|targets| targets.revision() != revision)
+            .await;
     }
 
     /// The targets that every load balancer has.
@@ -210,9 +222,10 @@ impl ServiceLb {
     /// returns.
     pub(super) async fn follow_nodes(&self) {
         let mut held: Option<Timestamp> = None;
+        let mut look: Option<Timestamp> = None;
         loop {
             let due = self.node_changes.debounce.lock().due();
-            let next = due.into_iter().chain(held).min();
+            let next = due.into_iter().chain(held).chain(look).min();
             let time = async {
                 match next {
                     Some(time) => sleep(until(time, self.now())).await,
@@ -222,14 +235,18 @@ impl ServiceLb {
             tokio::select! {
                 () = self.node_changes.changed.notified() => {}
                 () = time => {}
-                () = self.rollout.progressed.notified() => {
-                    self.look_whether_all_have_them().await;
+                () = self.rollout.progressed.notified(), if look.is_none() => {
+                    look = self.now().checked_add(LOOK).ok();
                 }
             }
             let now = self.now();
             let is_time = self.node_changes.debounce.lock().take(now);
             if is_time || held.is_some_and(|until| until <= now) {
                 held = self.take_targets();
+            }
+            if look.is_some_and(|at| at <= now) {
+                look = None;
+                self.look_whether_all_have_them().await;
             }
         }
     }

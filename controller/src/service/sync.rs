@@ -131,12 +131,23 @@ impl ServiceLb {
             if turn.is_none() {
                 // It takes a while, and the Service may be another then.
                 let is_quiet = matches!(&step, Step::Ensure(ensure) if ensure.is_quiet);
-                turn = Some(self.turn(is_quiet).await);
+                tokio::select! {
+                    mine = self.turn(is_quiet) => turn = Some(mine),
+                    // What nobody asked for may wait for hours, but a node that leaves may not.
+                    () = self.rollout.leaves(ground.targets.revision()), if is_quiet => {
+                        let ground = self.ground_of(ground.capability);
+                        self.update(key, service, &ground).await;
+                    }
+                }
                 continue;
             }
             match step {
                 Step::Prepare(patch) => match self.writer.write(&service, &patch).await {
-                    Ok(Some(_)) => self.memory.began(&key.uid),
+                    Ok(Some(_)) => {
+                        if patch.finalizer.is_some() {
+                            self.memory.began(&key.uid);
+                        }
+                    }
                     Ok(None) => return Outcome::Done,
                     Err(error) => {
                         attempt += 1;

@@ -26,6 +26,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         2 => Just(Outcome::Done),
         2 => Just(Outcome::Retry),
+        1 => (0..20_u64).prop_map(|ms| Outcome::RetryWithin(Duration::from_millis(ms))),
         1 => (0..20_u64).prop_map(|ms| Outcome::RetryAfter(Duration::from_millis(ms))),
     ]
 }
@@ -133,10 +134,15 @@ impl Model {
                 *failures = 0;
                 None
             }
-            Outcome::Retry if early => self.retries.iter().copied().find(|r| r.0 == key),
-            Outcome::Retry => {
+            Outcome::Retry | Outcome::RetryWithin(_) if early => {
+                self.retries.iter().copied().find(|r| r.0 == key)
+            }
+            Outcome::Retry | Outcome::RetryWithin(_) => {
                 *failures += 1;
-                let delay = (5 << (*failures - 1).min(3)).min(40);
+                let mut delay = (5 << (*failures - 1).min(3)).min(40);
+                if let Outcome::RetryWithin(limit) = outcome {
+                    delay = delay.min(limit.as_millis() as u64);
+                }
                 Some((key, priority, self.now + delay, self.turn, true))
             }
             Outcome::RetryAfter(d) => {

@@ -43,6 +43,18 @@ async fn a_failing_key_backs_off_and_success_forgets() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_backoff_may_have_a_lower_end() {
+    let rig = Rig::one_worker(|_, nth| match nth {
+        5 => (Duration::ZERO, Outcome::Retry),
+        _ => (Duration::ZERO, Outcome::RetryWithin(20 * MS)),
+    });
+    rig.add("a");
+    rig.at(300 * MS).await;
+    // The failures count all the same.
+    assert_eq!(rig.times(), [0, 5, 15, 35, 55, 75, 235, 255, 275, 295]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_backoff_of_one_key_delays_no_other() {
     let rig = Rig::one_worker(|key, _| match key {
         "good" => (Duration::ZERO, Outcome::Done),
