@@ -3,13 +3,15 @@
 //! ```text
 //!              ┌ connection: dial ─► handshake ─► GetStatus … (again, for ever)
 //!  Provider ───┤        publishes State and Session
-//!              └ lookup: questions ─► batches ─► call ─► checked answers
-//!                                         └─ pause: may this class of calls go out now?
+//!              ├ lookup, load_balancers::update: questions ─► coalesce ─► call ─► checked answers
+//!              └ load_balancers: call                  └─ pause: may this class of calls go out now?
+//!                                └─ node_sets: does this process hold the targets?
 //! ```
 //!
 //! Never here: Kubernetes, decisions about nodes, and trust in what the provider says.
 
 mod call;
+mod coalesce;
 mod connection;
 mod details;
 mod dump;
@@ -33,8 +35,7 @@ mod wire;
 
 use std::{fmt, future, sync::Arc, time::Duration};
 
-use outrigger_core::{instance::Lookup, node::NodeView};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use endpoint::{Endpoint, EndpointError};
@@ -48,13 +49,13 @@ pub use state::{Cause, State};
 pub use transport::{Connect, Connecting, Transport};
 
 use call::{Link, Wish};
+use coalesce::{Coalescer, QUESTIONS, Question};
 use connection::Manager;
-use lookup::{Coalescer, Question};
+use load_balancers::Update;
+use lookup::Node;
 use node_sets::NodeSets;
 use pause::Gate;
 
-/// Questions that may wait to be looked at; whoever asks more waits for room.
-const QUESTIONS: usize = 1024;
 /// Wishes that may wait; more would say the same again.
 const WISHES: usize = 16;
 
@@ -146,7 +147,8 @@ pub enum Class {
 #[derive(Clone)]
 pub struct Provider {
     shared: Arc<Shared>,
-    questions: mpsc::Sender<Question>,
+    lookups: mpsc::Sender<Question<Node>>,
+    updates: mpsc::Sender<Question<Update>>,
 }
 
 /// What the handle, the connection and the calls have in common.
@@ -175,7 +177,8 @@ impl Provider {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         metrics.state(&State::default());
         let (wishes, inbox) = mpsc::channel(WISHES);
-        let (questions, asked) = mpsc::channel(QUESTIONS);
+        let (lookups, looked_up) = mpsc::channel(QUESTIONS);
+        let (updates, updated) = mpsc::channel(QUESTIONS);
         let shared = Arc::new(Shared {
             cluster_name: options.cluster.name.clone(),
             state: watch::Sender::new(State::default()),
@@ -188,7 +191,8 @@ impl Provider {
             node_sets: NodeSets::default(),
             metrics,
         });
-        let coalescer = Coalescer::new(Arc::clone(&shared), asked);
+        let looking_up = Coalescer::new(Arc::clone(&shared), looked_up);
+        let updating = Coalescer::new(Arc::clone(&shared), updated);
         let manager = Manager::new(
             Arc::clone(&shared),
             options,
@@ -197,9 +201,18 @@ impl Provider {
             cancel.clone(),
         );
         let run = async move {
-            tokio::join!(manager.run(), coalescer.run(cancel));
+            tokio::join!(
+                manager.run(),
+                looking_up.run(cancel.clone()),
+                updating.run(cancel)
+            );
         };
-        (Self { shared, questions }, run)
+        let provider = Self {
+            shared,
+            lookups,
+            updates,
+        };
+        (provider, run)
     }
 
     /// How the provider is, now and whenever that changes.
@@ -297,30 +310,6 @@ impl Provider {
     /// A standby makes no calls but its heartbeat, and that each minute instead of each 10 s.
     pub fn set_standby(&self, standby: bool) {
         self.shared.standby.send_replace(standby);
-    }
-
-    /// Asks about the instance behind `node`, together with whoever asks at the same time.
-    ///
-    /// Only where the cloud is asked now can the answer be [`Lookup::Absent`] with `confirmed`: never
-    /// with [`Purpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
-    /// error, never absence.
-    ///
-    /// Waits while the class [`Class::Instances`] is paused. Dropping the future takes back this
-    /// one question only.
-    ///
-    /// # Errors
-    /// Any [`Error`]; all but its class is for people.
-    pub async fn lookup(&self, node: Arc<NodeView>, purpose: Purpose) -> Result<Lookup, Error> {
-        let (reply, answer) = oneshot::channel();
-        let question = Question {
-            node,
-            purpose,
-            reply,
-        };
-        if self.questions.send(question).await.is_err() {
-            return Err(ending());
-        }
-        answer.await.unwrap_or_else(|_dropped| Err(ending()))
     }
 }
 

@@ -128,6 +128,17 @@ impl Error {
         }
     }
 
+    /// Whether the error of one item of a batch holds for the whole class of calls: being rate
+    /// limited, or one that left no item out.
+    pub(super) fn speaks_for_all(&self, none_answered: bool) -> bool {
+        use ErrorReason as R;
+        match self.reason() {
+            Some(R::RateLimited | R::Overloaded) => true,
+            Some(R::CredentialsInvalid | R::CloudUnavailable) => none_answered,
+            _ => false,
+        }
+    }
+
     /// Reads what a call ended with.
     ///
     /// Codes lie: a killed provider is `UNKNOWN`, a passed deadline `CANCELLED`. So where the

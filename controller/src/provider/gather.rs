@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tonic::{Status, Streaming};
+use tonic::{Response, Status, Streaming};
 
 use super::Error;
 
@@ -26,12 +26,18 @@ enum Fault {
     TooMany,
 }
 
-/// Reads to the end. `part` tells the entries of a message, and whether it is marked as the last.
+/// Makes the call and reads to the end. `part` tells the entries of a message, and whether it is
+/// marked as the last.
 pub(super) async fn gather<M, T, I: IntoIterator<Item = T>>(
-    mut stream: Streaming<M>,
+    call: impl Future<Output = Result<Response<Streaming<M>>, Status>>,
     part: impl Fn(M) -> (I, bool),
-) -> Result<Gathered<T>, Status> {
+) -> Result<Response<Gathered<T>>, Status> {
     let mut entries = Vec::new();
+    let Ok(response) = timeout(SILENCE, call).await else {
+        let fault = Some(Fault::Silent);
+        return Ok(Response::new(Gathered { entries, fault }));
+    };
+    let mut stream = response?.into_inner();
     let mut complete = false;
     let fault = loop {
         let Ok(message) = timeout(SILENCE, stream.message()).await else {
@@ -50,7 +56,7 @@ pub(super) async fn gather<M, T, I: IntoIterator<Item = T>>(
             break Some(Fault::TooMany);
         }
     };
-    Ok(Gathered { entries, fault })
+    Ok(Response::new(Gathered { entries, fault }))
 }
 
 impl<T> Gathered<T> {

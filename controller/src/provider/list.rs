@@ -31,9 +31,8 @@ impl Unary for ListInstances {
     ) -> Result<Response<Self::Response>, Status> {
         let mut client =
             InstancesServiceClient::new(channel).max_decoding_message_size(limits.receive);
-        let stream = client.list_instances(request).await?.into_inner();
-        let gathered = gather(stream, |part| (part.instances, part.complete)).await?;
-        Ok(Response::new(gathered))
+        let call = client.list_instances(request);
+        gather(call, |part| (part.instances, part.complete)).await
     }
 }
 

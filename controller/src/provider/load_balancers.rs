@@ -27,6 +27,7 @@ mod update;
 
 pub use list::{OwnedLoadBalancer, Owner};
 pub use plan::{ChangeAction, PlanOperation, PlannedChange};
+pub(super) use update::Update;
 
 use answer::Said;
 use calls::{DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer};

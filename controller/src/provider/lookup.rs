@@ -1,171 +1,121 @@
-//! Questions about single nodes that leave together, as few calls of full batches.
+//! Questions about the instances of single nodes.
 
 use std::sync::Arc;
 
 use outrigger_core::{instance::Lookup, node::NodeView};
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::JoinSet,
-    time::{Instant, sleep_until},
-};
-use tokio_util::sync::CancellationToken;
-use tracing::error;
+use prost::Message;
 
 use super::{
-    Class, Error, Purpose, Shared,
+    Class, Error, Provider, Purpose, Session, Shared,
     call::{BatchGetInstances, Link, Unary},
-    pause::{Permit, Wait},
+    coalesce::{self, Batch, Subject},
+    pause::Permit,
+    wire,
 };
 
 mod answer;
-mod batch;
 mod request;
 
 pub(super) use answer::read_instance;
-use batch::{Batch, Batches};
 pub(super) use request::wire_view;
 
 /// Nodes in a batch before a provider has said how many it takes.
 const BATCH: usize = 100;
+/// Bytes of a request besides its nodes, generously: context, view and staleness.
+const ENVELOPE: usize = 1024;
+/// Bytes around one node: a tag and a length.
+const AROUND: usize = 6;
 
-/// One question, and where its answer goes.
-#[derive(Debug)]
-pub(super) struct Question {
-    pub(super) node: Arc<NodeView>,
-    pub(super) purpose: Purpose,
-    pub(super) reply: Reply,
-}
+/// A node whose instance is asked about.
+pub(super) struct Node(Arc<NodeView>);
 
-pub(super) type Reply = oneshot::Sender<Result<Lookup, Error>>;
+impl Subject for Node {
+    type Group = Purpose;
+    type Key = Arc<str>;
+    type Answer = Lookup;
+    type Urgency = Purpose;
+    const CLASS: Class = Class::Instances;
+    const RPC: &'static str = BatchGetInstances::NAME;
 
-/// Gathers questions and sends them.
-pub(super) struct Coalescer {
-    shared: Arc<Shared>,
-    questions: mpsc::Receiver<Question>,
-    batches: Batches,
-    calls: JoinSet<()>,
-}
+    fn key(&self) -> Self::Key {
+        Arc::clone(&self.0.name)
+    }
 
-impl Coalescer {
-    pub(super) fn new(shared: Arc<Shared>, questions: mpsc::Receiver<Question>) -> Self {
-        Self {
-            shared,
-            questions,
-            batches: Batches::default(),
-            calls: JoinSet::new(),
+    /// A node that was made again under its name, or got a provider id meanwhile, is another machine.
+    fn is_as_good_as(&self, other: &Self) -> bool {
+        self.0.uid == other.0.uid && self.0.provider_id == other.0.provider_id
+    }
+
+    fn urgency(purpose: &Purpose) -> Purpose {
+        *purpose
+    }
+
+    fn without_asking(&self, session: &Session) -> Option<Result<Lookup, Error>> {
+        match &session.instances {
+            None => Some(Err(Error::NotServed { rpc: Self::RPC })),
+            Some(instances) => answer::without_asking(&self.0, instances).map(Ok),
         }
     }
 
-    /// Works until cancelled. Whoever still waits then is told that there is no provider.
-    pub(super) async fn run(mut self, cancel: CancellationToken) {
-        cancel.run_until_cancelled(self.serve()).await;
+    fn most(session: Option<&Session>) -> usize {
+        let offered = session.and_then(|session| session.instances.as_ref());
+        offered.map_or(BATCH, |instances| instances.max_batch_size)
     }
 
-    async fn serve(&mut self) {
-        let mut gate = self.shared.gate.changes();
-        let mut links = self.shared.link.subscribe();
-        loop {
-            let held = self.send_due();
-            let due = self.batches.next_due();
-            tokio::select! {
-                Some(question) = self.questions.recv() => self.join(question),
-                // Of what waits at the gate already, nobody has to be told that it is due.
-                () = async { sleep_until(due.unwrap_or_else(Instant::now)).await },
-                    if due.is_some() && held.is_none() => {}
-                () = async { held.unwrap_or(Wait::ForOthers).over(&mut gate).await },
-                    if held.is_some() => {}
-                // Without a session nothing waits, not even at the gate.
-                Ok(()) = links.changed() => {}
-                Some(ended) = self.calls.join_next() => {
-                    if let Err(panic) = ended {
-                        // Those who asked see their reply dropped, which is an error.
-                        error!("a batch of lookups ended in a bug: {panic}");
-                    }
-                }
-            }
-        }
+    fn envelope(_: &Purpose, _: &Session) -> usize {
+        ENVELOPE
     }
 
-    fn join(&mut self, question: Question) {
-        let link = self.shared.link.borrow().clone();
-        let offered = link.as_ref().map(|link| link.session.instances.as_ref());
-        match offered {
-            Some(None) => {
-                let rpc = BatchGetInstances::NAME;
-                let _ = question.reply.send(Err(Error::NotServed { rpc }));
+    fn bytes(&self, session: &Session) -> usize {
+        wire::node(&self.0, session).encoded_len() + AROUND
+    }
+
+    async fn call(shared: Arc<Shared>, link: Arc<Link>, permit: Permit, batch: Batch<Self>) {
+        let purpose = batch.group;
+        shared.metrics.batched(purpose, batch.asks.len());
+        let since = jiff::Timestamp::now();
+        let call =
+            shared.call::<BatchGetInstances>(&permit, Arc::clone(&link), |session, context| {
+                request::message(&batch, session, context)
+            });
+        let answer = match call.await {
+            Ok(answer) => answer,
+            Err(error) => {
+                batch.fail(&error);
                 return;
             }
-            Some(Some(instances)) => {
-                if let Some(answer) = answer::without_asking(&question.node, instances) {
-                    let _ = question.reply.send(Ok(answer));
-                    return;
-                }
-            }
-            None => {}
+        };
+        let asked = answer::Asked {
+            purpose,
+            fresh_since: purpose.max_staleness().is_zero().then_some(since),
+            until: jiff::Timestamp::now(),
+        };
+        // The session of the answer may be newer, but only by what a process behind one name changes.
+        let nodes = batch.asks.iter().map(|ask| &*ask.subject.0);
+        let read = answer::read(answer, nodes, asked, link.session.instances.as_ref());
+        shared.metrics.strays(read.strays);
+        if let Some(error) = read.speaks_for_all() {
+            permit.failed(error);
         }
-        let size = offered
-            .flatten()
-            .map_or(BATCH, |instances| instances.max_batch_size);
-        self.batches.join(question, Instant::now(), size);
-    }
-
-    /// Sends what is due. Returns what the rest has to wait for, if there is a rest.
-    fn send_due(&mut self) -> Option<Wait> {
-        while let Some(batch) = self.batches.take_due(Instant::now()) {
-            let link = match self.shared.link() {
-                Ok(link) => link,
-                Err(error) => {
-                    batch.fail(&error);
-                    continue;
-                }
-            };
-            let permit = match self.shared.gate.try_enter(Class::Instances) {
-                Ok(permit) => permit,
-                Err(wait) => {
-                    self.batches.put_back(batch);
-                    return Some(wait);
-                }
-            };
-            let (batch, rest) = request::fit(batch, &link.session);
-            if let Some(rest) = rest {
-                self.batches.put_back(rest);
-            }
-            if !batch.asks.is_empty() {
-                self.calls
-                    .spawn(ask(Arc::clone(&self.shared), link, permit, batch));
-            }
+        for (ask, result) in batch.asks.into_iter().zip(read.results) {
+            ask.answer(&result);
         }
-        None
     }
 }
 
-/// Makes one call and hands out its results.
-async fn ask(shared: Arc<Shared>, link: Arc<Link>, permit: Permit, batch: Batch) {
-    shared.metrics.batched(batch.purpose, batch.asks.len());
-    let since = jiff::Timestamp::now();
-    let call = shared.call::<BatchGetInstances>(&permit, Arc::clone(&link), |session, context| {
-        request::message(&batch, session, context)
-    });
-    let answer = match call.await {
-        Ok(answer) => answer,
-        Err(error) => {
-            batch.fail(&error);
-            return;
-        }
-    };
-    let asked = answer::Asked {
-        purpose: batch.purpose,
-        fresh_since: batch.purpose.max_staleness().is_zero().then_some(since),
-        until: jiff::Timestamp::now(),
-    };
-    // The session of the answer may be newer, but only by what a process behind one name changes.
-    let nodes = batch.asks.iter().map(|ask| &*ask.node);
-    let read = answer::read(answer, nodes, asked, link.session.instances.as_ref());
-    shared.metrics.strays(read.strays);
-    if let Some(error) = read.speaks_for_all() {
-        permit.failed(error);
-    }
-    for (ask, result) in batch.asks.into_iter().zip(read.results) {
-        ask.answer(&result);
+impl Provider {
+    /// Asks about the instance behind `node`, together with whoever asks at the same time.
+    ///
+    /// Only where the cloud is asked now can the answer be [`Lookup::Absent`] with `confirmed`: never
+    /// with [`Purpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
+    /// error, never absence.
+    ///
+    /// Waits while the class [`Class::Instances`] is paused. Dropping the future takes back this
+    /// one question only.
+    ///
+    /// # Errors
+    /// Any [`Error`]; all but its class is for people.
+    pub async fn lookup(&self, node: Arc<NodeView>, purpose: Purpose) -> Result<Lookup, Error> {
+        coalesce::ask(&self.lookups, Node(node), purpose).await
     }
 }

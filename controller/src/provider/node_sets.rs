@@ -251,7 +251,8 @@ fn is_unknown(error: &Error) -> bool {
     )
 }
 
-fn wire_targets(targets: &Targets, session: &Session) -> v1::NodeTargets {
+/// `targets` as a call names them, or brings them along.
+pub(super) fn wire_targets(targets: &Targets, session: &Session) -> v1::NodeTargets {
     use v1::node_targets::Targets as Wire;
     v1::NodeTargets {
         targets: Some(if session.node_sets {

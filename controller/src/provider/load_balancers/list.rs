@@ -54,12 +54,11 @@ impl Unary for ListLoadBalancers {
         request: Request<Self::Request>,
     ) -> Result<Response<Self::Response>, Status> {
         let mut client = client(channel, limits);
-        let stream = client.list_load_balancers(request).await?.into_inner();
-        let gathered = gather(stream, |part| {
+        gather(client.list_load_balancers(request), |part| {
             let entries = part.load_balancers.into_iter();
             (entries.map(OwnedLoadBalancer::from), part.complete)
-        });
-        Ok(Response::new(gathered.await?))
+        })
+        .await
     }
 }
 

@@ -37,20 +37,14 @@ pub(super) struct Read {
 }
 
 impl Read {
-    /// An error of single nodes that holds for the whole class of calls: being rate limited, or one
-    /// that left no node out.
+    /// See [`Error::speaks_for_all`].
     pub(super) fn speaks_for_all(&self) -> Option<&Error> {
-        use v1::ErrorReason as R;
+        let none_answered = self.results.iter().all(Result::is_err);
         let mut errors = self
             .results
             .iter()
             .filter_map(|result| result.as_ref().err());
-        let none_answered = self.results.iter().all(Result::is_err);
-        errors.find(|error| match error.reason() {
-            Some(R::RateLimited | R::Overloaded) => true,
-            Some(R::CredentialsInvalid | R::CloudUnavailable) => none_answered,
-            _ => false,
-        })
+        errors.find(|error| error.speaks_for_all(none_answered))
     }
 }
 

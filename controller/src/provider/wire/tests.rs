@@ -73,7 +73,7 @@ fn a_service_is_sent_whole() {
         annotations: map("read.example/a", "1"),
         finalizers: texts(&["a.example/f", "b.example/f"]),
         deletion_time: Some(prost_types::Timestamp {
-            seconds: 1795_255_200,
+            seconds: 1_795_255_200,
             nanos: 0,
         }),
         r#type: "LoadBalancer".into(),

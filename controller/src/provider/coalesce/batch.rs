@@ -2,14 +2,12 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::Arc,
     time::Duration,
 };
 
-use outrigger_core::{instance::Lookup, node::NodeView};
 use tokio::time::Instant;
 
-use super::{Error, Purpose, Question, Reply};
+use super::{Error, Question, Reply, Subject};
 
 /// A batch leaves when nothing has joined it for this long: the time in which one event makes many
 /// workers ask, and far below a cloud call.
@@ -18,30 +16,33 @@ const IDLE: Duration = Duration::from_millis(25);
 const LONGEST: Duration = Duration::from_millis(250);
 
 /// Questions that have not left, oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Batches(VecDeque<Batch>);
+pub(super) struct Batches<S: Subject>(VecDeque<Batch<S>>);
 
 /// Questions that leave together.
-#[derive(Debug)]
-pub(super) struct Batch {
-    pub(super) purpose: Purpose,
-    pub(super) asks: Vec<Ask>,
-    by_name: HashMap<Arc<str>, usize>,
+pub(in super::super) struct Batch<S: Subject> {
+    pub(in super::super) group: S::Group,
+    pub(in super::super) asks: Vec<Ask<S>>,
+    by_key: HashMap<S::Key, usize>,
     full: bool,
     opened: Instant,
     joined: Instant,
 }
 
-/// One node, and everybody who asked about it.
-#[derive(Debug)]
-pub(super) struct Ask {
-    pub(super) node: Arc<NodeView>,
-    replies: Vec<Reply>,
+/// One subject, and everybody who asked about it.
+pub(in super::super) struct Ask<S: Subject> {
+    pub(in super::super) subject: S,
+    replies: Vec<Reply<S>>,
 }
 
-impl Batches {
-    /// Takes in a question. A batch is full with `size` nodes.
-    pub(super) fn join(&mut self, question: Question, now: Instant, size: usize) {
+impl<S: Subject> Default for Batches<S> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<S: Subject> Batches<S> {
+    /// Takes in a question. A batch is full with `size` subjects.
+    pub(super) fn join(&mut self, question: Question<S>, now: Instant, size: usize) {
         let mut refused = Box::new(question);
         for batch in &mut self.0 {
             match batch.join(*refused, now, size) {
@@ -61,11 +62,11 @@ impl Batches {
 
     /// Takes a batch that is due out, without those whom nobody waits for: the most urgent, and of
     /// these the oldest.
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<Batch> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Batch<S>> {
         loop {
             let batches = self.0.iter().enumerate();
             let due = batches.filter(|(_, batch)| batch.due() <= now);
-            let (at, _) = due.min_by_key(|(_, batch)| batch.purpose)?;
+            let (at, _) = due.min_by_key(|(_, batch)| S::urgency(&batch.group))?;
             let mut batch = self.0.remove(at)?;
             batch.drop_abandoned();
             if !batch.asks.is_empty() {
@@ -75,41 +76,42 @@ impl Batches {
     }
 
     /// Takes back a batch that could not leave. It stays due, and before the others.
-    pub(super) fn put_back(&mut self, batch: Batch) {
+    pub(super) fn put_back(&mut self, batch: Batch<S>) {
         self.0.push_front(batch);
     }
 }
 
-impl Batch {
-    fn new(question: Question, now: Instant) -> Self {
-        let by_name = HashMap::from([(Arc::clone(&question.node.name), 0)]);
+impl<S: Subject> Batch<S> {
+    fn new(question: Question<S>, now: Instant) -> Self {
         Self {
-            purpose: question.purpose,
-            asks: vec![Ask::new(question)],
-            by_name,
+            group: question.group,
+            by_key: HashMap::from([(question.subject.key(), 0)]),
+            asks: vec![Ask::new(question.subject, question.reply)],
             full: false,
             opened: now,
             joined: now,
         }
     }
 
-    fn join(&mut self, question: Question, now: Instant, size: usize) -> Result<(), Box<Question>> {
-        if self.purpose != question.purpose {
+    fn join(
+        &mut self,
+        question: Question<S>,
+        now: Instant,
+        size: usize,
+    ) -> Result<(), Box<Question<S>>> {
+        if self.group != question.group {
             return Err(Box::new(question));
         }
-        if let Some(ask) = self
-            .by_name
-            .get(&question.node.name)
-            .and_then(|at| self.asks.get_mut(*at))
-        {
+        let key = question.subject.key();
+        let known = self.by_key.get(&key);
+        if let Some(ask) = known.and_then(|at| self.asks.get_mut(*at)) {
             return ask.share(question);
         }
         if self.full {
             return Err(Box::new(question));
         }
-        self.by_name
-            .insert(Arc::clone(&question.node.name), self.asks.len());
-        self.asks.push(Ask::new(question));
+        self.by_key.insert(key, self.asks.len());
+        self.asks.push(Ask::new(question.subject, question.reply));
         self.joined = now;
         self.full = self.asks.len() >= size;
         Ok(())
@@ -131,19 +133,19 @@ impl Batch {
     }
 
     fn index(&mut self) {
-        let names = self.asks.iter().map(|ask| Arc::clone(&ask.node.name));
-        self.by_name = names.zip(0..).collect();
+        let keys = self.asks.iter().map(|ask| ask.subject.key());
+        self.by_key = keys.zip(0..).collect();
     }
 
-    /// Keeps the first `count` nodes and returns the others.
+    /// Keeps the first `count` and returns the others.
     pub(super) fn split_off(&mut self, count: usize) -> Option<Self> {
         if count >= self.asks.len() {
             return None;
         }
         let mut rest = Self {
-            purpose: self.purpose,
+            group: self.group.clone(),
             asks: self.asks.split_off(count),
-            by_name: HashMap::new(),
+            by_key: HashMap::new(),
             full: true,
             opened: self.opened,
             joined: self.joined,
@@ -153,43 +155,41 @@ impl Batch {
         Some(rest)
     }
 
-    /// Takes one node out.
-    pub(super) fn remove(&mut self, at: usize) -> Ask {
+    /// Takes one out.
+    pub(super) fn remove(&mut self, at: usize) -> Ask<S> {
         let ask = self.asks.remove(at);
         self.index();
         ask
     }
 
     /// Tells everybody that the call failed.
-    pub(super) fn fail(self, error: &Error) {
+    pub(in super::super) fn fail(self, error: &Error) {
         for ask in self.asks {
             ask.answer(&Err(error.clone()));
         }
     }
 }
 
-impl Ask {
-    fn new(question: Question) -> Self {
+impl<S: Subject> Ask<S> {
+    fn new(subject: S, reply: Reply<S>) -> Self {
         Self {
-            node: question.node,
-            replies: vec![question.reply],
+            subject,
+            replies: vec![reply],
         }
     }
 
-    /// Two who mean the same machine get one answer. A node that was made again under its name, or
-    /// got a provider id meanwhile, is another question.
-    fn share(&mut self, question: Question) -> Result<(), Box<Question>> {
-        let (known, asked) = (&self.node, &question.node);
-        if known.uid != asked.uid || known.provider_id != asked.provider_id {
+    /// Two who mean the same get one answer, about what the later of them sees.
+    fn share(&mut self, question: Question<S>) -> Result<(), Box<Question<S>>> {
+        if !question.subject.is_as_good_as(&self.subject) {
             return Err(Box::new(question));
         }
-        self.node = question.node;
+        self.subject = question.subject;
         self.replies.push(question.reply);
         Ok(())
     }
 
     /// Tells everybody who asked. Who has gone does not mind.
-    pub(super) fn answer(self, result: &Result<Lookup, Error>) {
+    pub(in super::super) fn answer(self, result: &Result<S::Answer, Error>) {
         for reply in self.replies {
             let _ = reply.send(result.clone());
         }

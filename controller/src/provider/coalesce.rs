@@ -1,0 +1,183 @@
+//! Questions about single objects that leave together, as few calls of full batches.
+
+use std::{hash::Hash, sync::Arc};
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+use tracing::error;
+
+use super::{
+    Class, Error, Session, Shared,
+    call::Link,
+    ending,
+    pause::{Permit, Wait},
+};
+
+mod batch;
+mod fit;
+
+use batch::Batches;
+pub(super) use batch::{Ask, Batch};
+
+/// Questions that may wait to be looked at; whoever asks more waits for room.
+pub(super) const QUESTIONS: usize = 1024;
+
+/// What is asked about: something that one call can hold many of.
+pub(super) trait Subject: Sized + Send + 'static {
+    /// What all in one call have in common.
+    type Group: Clone + PartialEq + Send;
+    /// What no two in one call may have in common.
+    type Key: Clone + Eq + Hash + Send;
+    /// What comes of it, in one copy for each who asked.
+    type Answer: Clone + Send;
+    /// The least of it leaves first, where calls have to wait.
+    type Urgency: Ord;
+    /// The class of the call.
+    const CLASS: Class;
+    /// Its name.
+    const RPC: &'static str;
+
+    /// See [`Subject::Key`].
+    fn key(&self) -> Self::Key;
+    /// Whether who asks about the one, in the same group and with the same key, may have the answer
+    /// about the other.
+    fn is_as_good_as(&self, other: &Self) -> bool;
+    /// See [`Subject::Urgency`].
+    fn urgency(group: &Self::Group) -> Self::Urgency;
+    /// The answer that needs no call.
+    fn without_asking(&self, session: &Session) -> Option<Result<Self::Answer, Error>>;
+    /// How many a call may hold. There may be no session yet.
+    fn most(session: Option<&Session>) -> usize;
+    /// Bytes of a request besides its subjects, generously.
+    fn envelope(group: &Self::Group, session: &Session) -> usize;
+    /// Bytes that it takes on the wire.
+    fn bytes(&self, session: &Session) -> usize;
+    /// Makes one call and hands out its results.
+    fn call(
+        shared: Arc<Shared>,
+        link: Arc<Link>,
+        permit: Permit,
+        batch: Batch<Self>,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// One question, and where its answer goes.
+pub(super) struct Question<S: Subject> {
+    subject: S,
+    group: S::Group,
+    reply: Reply<S>,
+}
+
+type Reply<S> = oneshot::Sender<Result<<S as Subject>::Answer, Error>>;
+
+/// Asks, and waits for the answer. Dropping the future takes back this one question only.
+pub(super) async fn ask<S: Subject>(
+    questions: &mpsc::Sender<Question<S>>,
+    subject: S,
+    group: S::Group,
+) -> Result<S::Answer, Error> {
+    let (reply, answer) = oneshot::channel();
+    let question = Question {
+        subject,
+        group,
+        reply,
+    };
+    if questions.send(question).await.is_err() {
+        return Err(ending());
+    }
+    answer.await.unwrap_or_else(|_dropped| Err(ending()))
+}
+
+/// Gathers questions and sends them.
+pub(super) struct Coalescer<S: Subject> {
+    shared: Arc<Shared>,
+    questions: mpsc::Receiver<Question<S>>,
+    batches: Batches<S>,
+    calls: JoinSet<()>,
+}
+
+impl<S: Subject> Coalescer<S> {
+    pub(super) fn new(shared: Arc<Shared>, questions: mpsc::Receiver<Question<S>>) -> Self {
+        Self {
+            shared,
+            questions,
+            batches: Batches::default(),
+            calls: JoinSet::new(),
+        }
+    }
+
+    /// Works until cancelled. Whoever still waits then is told that there is no provider.
+    pub(super) async fn run(mut self, cancel: CancellationToken) {
+        cancel.run_until_cancelled(self.serve()).await;
+    }
+
+    async fn serve(&mut self) {
+        let mut gate = self.shared.gate.changes();
+        let mut links = self.shared.link.subscribe();
+        loop {
+            let held = self.send_due();
+            let due = self.batches.next_due();
+            tokio::select! {
+                Some(question) = self.questions.recv() => self.join(question),
+                // Of what waits at the gate already, nobody has to be told that it is due.
+                () = async { sleep_until(due.unwrap_or_else(Instant::now)).await },
+                    if due.is_some() && held.is_none() => {}
+                () = async { held.unwrap_or(Wait::ForOthers).over(&mut gate).await },
+                    if held.is_some() => {}
+                // Without a session nothing waits, not even at the gate.
+                Ok(()) = links.changed() => {}
+                Some(ended) = self.calls.join_next() => {
+                    if let Err(panic) = ended {
+                        // Those who asked see their reply dropped, which is an error.
+                        error!(rpc = S::RPC, "a batch ended in a bug: {panic}");
+                    }
+                }
+            }
+        }
+    }
+
+    fn join(&mut self, question: Question<S>) {
+        let link = self.shared.link.borrow().clone();
+        let session = link.as_ref().map(|link| &*link.session);
+        let known = session.and_then(|session| question.subject.without_asking(session));
+        if let Some(answer) = known {
+            let _ = question.reply.send(answer);
+            return;
+        }
+        self.batches
+            .join(question, Instant::now(), S::most(session));
+    }
+
+    /// Sends what is due. Returns what the rest has to wait for, if there is a rest.
+    fn send_due(&mut self) -> Option<Wait> {
+        while let Some(batch) = self.batches.take_due(Instant::now()) {
+            let link = match self.shared.link() {
+                Ok(link) => link,
+                Err(error) => {
+                    batch.fail(&error);
+                    continue;
+                }
+            };
+            let permit = match self.shared.gate.try_enter(S::CLASS) {
+                Ok(permit) => permit,
+                Err(wait) => {
+                    self.batches.put_back(batch);
+                    return Some(wait);
+                }
+            };
+            let (batch, rest) = batch.fit(&link.session);
+            if let Some(rest) = rest {
+                self.batches.put_back(rest);
+            }
+            if !batch.asks.is_empty() {
+                self.calls
+                    .spawn(S::call(Arc::clone(&self.shared), link, permit, batch));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,72 @@
+//! `UpdateLoadBalancerNodes`: one request, and results as they come.
+
+use std::time::Duration;
+
+use outrigger_api::v1;
+use tokio::{sync::mpsc, time::timeout};
+use tonic::{Request, Response, Status};
+
+use crate::provider::{
+    call::{Limits, Unary},
+    details::Checked,
+    gather::SILENCE,
+    load_balancers::calls::client,
+};
+
+/// `LoadBalancersService.UpdateLoadBalancerNodes`.
+pub(super) struct UpdateLoadBalancerNodes;
+
+/// The request, and where its results go.
+pub(super) struct Feed {
+    pub(super) message: v1::UpdateLoadBalancerNodesRequest,
+    pub(super) results: mpsc::Sender<v1::UpdateLoadBalancerNodesResponse>,
+}
+
+/// How a stream of results ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The provider has said all.
+    Whole,
+    /// Nothing came for [`SILENCE`].
+    Silent,
+    /// It would not end.
+    TooMany,
+}
+
+impl Unary for UpdateLoadBalancerNodes {
+    type Request = Feed;
+    type Response = Ending;
+    const NAME: &'static str = "UpdateLoadBalancerNodes";
+    const DEADLINE: Duration = Duration::from_mins(5);
+
+    async fn send(
+        channel: Checked,
+        limits: Limits,
+        request: Request<Feed>,
+    ) -> Result<Response<Ending>, Status> {
+        let (metadata, extensions, Feed { message, results }) = request.into_parts();
+        let mut room = 2 * message.services.len();
+        let request = Request::from_parts(metadata, extensions, message);
+        let mut client = client(channel, limits);
+        let opening = client.update_load_balancer_nodes(request);
+        let Ok(response) = timeout(SILENCE, opening).await else {
+            return Ok(Response::new(Ending::Silent));
+        };
+        let mut stream = response?.into_inner();
+        let ending = loop {
+            let Ok(result) = timeout(SILENCE, stream.message()).await else {
+                break Ending::Silent;
+            };
+            // Whoever reads them reads to the end.
+            let Some(result) = result? else {
+                break Ending::Whole;
+            };
+            let _ = results.send(result).await;
+            let Some(less) = room.checked_sub(1) else {
+                break Ending::TooMany;
+            };
+            room = less;
+        };
+        Ok(Response::new(ending))
+    }
+}
