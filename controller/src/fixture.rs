@@ -1,6 +1,7 @@
 //! The loops over nodes against a small API of nodes and the mock over a pipe, on the paused clock.
 
 mod cluster;
+mod services;
 
 use std::{
     sync::{
@@ -20,12 +21,11 @@ use serde_json::{Value, json};
 use tokio::{io::DuplexStream, sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::cluster::Cluster;
+pub(crate) use self::{cluster::Cluster, services::service};
 use crate::{
     kube::{
         api::{Api, Fence},
         events::{EventMetrics, Events},
-        scripted,
         store::{Origin, Store},
     },
     lifecycle::{self, LifecycleMetrics, NodeLifecycle},
@@ -151,8 +151,7 @@ impl Fixture {
 
     pub(crate) fn with(setup: Setup) -> Self {
         let cluster = Cluster::new();
-        let api_server = cluster.clone();
-        let client = scripted::client(move |request| api_server.clone().answer(request).boxed());
+        let client = cluster.client();
         let mut config = CloudConfig::new().unwrap();
         config.synthesize = setup.synthesize;
         config.clock = Clock::tokio();

@@ -109,3 +109,6 @@ fn path(service: &ServiceView) -> String {
     let (namespace, name) = (service.namespace(), service.name());
     format!("/api/v1/namespaces/{namespace}/services/{name}")
 }
+
+#[cfg(test)]
+mod tests;

@@ -116,3 +116,6 @@ fn port(status: &PortStatus) -> Value {
     }
     port
 }
+
+#[cfg(test)]
+mod tests;

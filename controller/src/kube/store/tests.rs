@@ -133,3 +133,18 @@ async fn resyncs_come_at_a_steady_period_of_one_to_two_times_the_least() {
         ended.unwrap();
     }
 }
+
+#[test]
+fn what_was_read_beside_the_watch_is_told_and_brings_nothing_back() {
+    let (store, told) = recorded();
+    let read = |uid, version, label| Arc::new(node("a", uid, version, label));
+    store.refresh(&read("1", 10, "x"));
+    assert!(store.is_empty());
+    store.apply(node("a", "1", 10, "x"), Origin::Watch);
+    store.refresh(&read("1", 10, "x"));
+    store.refresh(&read("1", 12, "y"));
+    store.refresh(&read("1", 11, "old"));
+    store.refresh(&read("2", 13, "another"));
+    assert_eq!(&*store.get("a").unwrap().resource_version, "12");
+    assert_eq!(*told.lock(), ["added a 1 Watch", "updated a 10→12 Watch"]);
+}
