@@ -344,7 +344,8 @@ async fn an_idle_leader_costs_one_request_a_period() {
         ),
         (1, 1)
     );
-    leader.handle.annotate("outrigger.dev/x", Some("1".into()));
+    let annotated = leader.handle.annotate("outrigger.dev/x", Some("1".into()));
+    annotated.await.unwrap();
     proxy.take_requests();
     standby_proxy.take_requests();
     sleep(Duration::from_secs(6)).await;
