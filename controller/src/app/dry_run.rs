@@ -130,6 +130,8 @@ async fn applied(api: &Api, config: &Config) -> Option<Revision> {
             let text = lease.metadata.annotations.get(TARGETS_ANNOTATION);
             text.map(|text| Revision::stored(text))
         }
+        // Nobody has led yet.
+        Err(error) if error.is_not_found() => None,
         Err(error) => {
             warn!("cannot read the Lease, so that new targets are not shown: {error}");
             None
