@@ -29,6 +29,9 @@ pub enum Error {
     /// Not sent: this process does not lead any more.
     #[error("not written: this process is not the leader any more")]
     Fenced,
+    /// The API server never takes what was to be written, whatever the object is; its words.
+    #[error("{0}")]
+    Refused(String),
     /// An answer that is not what it should be.
     #[error("the API server's answer cannot be read: {0}")]
     Decode(String),
@@ -72,7 +75,7 @@ impl Error {
         match self {
             Self::Status { code, .. } => *code >= 500,
             Self::Timeout(_) | Self::Transport(_) | Self::Decode(_) => true,
-            Self::Fenced => false,
+            Self::Fenced | Self::Refused(_) => false,
         }
     }
 
@@ -96,7 +99,8 @@ impl Error {
             Self::Status {
                 code: 400 | 405 | 406 | 413 | 415,
                 ..
-            } => ErrorClass::Invalid,
+            }
+            | Self::Refused(_) => ErrorClass::Invalid,
             Self::Decode(_) => ErrorClass::Malformed,
             Self::Fenced => ErrorClass::Unavailable,
             Self::Status { .. } | Self::Timeout(_) | Self::Transport(_) => ErrorClass::Transient,

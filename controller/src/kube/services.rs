@@ -12,7 +12,10 @@ use std::{fmt, sync::Arc};
 
 use outrigger_core::{
     class::ErrorClass,
-    service::{ServiceView, patch_plan::StatusPatch},
+    service::{
+        ServiceView,
+        patch_plan::{FinalizerChange, StatusPatch},
+    },
 };
 
 use super::{
@@ -40,10 +43,9 @@ impl ServiceWriter {
     /// it is gone or has become another of the same name.
     ///
     /// # Errors
-    /// Of [`ErrorClass::Conflict`] if the API server refuses the patch itself: it does not fit what
-    /// the Service has become (being deleted, of another type), which the store knows by then, so
-    /// that a new plan is likely to help; or it never fits (an address that is none), and the text
-    /// says so (S-38).
+    /// Of [`ErrorClass::Conflict`] if the patch does not fit what the Service has become (being
+    /// deleted, of another type), which the store knows by then: a new plan helps.
+    /// [`Error::Refused`] if it fits no Service, such as an address that is none (S-38).
     pub async fn write(
         &self,
         service: &Arc<ServiceView>,
@@ -62,10 +64,16 @@ impl ServiceWriter {
             }
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) if error.class() == ErrorClass::Conflict => {
-                match self.read(service).await {
-                    Ok(None) => Ok(None),
+                match (self.read(service).await, error) {
+                    (Ok(None), _) => Ok(None),
+                    (
+                        Ok(Some(live)),
+                        Error::Status {
+                            code: 422, message, ..
+                        },
+                    ) if fits(patch, &live) => Err(Error::Refused(message)),
                     // The first error says more than the second.
-                    Ok(Some(_)) | Err(_) => Err(error),
+                    (Ok(Some(_)) | Err(_), error) => Err(error),
                 }
             }
             Err(error) => Err(error),
@@ -103,6 +111,13 @@ impl fmt::Debug for ServiceWriter {
             .field("services", &self.services)
             .finish_non_exhaustive()
     }
+}
+
+/// Whether `service` is one that the API server takes such a patch for.
+fn fits(patch: &StatusPatch, service: &ServiceView) -> bool {
+    let adds_finalizer = patch.finalizer == Some(FinalizerChange::Add) && !service.has_finalizer();
+    let has_addresses = patch.ingress.as_ref().is_some_and(|list| !list.is_empty());
+    !(adds_finalizer && service.deleted.is_some()) && (!has_addresses || service.is_load_balancer())
 }
 
 fn path(service: &ServiceView) -> String {

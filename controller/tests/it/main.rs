@@ -35,3 +35,4 @@ mod nonsense;
 mod operation;
 mod quirks;
 mod resilience;
+mod service_writes;

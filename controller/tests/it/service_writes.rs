@@ -1,0 +1,333 @@
+//! What is written to Services, against the API server's own rules, with the rights of `docs/rbac.md`.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Service;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use outrigger_controller::kube::{
+    api::Api as Requests,
+    error::Error,
+    services::ServiceWriter,
+    store::{Origin, Store},
+};
+use outrigger_core::{
+    class::ErrorClass,
+    service::{
+        Condition, Ingress, ServiceView,
+        patch_plan::{ConditionChange, FinalizerChange, StatusPatch},
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{cluster::Cluster, plane::USER};
+
+const OTHER: &str = "example.com/other";
+
+/// A Service, and a writer that may do what is documented.
+struct Desk {
+    services: Api<Service>,
+    writer: ServiceWriter,
+    view: Arc<ServiceView>,
+    _cluster: Cluster,
+}
+
+impl Desk {
+    async fn with(name: &str) -> Self {
+        let cluster = Cluster::take().await;
+        let services: Api<Service> = Api::namespaced(cluster.admin(), "default");
+        let service = json!({
+            "metadata": {"name": name},
+            "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+        });
+        let service = serde_json::from_value(service).unwrap();
+        services
+            .create(&PostParams::default(), &service)
+            .await
+            .unwrap();
+        let store = Arc::new(Store::default());
+        let client = cluster.plane.client_of(USER, None).unwrap();
+        let mut this = Self {
+            services,
+            writer: ServiceWriter::new(Requests::new(client), Arc::clone(&store)),
+            view: serde_json::from_value(
+                json!({"metadata": {"name": name, "namespace": "default"}}),
+            )
+            .unwrap(),
+            _cluster: cluster,
+        };
+        let live = this.live().await;
+        store.apply(ServiceView::clone(&live), Origin::List);
+        this.view = live;
+        this
+    }
+
+    async fn object(&self) -> Value {
+        let service = self.services.get(self.view.name()).await.unwrap();
+        serde_json::to_value(service).unwrap()
+    }
+
+    async fn live(&self) -> Arc<ServiceView> {
+        Arc::new(serde_json::from_value(self.object().await).unwrap())
+    }
+
+    /// Somebody else changes it, anything but its status.
+    async fn change(&self, change: &Value) {
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(change));
+        let services = &self.services;
+        let changed = services.patch(self.view.name(), &parameters, &patch).await;
+        changed.unwrap();
+    }
+
+    async fn delete(&self) {
+        let parameters = DeleteParams::default();
+        self.services
+            .delete(self.view.name(), &parameters)
+            .await
+            .unwrap();
+    }
+
+    fn patch(&self) -> StatusPatch {
+        StatusPatch {
+            uid: self.view.uid.clone(),
+            finalizer: None,
+            annotations: Vec::new(),
+            conditions: Vec::new(),
+            ingress: None,
+        }
+    }
+
+    /// Planned on the Service as it was at the beginning.
+    async fn write(&self, patch: &StatusPatch) -> Result<Option<Arc<ServiceView>>, Error> {
+        self.writer.write(&self.view, patch).await
+    }
+}
+
+fn condition(kind: &str, status: &str) -> Condition {
+    Condition {
+        kind: kind.into(),
+        status: status.into(),
+        reason: "Tested".into(),
+        message: "by a test".into(),
+        last_transition_time: Some("2026-11-21T10:00:00Z".parse().unwrap()),
+    }
+}
+
+fn at(ip: &str, mode: Option<&str>) -> Ingress {
+    Ingress {
+        ip: ip.into(),
+        ip_mode: mode.map(Into::into),
+        ..Ingress::default()
+    }
+}
+
+/// S-4, S-39, S-70, S-71.
+#[tokio::test]
+async fn what_the_store_is_told_of_a_write_is_what_the_api_server_has() {
+    let desk = Desk::with("written").await;
+    let named = Ingress {
+        hostname: "lb.example.com".into(),
+        ..Ingress::default()
+    };
+    let first = StatusPatch {
+        finalizer: Some(FinalizerChange::Add),
+        annotations: vec![("example.com/a".into(), Some("1".into()))],
+        conditions: vec![
+            ConditionChange::Set(condition("x/A", "True")),
+            ConditionChange::Set(condition("x/B", "False")),
+        ],
+        ingress: Some([at("192.0.2.7", None), at("192.0.2.8", Some("Proxy")), named].into()),
+        ..desk.patch()
+    };
+    let written = desk.write(&first).await.unwrap().unwrap();
+    assert_eq!(written, desk.live().await);
+    let modes = written.ingress.iter().map(|entry| entry.ip_mode.as_deref());
+    assert_eq!(
+        modes.collect::<Vec<_>>(),
+        [Some("VIP"), Some("Proxy"), None]
+    );
+
+    // Conditions merge by type, and each goes alone.
+    let second = StatusPatch {
+        annotations: vec![("example.com/a".into(), None)],
+        conditions: vec![
+            ConditionChange::Remove("x/A".into()),
+            ConditionChange::Set(condition("x/B", "True")),
+            ConditionChange::Set(condition("x/C", "True")),
+        ],
+        ingress: Some([at("2001:db8::7", None)].into()),
+        ..desk.patch()
+    };
+    let written = desk.write(&second).await.unwrap().unwrap();
+    assert_eq!(written, desk.live().await);
+    assert_eq!(written.conditions.len(), 2);
+
+    let last = StatusPatch {
+        finalizer: Some(FinalizerChange::Remove),
+        conditions: ["x/B", "x/C"]
+            .map(|kind| ConditionChange::Remove(kind.into()))
+            .into(),
+        ingress: Some([].into()),
+        ..desk.patch()
+    };
+    let written = desk.write(&last).await.unwrap().unwrap();
+    assert_eq!(written, desk.live().await);
+    let object = desk.object().await;
+    assert_eq!(object["status"], json!({"loadBalancer": {}}));
+    assert!(object["metadata"]["finalizers"].is_null(), "{object}");
+    desk.delete().await;
+}
+
+/// S-46.
+#[tokio::test]
+async fn what_others_write_to_a_service_at_the_same_time_stays() {
+    let desk = Desk::with("shared").await;
+    desk.change(&json!({"metadata": {"finalizers": [OTHER], "annotations": {OTHER: "1"}}}))
+        .await;
+    let theirs = Patch::Merge(json!({"status": {"conditions": [{
+        "type": OTHER, "status": "True", "reason": "Theirs", "message": "",
+        "lastTransitionTime": "2026-11-21T09:00:00Z",
+    }]}}));
+    let (services, parameters) = (&desk.services, PatchParams::default());
+    let changed = services.patch_status("shared", &parameters, &theirs).await;
+    changed.unwrap();
+    let add = StatusPatch {
+        finalizer: Some(FinalizerChange::Add),
+        annotations: vec![("example.com/a".into(), Some("1".into()))],
+        conditions: vec![ConditionChange::Set(condition("x/A", "True"))],
+        ingress: Some([at("192.0.2.7", None)].into()),
+        ..desk.patch()
+    };
+    desk.write(&add).await.unwrap().unwrap();
+    let live = desk.live().await;
+    assert!(live.has_finalizer() && live.condition("x/A").is_some());
+    assert_eq!(
+        (
+            live.finalizers.len(),
+            live.annotations.len(),
+            live.conditions.len()
+        ),
+        (2, 2, 2)
+    );
+
+    let remove = StatusPatch {
+        finalizer: Some(FinalizerChange::Remove),
+        annotations: vec![("example.com/a".into(), None)],
+        conditions: vec![ConditionChange::Remove("x/A".into())],
+        ingress: Some([].into()),
+        ..desk.patch()
+    };
+    desk.write(&remove).await.unwrap().unwrap();
+    let live = desk.live().await;
+    assert_eq!(*live.finalizers, [OTHER.into()]);
+    assert_eq!(live.annotations.get(OTHER), Some("1"));
+    let condition = live.condition(OTHER).unwrap();
+    assert_eq!((&*condition.reason, live.conditions.len()), ("Theirs", 1));
+    desk.change(&json!({"metadata": {"finalizers": null}}))
+        .await;
+    desk.delete().await;
+}
+
+#[tokio::test]
+async fn a_service_that_is_being_deleted_gets_no_finalizer_any_more() {
+    let desk = Desk::with("deleted").await;
+    desk.change(&json!({"metadata": {"finalizers": [OTHER]}}))
+        .await;
+    desk.delete().await;
+    let add = StatusPatch {
+        finalizer: Some(FinalizerChange::Add),
+        ..desk.patch()
+    };
+    let error = desk.write(&add).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Conflict);
+    let expected = "no new finalizers can be added if the object is being deleted";
+    assert!(error.to_string().contains(expected), "{error}");
+    // The store has it.
+    let known = desk.writer.read(&desk.view).await.unwrap().unwrap();
+    assert!(known.deleted.is_some());
+
+    desk.change(&json!({"metadata": {"finalizers": null}}))
+        .await;
+}
+
+#[tokio::test]
+async fn a_deleted_service_goes_with_its_last_finalizer() {
+    let desk = Desk::with("released").await;
+    let add = StatusPatch {
+        finalizer: Some(FinalizerChange::Add),
+        ..desk.patch()
+    };
+    desk.write(&add).await.unwrap().unwrap();
+    desk.delete().await;
+    let remove = StatusPatch {
+        finalizer: Some(FinalizerChange::Remove),
+        ingress: Some([].into()),
+        ..desk.patch()
+    };
+    desk.write(&remove).await.unwrap().unwrap();
+    assert_eq!(desk.write(&remove).await.unwrap(), None);
+    assert_eq!(desk.writer.read(&desk.view).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn another_service_of_the_same_name_is_left_alone() {
+    let desk = Desk::with("again").await;
+    desk.delete().await;
+    let again = json!({
+        "metadata": {"name": "again"},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 81}]},
+    });
+    let again = serde_json::from_value(again).unwrap();
+    let parameters = PostParams::default();
+    desk.services.create(&parameters, &again).await.unwrap();
+    let before = desk.object().await;
+    let patch = StatusPatch {
+        finalizer: Some(FinalizerChange::Add),
+        ingress: Some([at("192.0.2.7", None)].into()),
+        ..desk.patch()
+    };
+    assert_eq!(desk.write(&patch).await.unwrap(), None);
+    assert_eq!(desk.object().await, before);
+    desk.delete().await;
+}
+
+/// S-38.
+#[tokio::test]
+async fn what_the_api_server_never_takes_is_told_in_its_words() {
+    let desk = Desk::with("refused").await;
+    for (ingress, expected) in [
+        (
+            at("nonsense", None),
+            "Service \"refused\" is invalid: status.loadBalancer.ingress[0].ip: Invalid value: \
+             \"nonsense\": must be a valid IP address",
+        ),
+        (
+            Ingress {
+                hostname: "lb.example.com".into(),
+                ..at("", Some("VIP"))
+            },
+            "Service \"refused\" is invalid: status.loadBalancer.ingress[0].ipMode: Forbidden: may \
+             not be specified when `ip` is not set",
+        ),
+    ] {
+        let patch = StatusPatch {
+            ingress: Some([ingress].into()),
+            ..desk.patch()
+        };
+        let error = desk.write(&patch).await.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Invalid);
+        assert!(error.to_string().starts_with(expected), "{error}");
+    }
+
+    // Of another type meanwhile: a new plan helps.
+    desk.change(&json!({"spec": {"type": "ClusterIP"}})).await;
+    let patch = StatusPatch {
+        ingress: Some([at("192.0.2.7", None)].into()),
+        ..desk.patch()
+    };
+    let error = desk.write(&patch).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Conflict, "{error}");
+    desk.delete().await;
+}
