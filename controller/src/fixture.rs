@@ -337,7 +337,7 @@ async fn tell_deletions(cluster: Cluster, nodes: Arc<Store<NodeView>>) {
 }
 
 /// An adapter to a mock of `cloud`, over a pipe.
-fn provider(
+pub(crate) fn provider(
     cloud: &Cloud,
     options: ProviderOptions,
     registry: &mut Registry,

@@ -25,6 +25,9 @@ pub mod preview;
 mod rollout;
 mod sync;
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use outrigger_core::{

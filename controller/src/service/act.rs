@@ -22,7 +22,11 @@ use super::{
     rollout::Giving,
     sync::{ATTEMPTS, Ground, outcome},
 };
-use crate::{kube::error::Error, provider, queue::Outcome};
+use crate::{
+    kube::error::Error,
+    provider,
+    queue::{Outcome, Priority},
+};
 
 /// What a call came to.
 pub(super) type Answered = Result<Answer, Failure>;
@@ -63,6 +67,7 @@ impl ServiceLb {
                 self.parts.metrics.ready(since.elapsed());
             }
         }
+        self.catch_up(key, ground);
         ended
     }
 
@@ -85,10 +90,20 @@ impl ServiceLb {
         self.parts
             .metrics
             .updated(began.elapsed(), in_short(&result));
-        self.conclude(key, ground, |progress, now, service, facts| {
-            progress.updated(now, service, targets, result.as_ref(), facts)
-        })
-        .await
+        let ended = self
+            .conclude(key, ground, |progress, now, service, facts| {
+                progress.updated(now, service, targets, result.as_ref(), facts)
+            })
+            .await;
+        self.catch_up(key, ground);
+        ended
+    }
+
+    /// Others may go out than when the call began, and nobody told this Service: it had none yet.
+    fn catch_up(&self, key: &Key, given: &Ground) {
+        if self.rollout.current().revision() != given.targets.revision() {
+            self.queue.add(key.clone(), Priority::Fresh);
+        }
     }
 
     pub(super) async fn delete(

@@ -1,0 +1,171 @@
+//! Services that go, and what the cloud has that nobody wants.
+
+use super::*;
+
+fn strip(rig: &Rig, key: &str) {
+    rig.cluster.change_service(key, |service| {
+        service["metadata"]["finalizers"] = json!([]);
+    });
+}
+
+/// Q-5, S-60: somebody took the finalizer and the Service away.
+#[tokio::test(start_paused = true)]
+async fn what_a_service_left_behind_is_deleted() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    rig.fail(Method::DeleteLoadBalancer, trouble());
+    rig.cluster.change_service(WEB, |web| {
+        web["metadata"]["finalizers"] = json!([]);
+        web["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+    });
+    secs(20).await;
+    assert!(rig.cluster.service(WEB).is_none());
+    assert!(
+        rig.events()
+            .contains(&"DeleteLoadBalancerFailed".to_owned())
+    );
+    assert_eq!(rig.cloud.load_balancers().len(), 1);
+    rig.cloud.clear_faults();
+    rig.until("its end", |rig| rig.cloud.load_balancers().is_empty())
+        .await;
+    secs(1).await;
+    assert_eq!(
+        rig.events().last().map(String::as_str),
+        Some("DeletedLoadBalancer")
+    );
+    let calls = rig.mutations();
+    secs(600).await;
+    assert_eq!(rig.mutations(), calls);
+}
+
+/// a finalizer that is taken away comes back.
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_is_put_back() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    strip(&rig, WEB);
+    rig.until("the finalizer", |rig| {
+        let web = rig.cluster.service(WEB).unwrap();
+        !web["metadata"]["finalizers"].as_array().unwrap().is_empty()
+    })
+    .await;
+    assert_eq!(rig.mutations(), 1);
+}
+
+/// Never on doubt: a list that does not show a Service is no proof.
+#[tokio::test(start_paused = true)]
+async fn a_list_alone_deletes_nothing() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    rig.services.finish_list(|_| false);
+    secs(60).await;
+    assert_eq!(rig.calls("DeleteLoadBalancer"), 0);
+    assert_eq!(rig.cloud.load_balancers().len(), 1);
+}
+
+/// The leader clears away, and the next one does not do it again.
+#[tokio::test(start_paused = true)]
+async fn a_standby_leaves_deletions_to_its_leader() {
+    let leader = Rig::start().await;
+    let standby = Rig::with(Setup {
+        cluster: leader.cluster.clone(),
+        cloud: Some(leader.cloud.clone()),
+        lease: leader.lease.clone(),
+        leads: false,
+        ..Setup::default()
+    })
+    .await;
+    leader.cluster.create_service(service("web"));
+    leader.ready(WEB).await;
+    leader.cluster.delete_service(WEB);
+    leader
+        .until("its end", |rig| rig.cluster.service(WEB).is_none())
+        .await;
+    secs(5).await;
+    let before = (leader.mutations(), leader.events());
+    assert_eq!(before.0, 2);
+    leader.stop().await;
+    standby.lead().await;
+    secs(60).await;
+    assert_eq!((standby.mutations(), standby.events()), before);
+}
+
+/// S-47: the next one of its name waits for the end, but not for ever.
+#[tokio::test(start_paused = true)]
+async fn a_successor_waits_for_the_end() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    rig.fail(Method::DeleteLoadBalancer, trouble());
+    let gone = |web: &mut serde_json::Value| {
+        web["metadata"]["finalizers"] = json!([]);
+        web["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+    };
+    rig.cluster.change_service(WEB, gone);
+    rig.cluster.create_service(service("web"));
+    secs(20).await;
+    assert_eq!(rig.calls("EnsureLoadBalancer"), 1);
+    rig.ready(WEB).await;
+    assert_eq!(
+        rig.cloud.load_balancers().len(),
+        2,
+        "it was stuck for too long"
+    );
+    rig.cloud.clear_faults();
+    rig.until("one is left", |rig| rig.cloud.load_balancers().len() == 1)
+        .await;
+    // Without trouble it does not take long.
+    rig.cluster.change_service(WEB, gone);
+    let began = Instant::now();
+    rig.cluster.create_service(service("web"));
+    rig.until("the third", |rig| rig.calls("EnsureLoadBalancer") == 3)
+        .await;
+    assert!(began.elapsed() < Duration::from_secs(1));
+}
+
+fn drifting() -> Setup {
+    let mut setup = Setup::default();
+    setup.settings.drift_period = Some(Duration::from_hours(1));
+    setup
+}
+
+/// Instead of Q-30: found within the period, and not more often asked.
+#[tokio::test(start_paused = true)]
+async fn drift_is_repaired() {
+    let rig = Rig::with(drifting()).await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    secs(4 * 3600).await;
+    let asked = rig.calls("GetLoadBalancer");
+    assert!((3..=5).contains(&asked), "{asked}");
+    assert_eq!(rig.mutations(), 1);
+    let id = rig.cloud.load_balancers()[0].id.clone();
+    rig.cloud.remove_load_balancer(&id);
+    secs(2 * 3600 + 60).await;
+    assert_eq!(rig.cloud.load_balancers().len(), 1);
+    assert!(rig.metrics().contains("outrigger_service_drift_total 1"));
+}
+
+/// Told, and never deleted.
+#[tokio::test(start_paused = true)]
+async fn orphans_are_counted() {
+    let rig = Rig::with(drifting()).await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    secs(700).await;
+    let orphans = |count| format!("outrigger_service_orphaned_load_balancers {count}");
+    assert!(rig.metrics().contains(&orphans(0)));
+    // Somebody takes the Service away while nobody leads.
+    rig.stop().await;
+    rig.cluster.change_service(WEB, |web| {
+        web["metadata"]["finalizers"] = json!([]);
+        web["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
+    });
+    let rig = rig.restart_with(drifting()).await;
+    secs(700).await;
+    assert!(rig.metrics().contains(&orphans(1)));
+    assert_eq!(rig.calls("DeleteLoadBalancer"), 0);
+}

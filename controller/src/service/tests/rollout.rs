@@ -1,0 +1,176 @@
+//! Targets: when they go out, to whom, and what is remembered of it.
+
+use outrigger_core::targets::Allowance;
+
+use super::*;
+use crate::service::{Settings, TARGETS_ANNOTATION};
+
+fn annotation(rig: &Rig) -> Option<String> {
+    let lease = rig.lease.lease();
+    let annotation = &lease["metadata"]["annotations"][TARGETS_ANNOTATION];
+    annotation.as_str().map(str::to_owned)
+}
+
+async fn with_services(count: usize, setup: Setup) -> Rig {
+    let rig = Rig::with(setup).await;
+    for n in 0..count {
+        rig.cluster.create_service(service(&format!("web-{n}")));
+    }
+    for n in 0..count {
+        rig.ready(&format!("shop/web-{n}")).await;
+    }
+    rig
+}
+
+/// The must of the issue, and better: 10 nodes for 100 Services in one call.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_join_go_out_together() {
+    let rig = with_services(100, Setup::default()).await;
+    let writes = rig.writes();
+    for n in 10..20 {
+        rig.join(&format!("n{n}"));
+        sleep(Duration::from_millis(300)).await;
+    }
+    secs(30).await;
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 1);
+    let all = rig.cloud.load_balancers();
+    assert!(all.iter().all(|lb| lb.targets.len() == 20), "{}", all.len());
+    // Nodes that come and go write no Service.
+    assert_eq!(rig.writes(), writes);
+    assert!(rig.events().contains(&"UpdatedLoadBalancer".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_leaves_goes_out_at_once() {
+    let rig = with_services(1, Setup::default()).await;
+    let began = Instant::now();
+    rig.leave("n1");
+    rig.until("an update", |rig| rig.targets().len() == 9).await;
+    assert!(
+        began.elapsed() <= Duration::from_millis(130),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(!rig.targets().contains(&"n1".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn most_of_them_leave_only_after_a_while() {
+    let rig = with_services(1, Setup::default()).await;
+    let began = Instant::now();
+    for n in 0..8 {
+        rig.leave(&format!("n{n}"));
+    }
+    secs(5).await;
+    assert!(rig.metrics().contains("outrigger_service_targets_held 1"));
+    // Meanwhile new load balancers are made with the last set.
+    rig.cluster.create_service(service("late"));
+    rig.ready("shop/late").await;
+    let made = rig.cloud.load_balancer("shop/late").unwrap();
+    assert_eq!(made.targets.len(), 10);
+    rig.until("the update", |rig| {
+        rig.cloud
+            .load_balancers()
+            .iter()
+            .all(|lb| lb.targets.len() == 2)
+    })
+    .await;
+    let held = began.elapsed();
+    assert!((30.0..31.0).contains(&held.as_secs_f64()), "{held:?}");
+    assert!(rig.metrics().contains("outrigger_service_targets_held 0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_guard_can_be_switched_off() {
+    let mut setup = Setup::default();
+    setup.settings = Settings {
+        allowance: Allowance {
+            hold: Duration::ZERO,
+            ..Allowance::default()
+        },
+        ..setup.settings
+    };
+    let rig = with_services(1, setup).await;
+    for n in 0..10 {
+        rig.leave(&format!("n{n}"));
+    }
+    secs(1).await;
+    assert!(rig.targets().is_empty());
+    assert!(rig.events().contains(&"UnAvailableLoadBalancer".to_owned()));
+}
+
+/// It is forgotten before the first call with others: whether that call worked, nobody may ever know.
+#[tokio::test(start_paused = true)]
+async fn what_all_have_is_on_the_lease() {
+    let rig = with_services(3, Setup::default()).await;
+    let first = annotation(&rig).expect("all have the first set");
+    rig.fail(Method::UpdateLoadBalancerNodes, trouble());
+    rig.fail(Method::EnsureLoadBalancer, trouble());
+    rig.leave("n1");
+    rig.until("a call", |rig| rig.calls("UpdateLoadBalancerNodes") > 0)
+        .await;
+    assert_eq!(annotation(&rig), None);
+    secs(60).await;
+    assert_eq!(annotation(&rig), None);
+    let (status, _) = rig.condition("shop/web-0", "TargetsInStep").unwrap();
+    assert_eq!(status, "False", "after 30 s of failure");
+    rig.cloud.clear_faults();
+    rig.until("the end", |rig| annotation(rig).is_some()).await;
+    assert_ne!(annotation(&rig), Some(first.clone()));
+    let (status, _) = rig.condition("shop/web-0", "TargetsInStep").unwrap();
+    assert_eq!(status, "True");
+    // The nodes are what they were, and so is their revision.
+    rig.join("n1");
+    rig.until("the first set", |rig| {
+        annotation(rig).as_ref() == Some(&first)
+    })
+    .await;
+}
+
+/// A leader that dies in between leaves nothing behind that hides it.
+#[tokio::test(start_paused = true)]
+async fn a_successor_finishes_what_was_begun() {
+    let rig = with_services(3, Setup::default()).await;
+    let lost = Fault::on(Method::UpdateLoadBalancerNodes, Effect::LoseReply);
+    rig.cloud.inject(lost);
+    let lost = Fault::on(Method::EnsureLoadBalancer, Effect::LoseReply);
+    rig.cloud.inject(lost);
+    rig.leave("n1");
+    rig.until("a call", |rig| rig.calls("UpdateLoadBalancerNodes") > 0)
+        .await;
+    let rig = rig.restart().await;
+    rig.cloud.clear_faults();
+    // There again before the successor looked.
+    rig.until("the update", |rig| {
+        rig.cloud
+            .load_balancers()
+            .iter()
+            .all(|lb| lb.targets.len() == 10)
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_load_balancer_that_was_being_made_gets_what_changed_meanwhile() {
+    let rig = with_services(1, Setup::default()).await;
+    let slow = Effect::Hang {
+        duration: Some(Duration::from_secs(20)),
+    };
+    rig.cloud
+        .inject(Fault::on(Method::EnsureLoadBalancer, slow).times(1));
+    rig.cluster.create_service(service("web"));
+    secs(1).await;
+    rig.leave("n1");
+    secs(10).await;
+    // The other has it, but not all have.
+    assert_eq!(annotation(&rig), None);
+    rig.ready(WEB).await;
+    rig.until("all have it", |rig| annotation(rig).is_some())
+        .await;
+    assert!(
+        rig.cloud
+            .load_balancers()
+            .iter()
+            .all(|lb| lb.targets.len() == 9)
+    );
+}
