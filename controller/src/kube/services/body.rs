@@ -49,9 +49,15 @@ fn metadata(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
 fn status(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
     let mut status = Map::new();
     if !patch.conditions.is_empty() {
-        let changes: Value = patch.conditions.iter().map(change).collect();
-        status.insert("conditions".into(), changes);
         let after = patch.applied_to(service, "").conditions;
+        // What is set has to come in the order that is named, or all of it is refused (500).
+        let mut changes: Vec<_> = patch.conditions.iter().collect();
+        changes.sort_by_key(|change| match change {
+            ConditionChange::Set(set) => after.iter().position(|c| c.kind == set.kind),
+            ConditionChange::Remove(_) => None,
+        });
+        let changes: Value = changes.into_iter().map(change).collect();
+        status.insert("conditions".into(), changes);
         let order: Value = after.iter().map(|c| json!({"type": c.kind})).collect();
         status.insert("$setElementOrder/conditions".into(), order);
     }

@@ -154,7 +154,7 @@ fn annotations_and_conditions_are_named_one_by_one() {
             "metadata": {"annotations": {"example.com/a": "1", "example.com/b": null}},
             "status": {
                 "conditions": [
-                    written("x/New"), {"type": "x/Old", "$patch": "delete"}, written("x/Both"),
+                    {"type": "x/Old", "$patch": "delete"}, written("x/Both"), written("x/New"),
                 ],
                 "$setElementOrder/conditions": [
                     {"type": "y/Other"}, {"type": "x/Both"}, {"type": "x/New"},
