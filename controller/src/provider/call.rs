@@ -17,7 +17,10 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Class, Error, Session, Shared, details::Checked, metrics::ProviderMetrics, pause::Permit,
+    Error, Session, Shared,
+    details::Checked,
+    metrics::ProviderMetrics,
+    pause::{Claim, Held, Permit},
 };
 
 /// A unary method of the contract.
@@ -207,19 +210,22 @@ impl Shared {
         })
     }
 
-    /// Leave for a call of `class`, and the session to make it on, as soon as there is leave.
-    pub(super) async fn admit(&self, class: Class) -> Result<(Permit, Arc<Link>), Error> {
+    /// Leave for a call, and the session to make it on, as soon as there is leave.
+    pub(super) async fn admit(&self, claim: Claim) -> Result<(Permit, Arc<Link>), Error> {
         let mut gate = self.gate.changes();
         let mut links = self.link.subscribe();
         loop {
             let link = self.link()?;
-            match self.gate.try_enter(class) {
+            match self.gate.try_enter(claim) {
                 Ok(permit) => return Ok((permit, link)),
-                Err(wait) => tokio::select! {
-                    () = wait.over(&mut gate) => {}
-                    // Without a session nothing waits, not even at the gate.
-                    Ok(()) = links.changed() => {}
-                },
+                Err(Held { wait, place }) => {
+                    tokio::select! {
+                        () = wait.over(&mut gate) => {}
+                        // Without a session nothing waits, not even at the gate.
+                        Ok(()) = links.changed() => {}
+                    }
+                    drop(place);
+                }
             }
         }
     }

@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use super::{
-    Class, Error, Session, Shared,
+    Error, Session, Shared,
     call::Link,
     ending,
-    pause::{Permit, Wait},
+    pause::{Claim, Held, Permit, Place, Wait},
 };
 
 mod batch;
@@ -36,9 +36,7 @@ pub(super) trait Subject: Sized + Send + 'static {
     type Answer: Clone + Send;
     /// The least of it leaves first, where calls have to wait.
     type Urgency: Ord;
-    /// The class of the call.
-    const CLASS: Class;
-    /// Its name.
+    /// Name of the call.
     const RPC: &'static str;
 
     /// See [`Subject::Key`].
@@ -48,6 +46,8 @@ pub(super) trait Subject: Sized + Send + 'static {
     fn is_as_good_as(&self, other: &Self) -> bool;
     /// See [`Subject::Urgency`].
     fn urgency(group: &Self::Group) -> Self::Urgency;
+    /// What the call is for.
+    fn claim(group: &Self::Group) -> Claim;
     /// The answer that needs no call.
     fn without_asking(&self, session: &Session) -> Option<Result<Self::Answer, Error>>;
     /// How many a call may hold. There may be no session yet.
@@ -97,6 +97,8 @@ pub(super) struct Coalescer<S: Subject> {
     shared: Arc<Shared>,
     questions: mpsc::Receiver<Question<S>>,
     batches: Batches<S>,
+    /// Of the batch that waits at the gate.
+    place: Option<Place>,
     calls: JoinSet<()>,
 }
 
@@ -106,6 +108,7 @@ impl<S: Subject> Coalescer<S> {
             shared,
             questions,
             batches: Batches::default(),
+            place: None,
             calls: JoinSet::new(),
         }
     }
@@ -162,10 +165,11 @@ impl<S: Subject> Coalescer<S> {
                     continue;
                 }
             };
-            let permit = match self.shared.gate.try_enter(S::CLASS) {
+            let permit = match self.shared.gate.try_enter(S::claim(&batch.group)) {
                 Ok(permit) => permit,
-                Err(wait) => {
+                Err(Held { wait, place }) => {
                     self.batches.put_back(batch);
+                    self.place = place;
                     return Some(wait);
                 }
             };
@@ -178,6 +182,7 @@ impl<S: Subject> Coalescer<S> {
                     .spawn(S::call(Arc::clone(&self.shared), link, permit, batch));
             }
         }
+        self.place = None;
         None
     }
 }

@@ -8,7 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
 use super::{
-    Cause, Connect, Error, Options, Session, Shared, State,
+    Cause, Class, Connect, Error, Options, Session, Shared, State,
     call::{GetStatus, Handshake, Limits, Link, Unary, Wish, Wishes, unary},
     handshake::{self, Refusal},
     health,
@@ -225,6 +225,11 @@ impl Manager {
             self.options.max_receive_bytes,
         ));
         self.shared.gate.renew(rates, new_process);
+        if let Some(offered) = &link.session.load_balancers {
+            self.shared
+                .gate
+                .allow(Class::LoadBalancers, offered.max_in_flight);
+        }
         self.shared.publish(&link, reconnect);
         link
     }

@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 use tracing::warn;
 
 use super::{
-    Class, Error, Provider, Purpose,
+    Error, Provider, Purpose,
     call::{Limits, Unary},
     details::Checked,
     gather::{Gathered, gather},
@@ -42,13 +42,13 @@ impl Provider {
     /// An instance that breaks the contract is left out. So being missing here is a hint and no
     /// more: ask with [`Provider::lookup`] before anything follows from it.
     ///
-    /// Waits while the class [`Class::Instances`] is paused.
+    /// Waits while the class [`Class::Instances`](super::Class::Instances) is paused.
     ///
     /// # Errors
     /// [`Error::NotServed`] where the provider does not offer lists, else any [`Error`].
     pub async fn list(&self, purpose: Purpose) -> Result<Vec<Instance>, Error> {
         let rpc = ListInstances::NAME;
-        let (permit, link) = self.shared.admit(Class::Instances).await?;
+        let (permit, link) = self.shared.admit(purpose.into()).await?;
         let session = Arc::clone(&link.session);
         let offered = session.instances.as_ref().filter(|offered| offered.list);
         let offered = offered.ok_or(Error::NotServed { rpc })?;

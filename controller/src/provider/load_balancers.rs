@@ -14,8 +14,9 @@ use outrigger_core::{
 };
 
 use super::{
-    Class, Error, LoadBalancers, Provider,
+    Error, LoadBalancers, Provider,
     call::{Link, Unary},
+    pause::Claim,
     wire,
 };
 
@@ -32,7 +33,7 @@ pub(super) use update::Update;
 use answer::Said;
 use calls::{DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer};
 
-/// Each waits while the class [`Class::LoadBalancers`] is paused, and ends with
+/// Each waits while the class [`Class::LoadBalancers`](super::Class::LoadBalancers) is paused, and ends with
 /// [`Error::Unavailable`] as soon as there is no provider. Dropping the future cancels the call; what
 /// the provider has begun by then may still happen.
 impl Provider {
@@ -43,7 +44,7 @@ impl Provider {
     ///
     /// [`Failure`]: outrigger_core::service::plan::Failure
     pub async fn get_load_balancer(&self, service: &ServiceView) -> Result<Answer, Error> {
-        let (permit, link) = self.shared.admit(Class::LoadBalancers).await?;
+        let (permit, link) = self.shared.admit(Claim::LoadBalancerChecks).await?;
         let offered = offered(&link, GetLoadBalancer::NAME)?;
         let request = |context| v1::GetLoadBalancerRequest {
             context: Some(context),
@@ -65,7 +66,7 @@ impl Provider {
         targets: &Arc<Targets>,
     ) -> Result<Answer, Error> {
         let ranges = ranges(service)?;
-        let (permit, link) = self.shared.admit(Class::LoadBalancers).await?;
+        let (permit, link) = self.shared.admit(Claim::LoadBalancers).await?;
         let offered = offered(&link, EnsureLoadBalancer::NAME)?;
         let call = self.shared.call_with_targets::<EnsureLoadBalancer>(
             &permit,
@@ -87,7 +88,7 @@ impl Provider {
     ///
     /// [`Disposition::Absent`]: outrigger_core::service::answer::Disposition::Absent
     pub async fn delete_load_balancer(&self, service: &ServiceView) -> Result<Answer, Error> {
-        let (permit, link) = self.shared.admit(Class::LoadBalancers).await?;
+        let (permit, link) = self.shared.admit(Claim::LoadBalancers).await?;
         let offered = offered(&link, DeleteLoadBalancer::NAME)?;
         let request = |context| v1::DeleteLoadBalancerRequest {
             context: Some(context),

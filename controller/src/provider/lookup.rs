@@ -6,10 +6,10 @@ use outrigger_core::{instance::Lookup, node::NodeView};
 use prost::Message;
 
 use super::{
-    Class, Error, Provider, Purpose, Session, Shared,
+    Error, Provider, Purpose, Session, Shared,
     call::{BatchGetInstances, Link, Unary},
     coalesce::{self, Batch, Subject},
-    pause::Permit,
+    pause::{Claim, Permit},
     wire,
 };
 
@@ -34,7 +34,6 @@ impl Subject for Node {
     type Key = Arc<str>;
     type Answer = Lookup;
     type Urgency = Purpose;
-    const CLASS: Class = Class::Instances;
     const RPC: &'static str = BatchGetInstances::NAME;
 
     fn key(&self) -> Self::Key {
@@ -48,6 +47,10 @@ impl Subject for Node {
 
     fn urgency(purpose: &Purpose) -> Purpose {
         *purpose
+    }
+
+    fn claim(purpose: &Purpose) -> Claim {
+        (*purpose).into()
     }
 
     fn without_asking(&self, session: &Session) -> Option<Result<Lookup, Error>> {
@@ -110,7 +113,7 @@ impl Provider {
     /// with [`Purpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
     /// error, never absence.
     ///
-    /// Waits while the class [`Class::Instances`] is paused. Dropping the future takes back this
+    /// Waits while the class [`Class::Instances`](super::Class::Instances) is paused. Dropping the future takes back this
     /// one question only.
     ///
     /// # Errors

@@ -11,10 +11,12 @@ use tokio::{
 };
 use tracing::warn;
 
-use super::{Class, Error, metrics::ProviderMetrics};
+use super::{Class, Error, Purpose, metrics::ProviderMetrics};
 
+mod claim;
 mod lane;
 
+pub(super) use claim::{Claim, Place};
 pub(super) use lane::Rate;
 use lane::{Backoff, Bucket, Lane};
 
@@ -60,14 +62,24 @@ struct Lanes {
     /// Of the limit on all classes together.
     all: Option<Bucket>,
     credentials: Backoff,
+    /// How many wait for nothing but that limit, by claim.
+    in_line: [usize; Claim::COUNT],
 }
 
 /// Leave for one call. Has to be told how the call ended.
 #[derive(Debug)]
 pub(super) struct Permit {
     gate: Arc<Gate>,
-    class: Class,
+    claim: Claim,
     started: Instant,
+}
+
+/// A call that has to wait.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) wait: Wait,
+    /// To be kept until the next try.
+    pub(super) place: Option<Place>,
 }
 
 /// Why a call has to wait.
@@ -86,6 +98,7 @@ impl Gate {
                 each: Class::ALL.map(|class| Lane::new(class.most_in_flight())),
                 all: None,
                 credentials: Backoff::new(CREDENTIALS.0, CREDENTIALS.1),
+                in_line: [0; Claim::COUNT],
             }),
             changed: watch::Sender::new(()),
             metrics,
@@ -118,6 +131,12 @@ impl Gate {
         self.changed.send_replace(());
     }
 
+    /// Takes over how many calls of `class` the provider wants at once.
+    pub(super) fn allow(&self, class: Class, most: usize) {
+        self.lanes.lock().each[class as usize].allow(most);
+        self.changed.send_replace(());
+    }
+
     /// Waits until `class` is not paused.
     pub(super) async fn open(&self, class: Class) {
         let mut changed = self.changed.subscribe();
@@ -139,32 +158,40 @@ impl Gate {
     }
 
     /// Lets a call out, or says what it has to wait for.
-    pub(super) fn try_enter(self: &Arc<Self>, class: Class) -> Result<Permit, Wait> {
+    pub(super) fn try_enter(self: &Arc<Self>, claim: Claim) -> Result<Permit, Held> {
+        let class = claim.class();
         if let Some(until) = self.paused_until(class) {
-            return Err(Wait::Until(until));
+            return Err(Wait::Until(until).alone());
         }
         let now = Instant::now();
         let mut lanes = self.lanes.lock();
-        let Lanes { each, all, .. } = &mut *lanes;
+        let Lanes {
+            each, all, in_line, ..
+        } = &mut *lanes;
         let lane = &mut each[class as usize];
-        if lane.in_flight >= lane.limit() {
-            return Err(Wait::ForOthers);
+        if claim.is_counted() && lane.in_flight >= lane.limit() {
+            return Err(Wait::ForOthers.alone());
         }
-        let mut buckets = [lane.bucket.as_mut(), all.as_mut()];
-        let full = buckets
-            .iter()
-            .flatten()
-            .filter_map(|bucket| bucket.next(now));
-        if let Some(until) = full.max() {
-            return Err(Wait::Until(until));
+        if let Some(until) = lane.bucket.as_ref().and_then(|bucket| bucket.next(now, 0)) {
+            return Err(Wait::Until(until).alone());
         }
-        for bucket in buckets.iter_mut().flatten() {
+        let ahead = in_line.iter().take(claim as usize).sum();
+        if let Some(until) = all.as_ref().and_then(|bucket| bucket.next(now, ahead)) {
+            in_line[claim as usize] += 1;
+            return Err(Held {
+                wait: Wait::Until(until),
+                place: Some(Place::new(Arc::clone(self), claim)),
+            });
+        }
+        for bucket in [&mut lane.bucket, all].into_iter().flatten() {
             bucket.take(now);
         }
-        lane.in_flight += 1;
+        if claim.is_counted() {
+            lane.in_flight += 1;
+        }
         Ok(Permit {
             gate: Arc::clone(self),
-            class,
+            claim,
             started: now,
         })
     }
@@ -176,6 +203,14 @@ impl Gate {
 }
 
 impl Wait {
+    /// Waits for more than the limit on all classes, so that nobody waits behind it.
+    const fn alone(self) -> Held {
+        Held {
+            wait: self,
+            place: None,
+        }
+    }
+
     /// Waits until trying again makes sense.
     pub(super) async fn over(self, changed: &mut watch::Receiver<()>) {
         // The sender lives in the gate, which whoever waits holds; without it nothing changes.
@@ -196,7 +231,7 @@ impl Permit {
     pub(super) fn succeeded(&self) {
         let mut lanes = self.gate.lanes.lock();
         lanes.credentials.succeeded(self.started);
-        lanes.each[self.class as usize].succeeded(self.started);
+        lanes.each[self.claim.class() as usize].succeeded(self.started);
     }
 
     /// Takes in an error of the call, or of one of its items that speaks for the whole class.
@@ -209,8 +244,9 @@ impl Permit {
         else {
             return;
         };
+        let own = self.claim.class();
         let mut lanes = self.gate.lanes.lock();
-        let lane = &mut lanes.each[self.class as usize];
+        let lane = &mut lanes.each[own as usize];
         let asked = retry_after.map(|after| after.min(LONGEST));
         let (pause, every_class) = match reason {
             ErrorReason::RateLimited => (lane.rate_limited(asked.unwrap_or(RATE_LIMITED)), false),
@@ -230,13 +266,13 @@ impl Permit {
         let classes = if every_class {
             Class::ALL.as_slice()
         } else {
-            std::slice::from_ref(&self.class)
+            std::slice::from_ref(&own)
         };
         for class in classes {
             self.gate.metrics.paused(*class, label, pause);
         }
         warn!(
-            class = if every_class { "all" } else { self.class.as_str() },
+            class = if every_class { "all" } else { own.as_str() },
             reason = label,
             pause = ?pause,
             "calls to the provider pause: {error}"
@@ -247,8 +283,10 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.gate.lanes.lock().each[self.class as usize].in_flight -= 1;
-        self.gate.changed.send_replace(());
+        if self.claim.is_counted() {
+            self.gate.lanes.lock().each[self.claim.class() as usize].in_flight -= 1;
+            self.gate.changed.send_replace(());
+        }
     }
 }
 

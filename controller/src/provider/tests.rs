@@ -7,9 +7,12 @@ mod dump;
 pub(crate) mod fake;
 mod heartbeats;
 mod lists;
+mod load_balancers;
 mod lookups;
+mod node_sets;
 pub(super) mod rig;
 mod seen;
+mod updates;
 mod urgency;
 
 use std::time::Duration;

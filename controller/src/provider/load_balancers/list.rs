@@ -7,10 +7,11 @@ use tonic::{Request, Response, Status};
 
 use super::calls::client;
 use crate::provider::{
-    Class, Error, Provider,
+    Error, Provider,
     call::{Limits, Unary},
     details::Checked,
     gather::{Gathered, gather},
+    pause::Claim,
     text,
 };
 
@@ -70,7 +71,7 @@ impl Provider {
     /// [`Error::NotServed`] where the provider does not offer lists, else any [`Error`].
     pub async fn list_load_balancers(&self) -> Result<Vec<OwnedLoadBalancer>, Error> {
         let rpc = ListLoadBalancers::NAME;
-        let (permit, link) = self.shared.admit(Class::LoadBalancers).await?;
+        let (permit, link) = self.shared.admit(Claim::LoadBalancerChecks).await?;
         let offered = link.session.load_balancers.as_ref();
         if !offered.is_some_and(|offered| offered.list) {
             return Err(Error::NotServed { rpc });

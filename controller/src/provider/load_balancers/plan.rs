@@ -6,7 +6,7 @@ use outrigger_api::v1;
 use outrigger_core::{service::ServiceView, targets::Targets};
 
 use super::{calls::PlanLoadBalancer, offered, ranges, whatever_its_ranges};
-use crate::provider::{Class, Error, Provider, call::Unary, text, wire};
+use crate::provider::{Error, Provider, call::Unary, pause::Claim, text, wire};
 
 /// Changes in one plan: more says nothing to a person.
 const MOST: usize = 1_000;
@@ -79,7 +79,7 @@ impl Provider {
             PlanOperation::Ensure => ranges(service)?,
             PlanOperation::Delete => Vec::new(),
         };
-        let (permit, link) = self.shared.admit(Class::LoadBalancers).await?;
+        let (permit, link) = self.shared.admit(Claim::LoadBalancerChecks).await?;
         let offered = offered(&link, rpc)?;
         if !offered.plan {
             return Err(Error::NotServed { rpc });

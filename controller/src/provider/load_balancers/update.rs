@@ -19,12 +19,12 @@ use tracing::warn;
 
 use super::{answer::Said, ranges};
 use crate::provider::{
-    Class, Error, Provider, Session, Shared,
+    Error, Provider, Session, Shared,
     call::{Link, Unary},
     coalesce::{self, Ask, Batch, Subject},
     gather::SILENCE,
     node_sets::wire_targets,
-    pause::Permit,
+    pause::{Claim, Permit},
     wire,
 };
 
@@ -67,7 +67,6 @@ impl Subject for Update {
     type Key = Box<str>;
     type Answer = Answer;
     type Urgency = ();
-    const CLASS: Class = Class::LoadBalancers;
     const RPC: &'static str = UpdateLoadBalancerNodes::NAME;
 
     fn key(&self) -> Self::Key {
@@ -80,6 +79,10 @@ impl Subject for Update {
     }
 
     fn urgency(_: &Wanted) {}
+
+    fn claim(_: &Wanted) -> Claim {
+        Claim::LoadBalancers
+    }
 
     fn without_asking(&self, session: &Session) -> Option<Result<Answer, Error>> {
         let is_served = session.load_balancers.is_some();
@@ -103,7 +106,8 @@ impl Subject for Update {
         let targets = batch.group.0;
         let open = Mutex::new(Open::new(batch.asks));
         let hand_out = |result| {
-            if let Some(error) = open.lock().take(result, &link.session) {
+            let general = open.lock().take(result, &link.session);
+            if let Some(error) = general {
                 permit.failed(&error);
             }
         };

@@ -40,6 +40,15 @@ impl Lane {
         self.limit
     }
 
+    /// Takes over how many the provider wants at once. One that was overloaded works its way up.
+    pub(super) fn allow(&mut self, most: usize) {
+        self.most = most;
+        self.limit = match self.halved {
+            None => most,
+            Some(_) => self.limit.min(most),
+        };
+    }
+
     pub(super) fn paused_until(&self) -> Option<Instant> {
         self.rate_limited_until.max(self.cloud.until())
     }
@@ -164,9 +173,11 @@ impl Bucket {
         }
     }
 
-    /// When the next call may go out, if not now.
-    pub(super) fn next(&self, now: Instant) -> Option<Instant> {
-        let earliest = self.full?.checked_sub(self.tolerance)?;
+    /// When the next call may go out, if not now, once `ahead` others have.
+    pub(super) fn next(&self, now: Instant, ahead: usize) -> Option<Instant> {
+        let full = self.full.map_or(now, |full| full.max(now));
+        let full = full + self.token.saturating_mul(ahead as u32);
+        let earliest = full.checked_sub(self.tolerance)?;
         (earliest > now).then_some(earliest)
     }
 

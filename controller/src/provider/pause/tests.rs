@@ -11,12 +11,15 @@ fn gate() -> Arc<Gate> {
 
 impl Gate {
     /// [`Gate::try_enter`], as soon as it lets a call out.
-    async fn enter(self: &Arc<Self>, class: Class) -> Permit {
+    async fn enter(self: &Arc<Self>, claim: Claim) -> Permit {
         let mut changed = self.changed.subscribe();
         loop {
-            match self.try_enter(class) {
+            match self.try_enter(claim) {
                 Ok(permit) => return permit,
-                Err(wait) => wait.over(&mut changed).await,
+                Err(held) => {
+                    held.wait.over(&mut changed).await;
+                    drop(held.place);
+                }
             }
         }
     }
@@ -36,21 +39,21 @@ fn refused(reason: ErrorReason, retry_after: Option<Duration>) -> Error {
 }
 
 /// Waits for the door, makes a call that fails, and returns how long the door is shut then.
-async fn fail(gate: &Arc<Gate>, class: Class, reason: ErrorReason, asked: Option<u64>) -> u64 {
-    let permit = gate.enter(class).await;
+async fn fail(gate: &Arc<Gate>, claim: Claim, reason: ErrorReason, asked: Option<u64>) -> u64 {
+    let permit = gate.enter(claim).await;
     // A call takes some time.
     advance(Duration::from_millis(1)).await;
     permit.failed(&refused(reason, asked.map(secs)));
     drop(permit);
     let before = Instant::now();
-    gate.open(class).await;
+    gate.open(claim.class()).await;
     let shut = before.elapsed().as_secs();
     advance(Duration::from_millis(1)).await;
     shut
 }
 
-async fn succeed(gate: &Arc<Gate>, class: Class) {
-    let permit = gate.enter(class).await;
+async fn succeed(gate: &Arc<Gate>, claim: Claim) {
+    let permit = gate.enter(claim).await;
     advance(Duration::from_millis(1)).await;
     permit.succeeded();
 }
@@ -58,7 +61,7 @@ async fn succeed(gate: &Arc<Gate>, class: Class) {
 #[tokio::test(start_paused = true)]
 async fn each_reason_pauses_for_its_time() {
     use ErrorReason as R;
-    let i = Class::Instances;
+    let i = Claim::Refresh;
     let gate = gate();
     assert_eq!(fail(&gate, i, R::RateLimited, None).await, 30);
     assert_eq!(fail(&gate, i, R::RateLimited, Some(7)).await, 7);
@@ -73,7 +76,7 @@ async fn each_reason_pauses_for_its_time() {
     for expected in [60, 120, 240, 480, 600, 600] {
         assert_eq!(fail(&gate, i, R::CredentialsInvalid, None).await, expected);
     }
-    succeed(&gate, Class::Routes).await;
+    succeed(&gate, Claim::LoadBalancers).await;
     assert_eq!(fail(&gate, i, R::CredentialsInvalid, None).await, 60);
     for reason in [
         R::QuotaExceeded,
@@ -89,10 +92,10 @@ async fn each_reason_pauses_for_its_time() {
 async fn a_class_pauses_alone_but_for_credentials() {
     let gate = gate();
     let shut = |class| gate.paused_until(class).is_some();
-    let permit = gate.enter(Class::Instances).await;
+    let permit = gate.enter(Claim::Refresh).await;
     permit.failed(&refused(ErrorReason::RateLimited, None));
     assert!(shut(Class::Instances) && !shut(Class::LoadBalancers) && !shut(Class::Routes));
-    let permit = gate.enter(Class::Routes).await;
+    let permit = gate.enter(Claim::LoadBalancers).await;
     permit.failed(&refused(ErrorReason::CredentialsInvalid, None));
     assert!(Class::ALL.into_iter().all(shut));
     gate.open(Class::LoadBalancers).await;
@@ -104,7 +107,7 @@ async fn one_outage_that_fails_all_calls_in_flight_is_one_failure() {
     let gate = gate();
     let mut flying = Vec::new();
     for _ in 0..4 {
-        flying.push(gate.enter(Class::Instances).await);
+        flying.push(gate.enter(Claim::Refresh).await);
     }
     for permit in flying {
         permit.failed(&refused(ErrorReason::CloudUnavailable, None));
@@ -112,33 +115,33 @@ async fn one_outage_that_fails_all_calls_in_flight_is_one_failure() {
     let started = Instant::now();
     gate.open(Class::Instances).await;
     assert_eq!(started.elapsed(), secs(1));
-    let next = fail(&gate, Class::Instances, ErrorReason::CloudUnavailable, None).await;
+    let next = fail(&gate, Claim::Refresh, ErrorReason::CloudUnavailable, None).await;
     assert_eq!(next, 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_success_from_before_a_failure_resets_nothing() {
     let gate = gate();
-    let early = gate.enter(Class::Instances).await;
-    let first = fail(&gate, Class::Instances, ErrorReason::CloudUnavailable, None).await;
+    let early = gate.enter(Claim::Refresh).await;
+    let first = fail(&gate, Claim::Refresh, ErrorReason::CloudUnavailable, None).await;
     early.succeeded();
-    let second = fail(&gate, Class::Instances, ErrorReason::CloudUnavailable, None).await;
+    let second = fail(&gate, Claim::Refresh, ErrorReason::CloudUnavailable, None).await;
     assert_eq!((first, second), (1, 2));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_overloaded_provider_gets_half_and_then_slowly_more() {
     let gate = gate();
-    let class = Class::LoadBalancers;
+    let claim = Claim::LoadBalancers;
     let at_once = || {
         let mut flying = Vec::new();
-        while let Ok(permit) = gate.try_enter(class) {
+        while let Ok(permit) = gate.try_enter(claim) {
             flying.push(permit);
         }
         flying.len()
     };
     assert_eq!(at_once(), 16);
-    let flying: Vec<Permit> = (0..16).map(|_| gate.try_enter(class).unwrap()).collect();
+    let flying: Vec<Permit> = (0..16).map(|_| gate.try_enter(claim).unwrap()).collect();
     advance(secs(1)).await;
     for permit in flying {
         permit.failed(&refused(ErrorReason::Overloaded, None));
@@ -146,20 +149,20 @@ async fn an_overloaded_provider_gets_half_and_then_slowly_more() {
     assert_eq!(at_once(), 8);
     for expected in [4, 2, 1, 1] {
         advance(secs(1)).await;
-        let permit = gate.enter(class).await;
+        let permit = gate.enter(claim).await;
         permit.failed(&refused(ErrorReason::Overloaded, None));
         drop(permit);
         assert_eq!(at_once(), expected);
     }
     advance(secs(1)).await;
-    succeed(&gate, class).await;
+    succeed(&gate, claim).await;
     assert_eq!(at_once(), 2);
-    succeed(&gate, class).await;
+    succeed(&gate, claim).await;
     assert_eq!(at_once(), 2);
-    succeed(&gate, class).await;
+    succeed(&gate, claim).await;
     assert_eq!(at_once(), 3);
     for _ in 0..200 {
-        succeed(&gate, class).await;
+        succeed(&gate, claim).await;
     }
     assert_eq!(at_once(), 16);
 }
@@ -168,9 +171,9 @@ async fn an_overloaded_provider_gets_half_and_then_slowly_more() {
 async fn whoever_waits_goes_on_when_a_call_ends() {
     let gate = gate();
     let mut flying: Vec<Permit> = (0..4)
-        .map(|_| gate.try_enter(Class::Routes).unwrap())
+        .map(|_| gate.try_enter(Claim::Refresh).unwrap())
         .collect();
-    let waiting = gate.enter(Class::Routes);
+    let waiting = gate.enter(Claim::Refresh);
     tokio::pin!(waiting);
     assert!(timeout(secs(60), &mut waiting).await.is_err());
     flying.pop();
@@ -184,25 +187,25 @@ async fn the_clouds_rates_hold_for_a_class_and_for_all_together() {
     gate.renew(
         &[
             rate(None, 10.0, 1),
-            rate(Some(Class::Routes), 1.0, 2),
-            rate(Some(Class::Routes), 100.0, 9),
+            rate(Some(Class::LoadBalancers), 1.0, 2),
+            rate(Some(Class::LoadBalancers), 100.0, 9),
         ],
         false,
     );
     let started = Instant::now();
     let mut times = Vec::new();
     for _ in 0..4 {
-        gate.enter(Class::Routes).await;
+        gate.enter(Claim::LoadBalancers).await;
         times.push(started.elapsed().as_millis());
     }
     assert_eq!(times, [0, 100, 1000, 2000]);
-    gate.enter(Class::Instances).await;
+    gate.enter(Claim::Refresh).await;
     assert_eq!(started.elapsed().as_millis(), 2100);
     // Neither extreme makes the arithmetic panic.
     for qps in [f64::MIN_POSITIVE, f64::MAX] {
         gate.renew(&[rate(None, qps, u32::MAX)], true);
-        gate.enter(Class::Instances).await;
-        let _ = gate.try_enter(Class::Instances);
+        gate.enter(Claim::Refresh).await;
+        let _ = gate.try_enter(Claim::Refresh);
     }
 }
 
@@ -213,15 +216,108 @@ async fn a_new_process_starts_afresh_but_for_the_clouds_rate_limit() {
         ErrorReason::CredentialsInvalid,
         ErrorReason::CloudUnavailable,
     ] {
-        let permit = gate.enter(Class::Instances).await;
+        let permit = gate.enter(Claim::Refresh).await;
         permit.failed(&refused(reason, None));
         gate.renew(&[], false);
         assert!(gate.paused_until(Class::Instances).is_some());
         gate.renew(&[], true);
         assert!(gate.paused_until(Class::Instances).is_none());
     }
-    let permit = gate.enter(Class::Instances).await;
+    let permit = gate.enter(Claim::Refresh).await;
     permit.failed(&refused(ErrorReason::RateLimited, None));
     gate.renew(&[], true);
     assert!(gate.paused_until(Class::Instances).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_provider_says_how_many_changes_run_at_once_and_looks_do_not_count() {
+    let gate = gate();
+    let at_once = |claim| {
+        let mut flying = Vec::new();
+        while flying.len() < 100
+            && let Ok(permit) = gate.try_enter(claim)
+        {
+            flying.push(permit);
+        }
+        flying.len()
+    };
+    gate.allow(Class::LoadBalancers, 2);
+    assert_eq!(at_once(Claim::LoadBalancers), 2);
+    assert_eq!(at_once(Claim::LoadBalancerChecks), 100);
+    assert_eq!(at_once(Claim::Refresh), 4);
+    gate.allow(Class::LoadBalancers, 64);
+    assert_eq!(at_once(Claim::LoadBalancers), 64);
+    // What was overloaded stays careful, whatever it declares.
+    let permit = gate.enter(Claim::LoadBalancers).await;
+    advance(secs(1)).await;
+    permit.failed(&refused(ErrorReason::Overloaded, None));
+    drop(permit);
+    gate.allow(Class::LoadBalancers, 64);
+    assert_eq!(at_once(Claim::LoadBalancers), 32);
+    gate.allow(Class::LoadBalancers, 3);
+    assert_eq!(at_once(Claim::LoadBalancers), 3);
+    gate.renew(&[], true);
+    assert_eq!(at_once(Claim::LoadBalancers), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_limit_for_all_serves_the_most_urgent_first() {
+    let gate = gate();
+    let rate = Rate {
+        class: None,
+        qps: 1.0,
+        burst: 1,
+    };
+    gate.renew(&[rate], false);
+    drop(gate.enter(Claim::Refresh).await);
+    let order = Mutex::new(Vec::new());
+    let started = Instant::now();
+    let wait = async |claim| {
+        drop(gate.enter(claim).await);
+        order.lock().push((claim, started.elapsed().as_secs()));
+    };
+    tokio::join!(
+        wait(Claim::LoadBalancerChecks),
+        wait(Claim::Refresh),
+        wait(Claim::LoadBalancers),
+        wait(Claim::Lifecycle),
+        wait(Claim::Initialization),
+    );
+    let expected = [
+        (Claim::Initialization, 1),
+        (Claim::Lifecycle, 2),
+        (Claim::LoadBalancers, 3),
+        (Claim::Refresh, 4),
+        (Claim::LoadBalancerChecks, 5),
+    ];
+    assert_eq!(*order.lock(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_behind_who_has_gone_or_waits_for_something_else() {
+    let gate = gate();
+    let rate = |class| Rate {
+        class,
+        qps: 1.0,
+        burst: 1,
+    };
+    gate.renew(&[rate(None)], false);
+    drop(gate.enter(Claim::Refresh).await);
+    // Gone.
+    assert!(
+        timeout(Duration::from_millis(1), gate.enter(Claim::Lifecycle))
+            .await
+            .is_err()
+    );
+    // Paused.
+    let started = Instant::now();
+    let permit = gate.enter(Claim::LoadBalancers).await;
+    permit.failed(&refused(ErrorReason::RateLimited, Some(secs(60))));
+    let paused = gate.enter(Claim::LoadBalancers);
+    let free = async {
+        drop(gate.enter(Claim::Refresh).await);
+        started.elapsed()
+    };
+    let (_, free) = tokio::join!(paused, free);
+    assert!(free < secs(3), "{free:?}");
 }

@@ -15,6 +15,14 @@ use crate::provider::Cause;
 #[tokio::test(start_paused = true)]
 async fn a_dump_tells_state_session_health_and_pauses() {
     let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| {
+            let offered = answer.capabilities.as_mut().unwrap();
+            offered.load_balancers = Some(v1::LoadBalancersCapability {
+                classes: vec!["fake.example/fast".into()],
+                max_services_per_update: 50,
+                ..v1::LoadBalancersCapability::default()
+            });
+        });
         fake.on_status(|| {
             Reply::Say(v1::GetStatusResponse {
                 dependencies: vec![v1::DependencyStatus {
@@ -45,7 +53,9 @@ async fn a_dump_tells_state_session_health_and_pauses() {
         "asked as: leader",
         "session: generation=1 name=\"fake\" version=\"v0\" minor=1 boot_id=\"boot-1\" \
          max_send_bytes=4194304",
-        "serves: instances=true load_balancers=false routes=false node_sets=false effects=false",
+        "load_balancers: list=false plan=false max_in_flight=16 max_services_per_update=50 \
+         classes=[\"fake.example/fast\"] default_class=true configuration_revision=\"\"",
+        "serves: instances=true load_balancers=true routes=false node_sets=false effects=false",
         "dependency: \"api\" ready=false message=\"slow\"",
         "quota: \"reads\" remaining=7 limit=100",
         "paused: instances for 15.000s",

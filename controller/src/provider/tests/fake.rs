@@ -1,5 +1,7 @@
 //! A provider that does what it is told.
 
+mod load_balancers;
+
 use std::{
     fmt, io,
     pin::Pin,
@@ -13,6 +15,8 @@ use std::{
 use outrigger_api::v1::{
     self,
     instances_service_server::{InstancesService, InstancesServiceServer},
+    load_balancers_service_server::LoadBalancersServiceServer,
+    node_sets_service_server::NodeSetsServiceServer,
     provider_service_server::{ProviderService, ProviderServiceServer},
 };
 use parking_lot::Mutex;
@@ -26,6 +30,8 @@ use tonic_types::{ErrorDetails, StatusExt};
 use tower::ServiceBuilder;
 
 use crate::provider::{Connect, Connecting, Transport};
+
+pub(in crate::provider) use load_balancers::{Balancers, Step, outcome, ready, taken};
 
 type Script<Q, A> = Arc<dyn Fn(&Q) -> Reply<A> + Send + Sync>;
 type Bend = Arc<dyn Fn(http::Response<Body>) -> http::Response<Body> + Send + Sync>;
@@ -130,6 +136,7 @@ pub(crate) struct Fake {
     on_status: Mutex<Script<v1::GetStatusRequest, v1::GetStatusResponse>>,
     on_batch: Mutex<Script<v1::BatchGetInstancesRequest, v1::BatchGetInstancesResponse>>,
     on_list: Mutex<Vec<Result<v1::ListInstancesResponse, Status>>>,
+    pub(in crate::provider) balancers: Balancers,
     bend: Mutex<Bend>,
     wires: Mutex<JoinSet<()>>,
 }
@@ -152,6 +159,7 @@ impl Fake {
                 })
             })),
             on_list: Mutex::default(),
+            balancers: Balancers::default(),
             bend: Mutex::new(Arc::new(|response| response)),
             wires: Mutex::default(),
         })
@@ -251,6 +259,14 @@ impl Fake {
                 InstancesServiceServer::from_arc(Arc::clone(self))
                     .max_decoding_message_size(64 << 20)
                     .max_encoding_message_size(64 << 20),
+            )
+            .add_service(
+                LoadBalancersServiceServer::from_arc(Arc::clone(self))
+                    .max_decoding_message_size(64 << 20),
+            )
+            .add_service(
+                NodeSetsServiceServer::from_arc(Arc::clone(self))
+                    .max_decoding_message_size(64 << 20),
             )
             .serve_with_incoming(tokio_stream::once(Ok::<_, io::Error>(far)));
         let mut wires = self.wires.lock();

@@ -2,7 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_core::{instance::Lookup, node::NodeView};
+use outrigger_api::v1;
+use outrigger_core::{instance::Lookup, node::NodeView, service::ServiceView, targets::Targets};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::{task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -58,6 +59,31 @@ impl Rig {
             tasks,
             registry,
         }
+    }
+
+    /// With a provider that serves load balancers, and whatever `change` makes of it.
+    pub(in crate::provider) async fn balancing(
+        change: impl Fn(&mut v1::Capabilities) + Send + Sync + 'static,
+    ) -> Self {
+        let rig = Self::with(|_, fake| {
+            fake.introduce(move |answer| {
+                let offered = answer.capabilities.get_or_insert_default();
+                offered.load_balancers = Some(v1::LoadBalancersCapability {
+                    list: true,
+                    plan: true,
+                    max_services_per_update: 100,
+                    ..v1::LoadBalancersCapability::default()
+                });
+                change(offered);
+            });
+        });
+        rig.serving().await;
+        rig
+    }
+
+    /// [`Rig::balancing`] that holds node sets.
+    pub(in crate::provider) async fn holding() -> Self {
+        Self::balancing(|offered| offered.node_sets = Some(v1::NodeSetsCapability {})).await
     }
 
     /// Waits for a state.
@@ -116,4 +142,37 @@ pub(in crate::provider) fn node_with(name: &str, uid: &str, provider_id: &str) -
         "status": {"nodeInfo": {"systemUUID": "smbios"}},
     });
     Arc::new(serde_json::from_value(json).unwrap())
+}
+
+/// Of type `LoadBalancer`, in the namespace `shop`.
+pub(in crate::provider) fn service(name: &str) -> Arc<ServiceView> {
+    service_with(name, |_| {})
+}
+
+pub(in crate::provider) fn service_with(
+    name: &str,
+    change: impl FnOnce(&mut serde_json::Value),
+) -> Arc<ServiceView> {
+    let mut json = serde_json::json!({
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": format!("uid-{name}"),
+            "annotations": {"read.example/a": "1"},
+        },
+        "spec": {
+            "type": "LoadBalancer",
+            "ports": [{"protocol": "TCP", "port": 80, "nodePort": 30080}],
+        },
+    });
+    change(&mut json);
+    Arc::new(serde_json::from_value(json).unwrap())
+}
+
+/// Targets of these names.
+pub(in crate::provider) fn targets<S: AsRef<str>>(
+    names: impl IntoIterator<Item = S>,
+) -> Arc<Targets> {
+    let nodes = names.into_iter().map(|name| node(name.as_ref()));
+    Arc::new(Targets::among(nodes))
 }

@@ -3,17 +3,23 @@
 use outrigger_api::v1;
 use tokio::time::Instant;
 
-use super::rig::{Rig, node};
+use super::rig::{Rig, node, service, targets};
 use crate::provider::Purpose;
 
 fn limited(qps: f64, burst: u32) -> Rig {
+    limited_together(v1::CallClass::Instances, qps, burst)
+}
+
+fn limited_together(class: v1::CallClass, qps: f64, burst: u32) -> Rig {
     Rig::with(|_, fake| {
         fake.introduce(move |answer| {
             answer.rate_limits = vec![v1::RateLimit {
-                call_class: v1::CallClass::Instances.into(),
+                call_class: class.into(),
                 qps,
                 burst,
             }];
+            let offered = answer.capabilities.get_or_insert_default();
+            offered.load_balancers = Some(v1::LoadBalancersCapability::default());
         });
     })
 }
@@ -65,4 +71,42 @@ async fn what_is_urgent_goes_before_what_waits_longer() {
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() {
+    let rig = limited_together(v1::CallClass::All, 1.0, 1);
+    rig.serving().await;
+    rig.look_up("takes-the-burst").await.unwrap();
+    let started = Instant::now();
+    let at = || started.elapsed().as_secs();
+    let look_up = async |name: &str, purpose| {
+        rig.provider.lookup(node(name), purpose).await.unwrap();
+        at()
+    };
+    let max_staleness = std::time::Duration::from_mins(1);
+    let (web, db, all) = (service("web"), service("db"), targets(["a"]));
+    let order = tokio::join!(
+        async {
+            rig.provider.get_load_balancer(&db).await.unwrap();
+            at()
+        },
+        look_up("refreshed", Purpose::Refresh { max_staleness }),
+        async {
+            let update = rig.provider.update_load_balancer(db.clone(), all.clone());
+            update.await.unwrap();
+            at()
+        },
+        async {
+            rig.provider.ensure_load_balancer(&web, &all).await.unwrap();
+            at()
+        },
+        look_up("looked-at", Purpose::Lifecycle),
+        look_up("initialized", Purpose::Initialization),
+    );
+    let (get, refresh, update, ensure, lifecycle, initialization) = order;
+    assert_eq!((initialization, lifecycle, refresh, get), (1, 2, 5, 6));
+    // These two are as urgent as each other.
+    assert_eq!(update.min(ensure), 3);
+    assert_eq!(update.max(ensure), 4);
 }

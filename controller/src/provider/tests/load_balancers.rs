@@ -1,0 +1,575 @@
+//! Single calls about load balancers.
+
+use futures::future::join_all;
+use outrigger_api::v1::{self, LoadBalancerDisposition as D};
+use outrigger_core::{
+    class::ErrorClass,
+    service::{
+        answer::{Answer, Disposition},
+        plan::Failure,
+    },
+};
+use serde_json::json;
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{Code, Status};
+
+use super::{
+    fake::{Reply, Step, ready, refusal},
+    millis,
+    rig::{Rig, service, service_with, targets},
+    secs,
+};
+use crate::provider::{
+    ChangeAction, Class, Error, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange,
+};
+
+fn ensured(disposition: D) -> v1::EnsureLoadBalancerResponse {
+    v1::EnsureLoadBalancerResponse {
+        disposition: disposition.into(),
+        ..ready()
+    }
+}
+
+async fn ensure(rig: &Rig, name: &str) -> Result<Answer, Error> {
+    rig.provider
+        .ensure_load_balancer(&service(name), &targets(["a"]))
+        .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_carries_the_service_and_its_targets() {
+    let rig = Rig::balancing(|_| {}).await;
+    let web = service_with("web", |service| {
+        service["metadata"]["annotations"] = json!({
+            "service.beta.kubernetes.io/load-balancer-source-ranges": "10.1.2.3/8, fd00::/64",
+            "outrigger.dev/resync": "1",
+        });
+    });
+    let answer = rig
+        .provider
+        .ensure_load_balancer(&web, &targets(["b", "a"]))
+        .await
+        .unwrap();
+    assert_eq!(answer.disposition, Disposition::Ready);
+    assert_eq!(&*answer.ingress.unwrap()[0].ip, "192.0.2.1");
+    rig.provider.get_load_balancer(&web).await.unwrap();
+    rig.provider.delete_load_balancer(&web).await.unwrap();
+    let balancers = &rig.fake.balancers;
+    let (_, request) = balancers.ensure.calls().remove(0);
+    let context = request.context.unwrap();
+    assert_eq!(
+        (&*context.cluster_name, context.request_id.len()),
+        ("blue", 36)
+    );
+    let names = balancers.resolve(request.targets).unwrap();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a", "b"]);
+    let sent = request.service.unwrap();
+    assert_eq!((&*sent.namespace, &*sent.uid), ("shop", "uid-web"));
+    assert_eq!(
+        sent.load_balancer_source_ranges,
+        ["10.0.0.0/8", "fd00::/64"]
+    );
+    assert!(!sent.annotations.contains_key("outrigger.dev/resync"));
+    let got = balancers.get.calls().remove(0).1.service;
+    let deleted = balancers.delete.calls().remove(0).1.service;
+    assert_eq!((got.as_ref(), deleted.as_ref()), (Some(&sent), Some(&sent)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_disposition_is_an_answer_where_it_makes_sense() {
+    let rig = Rig::balancing(|_| {}).await;
+    let web = service("web");
+    let balancers = &rig.fake.balancers;
+    for (said, read, of_get, of_ensure, of_delete) in [
+        (D::Unspecified, None, false, false, false),
+        (D::Ready, Some(Disposition::Ready), true, true, false),
+        (
+            D::InProgress,
+            Some(Disposition::InProgress),
+            true,
+            true,
+            true,
+        ),
+        (
+            D::NotManaged,
+            Some(Disposition::NotManaged),
+            true,
+            true,
+            true,
+        ),
+        (D::Absent, Some(Disposition::Absent), true, false, true),
+        (D::Retained, Some(Disposition::Retained), false, false, true),
+    ] {
+        let check = |result: Result<Answer, Error>, is_answer: bool, call: &str| match result {
+            Ok(answer) => {
+                assert!(is_answer, "{call}: {said:?}");
+                assert_eq!(Some(answer.disposition), read);
+                assert_eq!(answer.retry_after, secs(10));
+            }
+            Err(error) => {
+                assert!(!is_answer, "{call}: {said:?}: {error}");
+                assert_eq!(error.class(), ErrorClass::Malformed);
+            }
+        };
+        balancers.get.on(move |_| {
+            Reply::Say(v1::GetLoadBalancerResponse {
+                disposition: said.into(),
+                ..v1::GetLoadBalancerResponse::default()
+            })
+        });
+        balancers.ensure.on(move |_| Reply::Say(ensured(said)));
+        balancers.delete.on(move |_| {
+            Reply::Say(v1::DeleteLoadBalancerResponse {
+                disposition: said.into(),
+                ..v1::DeleteLoadBalancerResponse::default()
+            })
+        });
+        let get = rig.provider.get_load_balancer(&web).await;
+        check(get, of_get, "get");
+        check(ensure(&rig, "web").await, of_ensure, "ensure");
+        let delete = rig.provider.delete_load_balancer(&web).await;
+        check(delete, of_delete, "delete");
+    }
+    // A word of a later contract.
+    balancers.ensure.on(|_| {
+        Reply::Say(v1::EnsureLoadBalancerResponse {
+            disposition: 99,
+            ..ready()
+        })
+    });
+    let error = ensure(&rig, "web").await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Malformed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_and_times_of_an_answer_are_taken_over() {
+    let rig = Rig::balancing(|_| {}).await;
+    let wait = |seconds, nanos| Some(prost_types::Duration { seconds, nanos });
+    for (said, read) in [
+        (None, secs(10)),
+        (wait(7, 0), secs(7)),
+        (wait(0, 5), secs(1)),
+        (wait(-7, 0), secs(1)),
+        (wait(i64::MAX, 0), secs(300)),
+    ] {
+        rig.fake.balancers.ensure.on(move |_| {
+            Reply::Say(v1::EnsureLoadBalancerResponse {
+                status: None,
+                retry_after: said,
+                reason: "AllocatingAddress".into(),
+                message: "an address is on its way".into(),
+                ..ensured(D::InProgress)
+            })
+        });
+        let answer = ensure(&rig, "web").await.unwrap();
+        assert_eq!(answer.retry_after, read, "{said:?}");
+        assert_eq!(
+            (&*answer.reason, answer.ingress),
+            ("AllocatingAddress", None)
+        );
+        assert_eq!(&*answer.message, "an address is on its way");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_illegal_in_kubernetes_is_an_error_in_cores_words() {
+    let rig = Rig::balancing(|_| {}).await;
+    // S-33.
+    rig.fake.balancers.ensure.on(|_| {
+        Reply::Say(v1::EnsureLoadBalancerResponse {
+            status: None,
+            ..ready()
+        })
+    });
+    let error = ensure(&rig, "web").await.unwrap_err();
+    let upstream = "service status returned by EnsureLoadBalancer is nil";
+    assert_eq!(error.to_string(), upstream);
+    assert_eq!(
+        Failure::from(&error),
+        Failure {
+            class: ErrorClass::Malformed,
+            reason: "".into(),
+            message: upstream.into(),
+        }
+    );
+    rig.fake.balancers.ensure.on(|_| {
+        let mut answer = ready();
+        answer.status.as_mut().unwrap().ingress[0].ip = "not\nan ip".into();
+        Reply::Say(answer)
+    });
+    let error = ensure(&rig, "web").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the provider's status.ingress[0].ip \"not\\nan ip\" is no IP address"
+    );
+}
+
+fn effects() -> v1::KubernetesEffects {
+    let condition = |kind: &str| v1::Condition {
+        r#type: kind.into(),
+        status: "True".into(),
+        reason: "Issued".into(),
+        message: String::new(),
+    };
+    v1::KubernetesEffects {
+        events: vec![v1::KubernetesEvent {
+            r#type: "Warning".into(),
+            reason: "QuotaLow".into(),
+            message: "two left".into(),
+        }],
+        set_annotations: [("write.example/id", "7"), ("other.example/id", "8")]
+            .map(|(key, value)| (key.into(), value.into()))
+            .into(),
+        remove_annotations: vec!["write.example/old".into(), "outrigger.dev/settled".into()],
+        conditions: vec![condition("write.example/Certificate"), condition("Other")],
+        remove_conditions: vec!["write.example/Old".into()],
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn effects_stay_within_what_was_declared() {
+    let rig = Rig::balancing(|offered| {
+        offered.effects = Some(v1::EffectsCapability {
+            service_annotation_prefixes: vec!["write.example/".into()],
+            condition_type_prefixes: vec!["write.example/".into()],
+            ..v1::EffectsCapability::default()
+        });
+    })
+    .await;
+    let with_effects = |_: &v1::EnsureLoadBalancerRequest| {
+        Reply::Say(v1::EnsureLoadBalancerResponse {
+            effects: Some(effects()),
+            ..ready()
+        })
+    };
+    rig.fake.balancers.ensure.on(with_effects);
+    let written = ensure(&rig, "web").await.unwrap().effects;
+    assert_eq!(
+        written.annotations,
+        [
+            ("write.example/id".into(), Some("7".into())),
+            ("write.example/old".into(), None)
+        ]
+    );
+    let kinds: Vec<_> = written.conditions.iter().map(|(kind, _)| &**kind).collect();
+    assert_eq!(kinds, ["write.example/Certificate", "write.example/Old"]);
+    assert_eq!((written.events.len(), written.dropped), (1, 3));
+
+    // Who declares none has none, events included.
+    let rig = Rig::balancing(|_| {}).await;
+    rig.fake.balancers.ensure.on(with_effects);
+    let written = ensure(&rig, "web").await.unwrap().effects;
+    assert_eq!(
+        written,
+        outrigger_core::service::effects::Effects::default()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from_deletion() {
+    let rig = Rig::balancing(|_| {}).await;
+    let web = service_with("web", |service| {
+        service["metadata"]["annotations"] =
+            json!({"service.beta.kubernetes.io/load-balancer-source-ranges": "everybody"});
+    });
+    let all = targets(["a"]);
+    let provider = &rig.provider;
+    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    for error in [
+        provider.ensure_load_balancer(&web, &all).await.unwrap_err(),
+        provider
+            .update_load_balancer(web.clone(), all.clone())
+            .await
+            .unwrap_err(),
+        plan.await.unwrap_err(),
+    ] {
+        let failure = Failure::from(&error);
+        assert_eq!(failure.class, ErrorClass::Invalid);
+        assert_eq!(&*failure.reason, "InvalidSourceRanges");
+        assert!(
+            failure.message.contains("everybody is not valid"),
+            "{error}"
+        );
+    }
+    let balancers = &rig.fake.balancers;
+    assert!(balancers.ensure.calls().is_empty() && balancers.updates.lock().is_empty());
+    provider.get_load_balancer(&web).await.unwrap();
+    provider.delete_load_balancer(&web).await.unwrap();
+    let plan = provider.plan_load_balancer(PlanOperation::Delete, &web, &all);
+    plan.await.unwrap();
+    assert_eq!(balancers.delete.calls().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_provider_says_no_with_becomes_a_reason_and_a_steady_message() {
+    let rig = Rig::balancing(|_| {}).await;
+    rig.fake.balancers.ensure.on(|_| {
+        let mut status = refusal(Code::ResourceExhausted, "QUOTA_EXCEEDED", None);
+        let details = status.details().to_vec();
+        let message = "too many (request id: 4f5e6d7c-0000-4000-8000-123456789abc)";
+        status = Status::with_details(status.code(), message, details.into());
+        Reply::Fail(status)
+    });
+    let failure = Failure::from(&ensure(&rig, "web").await.unwrap_err());
+    assert_eq!(failure.class, ErrorClass::Quota);
+    assert_eq!(&*failure.reason, "QuotaExceeded");
+    assert_eq!(
+        &*failure.message,
+        "too many (request id: …) (QUOTA_EXCEEDED)"
+    );
+    rig.fake
+        .balancers
+        .ensure
+        .on(|_| Reply::Fail(Status::internal("bug")));
+    let failure = Failure::from(&ensure(&rig, "web").await.unwrap_err());
+    assert_eq!(
+        (failure.class, &*failure.reason),
+        (ErrorClass::Transient, "")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_hangs_ends_after_two_minutes_and_holds_up_nobody() {
+    let rig = Rig::balancing(|_| {}).await;
+    rig.fake.balancers.ensure.on(|request| {
+        if request.service.as_ref().unwrap().name == "stuck" {
+            return Reply::Hang;
+        }
+        Reply::After(millis(20), Box::new(Reply::Say(ready())))
+    });
+    let started = Instant::now();
+    let others = async {
+        let others = (0..150).map(async |n| ensure(&rig, &format!("web-{n}")).await.unwrap());
+        join_all(others).await;
+        started.elapsed()
+    };
+    let (stuck, others) = tokio::join!(ensure(&rig, "stuck"), others);
+    assert!(matches!(stuck, Err(Error::Timeout { .. })), "{stuck:?}");
+    assert_eq!(started.elapsed(), secs(120));
+    // 15 at once beside the one that hangs.
+    assert_eq!(others, millis(200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_holds_calls_back_and_the_end_of_the_provider_tells_them() {
+    let rig = Rig::balancing(|_| {}).await;
+    let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(600)));
+    rig.fake
+        .balancers
+        .ensure
+        .on(move |_| Reply::Fail(limited.clone()));
+    ensure(&rig, "web").await.unwrap_err();
+    let open = timeout(secs(1), rig.provider.open(Class::LoadBalancers));
+    assert!(open.await.is_err());
+    let started = Instant::now();
+    let (waited, ()) = tokio::join!(ensure(&rig, "web"), async {
+        sleep(secs(5)).await;
+        rig.fake.kill();
+    });
+    assert!(
+        matches!(waited, Err(Error::Unavailable { .. })),
+        "{waited:?}"
+    );
+    assert_eq!(started.elapsed(), secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_without_load_balancers_is_not_asked() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let (web, all) = (service("web"), targets(["a"]));
+    let provider = &rig.provider;
+    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    for error in [
+        provider.get_load_balancer(&web).await.unwrap_err(),
+        provider.ensure_load_balancer(&web, &all).await.unwrap_err(),
+        provider.delete_load_balancer(&web).await.unwrap_err(),
+        provider
+            .update_load_balancer(web.clone(), all.clone())
+            .await
+            .unwrap_err(),
+        provider.list_load_balancers().await.unwrap_err(),
+        plan.await.unwrap_err(),
+    ] {
+        assert_eq!(error.class(), ErrorClass::Unimplemented);
+    }
+    // Said once, and waited for until another process serves them.
+    let mut said = 0;
+    let without = || said += 1;
+    assert!(
+        timeout(secs(60), provider.serving_load_balancers(without))
+            .await
+            .is_err()
+    );
+    assert_eq!(said, 1);
+    let rig = Rig::balancing(|_| {}).await;
+    let without = || panic!("it does serve them");
+    rig.provider.serving_load_balancers(without).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_too_large_for_the_provider_is_not_sent() {
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| {
+            answer.max_receive_message_bytes = 64 << 10;
+            let offered = answer.capabilities.get_or_insert_default();
+            offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+        });
+    });
+    rig.serving().await;
+    let web = service_with("web", |service| {
+        service["metadata"]["annotations"]["read.example/a"] = "x".repeat(70 << 10).into();
+    });
+    let all = targets(["a"]);
+    for result in [
+        rig.provider.get_load_balancer(&web).await,
+        rig.provider.ensure_load_balancer(&web, &all).await,
+        rig.provider.delete_load_balancer(&web).await,
+        rig.provider
+            .update_load_balancer(web.clone(), all.clone())
+            .await,
+    ] {
+        let error = result.unwrap_err();
+        assert!(
+            matches!(error, Error::TooLarge { limit: 65536, .. }),
+            "{error:?}"
+        );
+    }
+    assert_eq!(rig.fake.balancers.get.calls().len(), 0);
+}
+
+fn owned(names: &[&str], complete: bool) -> Step<v1::ListLoadBalancersResponse> {
+    let owned = |name: &&str| v1::OwnedLoadBalancer {
+        identity: Some(v1::LoadBalancerIdentity {
+            id: format!("lb-{name}"),
+            name: format!("{name}\n"),
+        }),
+        service: (*name != "tagless").then(|| v1::ServiceRef {
+            namespace: "shop".into(),
+            name: (*name).into(),
+            uid: format!("uid-{name}"),
+        }),
+        status: None,
+    };
+    Step::Say(v1::ListLoadBalancersResponse {
+        load_balancers: names.iter().map(owned).collect(),
+        complete,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_load_balancers_is_whole_or_an_error() {
+    let rig = Rig::balancing(|_| {}).await;
+    let list = async |steps| {
+        rig.fake.balancers.on_list(steps);
+        rig.provider.list_load_balancers().await
+    };
+    let listed = list(vec![owned(&["web"], false), owned(&["tagless"], true)]).await;
+    assert_eq!(
+        listed.unwrap(),
+        [
+            OwnedLoadBalancer {
+                id: "lb-web".into(),
+                name: "web\\n".into(),
+                service: Some(Owner {
+                    namespace: "shop".into(),
+                    name: "web".into(),
+                    uid: "uid-web".into(),
+                }),
+            },
+            OwnedLoadBalancer {
+                id: "lb-tagless".into(),
+                name: "tagless\\n".into(),
+                service: None,
+            },
+        ]
+    );
+    for broken in [
+        vec![],
+        vec![owned(&["web"], false)],
+        vec![owned(&["web"], true), owned(&["db"], true)],
+    ] {
+        let error = list(broken).await.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Malformed);
+    }
+    let cut_off = vec![owned(&["web"], false), Step::Fail(Status::internal("x"))];
+    let error = list(cut_off).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Transient);
+    let started = Instant::now();
+    let slow = vec![
+        owned(&["web"], false),
+        Step::Wait(secs(59)),
+        owned(&["db"], false),
+        Step::Hang,
+    ];
+    let error = list(slow).await.unwrap_err();
+    assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    assert_eq!(started.elapsed(), secs(59 + 60));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_is_told_in_texts_fit_for_a_terminal() {
+    let rig = Rig::balancing(|_| {}).await;
+    rig.fake.balancers.plan.on(|_| {
+        let change = |action: v1::ChangeAction| v1::PlannedChange {
+            action: action.into(),
+            resource_type: "target-group".into(),
+            resource_id: "tg\u{1b}[2J".into(),
+            summary: "x".repeat(5000),
+        };
+        Reply::Say(v1::PlanLoadBalancerResponse {
+            changes: vec![
+                change(v1::ChangeAction::Unspecified),
+                change(v1::ChangeAction::Replace),
+            ],
+        })
+    });
+    let (web, all) = (service("web"), targets(["a"]));
+    let provider = &rig.provider;
+    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    let change = |action| PlannedChange {
+        action,
+        resource_type: "target-group".into(),
+        resource_id: "tg\\u{1b}[2J".into(),
+        summary: "x".repeat(1024).into(),
+    };
+    let expected = [change(ChangeAction::Change), change(ChangeAction::Replace)];
+    assert_eq!(plan.await.unwrap(), expected);
+    let plan = provider.plan_load_balancer(PlanOperation::Delete, &web, &all);
+    plan.await.unwrap();
+    let asked: Vec<_> = rig.fake.balancers.plan.calls();
+    let asked: Vec<_> = asked
+        .iter()
+        .map(|(_, r)| (r.operation(), r.targets.is_some()))
+        .collect();
+    assert_eq!(
+        asked,
+        [
+            (v1::PlanOperation::Ensure, true),
+            (v1::PlanOperation::Delete, false)
+        ]
+    );
+    rig.fake.balancers.plan.on(|_| {
+        Reply::Say(v1::PlanLoadBalancerResponse {
+            changes: vec![v1::PlannedChange::default(); 1001],
+        })
+    });
+    let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    assert_eq!(plan.await.unwrap_err().class(), ErrorClass::Malformed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_and_plans_that_are_not_offered_are_not_asked_for() {
+    let rig = Rig::balancing(|offered| {
+        offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+    })
+    .await;
+    let (web, all) = (service("web"), targets(["a"]));
+    let error = rig.provider.list_load_balancers().await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Unimplemented);
+    let plan = rig
+        .provider
+        .plan_load_balancer(PlanOperation::Ensure, &web, &all);
+    assert_eq!(plan.await.unwrap_err().class(), ErrorClass::Unimplemented);
+    assert!(rig.fake.balancers.plan.calls().is_empty());
+}

@@ -1,0 +1,374 @@
+//! Targets that are synced once and named from then on.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use futures::future::join_all;
+use outrigger_api::v1::{self, node_targets};
+use outrigger_core::{class::ErrorClass, service::answer::Answer, targets::Targets};
+use prost::Message;
+use tokio::time::{Instant, sleep};
+use tonic::Code;
+
+use super::{
+    fake::{Reply, ready, refusal},
+    is_down,
+    rig::{Rig, node, node_with, service, targets},
+    secs,
+};
+use crate::provider::{Cause, Error};
+
+async fn ensure(rig: &Rig, name: &str, targets: &Arc<Targets>) -> Result<Answer, Error> {
+    let service = service(name);
+    rig.provider.ensure_load_balancer(&service, targets).await
+}
+
+fn numbered(range: std::ops::Range<usize>) -> Arc<Targets> {
+    targets(range.map(|n| format!("node-{n:04}")))
+}
+
+/// Base, upserts and removals of each upload.
+fn uploads(rig: &Rig) -> Vec<(bool, usize, usize)> {
+    let uploads = rig.fake.balancers.uploads.lock();
+    let count = |chunks: &[v1::NodeSetChunk], of: fn(&v1::NodeSetChunk) -> usize| {
+        chunks.iter().map(of).sum::<usize>()
+    };
+    uploads
+        .iter()
+        .map(|(_, uploaded)| {
+            (
+                !uploaded.begin.base_revision.is_empty(),
+                count(&uploaded.chunks, |chunk| chunk.upserts.len()),
+                count(&uploaded.chunks, |chunk| chunk.removals.len()),
+            )
+        })
+        .collect()
+}
+
+/// The provider's process ends, and another comes up with nothing of it.
+async fn restart(rig: &Rig, boot_id: &'static str) {
+    rig.fake.kill();
+    rig.reaches(is_down(Cause::Disconnected)).await;
+    rig.fake.balancers.forget_node_sets();
+    introduce(rig, boot_id);
+    rig.fake.restart();
+    rig.serving().await;
+}
+
+fn introduce(rig: &Rig, boot_id: &'static str) {
+    rig.fake.introduce(move |answer| {
+        answer.boot_id = boot_id.into();
+        let offered = answer.capabilities.get_or_insert_default();
+        offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+        offered.node_sets = Some(v1::NodeSetsCapability {});
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_is_synced_before_the_first_call_and_then_named() {
+    let rig = Rig::holding().await;
+    let all = numbered(0..10);
+    assert!(uploads(&rig).is_empty());
+    for name in ["web", "db", "web"] {
+        ensure(&rig, name, &all).await.unwrap();
+    }
+    assert_eq!(uploads(&rig), [(false, 10, 0)]);
+    for (_, request) in rig.fake.balancers.ensure.calls() {
+        let Some(node_targets::Targets::Ref(named)) = request.targets.unwrap().targets else {
+            panic!("nodes in a call")
+        };
+        assert_eq!(named.revision, all.revision().as_str());
+    }
+    let (_, uploaded) = rig.fake.balancers.uploads.lock().remove(0);
+    let context = uploaded.begin.context.unwrap();
+    assert_eq!(
+        (&*context.cluster_name, context.request_id.len()),
+        ("blue", 36)
+    );
+    assert_eq!(&*uploaded.chunks[0].upserts[3].name, "node-0003");
+    assert_eq!(&*uploaded.chunks[0].upserts[3].system_uuid, "smbios");
+    let metrics = rig.metrics();
+    let line = "outrigger_provider_node_set_syncs_total{kind=\"snapshot\"} 1";
+    assert!(metrics.contains(line), "{metrics}");
+    assert!(
+        metrics.contains("rpc=\"SyncNodeSet\",code=\"OK\""),
+        "{metrics}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_without_node_sets_gets_the_nodes() {
+    let rig = Rig::balancing(|_| {}).await;
+    ensure(&rig, "web", &numbered(0..10)).await.unwrap();
+    assert!(uploads(&rig).is_empty());
+    let (_, request) = rig.fake.balancers.ensure.calls().remove(0);
+    let Some(node_targets::Targets::Inline(inline)) = request.targets.unwrap().targets else {
+        panic!("no nodes")
+    };
+    assert_eq!(inline.nodes.len(), 10);
+    // None is a legal wish, and something else than none said.
+    ensure(&rig, "web", &numbered(0..0)).await.unwrap();
+    let (_, request) = rig.fake.balancers.ensure.calls().remove(1);
+    assert!(request.targets.unwrap().targets.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_is_sent_alone_where_that_is_less() {
+    let rig = Rig::holding().await;
+    let sync = async |targets: &Arc<Targets>| ensure(&rig, "web", targets).await.unwrap();
+    sync(&numbered(0..100)).await;
+    sync(&numbered(2..103)).await;
+    // An address is part of the revision, a label is not.
+    let changed = numbered(2..103)
+        .nodes()
+        .iter()
+        .map(|node| {
+            let mut node = (**node).clone();
+            node.labels = node.labels.with([("rack", "7")]);
+            if &*node.name == "node-0007" {
+                node.provider_id = "fake://node-0007".into();
+            }
+            Arc::new(node)
+        })
+        .collect::<Vec<_>>();
+    sync(&Arc::new(Targets::among(changed))).await;
+    // Hardly any stays.
+    sync(&numbered(90..110)).await;
+    sync(&numbered(0..0)).await;
+    assert_eq!(
+        uploads(&rig),
+        [
+            (false, 100, 0),
+            (true, 3, 2),
+            (true, 1, 0),
+            (false, 20, 0),
+            (false, 0, 0),
+        ]
+    );
+    let metrics = rig.metrics();
+    let line = "outrigger_provider_node_set_syncs_total{kind=\"delta\"} 2";
+    assert!(metrics.contains(line), "{metrics}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_revision_before_the_latest_needs_no_sync() {
+    let rig = Rig::holding().await;
+    let [one, two, three] = [10, 11, 12].map(|n| numbered(0..n));
+    for targets in [&one, &two, &one, &two, &three, &two, &one] {
+        ensure(&rig, "web", targets).await.unwrap();
+    }
+    // The last is older than what a provider has to keep.
+    let expected = [(false, 10, 0), (true, 1, 0), (true, 1, 0), (true, 0, 2)];
+    assert_eq!(uploads(&rig), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_who_want_a_set_wait_for_one_sync() {
+    let rig = Rig::holding().await;
+    rig.fake
+        .balancers
+        .on_sync(|_| Reply::After(secs(2), Box::new(Reply::Say(()))));
+    let (all, more) = (numbered(0..10), numbered(0..11));
+    let started = Instant::now();
+    let of = async |n: usize| {
+        let targets = if n.is_multiple_of(2) { &all } else { &more };
+        ensure(&rig, &format!("web-{n}"), targets).await.unwrap();
+    };
+    join_all((0..16).map(of)).await;
+    assert_eq!(uploads(&rig), [(false, 10, 0), (true, 1, 0)]);
+    assert_eq!(started.elapsed(), secs(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_that_fails_fails_all_who_wait_for_it_and_the_next_begins_anew() {
+    let rig = Rig::holding().await;
+    rig.fake.balancers.on_sync(|_| Reply::Hang);
+    let all = numbered(0..10);
+    let started = Instant::now();
+    let results = join_all((0..10).map(async |n| ensure(&rig, &format!("web-{n}"), &all).await));
+    for result in results.await {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
+    }
+    assert_eq!((started.elapsed(), uploads(&rig).len()), (secs(60), 1));
+    assert!(rig.fake.balancers.ensure.calls().is_empty());
+    rig.fake.balancers.on_sync(|_| Reply::Say(()));
+    ensure(&rig, "web", &all).await.unwrap();
+    assert_eq!(uploads(&rig).len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sync_outlives_the_caller_who_began_it() {
+    let rig = Rig::holding().await;
+    rig.fake
+        .balancers
+        .on_sync(|_| Reply::After(secs(2), Box::new(Reply::Say(()))));
+    let all = numbered(0..10);
+    let mut first = Box::pin(ensure(&rig, "web", &all));
+    assert!(futures::FutureExt::now_or_never(&mut first).is_none());
+    let (second, ()) = tokio::join!(ensure(&rig, "db", &all), async {
+        sleep(secs(1)).await;
+        drop(first);
+    });
+    second.unwrap();
+    assert_eq!(uploads(&rig).len(), 1);
+    // With the last of them it ends, and is in nobody's way.
+    let more = numbered(0..11);
+    let given_up = tokio::time::timeout(secs(1), ensure(&rig, "web", &more)).await;
+    assert!(given_up.is_err());
+    let started = Instant::now();
+    ensure(&rig, "web", &more).await.unwrap();
+    assert_eq!(started.elapsed(), secs(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_process_is_synced_anew() {
+    let rig = Rig::holding().await;
+    let all = numbered(0..10);
+    ensure(&rig, "web", &all).await.unwrap();
+    restart(&rig, "boot-2").await;
+    ensure(&rig, "web", &all).await.unwrap();
+    assert_eq!(uploads(&rig), [(false, 10, 0); 2]);
+    assert_eq!(rig.fake.balancers.ensure.calls().len(), 2);
+    // One that does not name its lives is taken for another at each handshake.
+    restart(&rig, "").await;
+    ensure(&rig, "web", &all).await.unwrap();
+    restart(&rig, "").await;
+    ensure(&rig, "web", &all).await.unwrap();
+    assert_eq!(uploads(&rig), [(false, 10, 0); 4]);
+    assert_eq!(rig.fake.balancers.ensure.calls().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_process_on_another_connection_holds_what_it_held() {
+    let rig = Rig::holding().await;
+    let all = numbered(0..10);
+    ensure(&rig, "web", &all).await.unwrap();
+    rig.fake.kill();
+    rig.reaches(is_down(Cause::Disconnected)).await;
+    rig.fake.restart();
+    rig.serving().await;
+    ensure(&rig, "web", &all).await.unwrap();
+    assert_eq!(uploads(&rig).len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_the_provider_lost_is_synced_once_for_all_and_each_call_repeated_once() {
+    let rig = Rig::holding().await;
+    let all = numbered(0..10);
+    ensure(&rig, "web", &all).await.unwrap();
+    rig.fake.balancers.forget_node_sets();
+    let results = join_all((0..10).map(async |n| ensure(&rig, &format!("web-{n}"), &all).await));
+    for result in results.await {
+        result.unwrap();
+    }
+    assert_eq!(uploads(&rig), [(false, 10, 0); 2]);
+    assert_eq!(rig.fake.balancers.ensure.calls().len(), 1 + 2 * 10);
+    // Once, and no more than that.
+    let unknown = refusal(Code::FailedPrecondition, "NODE_SET_UNKNOWN", None);
+    rig.fake
+        .balancers
+        .ensure
+        .on(move |_| Reply::Fail(unknown.clone()));
+    let error = ensure(&rig, "web", &all).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Conflict);
+    assert_eq!(rig.fake.balancers.ensure.calls().len(), 1 + 2 * 10 + 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_base_that_is_not_held_is_followed_by_a_snapshot() {
+    let rig = Rig::holding().await;
+    ensure(&rig, "web", &numbered(0..10)).await.unwrap();
+    rig.fake.balancers.forget_node_sets();
+    ensure(&rig, "web", &numbered(0..11)).await.unwrap();
+    assert_eq!(
+        uploads(&rig),
+        [(false, 10, 0), (true, 1, 0), (false, 11, 0)]
+    );
+    assert_eq!(rig.fake.balancers.ensure.calls().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_becomes_of_a_failed_delta_is_healed_by_a_snapshot() {
+    let rig = Rig::holding().await;
+    ensure(&rig, "web", &numbered(0..10)).await.unwrap();
+    rig.fake.balancers.on_sync(|begin| {
+        if begin.base_revision.is_empty() {
+            return Reply::Say(());
+        }
+        Reply::Fail(refusal(Code::InvalidArgument, "INVALID_REQUEST", None))
+    });
+    let more = numbered(0..11);
+    let error = ensure(&rig, "web", &more).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Invalid);
+    ensure(&rig, "web", &more).await.unwrap();
+    assert_eq!(uploads(&rig)[2], (false, 11, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_does_not_know_us_is_greeted_and_then_synced() {
+    let rig = Rig::holding().await;
+    let all = numbered(0..10);
+    ensure(&rig, "web", &all).await.unwrap();
+    // Another process behind the same connection.
+    rig.fake.balancers.forget_node_sets();
+    introduce(&rig, "boot-2");
+    let times = AtomicUsize::new(0);
+    rig.fake.balancers.ensure.on(move |_| {
+        if times.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Reply::Fail(refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None));
+        }
+        Reply::Say(ready())
+    });
+    ensure(&rig, "web", &all).await.unwrap();
+    assert_eq!(uploads(&rig), [(false, 10, 0); 2]);
+    assert_eq!(rig.fake.handshakes.lock().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn chunks_are_as_large_as_is_fit_and_no_larger() {
+    let heavy = |n: usize, bytes: usize| {
+        let mut node = (*node(&format!("node-{n:04}"))).clone();
+        node.labels = node.labels.with([("weight", &*"x".repeat(bytes))]);
+        Arc::new(node)
+    };
+    let check = async |limit: u64, bytes: usize, chunks: &[usize]| {
+        let rig = Rig::with(|_, fake| {
+            fake.introduce(move |answer| {
+                answer.max_receive_message_bytes = limit;
+                let offered = answer.capabilities.get_or_insert_default();
+                offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+                offered.node_sets = Some(v1::NodeSetsCapability {});
+            });
+        });
+        rig.serving().await;
+        let all = Arc::new(Targets::among((0..10).map(|n| heavy(n, bytes))));
+        let result = ensure(&rig, "web", &all).await;
+        let uploads = rig.fake.balancers.uploads.lock();
+        let sent: Vec<_> = uploads.iter().flat_map(|(_, u)| &u.chunks).collect();
+        let most = usize::try_from(limit).unwrap().min(1 << 20);
+        assert!(sent.iter().all(|chunk| chunk.encoded_len() <= most));
+        let sizes: Vec<_> = sent.iter().map(|chunk| chunk.upserts.len()).collect();
+        assert_eq!(sizes, chunks);
+        result
+    };
+    check(4 << 20, 300 << 10, &[3, 3, 3, 1]).await.unwrap();
+    check(64 << 10, 20 << 10, &[3, 3, 3, 1]).await.unwrap();
+    let error = check(64 << 10, 64 << 10, &[]).await.unwrap_err();
+    assert!(
+        matches!(error, Error::TooLarge { limit: 65536, .. }),
+        "{error:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upload_taken_as_another_revision_is_not_trusted() {
+    let rig = Rig::holding().await;
+    let all = Arc::new(Targets::among([node_with("a", "uid-1", "fake://a")]));
+    *rig.fake.balancers.takes_as.lock() = Some("another".into());
+    let error = ensure(&rig, "web", &all).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Malformed);
+    assert!(rig.fake.balancers.ensure.calls().is_empty());
+}
