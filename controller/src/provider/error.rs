@@ -2,18 +2,24 @@
 
 use std::{error::Error as StdError, sync::Arc, time::Duration};
 
-use outrigger_api::{ERROR_DOMAIN, RpcStatus, v1::ErrorReason};
+use outrigger_api::{
+    ERROR_DOMAIN, RpcStatus,
+    v1::{ErrorReason, KubernetesEffects},
+};
 use outrigger_core::{
     class::ErrorClass,
-    service::{answer, source_ranges},
+    service::{answer, effects::RawEffects, source_ranges},
 };
 use prost::Message;
 use tonic::{Code, Status, TimeoutExpired};
 use tonic_types::{ErrorInfo, RetryInfo, pb};
 
-use super::text;
+use super::{text, wire};
 
 mod failure;
+
+/// What a provider may pack beside its words.
+const EFFECTS: &str = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
 
 /// Why a call to the provider, or the part of it that concerns one node or Service, did not succeed.
 ///
@@ -63,6 +69,8 @@ pub enum Error {
         message: Arc<str>,
         /// When to call again, if the provider said so.
         retry_after: Option<Duration>,
+        /// What it wants written about the object of the call, unchecked.
+        effects: Option<Arc<RawEffects>>,
     },
     /// The answer breaks the contract. It says nothing, absence least of all.
     #[error("{rpc}: the provider's answer breaks the contract: {what}")]
@@ -192,6 +200,7 @@ impl Error {
             reason,
             message,
             retry_after: retry_after(details),
+            effects: effects(details),
         }
     }
 }
@@ -240,6 +249,12 @@ fn retry_after(details: &[prost_types::Any]) -> Option<Duration> {
         .ok()?
         .retry_delay?;
     Duration::try_from(delay).ok().filter(|d| !d.is_zero())
+}
+
+fn effects(details: &[prost_types::Any]) -> Option<Arc<RawEffects>> {
+    let any = details.iter().find(|any| any.type_url == EFFECTS)?;
+    let effects = KubernetesEffects::decode(any.value.as_slice()).ok()?;
+    Some(Arc::new(wire::effects(effects)))
 }
 
 /// A reason that a later minor added is the first of its code.

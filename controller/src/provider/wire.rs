@@ -1,14 +1,35 @@
-//! Nodes and Services as the provider may see them.
+//! Nodes and Services as the provider may see them, and what it wants written to them.
 
 use ipnet::IpNet;
 use jiff::Timestamp;
 use outrigger_api::v1;
 use outrigger_core::{
     node::{NodeView, Ready},
-    service::{Condition, Ingress, Port, PortStatus, ServiceView, capability::Capability},
+    service::{
+        Condition, Ingress, Port, PortStatus, ServiceView, capability::Capability,
+        effects::RawEffects,
+    },
 };
 
 use super::Session;
+
+/// What the provider wants written, unchecked.
+pub(super) fn effects(effects: v1::KubernetesEffects) -> RawEffects {
+    let events = effects.events.into_iter();
+    let conditions = effects.conditions.into_iter();
+    let mut set_annotations: Vec<_> = effects.set_annotations.into_iter().collect();
+    // Which of too many are written must not be chance.
+    set_annotations.sort_unstable();
+    RawEffects {
+        events: events.map(|e| (e.r#type, e.reason, e.message)).collect(),
+        set_annotations,
+        remove_annotations: effects.remove_annotations,
+        conditions: conditions
+            .map(|c| (c.r#type, c.status, c.reason, c.message))
+            .collect(),
+        remove_conditions: effects.remove_conditions,
+    }
+}
 
 /// A node as the provider may see it.
 pub(super) fn node(view: &NodeView, session: &Session) -> v1::Node {

@@ -166,22 +166,27 @@ impl ServiceLb {
 
     /// Logs what a call came to, and says it in the words of a decision.
     fn hear(&self, key: &Key, verb: &str, result: Result<Answer, provider::Error>) -> Answered {
+        let result = result.map_err(|error| {
+            let session = self.parts.provider.session();
+            let failure = error.failure(session.as_deref());
+            (error, failure)
+        });
+        let effects = match &result {
+            Ok(answer) => &answer.effects,
+            Err((_, failure)) => &failure.effects,
+        };
+        if effects.dropped > 0 {
+            self.parts.metrics.effects_dropped(effects.dropped);
+            warn!(
+                service = &*key.name,
+                dropped = effects.dropped,
+                "the provider wants events, annotations or conditions that it may not have, or too \
+                 many of them; they are left out"
+            );
+        }
         match result {
-            Ok(answer) => {
-                let dropped = answer.effects.dropped;
-                if dropped > 0 {
-                    self.parts.metrics.effects_dropped(dropped);
-                    warn!(
-                        service = &*key.name,
-                        dropped,
-                        "the provider wants events, annotations or conditions that it may not \
-                         have, or too many of them; they are left out"
-                    );
-                }
-                Ok(answer)
-            }
-            Err(error) => {
-                let failure = Failure::from(&error);
+            Ok(answer) => Ok(answer),
+            Err((error, failure)) => {
                 let (service, class) = (&*key.name, failure.class.as_str());
                 // What concerns every Service alike was said by whoever paused the calls.
                 if failure.class.is_for_owner() {

@@ -25,6 +25,7 @@ use super::{
     ServiceView,
     capability::Capability,
     condition::{ACCEPTED, PROVISIONED, Status},
+    effects::Effects,
     event::Event,
     patch_plan::{Draft, StatusPatch},
     settled::{ANNOTATION_SETTLED, Hash, Record, Standing},
@@ -142,6 +143,8 @@ pub struct Failure {
     pub reason: Box<str>,
     /// For people, without changing parts.
     pub message: Box<str>,
+    /// What the provider wants written beside it.
+    pub effects: Effects,
 }
 
 /// What an answer, or the lack of one, leads to.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
-use super::{ServiceView, capability::ANNOTATION_SOURCE_RANGES, plan::Failure};
+use super::{ServiceView, capability::ANNOTATION_SOURCE_RANGES, effects::Effects, plan::Failure};
 use crate::class::ErrorClass;
 
 /// Why the ranges do not parse. Upstream's texts (H-1).
@@ -45,6 +45,7 @@ impl From<&Error> for Failure {
             class: error.class(),
             reason: "InvalidSourceRanges".into(),
             message: error.to_string().into(),
+            effects: Effects::default(),
         }
     }
 }

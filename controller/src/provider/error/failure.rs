@@ -1,24 +1,41 @@
 //! An error as the service-lb loop writes it on a Service.
 
-use outrigger_core::service::plan::Failure;
+use outrigger_core::service::{
+    effects::{Effects, RawEffects},
+    plan::Failure,
+};
 
 use super::{Error, reason_name, text};
+use crate::provider::Session;
 
-impl From<&Error> for Failure {
-    fn from(error: &Error) -> Self {
-        match error {
-            Error::Unusable(refusal) => Self::from(&**refusal),
-            Error::SourceRanges(ranges) => Self::from(&**ranges),
-            _ => Self {
-                class: error.class(),
-                reason: error
+impl Error {
+    /// What it is to a Service, with those of the provider's effects beside it that it may have by
+    /// `session`.
+    pub fn failure(&self, session: Option<&Session>) -> Failure {
+        match self {
+            Self::Unusable(refusal) => Failure::from(&**refusal),
+            Self::SourceRanges(ranges) => Failure::from(&**ranges),
+            _ => Failure {
+                class: self.class(),
+                reason: self
                     .reason()
                     .map(|reason| camel_case(reason_name(reason)))
                     .unwrap_or_default()
                     .into(),
-                message: text::steady(&error.to_string()).into(),
+                message: text::steady(&self.to_string()).into(),
+                effects: self.allowed_effects(session).unwrap_or_default(),
             },
         }
+    }
+
+    fn allowed_effects(&self, session: Option<&Session>) -> Option<Effects> {
+        let Self::Refused { effects, .. } = self else {
+            return None;
+        };
+        let session = session.filter(|session| session.effects.is_some())?;
+        let declared = session.load_balancers.as_ref()?;
+        let effects = RawEffects::clone(effects.as_ref()?);
+        Some(effects.check(&declared.capability))
     }
 }
 

@@ -10,7 +10,7 @@ use outrigger_core::service::{
 };
 use tracing::debug;
 
-use crate::provider::{Error, Session, text};
+use crate::provider::{Error, Session, text, wire};
 
 /// Ids and names of a cloud, in bytes.
 const NAME: usize = 253;
@@ -56,7 +56,7 @@ impl From<v1::GetLoadBalancerResponse> for Said {
                 disposition: disposition(answer.disposition()),
                 ingress: answer.status.map(ingress),
                 retry_after: None,
-                effects: effects(answer.effects),
+                effects: answer.effects.map(wire::effects).unwrap_or_default(),
                 reason: answer.reason,
                 message: answer.message,
             },
@@ -72,7 +72,7 @@ impl From<v1::EnsureLoadBalancerResponse> for Said {
                 disposition: disposition(answer.disposition()),
                 ingress: answer.status.map(ingress),
                 retry_after: answer.retry_after.map(duration),
-                effects: effects(answer.effects),
+                effects: answer.effects.map(wire::effects).unwrap_or_default(),
                 reason: answer.reason,
                 message: answer.message,
             },
@@ -88,7 +88,7 @@ impl From<v1::LoadBalancerUpdated> for Said {
                 disposition: disposition(answer.disposition()),
                 ingress: answer.status.map(ingress),
                 retry_after: answer.retry_after.map(duration),
-                effects: effects(answer.effects),
+                effects: answer.effects.map(wire::effects).unwrap_or_default(),
                 reason: answer.reason,
                 message: answer.message,
             },
@@ -104,7 +104,7 @@ impl From<v1::DeleteLoadBalancerResponse> for Said {
                 disposition: disposition(answer.disposition()),
                 ingress: None,
                 retry_after: answer.retry_after.map(duration),
-                effects: effects(answer.effects),
+                effects: answer.effects.map(wire::effects).unwrap_or_default(),
                 reason: answer.reason,
                 message: answer.message,
             },
@@ -143,22 +143,4 @@ fn ingress(status: v1::LoadBalancerStatus) -> Vec<Ingress> {
         ports: entry.ports.into_iter().map(port).collect(),
     };
     status.ingress.into_iter().map(entry).collect()
-}
-
-fn effects(effects: Option<v1::KubernetesEffects>) -> RawEffects {
-    let effects = effects.unwrap_or_default();
-    let events = effects.events.into_iter();
-    let conditions = effects.conditions.into_iter();
-    let mut set_annotations: Vec<_> = effects.set_annotations.into_iter().collect();
-    // Which of too many are written must not be chance.
-    set_annotations.sort_unstable();
-    RawEffects {
-        events: events.map(|e| (e.r#type, e.reason, e.message)).collect(),
-        set_annotations,
-        remove_annotations: effects.remove_annotations,
-        conditions: conditions
-            .map(|c| (c.r#type, c.status, c.reason, c.message))
-            .collect(),
-        remove_conditions: effects.remove_conditions,
-    }
 }

@@ -35,6 +35,7 @@ fn refused(reason: ErrorReason, retry_after: Option<Duration>) -> Error {
         reason,
         message: "y".into(),
         retry_after,
+        effects: None,
     }
 }
 

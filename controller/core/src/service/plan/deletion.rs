@@ -72,7 +72,10 @@ impl Progress {
                 }
             }
             Err(failure) => {
-                let mut events = Vec::new();
+                let mut events = failure.effects.events.clone();
+                if let Some(draft) = &mut draft {
+                    draft.effects(&failure.effects);
+                }
                 if failure.class.is_for_owner() {
                     events.push(match service {
                         Some(_) => Event::sync_failed(&failure.of("delete")),

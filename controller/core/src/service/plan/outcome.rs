@@ -12,6 +12,7 @@ use crate::{
         ServiceView,
         answer::{Answer, Disposition, Refusal},
         condition::{ACCEPTED, PROVISIONED, Status, TARGETS_IN_STEP},
+        effects::Effects,
         event::Event,
         patch_plan::{Draft, is_same},
         settled::{ANNOTATION_SETTLED, Record},
@@ -28,6 +29,7 @@ impl From<&Refusal> for Failure {
             class: refusal.class(),
             reason: Box::default(),
             message: refusal.to_string().into(),
+            effects: Effects::default(),
         }
     }
 }
@@ -156,7 +158,8 @@ impl Progress {
             self.again = None;
         }
         let mut draft = Draft::over(service, now);
-        let mut events = Vec::new();
+        draft.effects(&failure.effects);
+        let mut events = failure.effects.events.clone();
         if failure.class.is_for_owner() {
             events.push(Event::sync_failed(&failure.of("ensure")));
             let (reason, message) = (&failure.reason(), &*failure.message);
@@ -200,6 +203,7 @@ impl Progress {
             Ok(answer) => answer,
             Err(failure) => {
                 self.doubt_targets(service);
+                draft.effects(&failure.effects);
                 let mut outcome = self.not_updated(targets, failure);
                 self.out_of_step(now, &mut draft, failure);
                 outcome.patch = draft.finish();
@@ -258,14 +262,12 @@ impl Progress {
         if requeue == AT_ONCE {
             self.again = Some(Cause::TargetsFailed);
         }
-        let event = Event::update_failed(targets, &failure.message);
+        let mut events = failure.effects.events.clone();
+        if failure.class.is_for_owner() {
+            events.push(Event::update_failed(targets, &failure.message));
+        }
         Outcome {
-            events: failure
-                .class
-                .is_for_owner()
-                .then_some(event)
-                .into_iter()
-                .collect(),
+            events,
             requeue: Some(requeue),
             patch: None,
         }

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Cause, Ensure, Facts, Failure, Outcome, Progress, Step};
+use super::{Cause, Effects, Ensure, Facts, Failure, Outcome, Progress, Step};
 use crate::{
     class::{ErrorClass, Requeue},
     fixture::{capability, load_balancer, registered},
@@ -56,6 +56,7 @@ fn failure(class: ErrorClass) -> Failure {
         class,
         reason: "".into(),
         message: "no luck".into(),
+        effects: Effects::default(),
     }
 }
 

@@ -262,6 +262,7 @@ fn an_error_of_single_nodes_may_speak_for_the_class() {
         reason,
         message: "y".into(),
         retry_after: None,
+        effects: None,
     };
     let check = |results: Vec<Result<Lookup, Error>>, speaks: bool| {
         let read = Read { results, strays: 0 };

@@ -1,6 +1,7 @@
 //! Ensure fails.
 
 use super::*;
+use crate::service::event::Event;
 
 /// S-36, Annex D.
 #[test]
@@ -111,4 +112,42 @@ fn a_quiet_call_that_fails_leaves_provisioned_alone() {
     stage.capability.configuration_revision = "r2".into();
     stage.ensure(Err(&failure(ErrorClass::Transient)));
     assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
+}
+
+/// What a provider says beside an error is about the Service as much as what is beside an answer.
+#[test]
+fn effects_beside_an_error_are_written() {
+    let failed = Failure {
+        effects: Effects {
+            events: vec![Event::sync_failed("in the provider's words")],
+            annotations: vec![("example.com/status-id".into(), Some("lb-1".into()))],
+            ..Effects::default()
+        },
+        ..failure(ErrorClass::Quota)
+    };
+    let tries: [fn(&mut Stage, &Failure) -> Outcome; 3] = [
+        |stage, failed| {
+            stage.service.spec.ports[0].port += 1;
+            stage.ensure(Err(failed))
+        },
+        |stage, failed| {
+            stage.targets = nodes("n1");
+            stage.update(Err(failed))
+        },
+        |stage, failed| {
+            stage.service.deleted = Some(Timestamp::UNIX_EPOCH);
+            stage.delete(Err(failed))
+        },
+    ];
+    for (at, fail) in tries.into_iter().enumerate() {
+        let mut stage = Stage::settled();
+        let outcome = fail(&mut stage, &failed);
+        assert_eq!(
+            outcome.events.first(),
+            failed.effects.events.first(),
+            "{at}"
+        );
+        let written = stage.service.annotations.get("example.com/status-id");
+        assert_eq!(written, Some("lb-1"), "{at}");
+    }
 }
