@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// What a call came to.
-pub(super) type Answered = Result<Answer, Failure>;
+pub(super) type Answered = Result<Answer, Box<Failure>>;
 
 impl ServiceLb {
     pub(super) async fn ensure(
@@ -58,7 +58,13 @@ impl ServiceLb {
         self.parts.metrics.ensured(ensure.cause, in_short(&result));
         let ended = self
             .conclude(key, ground, |progress, now, service, facts| {
-                progress.ensured(now, service, &ensure, result.as_ref(), facts)
+                progress.ensured(
+                    now,
+                    service,
+                    &ensure,
+                    result.as_ref().map_err(Box::as_ref),
+                    facts,
+                )
             })
             .await;
         if result.is_ok_and(|answer| answer.disposition == Disposition::Ready) {
@@ -92,7 +98,13 @@ impl ServiceLb {
             .updated(began.elapsed(), in_short(&result));
         let ended = self
             .conclude(key, ground, |progress, now, service, facts| {
-                progress.updated(now, service, targets, result.as_ref(), facts)
+                progress.updated(
+                    now,
+                    service,
+                    targets,
+                    result.as_ref().map_err(Box::as_ref),
+                    facts,
+                )
             })
             .await;
         self.catch_up(key, ground);
@@ -119,7 +131,12 @@ impl ServiceLb {
         };
         let ended = self
             .conclude(key, ground, |progress, now, service, facts| {
-                progress.deleted(now, Some(service), result.as_ref(), facts)
+                progress.deleted(
+                    now,
+                    Some(service),
+                    result.as_ref().map_err(Box::as_ref),
+                    facts,
+                )
             })
             .await;
         if ended == Outcome::Done {
@@ -194,7 +211,7 @@ impl ServiceLb {
                 } else {
                     debug!(service, class, "cannot {verb} the load balancer: {error}");
                 }
-                Err(failure)
+                Err(Box::new(failure))
             }
         }
     }

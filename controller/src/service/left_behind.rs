@@ -66,7 +66,12 @@ impl ServiceLb {
         };
         let now = self.now();
         let decided = self.memory.with(&key.uid, |progress| {
-            progress.deleted(now, None, result.as_ref(), &ground.facts())
+            progress.deleted(
+                now,
+                None,
+                result.as_ref().map_err(Box::as_ref),
+                &ground.facts(),
+            )
         });
         self.tell_all(service, &decided.events);
         if decided.requeue.is_none() {

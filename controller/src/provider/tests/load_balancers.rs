@@ -6,6 +6,7 @@ use outrigger_core::{
     class::ErrorClass,
     service::{
         answer::{Answer, Disposition},
+        effects::Effects,
         plan::Failure,
     },
 };
@@ -185,11 +186,12 @@ async fn what_is_illegal_in_kubernetes_is_an_error_in_cores_words() {
     let upstream = "service status returned by EnsureLoadBalancer is nil";
     assert_eq!(error.to_string(), upstream);
     assert_eq!(
-        Failure::from(&error),
+        error.failure(None),
         Failure {
             class: ErrorClass::Malformed,
             reason: "".into(),
             message: upstream.into(),
+            effects: Effects::default(),
         }
     );
     rig.fake.balancers.ensure.on(|_| {
@@ -283,7 +285,7 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
             .unwrap_err(),
         plan.await.unwrap_err(),
     ] {
-        let failure = Failure::from(&error);
+        let failure = error.failure(None);
         assert_eq!(failure.class, ErrorClass::Invalid);
         assert_eq!(&*failure.reason, "InvalidSourceRanges");
         assert!(
@@ -310,7 +312,7 @@ async fn what_a_provider_says_no_with_becomes_a_reason_and_a_steady_message() {
         status = Status::with_details(status.code(), message, details.into());
         Reply::Fail(status)
     });
-    let failure = Failure::from(&ensure(&rig, "web").await.unwrap_err());
+    let failure = ensure(&rig, "web").await.unwrap_err().failure(None);
     assert_eq!(failure.class, ErrorClass::Quota);
     assert_eq!(&*failure.reason, "QuotaExceeded");
     assert_eq!(
@@ -321,7 +323,7 @@ async fn what_a_provider_says_no_with_becomes_a_reason_and_a_steady_message() {
         .balancers
         .ensure
         .on(|_| Reply::Fail(Status::internal("bug")));
-    let failure = Failure::from(&ensure(&rig, "web").await.unwrap_err());
+    let failure = ensure(&rig, "web").await.unwrap_err().failure(None);
     assert_eq!(
         (failure.class, &*failure.reason),
         (ErrorClass::Transient, "")
