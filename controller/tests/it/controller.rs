@@ -46,6 +46,11 @@ impl Controller {
         self.child.id().unwrap()
     }
 
+    /// Whether it has ended, whatever the reason.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Everything that it has printed.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()

@@ -29,6 +29,7 @@ mod stage;
 mod wait;
 
 mod bad_input;
+mod churn;
 mod initialisation;
 mod lifetime;
 mod nonsense;

@@ -10,8 +10,17 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Waits until `probe` succeeds, and fails with its last complaint after [`DEADLINE`].
-pub(crate) async fn until<T>(what: &str, mut probe: impl AsyncFnMut() -> Result<T, String>) -> T {
-    let end = Instant::now() + DEADLINE;
+pub(crate) async fn until<T>(what: &str, probe: impl AsyncFnMut() -> Result<T, String>) -> T {
+    until_within(what, DEADLINE, probe).await
+}
+
+/// The same with another deadline.
+pub(crate) async fn until_within<T>(
+    what: &str,
+    deadline: Duration,
+    mut probe: impl AsyncFnMut() -> Result<T, String>,
+) -> T {
+    let end = Instant::now() + deadline;
     loop {
         let complaint = match probe().await {
             Ok(seen) => return seen,
@@ -19,7 +28,7 @@ pub(crate) async fn until<T>(what: &str, mut probe: impl AsyncFnMut() -> Result<
         };
         assert!(
             Instant::now() < end,
-            "{what}: not after {DEADLINE:?}; {complaint}"
+            "{what}: not after {deadline:?}; {complaint}"
         );
         sleep(EVERY).await;
     }

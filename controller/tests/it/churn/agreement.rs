@@ -1,0 +1,247 @@
+//! Whether cloud and cluster agree, to the letter.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::{Api, api::ListParams};
+use outrigger_core::{
+    service::{
+        FINALIZER, TYPE_LOAD_BALANCER,
+        condition::{ACCEPTED, OURS, PROVISIONED, TARGETS_IN_STEP},
+        settled::ANNOTATION_SETTLED,
+    },
+    targets::{LABEL_EXCLUDE, TAINT_AUTOSCALER},
+};
+use outrigger_provider_mock::{
+    control::{Client, ShownLoadBalancer, Targets},
+    load_balancers::{AddressMode, Target},
+};
+
+use super::OWN_CLASS;
+use crate::{stage::Stage, wait::holds};
+
+/// Complaints that are shown of many.
+const SHOWN: usize = 20;
+
+/// That each Service that is served has one load balancer, which is as it says and has the targets
+/// of now, and its addresses; that nobody else has one; and that nothing of ours is on a Service
+/// that is not served.
+pub(super) async fn check(stage: &Stage, namespace: &str) -> Result<(), String> {
+    let services = services(stage, namespace).await?;
+    let mut balancers = load_balancers(stage).await?;
+    let targets = targets(stage).await?;
+    let mut complaints = Vec::new();
+    for service in &services {
+        let of_service = of(service, &mut balancers);
+        let wrong = match (is_served(service), &*of_service) {
+            (true, [one]) => served(service, one, &targets),
+            (true, []) => vec!["it has no load balancer".to_owned()],
+            (true, several) => vec![format!("it has {} load balancers", several.len())],
+            (false, []) => left_alone(service),
+            (false, _) => vec!["it has a load balancer".to_owned()],
+        };
+        let name = service.metadata.name.as_deref().unwrap_or_default();
+        complaints.extend(wrong.into_iter().map(|what| format!("{name}: {what}")));
+    }
+    let leaked = balancers.iter().map(|one| {
+        let (id, service) = (&one.load_balancer.id, &one.load_balancer.service);
+        format!("{id} is nobody's: {service:?}, {}", one.state)
+    });
+    complaints.extend(leaked);
+    holds(complaints.is_empty(), || {
+        complaints.truncate(SHOWN);
+        complaints.join("; ")
+    })
+}
+
+/// That there is neither a Service nor a load balancer any more.
+pub(super) async fn nothing_left(stage: &Stage, namespace: &str) -> Result<(), String> {
+    let services = services(stage, namespace).await?;
+    let balancers = load_balancers(stage).await?;
+    holds(services.is_empty() && balancers.is_empty(), || {
+        let names = services.iter().map(|one| &one.metadata);
+        let names: Vec<_> = names.map(|meta| (&meta.name, &meta.finalizers)).collect();
+        let ids: Vec<_> = balancers.iter().map(|one| &one.load_balancer.id).collect();
+        format!("Services {names:?}, load balancers {ids:?}")
+    })
+}
+
+async fn services(stage: &Stage, namespace: &str) -> Result<Vec<Service>, String> {
+    let services: Api<Service> = Api::namespaced(stage.admin(), namespace);
+    let listed = services.list(&ListParams::default()).await;
+    Ok(listed.map_err(|error| error.to_string())?.items)
+}
+
+async fn load_balancers(stage: &Stage) -> Result<Vec<ShownLoadBalancer>, String> {
+    let all = Targets {
+        all: true,
+        ..Targets::default()
+    };
+    let control = Client::new(stage.dir().join("provider.sock.ctl"));
+    let shown = control.show_load_balancers(&all).await;
+    Ok(shown.map_err(|error| error.to_string())?.load_balancers)
+}
+
+/// The nodes that load balancers have to send to, by name. Written once more, so that it is not
+/// our own rule that we are held against.
+async fn targets(stage: &Stage) -> Result<Vec<Target>, String> {
+    let nodes = stage.nodes().list(&ListParams::default()).await;
+    let mut nodes = nodes.map_err(|error| error.to_string())?.items;
+    nodes.retain(|node| {
+        let label = node.metadata.labels.iter().flatten();
+        let excluded = label
+            .into_iter()
+            .any(|(key, value)| key == LABEL_EXCLUDE && value == "true");
+        let spec = node.spec.as_ref();
+        let mut taints = spec.iter().flat_map(|spec| &spec.taints).flatten();
+        !excluded && !taints.any(|taint| taint.key == TAINT_AUTOSCALER)
+    });
+    let mut targets: Vec<_> = nodes.iter().map(target).collect();
+    targets.sort_by(|a, b| a.node.cmp(&b.node));
+    Ok(targets)
+}
+
+fn target(node: &Node) -> Target {
+    let status = node.status.as_ref();
+    let mut addresses = status.iter().flat_map(|status| &status.addresses).flatten();
+    let internal = addresses.find(|address| address.type_ == "InternalIP");
+    Target {
+        node: node.metadata.name.as_deref().unwrap().into(),
+        address: internal.map(|internal| internal.address.as_str().into()),
+    }
+}
+
+/// Takes out the load balancers of one Service.
+fn of(service: &Service, balancers: &mut Vec<ShownLoadBalancer>) -> Vec<ShownLoadBalancer> {
+    let uid = service.metadata.uid.as_deref().unwrap();
+    let is_its = |one: &mut ShownLoadBalancer| {
+        let tag = one.load_balancer.service.as_ref();
+        tag.is_some_and(|tag| tag.uid == uid)
+    };
+    balancers.extract_if(.., is_its).collect()
+}
+
+fn is_served(service: &Service) -> bool {
+    let spec = service.spec.as_ref().unwrap();
+    let class = spec.load_balancer_class.as_deref();
+    service.metadata.deletion_timestamp.is_none()
+        && spec.type_.as_deref() == Some(TYPE_LOAD_BALANCER)
+        && class.is_none_or(|class| class == OWN_CLASS)
+}
+
+/// What is wrong with a Service and its load balancer.
+fn served(service: &Service, shown: &ShownLoadBalancer, targets: &[Target]) -> Vec<String> {
+    let spec = service.spec.as_ref().unwrap();
+    let one = &shown.load_balancer;
+    let mut wrong = Vec::new();
+    let mut differ = |what: &str, wanted: String, found: String| {
+        if wanted != found {
+            wrong.push(format!("{what}: {wanted} is wanted, {found} found"));
+        }
+    };
+    differ("state", "ready".to_owned(), shown.state.clone());
+    let ports = spec.ports.iter().flatten().map(|port| {
+        let protocol = port.protocol.as_deref().unwrap_or("TCP");
+        format!("{protocol}/{}:{}", port.port, port.node_port.unwrap_or(0))
+    });
+    let ports: Vec<_> = ports.collect();
+    let found: Vec<_> = one.ports.iter().map(ToString::to_string).collect();
+    differ("ports", ports.join(","), found.join(","));
+    let ranges = spec.load_balancer_source_ranges.iter().flatten().cloned();
+    let ranges: Vec<_> = ranges.collect();
+    differ(
+        "source ranges",
+        ranges.join(","),
+        one.source_ranges.join(","),
+    );
+    let check = spec.health_check_node_port.unwrap_or(0);
+    differ(
+        "health check",
+        check.to_string(),
+        one.health_check_node_port.to_string(),
+    );
+    let mode = annotation(service, "mock.example/address-mode").unwrap_or("ip");
+    differ(
+        "address mode",
+        mode.to_owned(),
+        one.address_mode.to_string(),
+    );
+    differ(
+        "targets",
+        format!("{targets:?}"),
+        format!("{:?}", one.targets),
+    );
+    differ("addresses", addresses_of(shown), addresses(service));
+
+    let finalizers = service.metadata.finalizers.iter().flatten();
+    if !finalizers.into_iter().any(|name| name == FINALIZER) {
+        wrong.push("it has no finalizer".to_owned());
+    }
+    let conditions = conditions(service);
+    for kind in [ACCEPTED, PROVISIONED, TARGETS_IN_STEP] {
+        if conditions.get(kind) != Some(&"True") {
+            wrong.push(format!("{kind} is {:?}", conditions.get(kind)));
+        }
+    }
+    match annotation(service, ANNOTATION_SETTLED) {
+        Some(record) if !record.ends_with(['/', '+']) => {}
+        record => wrong.push(format!("it is not settled: {record:?}")),
+    }
+    wrong
+}
+
+/// What is of ours on a Service that is not.
+fn left_alone(service: &Service) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let finalizers = service.metadata.finalizers.iter().flatten();
+    if finalizers.into_iter().any(|name| name == FINALIZER) {
+        wrong.push("it has the finalizer".to_owned());
+    }
+    for kind in conditions(service).keys() {
+        if OURS.contains(kind) || kind.starts_with("status.mock.example/") {
+            wrong.push(format!("it has the condition {kind}"));
+        }
+    }
+    let found = addresses(service);
+    if !found.is_empty() {
+        wrong.push(format!("it has the addresses {found}"));
+    }
+    wrong
+}
+
+fn annotation<'a>(service: &'a Service, key: &str) -> Option<&'a str> {
+    let annotations = service.metadata.annotations.as_ref()?;
+    annotations.get(key).map(String::as_str)
+}
+
+fn conditions(service: &Service) -> BTreeMap<&str, &str> {
+    let status = service.status.iter().flat_map(|status| &status.conditions);
+    let conditions = status.flatten();
+    conditions
+        .map(|condition| (&*condition.type_, &*condition.status))
+        .collect()
+}
+
+fn addresses(service: &Service) -> String {
+    let status = service.status.as_ref();
+    let status = status.and_then(|status| status.load_balancer.as_ref());
+    let ingress = status.iter().flat_map(|status| &status.ingress).flatten();
+    let addresses = ingress.map(|ingress| {
+        let address = ingress.ip.as_deref().or(ingress.hostname.as_deref());
+        let mode = ingress.ip_mode.as_deref().unwrap_or_default();
+        format!("{} {mode}", address.unwrap_or_default())
+    });
+    addresses.collect::<Vec<_>>().join(",")
+}
+
+fn addresses_of(shown: &ShownLoadBalancer) -> String {
+    let one = &shown.load_balancer;
+    let mode = match one.address_mode {
+        AddressMode::Hostname => return format!("{} ", one.hostname()),
+        // What the API server makes of none.
+        AddressMode::Ip | AddressMode::Vip => "VIP",
+        AddressMode::Proxy => "Proxy",
+    };
+    let addresses = one.addresses.iter().map(|ip| format!("{ip} {mode}"));
+    addresses.collect::<Vec<_>>().join(",")
+}

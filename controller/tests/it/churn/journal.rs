@@ -1,0 +1,44 @@
+//! What was done and when: printed where a drill fails.
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::plan::Plan;
+
+/// Everything that people and killer did, in order.
+pub(super) struct Journal {
+    heading: String,
+    started: Instant,
+    lines: Mutex<Vec<String>>,
+}
+
+impl Journal {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self {
+            heading: plan.to_string(),
+            started: Instant::now(),
+            lines: Mutex::default(),
+        }
+    }
+
+    pub(super) fn note(&self, what: &str) {
+        let time = self.started.elapsed().as_secs_f64();
+        self.lines.lock().push(format!("{time:8.3}s {what}"));
+    }
+
+    /// Its last lines.
+    pub(super) fn summary(&self) -> String {
+        let lines = self.lines.lock();
+        let end = &lines[lines.len().saturating_sub(3)..];
+        format!("{}\n{}", self.heading, end.join("\n"))
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let lines = self.lines.lock();
+            eprintln!("---- {} ----\n{}", self.heading, lines.join("\n"));
+        }
+    }
+}
