@@ -1,9 +1,13 @@
 //! The rights that `docs/rbac.md` lists are enough, and one that is missing is named.
 
 use http::Method;
-use k8s_openapi::api::core::v1::{Event, ServiceAccount};
-use kube::{Api, api::ListParams};
+use k8s_openapi::api::core::v1::{Event, Service, ServiceAccount};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, PostParams},
+};
 use outrigger_testbed::faults::Outcome;
+use serde_json::json;
 
 use crate::{
     cluster::{Cluster, SYSTEM},
@@ -29,6 +33,50 @@ async fn elected(cluster: &Cluster, identity: &str) {
     .await;
 }
 
+fn services(cluster: &Cluster) -> Api<Service> {
+    Api::namespaced(cluster.admin(), "default")
+}
+
+/// Makes a Service that wants a load balancer.
+async fn ask_for_load_balancer(cluster: &Cluster, name: &str) {
+    let service = json!({
+        "metadata": {"name": name},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
+    });
+    let service = serde_json::from_value(service).unwrap();
+    let services = services(cluster);
+    let made = services.create(&PostParams::default(), &service).await;
+    made.unwrap();
+}
+
+async fn delete_service(cluster: &Cluster, name: &str) {
+    let services = services(cluster);
+    let deleted = services.delete(name, &DeleteParams::default()).await;
+    deleted.unwrap();
+    until(&format!("{name} is gone"), async || {
+        let left = services.get_opt(name).await.unwrap();
+        holds(left.is_none(), || format!("{left:?}"))
+    })
+    .await;
+}
+
+/// Has a load balancer made and deleted.
+async fn serve_a_service(cluster: &Cluster, name: &str) {
+    ask_for_load_balancer(cluster, name).await;
+    let services = services(cluster);
+    until(&format!("the address of {name}"), async || {
+        let service = services.get(name).await.unwrap();
+        let status = service
+            .status
+            .clone()
+            .and_then(|status| status.load_balancer);
+        let ingress = status.and_then(|status| status.ingress);
+        holds(ingress.is_some(), || format!("{service:?}"))
+    })
+    .await;
+    delete_service(cluster, name).await;
+}
+
 /// Whether it did a request of that kind, and was answered well.
 fn did(replica: &Replica, method: &Method, path: &str) -> bool {
     replica.proxy.requests().iter().any(|request| {
@@ -46,6 +94,7 @@ async fn what_the_documentation_lists_is_enough() {
     replica.leads().await;
     replica.own_node(&cluster, "allowed").await;
     cluster.synced("allowed").await;
+    serve_a_service(&cluster, "allowed").await;
     elected(&cluster, &replica.identity().await).await;
     let stranger = replica.port.with_token(&cluster.account("stranger").await);
     stranger.gets("/metrics", 403).await;
@@ -56,6 +105,8 @@ async fn what_the_documentation_lists_is_enough() {
         (Method::GET, "/api/v1/nodes"),
         (Method::PATCH, "/nodes/allowed"),
         (Method::PATCH, "/nodes/allowed/status"),
+        (Method::GET, "/api/v1/services"),
+        (Method::PATCH, "/services/allowed/status"),
         (Method::POST, "/namespaces/default/events"),
         (Method::POST, "/namespaces/kube-system/events"),
         (Method::POST, "/leases"),
@@ -93,7 +144,8 @@ async fn what_it_lists_for_accounts_of_the_controllers_is_enough() {
 
     // What the accounts can do, the process need not be allowed.
     let user = "manager-of-accounts";
-    let always = Rights::documented(ALWAYS).of(user).without("nodes/status");
+    let always = Rights::documented(ALWAYS).of(user);
+    let always = always.without("nodes/status").without("services/status");
     let accounts = Rights::documented(ACCOUNTS).of(user);
     always.grant(&cluster.plane).await;
     accounts.grant(&cluster.plane).await;
@@ -101,11 +153,15 @@ async fn what_it_lists_for_accounts_of_the_controllers_is_enough() {
     replica.leads().await;
     replica.own_node(&cluster, "allowed").await;
     cluster.synced("allowed").await;
+    serve_a_service(&cluster, "allowed").await;
     elected(&cluster, &replica.identity().await).await;
     replica.was_allowed_everything();
     let known: Api<ServiceAccount> = Api::namespaced(cluster.admin(), SYSTEM);
-    known.get("node-controller").await.unwrap();
-    // Who shows an account's token: who writes about nodes, and not the stores nor the election.
+    for account in ["node-controller", "service-controller"] {
+        known.get(account).await.unwrap();
+    }
+    // Who shows an account's token: who writes about nodes and Services, and not the stores nor the
+    // election.
     let requests = replica.proxy.requests();
     for (path, as_account) in [
         ("/nodes/allowed", true),
@@ -114,6 +170,8 @@ async fn what_it_lists_for_accounts_of_the_controllers_is_enough() {
         ("/namespaces/kube-system/events", false),
         ("/leases", false),
         ("/api/v1/nodes", false),
+        ("/services/allowed/status", true),
+        ("/api/v1/services", false),
     ] {
         let mut requests = requests.iter();
         let request = requests.find(|request| request.path.ends_with(path));
@@ -131,6 +189,8 @@ async fn a_right_that_is_missing_is_named_with_whom_it_is_missing_to() {
     for (resource, verb) in [
         ("namespaces", "get"),
         ("nodes/status", "patch"),
+        ("services", "list"),
+        ("services/status", "patch"),
         ("events", "create"),
         ("leases", "get"),
         ("configmaps", "get"),
@@ -145,6 +205,7 @@ async fn a_right_that_is_missing_is_named_with_whom_it_is_missing_to() {
         let mut replica = replica.start().await;
         match resource {
             "nodes/status" | "events" => replica.own_node(&cluster, &user).await,
+            "services/status" => ask_for_load_balancer(&cluster, &user).await,
             "configmaps" => {
                 let status = replica.controller.ended().await;
                 assert_eq!(status.code(), Some(1), "{status}");
@@ -162,6 +223,9 @@ async fn a_right_that_is_missing_is_named_with_whom_it_is_missing_to() {
         })
         .await;
         assert!(line.contains("WARN") || line.contains("ERROR"), "{line}");
+        if resource == "services/status" {
+            delete_service(&cluster, &user).await;
+        }
         rights.revoke(&cluster.plane).await;
     }
 }
