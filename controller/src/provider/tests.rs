@@ -11,6 +11,7 @@ mod load_balancers;
 mod lookups;
 mod node_sets;
 pub(super) mod rig;
+mod sdk;
 mod seen;
 mod updates;
 mod urgency;

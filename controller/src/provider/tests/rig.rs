@@ -30,20 +30,7 @@ impl Rig {
 
     pub(in crate::provider) fn with(change: impl FnOnce(&mut Options, &Fake)) -> Self {
         let fake = Fake::new();
-        let mut options = Options {
-            expected_name: None,
-            allow_untagged: false,
-            controller_name: "cloud-controller-manager".into(),
-            controller_version: "v1".into(),
-            kubernetes_version: "v1.36.3".into(),
-            cluster: Cluster {
-                name: "blue".into(),
-                uid: "uid-1".into(),
-                ..Cluster::default()
-            },
-            max_receive_bytes: 4 << 20,
-            standby: false,
-        };
+        let mut options = options();
         change(&mut options, &fake);
         let mut registry = Registry::default();
         let cancel = CancellationToken::new();
@@ -122,6 +109,23 @@ impl Rig {
         let mut text = String::new();
         encode(&mut text, &self.registry).unwrap();
         text
+    }
+}
+
+pub(in crate::provider) fn options() -> Options {
+    Options {
+        expected_name: None,
+        allow_untagged: false,
+        controller_name: "cloud-controller-manager".into(),
+        controller_version: "v1".into(),
+        kubernetes_version: "v1.36.3".into(),
+        cluster: Cluster {
+            name: "blue".into(),
+            uid: "uid-1".into(),
+            ..Cluster::default()
+        },
+        max_receive_bytes: 4 << 20,
+        standby: false,
     }
 }
 
