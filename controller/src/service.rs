@@ -146,16 +146,20 @@ impl ServiceLb {
     /// Works until `stop`, then lets the Services in hand finish. Waits for both stores (S-5) and,
     /// all the way, for a provider that serves load balancers (S-1).
     pub async fn run(self, stop: CancellationToken) {
+        let without = || {
+            warn!(
+                "Failed to start service controller: the cloud provider does not support external \
+                 load balancers"
+            );
+            info!("Skipping {NAME:?}");
+        };
+        // Not one after the other: without such a provider nobody fills the store of Services.
         let ready = async {
-            tokio::join!(self.parts.services.synced(), self.parts.nodes.synced());
-            let without = || {
-                warn!(
-                    "Failed to start service controller: the cloud provider does not support \
-                     external load balancers"
-                );
-                info!("Skipping {NAME:?}");
-            };
-            self.parts.provider.serving_load_balancers(without).await;
+            tokio::join!(
+                self.parts.services.synced(),
+                self.parts.nodes.synced(),
+                self.parts.provider.serving_load_balancers(without),
+            )
         };
         if stop.run_until_cancelled(ready).await.is_none() {
             return;

@@ -178,11 +178,13 @@ impl<V: View> Store<V> {
     }
 
     /// Takes in what we have just written ourselves, so that no loop decides again on what was
-    /// before. Tells nobody. Does nothing if the object was deleted or is newer already.
+    /// before. Tells nobody. Does nothing if the object was deleted or is newer already, or if the
+    /// watch was faster: it has what others wrote beneath, which `view` may lack.
     pub fn written(&self, view: V) {
         let mut views = self.views.write();
         if let Some(held) = views.get_mut(&**view.key())
             && held.uid() == view.uid()
+            && held.resource_version() != view.resource_version()
             && !is_older(&view, held)
         {
             *held = Arc::new(view);

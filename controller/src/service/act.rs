@@ -129,22 +129,25 @@ impl ServiceLb {
         let Some(result) = result else {
             return Outcome::Retry;
         };
-        let ended = self
-            .conclude(key, ground, |progress, now, service, facts| {
-                progress.deleted(
-                    now,
-                    Some(service),
-                    result.as_ref().map_err(Box::as_ref),
-                    facts,
-                )
-            })
-            .await;
-        if ended == Outcome::Done {
+        let ended = if self.live(key).is_some() {
+            let heard = result.as_ref().map_err(Box::as_ref);
+            let ended = self
+                .conclude(key, ground, |progress, now, service, facts| {
+                    progress.deleted(now, Some(service), heard, facts)
+                })
+                .await;
             // The store's word that the Service is gone may have come before that of our own write.
-            self.memory.done_with(key);
-        }
+            let is_gone = result.is_ok_and(|answer| answer.disposition != Disposition::InProgress);
+            if is_gone && ended == Outcome::Done {
+                self.done_with(key)
+            } else {
+                often(ended)
+            }
+        } else {
+            self.cleared_away(key, &service, &result, ground)
+        };
         self.rollout.progressed();
-        often(ended)
+        ended
     }
 
     /// None: it may not be made now.

@@ -1,13 +1,13 @@
 //! Load balancers of Services that are gone from the API server (not Q-5; S-60).
 
-use outrigger_core::service::{plan::Step, wants};
+use outrigger_core::service::{ServiceView, plan::Step, wants};
 use tracing::{debug, warn};
 
 use super::{
     ServiceLb,
-    act::often,
+    act::{Answered, often},
     intake::{Key, LeftBehind},
-    sync::{outcome, until},
+    sync::{Ground, outcome, until},
 };
 use crate::queue::{Outcome, Priority};
 
@@ -64,6 +64,17 @@ impl ServiceLb {
         let Some(result) = self.call_delete(key, service, &events).await else {
             return Outcome::Retry;
         };
+        self.cleared_away(key, service, &result, &ground)
+    }
+
+    /// What the answer to a deletion means for a Service that is gone.
+    pub(super) fn cleared_away(
+        &self,
+        key: &Key,
+        service: &ServiceView,
+        result: &Answered,
+        ground: &Ground,
+    ) -> Outcome {
         let now = self.now();
         let decided = self.memory.with(&key.uid, |progress| {
             progress.deleted(
@@ -80,10 +91,12 @@ impl ServiceLb {
         often(outcome(decided.requeue))
     }
 
-    fn done_with(&self, key: &Key) -> Outcome {
+    /// Nothing of the Service is left, neither here nor in the cloud.
+    pub(super) fn done_with(&self, key: &Key) -> Outcome {
         self.memory.done_with(key);
         self.memory.forget(&key.uid);
-        if let Some(next) = self.parts.services.get(&key.name) {
+        let next = self.parts.services.get(&key.name);
+        if let Some(next) = next.filter(|next| *next.uid != *key.uid) {
             // It may have waited for this one's end.
             self.queue.add(Key::of(&next), Priority::Fresh);
         }

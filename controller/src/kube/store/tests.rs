@@ -69,6 +69,15 @@ fn a_write_of_ours_is_not_undone_by_a_late_watch_and_hides_nothing_of_others() {
 }
 
 #[test]
+fn a_write_of_ours_that_the_watch_was_faster_with_hides_nothing_of_others_either() {
+    let (store, _) = recorded();
+    store.apply(node("a", "1", 10, "x"), Origin::List);
+    store.apply(node("a", "1", 12, "both"), Origin::Watch);
+    store.written(node("a", "1", 12, "ours"));
+    assert_eq!(store.get("a").unwrap().labels.get("l"), Some("both"));
+}
+
+#[test]
 fn a_write_of_ours_brings_no_deleted_or_other_object_back() {
     let (store, _) = recorded();
     store.written(node("a", "1", 12, "ours"));

@@ -126,6 +126,54 @@ async fn a_successor_waits_for_the_end() {
     assert!(began.elapsed() < Duration::from_secs(1));
 }
 
+/// A Service that is taken away by force while its load balancer is being deleted, for five seconds.
+async fn vanishing(rig: &Rig) {
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    let slow = Effect::Hang {
+        duration: Some(Duration::from_secs(5)),
+    };
+    let slow = Fault::on(Method::DeleteLoadBalancer, slow);
+    rig.cloud.inject(slow.times(1));
+    rig.cluster.delete_service(WEB);
+    secs(1).await;
+    strip(rig, WEB);
+    assert!(rig.cluster.service(WEB).is_none());
+}
+
+/// S-60: what was under way when it vanished says whether there is more to do.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_vanishes_while_its_deletion_fails_leaves_nothing() {
+    let rig = Rig::start().await;
+    let fails = Fault::on(Method::DeleteLoadBalancer, Effect::Error(trouble()));
+    rig.cloud.inject(fails.times(1));
+    vanishing(&rig).await;
+    rig.until("its end", |rig| rig.cloud.load_balancers().is_empty())
+        .await;
+    secs(1).await;
+    let events = rig.events();
+    let [.., failed, deleting, deleted] = &events[..] else {
+        panic!("{events:?}");
+    };
+    assert_eq!(failed, "DeleteLoadBalancerFailed");
+    assert_eq!(deleting, "DeletingLoadBalancer");
+    assert_eq!(deleted, "DeletedLoadBalancer");
+}
+
+/// S-47: its end is told to the next one of its name, even if it was under way.
+#[tokio::test(start_paused = true)]
+async fn a_successor_goes_on_when_the_deletion_that_was_under_way_ends() {
+    let rig = Rig::start().await;
+    vanishing(&rig).await;
+    let began = Instant::now();
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(rig.cloud.load_balancers().len(), 1);
+    assert_eq!(rig.calls("DeleteLoadBalancer"), 1);
+    assert!(rig.events().contains(&"DeletedLoadBalancer".to_owned()));
+}
+
 fn drifting() -> Setup {
     let mut setup = Setup::default();
     setup.settings.drift_period = Some(Duration::from_hours(1));
