@@ -24,6 +24,7 @@ mod metrics;
 pub mod preview;
 mod rollout;
 mod sync;
+mod write;
 
 #[cfg(test)]
 mod tests;

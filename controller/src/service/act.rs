@@ -1,29 +1,22 @@
 //! The calls that change the cloud, and what their answers lead to.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use jiff::Timestamp;
 use outrigger_core::{
     class::ErrorClass,
     service::{
         ServiceView,
         answer::{Answer, Disposition},
         event::Event,
-        plan::{self, Ensure, Facts, Failure, Progress},
+        plan::{Ensure, Failure},
     },
     targets::Revision,
 };
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{
-    ServiceLb,
-    intake::Key,
-    rollout::Giving,
-    sync::{ATTEMPTS, Ground, outcome},
-};
+use super::{ServiceLb, intake::Key, rollout::Giving, sync::Ground, write::often};
 use crate::{
-    kube::error::Error,
     provider,
     queue::{Outcome, Priority},
 };
@@ -217,77 +210,6 @@ impl ServiceLb {
                 Err(Box::new(failure))
             }
         }
-    }
-
-    /// Writes what `decide` makes of the Service as it is now, then tells it. What somebody else
-    /// wrote meanwhile is read and decided upon anew.
-    async fn conclude(
-        &self,
-        key: &Key,
-        ground: &Ground,
-        decide: impl Fn(&mut Progress, Timestamp, &ServiceView, &Facts<'_>) -> plan::Outcome,
-    ) -> Outcome {
-        let mut attempt = 0;
-        loop {
-            let Some(service) = self.live(key) else {
-                // Its end is told to the queue by the store.
-                return Outcome::Done;
-            };
-            let ground = self.ground_of(Arc::clone(&ground.capability));
-            let now = self.now();
-            let decided = self.memory.with(&key.uid, |progress| {
-                decide(progress, now, &service, &ground.facts())
-            });
-            if let Some(patch) = &decided.patch {
-                match self.writer.write(&service, patch).await {
-                    Ok(Some(_)) => {}
-                    Ok(None) => return Outcome::Done,
-                    Err(error) => {
-                        attempt += 1;
-                        // The store knows by now what it has become.
-                        if error.class() == ErrorClass::Conflict && attempt < ATTEMPTS {
-                            continue;
-                        }
-                        return self.not_written(key, &service, &error);
-                    }
-                }
-            }
-            self.tell_all(&service, &decided.events);
-            return outcome(decided.requeue);
-        }
-    }
-
-    /// S-38.
-    fn not_written(&self, key: &Key, service: &ServiceView, error: &Error) -> Outcome {
-        self.memory.with(&key.uid, Progress::not_written);
-        let class = error.class();
-        warn!(
-            service = &*key.name,
-            class = class.as_str(),
-            "cannot write what became of the load balancer: {error}"
-        );
-        if class.is_for_owner() {
-            let failed = format!("failed to update load balancer status: {error}");
-            self.tell(service, &Event::sync_failed(&failed));
-        }
-        match class {
-            ErrorClass::RateLimited {
-                retry_after: Some(after),
-            } => Outcome::RetryAfter(after),
-            _ => Outcome::Retry,
-        }
-    }
-}
-
-/// How long a deletion that fails waits at most (S-14): nobody changes what is being deleted, so
-/// that no change would bring the next try forward.
-const DELETION_BACKOFF: Duration = Duration::from_secs(30);
-
-/// The outcome of a deletion.
-pub(super) fn often(outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Retry => Outcome::RetryWithin(DELETION_BACKOFF),
-        other => other,
     }
 }
 

@@ -5,9 +5,10 @@ use tracing::{debug, warn};
 
 use super::{
     ServiceLb,
-    act::{Answered, often},
+    act::Answered,
     intake::{Key, LeftBehind},
-    sync::{Ground, outcome, until},
+    sync::{Ground, until},
+    write::{often, outcome},
 };
 use crate::queue::{Outcome, Priority};
 

@@ -4,34 +4,24 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use outrigger_core::{
-    class::{ErrorClass, Requeue},
+    class::ErrorClass,
     service::{
         ANNOTATION_PAUSED, ServiceView,
         capability::Capability,
-        event::Event,
         plan::{Facts, Step},
         wants::{Wants, wants},
     },
     targets::{Revision, Targets},
 };
 use tokio::sync::SemaphorePermit;
-use tracing::{debug, warn};
+use tracing::debug;
 
-use super::{ServiceLb, intake::Key};
-use crate::{
-    kube::{
-        error::Error,
-        events::{Kind, ObjectRef},
-    },
-    queue::Outcome,
-};
+use super::{ServiceLb, intake::Key, write::ATTEMPTS};
+use crate::queue::Outcome;
 
 /// How long a Service waits for the end of an earlier one of the same name (S-47): its load balancer
 /// may have the address that this one asks for.
 const PREDECESSOR: Duration = Duration::from_secs(30);
-
-/// Writes that meet somebody else's before the queue's back-off takes over.
-pub(super) const ATTEMPTS: u32 = 5;
 
 /// What is known beside the Service, at one moment.
 pub(super) struct Ground {
@@ -153,7 +143,11 @@ impl ServiceLb {
                         attempt += 1;
                         // Else the store knows by now what it has become.
                         if error.class() != ErrorClass::Conflict || attempt >= ATTEMPTS {
-                            return self.not_prepared(&service, &error);
+                            return self.refused(
+                                &service,
+                                "add load balancer cleanup finalizer",
+                                &error,
+                            );
                         }
                     }
                 },
@@ -185,52 +179,6 @@ impl ServiceLb {
         let since = self.memory.predecessor(key)?;
         let left = PREDECESSOR.checked_sub(since.elapsed())?;
         (!left.is_zero()).then_some(left)
-    }
-
-    fn not_prepared(&self, service: &ServiceView, error: &Error) -> Outcome {
-        let class = error.class();
-        warn!(
-            service = &*service.key,
-            class = class.as_str(),
-            "cannot write to the Service before its load balancer is touched: {error}"
-        );
-        if class.is_for_owner() {
-            // Upstream's words where the finalizer cannot be added.
-            let failed = format!("failed to add load balancer cleanup finalizer: {error}");
-            self.tell(service, &Event::sync_failed(&failed));
-        }
-        match class {
-            ErrorClass::RateLimited {
-                retry_after: Some(after),
-            } => Outcome::RetryAfter(after),
-            _ => Outcome::Retry,
-        }
-    }
-
-    /// Section 5.7: about the Service.
-    pub(super) fn tell(&self, service: &ServiceView, event: &Event) {
-        let kind = if event.is_warning {
-            Kind::Warning
-        } else {
-            Kind::Normal
-        };
-        let object = ObjectRef::service(service);
-        let (reason, message) = (event.reason.clone(), event.message.clone());
-        self.parts.events.event(&object, kind, reason, message);
-    }
-
-    pub(super) fn tell_all(&self, service: &ServiceView, events: &[Event]) {
-        for event in events {
-            self.tell(service, event);
-        }
-    }
-}
-
-pub(super) fn outcome(requeue: Option<Requeue>) -> Outcome {
-    match requeue {
-        None | Some(Requeue::OnChange | Requeue::Stop) => Outcome::Done,
-        Some(Requeue::BackOff) => Outcome::Retry,
-        Some(Requeue::After(delay)) => Outcome::RetryAfter(delay),
     }
 }
 

@@ -1,0 +1,128 @@
+//! What is written to a Service and told about it.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use outrigger_core::{
+    class::{ErrorClass, Requeue},
+    service::{
+        ServiceView,
+        event::Event,
+        plan::{self, Facts, Progress},
+    },
+};
+use tracing::warn;
+
+use super::{ServiceLb, intake::Key, sync::Ground};
+use crate::{
+    kube::{
+        error::Error,
+        events::{Kind, ObjectRef},
+    },
+    queue::Outcome,
+};
+
+/// Writes that meet somebody else's before the queue's back-off takes over.
+pub(super) const ATTEMPTS: u32 = 5;
+
+/// How long a deletion that fails waits at most (S-14): nobody changes what is being deleted, so
+/// that no change would bring the next try forward.
+const DELETION_BACKOFF: Duration = Duration::from_secs(30);
+
+impl ServiceLb {
+    /// Writes what `decide` makes of the Service as it is now, then tells it. What somebody else
+    /// wrote meanwhile is read and decided upon anew.
+    pub(super) async fn conclude(
+        &self,
+        key: &Key,
+        ground: &Ground,
+        decide: impl Fn(&mut Progress, Timestamp, &ServiceView, &Facts<'_>) -> plan::Outcome,
+    ) -> Outcome {
+        let mut attempt = 0;
+        loop {
+            let Some(service) = self.live(key) else {
+                // Its end is told to the queue by the store.
+                return Outcome::Done;
+            };
+            let ground = self.ground_of(Arc::clone(&ground.capability));
+            let now = self.now();
+            let decided = self.memory.with(&key.uid, |progress| {
+                decide(progress, now, &service, &ground.facts())
+            });
+            if let Some(patch) = &decided.patch {
+                match self.writer.write(&service, patch).await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return Outcome::Done,
+                    Err(error) => {
+                        attempt += 1;
+                        // The store knows by now what it has become.
+                        if error.class() == ErrorClass::Conflict && attempt < ATTEMPTS {
+                            continue;
+                        }
+                        // S-38: it is asked for once more.
+                        self.memory.with(&key.uid, Progress::not_written);
+                        return self.refused(&service, "update load balancer status", &error);
+                    }
+                }
+            }
+            self.tell_all(&service, &decided.events);
+            return outcome(decided.requeue);
+        }
+    }
+
+    /// The API server did not take a write: told in upstream's words to whom it concerns.
+    pub(super) fn refused(&self, service: &ServiceView, doing: &str, error: &Error) -> Outcome {
+        let class = error.class();
+        warn!(
+            service = &*service.key,
+            class = class.as_str(),
+            "failed to {doing}: {error}"
+        );
+        if class.is_for_owner() {
+            self.tell(
+                service,
+                &Event::sync_failed(&format!("failed to {doing}: {error}")),
+            );
+        }
+        match class {
+            ErrorClass::RateLimited {
+                retry_after: Some(after),
+            } => Outcome::RetryAfter(after),
+            _ => Outcome::Retry,
+        }
+    }
+
+    /// Section 5.7: about the Service.
+    pub(super) fn tell(&self, service: &ServiceView, event: &Event) {
+        let kind = if event.is_warning {
+            Kind::Warning
+        } else {
+            Kind::Normal
+        };
+        let object = ObjectRef::service(service);
+        let (reason, message) = (event.reason.clone(), event.message.clone());
+        self.parts.events.event(&object, kind, reason, message);
+    }
+
+    pub(super) fn tell_all(&self, service: &ServiceView, events: &[Event]) {
+        for event in events {
+            self.tell(service, event);
+        }
+    }
+}
+
+pub(super) fn outcome(requeue: Option<Requeue>) -> Outcome {
+    match requeue {
+        None | Some(Requeue::OnChange | Requeue::Stop) => Outcome::Done,
+        Some(Requeue::BackOff) => Outcome::Retry,
+        Some(Requeue::After(delay)) => Outcome::RetryAfter(delay),
+    }
+}
+
+/// The outcome of a deletion.
+pub(super) fn often(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Retry => Outcome::RetryWithin(DELETION_BACKOFF),
+        other => other,
+    }
+}
