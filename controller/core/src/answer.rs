@@ -19,8 +19,11 @@ use crate::{
 };
 
 mod excerpt;
+mod fault;
 
 pub use excerpt::Excerpt;
+pub use fault::Fault;
+pub(crate) use fault::{few, legal};
 
 /// Bytes of a provider id.
 pub const MAX_PROVIDER_ID: usize = 1_024;
@@ -110,31 +113,14 @@ impl fmt::Display for Field {
 /// Why an answer is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A text that the API server would refuse, or that makes no sense where it stands.
-    #[error("the provider's {field} {value} {complaint}")]
-    Illegal {
-        /// Where it stands.
-        field: Field,
-        /// The text, cut and escaped.
-        value: Excerpt,
-        /// What is wrong with it.
-        complaint: Complaint,
-    },
+    /// A part that breaks a limit.
+    #[error(transparent)]
+    Fault(#[from] Fault<Field>),
     /// Nothing where something must be.
     #[error("the provider's {field} is empty")]
     Empty {
         /// Where it is missing.
         field: Field,
-    },
-    /// Too many entries.
-    #[error("the provider's {field} has {count} entries, more than {limit}")]
-    TooMany {
-        /// What has too many.
-        field: Field,
-        /// How many.
-        count: usize,
-        /// How many there may be.
-        limit: usize,
     },
 }
 
@@ -204,7 +190,8 @@ fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), Refusal> {
             Some("") => Err("has nothing after its prefix"),
             Some(_) => Ok(()),
         }
-    })
+    })?;
+    Ok(())
 }
 
 fn node_address(at: usize, kind: String, address: String) -> Result<NodeAddress, Refusal> {
@@ -252,37 +239,14 @@ fn additional_labels(labels: Vec<(String, String)>) -> Result<StringMap, Refusal
     for (key, value) in &labels {
         legal(Field::LabelKey, key, syntax::label_key)?;
         if let Err(complaint) = syntax::label_value(value) {
-            return Err(Refusal::Illegal {
+            return Err(Refusal::Fault(Fault::Illegal {
                 field: Field::LabelValue(Excerpt::of(key)),
                 value: Excerpt::of(value),
                 complaint,
-            });
+            }));
         }
     }
     Ok(labels.into_iter().collect())
-}
-
-fn legal(
-    field: Field,
-    text: &str,
-    check: impl FnOnce(&str) -> Result<(), Complaint>,
-) -> Result<(), Refusal> {
-    check(text).map_err(|complaint| Refusal::Illegal {
-        field,
-        value: Excerpt::of(text),
-        complaint,
-    })
-}
-
-fn few(field: Field, count: usize, limit: usize) -> Result<(), Refusal> {
-    if count > limit {
-        return Err(Refusal::TooMany {
-            field,
-            count,
-            limit,
-        });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

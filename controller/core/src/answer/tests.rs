@@ -1,6 +1,6 @@
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use super::{Excerpt, Field, RawInstance, Refusal, Rules};
+use super::{Excerpt, Fault, Field, RawInstance, Refusal, Rules};
 use crate::{
     class::ErrorClass,
     fixture::{addresses, map},
@@ -134,11 +134,11 @@ fn provider_ids() {
             provider_id: id.into(),
             ..good()
         };
-        let expected = Refusal::Illegal {
+        let expected = Refusal::Fault(Fault::Illegal {
             field: Field::ProviderId,
             value: Excerpt::of(id),
             complaint,
-        };
+        });
         assert_eq!(check(raw), Err(expected));
     }
 }
@@ -239,10 +239,10 @@ fn addresses_fit_their_type() {
         assert!(
             matches!(
                 expected,
-                Refusal::Illegal {
+                Refusal::Fault(Fault::Illegal {
                     field: Field::Address(0),
                     ..
-                }
+                })
             ),
             "{kind} {address:?}: {expected}"
         );
@@ -252,10 +252,10 @@ fn addresses_fit_their_type() {
         assert!(
             matches!(
                 expected,
-                Refusal::Illegal {
+                Refusal::Fault(Fault::Illegal {
                     field: Field::AddressType(0),
                     ..
-                }
+                })
             ),
             "{kind:?}: {expected}"
         );

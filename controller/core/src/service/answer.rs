@@ -11,9 +11,9 @@ use super::{
     effects::{Effects, RawEffects, cut},
 };
 use crate::{
-    answer::Excerpt,
+    answer::{Fault, few, legal},
     class::ErrorClass,
-    syntax::{self, Complaint},
+    syntax,
 };
 
 /// Entries of one status.
@@ -143,16 +143,9 @@ pub enum Refusal {
     /// Ready, and no status (S-33, in upstream's words).
     #[error("service status returned by EnsureLoadBalancer is nil")]
     NoStatus,
-    /// A text that the API server would refuse, or that makes no sense where it stands.
-    #[error("the provider's {field} {value} {complaint}")]
-    Illegal {
-        /// Where it stands.
-        field: Field,
-        /// The text, cut and escaped.
-        value: Excerpt,
-        /// What is wrong with it.
-        complaint: Complaint,
-    },
+    /// A part that breaks a limit.
+    #[error(transparent)]
+    Fault(#[from] Fault<Field>),
     /// An entry with neither IP nor host name.
     #[error("the provider's status.ingress[{0}] has neither ip nor hostname")]
     NoAddress(usize),
@@ -163,16 +156,6 @@ pub enum Refusal {
         at: usize,
         /// The number.
         port: i32,
-    },
-    /// Too many entries.
-    #[error("the provider's {field} has {count} entries, more than {limit}")]
-    TooMany {
-        /// What has too many.
-        field: Field,
-        /// How many.
-        count: usize,
-        /// How many there may be.
-        limit: usize,
     },
 }
 
@@ -260,32 +243,9 @@ fn check_port(at: usize, place: usize, status: &PortStatus) -> Result<(), Refusa
             _ => Err("is none of TCP, UDP and SCTP"),
         },
     )?;
-    match &status.error {
+    if let Some(error) = &status.error {
         // A qualified name, as a label's key is.
-        Some(error) => legal(Field::PortError(at, place), error, syntax::label_key),
-        None => Ok(()),
-    }
-}
-
-fn legal(
-    field: Field,
-    text: &str,
-    check: impl FnOnce(&str) -> Result<(), Complaint>,
-) -> Result<(), Refusal> {
-    check(text).map_err(|complaint| Refusal::Illegal {
-        field,
-        value: Excerpt::of(text),
-        complaint,
-    })
-}
-
-fn few(field: Field, count: usize, limit: usize) -> Result<(), Refusal> {
-    if count > limit {
-        return Err(Refusal::TooMany {
-            field,
-            count,
-            limit,
-        });
+        legal(Field::PortError(at, place), error, syntax::label_key)?;
     }
     Ok(())
 }

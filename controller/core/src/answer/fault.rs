@@ -1,0 +1,52 @@
+//! What is wrong with one part of an answer, whatever the answer is about.
+
+use super::Excerpt;
+use crate::syntax::Complaint;
+
+/// A part of an answer that breaks a limit; `F` names the part in the words of the contract.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault<F> {
+    /// A text that the API server would refuse, or that makes no sense where it stands.
+    #[error("the provider's {field} {value} {complaint}")]
+    Illegal {
+        /// Where it stands.
+        field: F,
+        /// The text, cut and escaped.
+        value: Excerpt,
+        /// What is wrong with it.
+        complaint: Complaint,
+    },
+    /// Too many entries.
+    #[error("the provider's {field} has {count} entries, more than {limit}")]
+    TooMany {
+        /// What has too many.
+        field: F,
+        /// How many.
+        count: usize,
+        /// How many there may be.
+        limit: usize,
+    },
+}
+
+pub(crate) fn legal<F>(
+    field: F,
+    text: &str,
+    check: impl FnOnce(&str) -> Result<(), Complaint>,
+) -> Result<(), Fault<F>> {
+    check(text).map_err(|complaint| Fault::Illegal {
+        field,
+        value: Excerpt::of(text),
+        complaint,
+    })
+}
+
+pub(crate) fn few<F>(field: F, count: usize, limit: usize) -> Result<(), Fault<F>> {
+    if count > limit {
+        return Err(Fault::TooMany {
+            field,
+            count,
+            limit,
+        });
+    }
+    Ok(())
+}
