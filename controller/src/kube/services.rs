@@ -52,13 +52,12 @@ impl ServiceWriter {
         patch: &StatusPatch,
     ) -> Result<Option<Arc<ServiceView>>, Error> {
         let path = path(service) + "/status";
-        let body = body::of(patch, service);
+        let body = body::of(patch, &self.newest(service));
         match self.api.patch(&path, PatchKind::Strategic, &body).await {
             Ok(written) => {
                 // What the watch brought meanwhile is beneath the patch.
-                let held = self.held(service);
-                let base = held.as_ref().unwrap_or(service);
-                let view = patch.applied_to(base, &written.metadata.resource_version);
+                let base = self.newest(service);
+                let view = patch.applied_to(&base, &written.metadata.resource_version);
                 self.services.written(view.clone());
                 Ok(Some(Arc::new(view)))
             }
@@ -91,7 +90,7 @@ impl ServiceWriter {
                 let live = Arc::new(live);
                 self.services.refresh(&live);
                 // The watch may have been faster.
-                Ok(Some(self.held(service).unwrap_or(live)))
+                Ok(Some(self.newest(&live)))
             }
             Ok(_) => Ok(None),
             Err(error) if error.is_not_found() => Ok(None),
@@ -99,9 +98,11 @@ impl ServiceWriter {
         }
     }
 
-    fn held(&self, service: &ServiceView) -> Option<Arc<ServiceView>> {
+    /// As the store has it, if it is still there.
+    fn newest(&self, service: &Arc<ServiceView>) -> Arc<ServiceView> {
         let held = self.services.get(&service.key);
-        held.filter(|held| held.uid == service.uid)
+        let same = held.filter(|held| held.uid == service.uid);
+        same.unwrap_or_else(|| Arc::clone(service))
     }
 }
 

@@ -149,24 +149,25 @@ async fn what_the_store_is_told_of_a_write_is_what_the_api_server_has() {
         [Some("VIP"), Some("Proxy"), None]
     );
 
-    // Conditions merge by type, and each goes alone.
+    // Conditions merge by type, in whatever order they are planned, and each goes alone.
     let second = StatusPatch {
         annotations: vec![("example.com/a".into(), None)],
         conditions: vec![
+            ConditionChange::Set(condition("x/D", "True")),
             ConditionChange::Remove("x/A".into()),
-            ConditionChange::Set(condition("x/B", "True")),
             ConditionChange::Set(condition("x/C", "True")),
+            ConditionChange::Set(condition("x/B", "True")),
         ],
         ingress: Some([at("2001:db8::7", None)].into()),
         ..desk.patch()
     };
     let written = desk.write(&second).await.unwrap().unwrap();
     assert_eq!(written, desk.live().await);
-    assert_eq!(written.conditions.len(), 2);
+    assert_eq!(written.conditions.len(), 3);
 
     let last = StatusPatch {
         finalizer: Some(FinalizerChange::Remove),
-        conditions: ["x/B", "x/C"]
+        conditions: ["x/D", "x/B", "x/C"]
             .map(|kind| ConditionChange::Remove(kind.into()))
             .into(),
         ingress: Some([].into()),

@@ -53,6 +53,8 @@ impl StatusPatch {
         let mut view = service.clone();
         view.resource_version = resource_version.into();
         match self.finalizer {
+            // It may be there by now.
+            Some(FinalizerChange::Add) if service.has_finalizer() => {}
             Some(FinalizerChange::Add) => {
                 let finalizers = service.finalizers.iter().cloned();
                 view.finalizers = finalizers.chain([FINALIZER.into()]).collect();

@@ -24,8 +24,8 @@ fn metadata(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
             metadata.insert("finalizers".into(), json!([FINALIZER]));
             if !service.finalizers.is_empty() {
                 // Behind the others, as the store will have it.
-                let order = service.finalizers.iter().map(|name| &**name);
-                let order: Value = order.chain([FINALIZER]).collect();
+                let after = patch.applied_to(service, "").finalizers;
+                let order: Value = after.iter().map(|name| &**name).collect();
                 metadata.insert("$setElementOrder/finalizers".into(), order);
             }
         }

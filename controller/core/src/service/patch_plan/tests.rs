@@ -60,6 +60,7 @@ fn the_finalizers_of_others_stay() {
         *added.finalizers,
         ["example.com/x".into(), FINALIZER.into()]
     );
+    assert_eq!(patch.applied_to(&added, "8"), added);
     let mut draft = Draft::over(&added, at(5));
     draft.remove_finalizer();
     let removed = draft.finish().unwrap().applied_to(&added, "9");
