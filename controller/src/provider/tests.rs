@@ -1,5 +1,6 @@
 //! The adapter against a provider that does what it is told, over pipes, on the paused clock.
 
+mod balancer_trouble;
 mod calls;
 mod cardinality;
 mod connecting;
@@ -10,9 +11,11 @@ mod lists;
 mod load_balancers;
 mod lookups;
 mod node_sets;
+mod reports;
 pub(super) mod rig;
 mod sdk;
 mod seen;
+mod update_results;
 mod updates;
 mod urgency;
 

@@ -6,31 +6,33 @@ use std::sync::{
 };
 
 use futures::{FutureExt, future::join_all};
-use outrigger_api::v1::{self, update_load_balancer_nodes_response::Outcome};
+use outrigger_api::v1;
 use outrigger_core::{
-    class::ErrorClass,
     service::answer::{Answer, Disposition},
     targets::Targets,
 };
 use tokio::time::{Instant, sleep};
-use tonic::{Code, Status};
+use tonic::Code;
 
 use super::{
-    fake::{Step, outcome, refusal, taken},
+    fake::{Step, refusal, taken},
     millis,
     rig::{Rig, service, service_with, targets},
-    secs,
 };
-use crate::provider::{Class, Error};
+use crate::provider::Error;
 
-async fn update(rig: &Rig, name: &str, targets: &Arc<Targets>) -> Result<Answer, Error> {
+pub(super) async fn update(rig: &Rig, name: &str, targets: &Arc<Targets>) -> Result<Answer, Error> {
     let targets = Arc::clone(targets);
     rig.provider
         .update_load_balancer(service(name), targets)
         .await
 }
 
-async fn update_all(rig: &Rig, count: usize, targets: &Arc<Targets>) -> Vec<Result<Answer, Error>> {
+pub(super) async fn update_all(
+    rig: &Rig,
+    count: usize,
+    targets: &Arc<Targets>,
+) -> Vec<Result<Answer, Error>> {
     let names = (0..count).map(|n| format!("web-{n}"));
     join_all(names.map(async |name| update(rig, &name, targets).await)).await
 }
@@ -40,15 +42,6 @@ fn sizes(rig: &Rig) -> Vec<usize> {
     let mut sizes: Vec<_> = updates.iter().map(|(_, r)| r.services.len()).collect();
     sizes.sort_unstable();
     sizes
-}
-
-fn item(status: &Status) -> Outcome {
-    let details: outrigger_api::RpcStatus = prost::Message::decode(status.details()).unwrap();
-    Outcome::Error(outrigger_api::RpcStatus {
-        code: status.code() as i32,
-        message: status.message().into(),
-        details: details.details,
-    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,221 +99,6 @@ async fn a_provider_that_takes_one_at_a_time_gets_one_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_result_is_handed_out_as_it_comes() {
-    let rig = Rig::balancing(|_| {}).await;
-    rig.fake.balancers.on_update(|request| {
-        let mut steps = Vec::new();
-        for service in &request.services {
-            steps.extend([Step::Wait(secs(10)), Step::Say(taken(service))]);
-        }
-        steps
-    });
-    let started = Instant::now();
-    let all = targets(["a"]);
-    let ended = join_all((0..20).map(async |n| {
-        update(&rig, &format!("web-{n}"), &all).await.unwrap();
-        started.elapsed().as_secs()
-    }));
-    // 200 s in all: a long call is fine as long as something comes.
-    let expected: Vec<u64> = (1..=20).map(|n| n * 10).collect();
-    assert_eq!(ended.await, expected);
-}
-
-#[tokio::test(start_paused = true)]
-async fn silence_ends_a_call_for_those_without_result_alone() {
-    let rig = Rig::balancing(|_| {}).await;
-    rig.fake.balancers.on_update(|request| {
-        vec![
-            Step::Wait(secs(59)),
-            Step::Say(taken(&request.services[0])),
-            Step::Hang,
-        ]
-    });
-    let started = Instant::now();
-    let results = update_all(&rig, 3, &targets(["a"])).await;
-    assert!(results[0].is_ok());
-    for result in &results[1..] {
-        let error = result.as_ref().unwrap_err();
-        assert!(
-            matches!(error, Error::Timeout { after, .. } if *after == secs(60)),
-            "{error:?}"
-        );
-        assert_eq!(error.class(), ErrorClass::Transient);
-    }
-    assert_eq!(started.elapsed(), secs(59 + 60) + millis(25));
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_call_is_longer_than_five_minutes() {
-    let rig = Rig::balancing(|_| {}).await;
-    rig.fake.balancers.on_update(|request| {
-        let mut steps = Vec::new();
-        for service in &request.services {
-            steps.extend([Step::Wait(secs(50)), Step::Say(taken(service))]);
-        }
-        steps
-    });
-    let started = Instant::now();
-    let results = update_all(&rig, 20, &targets(["a"])).await;
-    // At 50 s, 100 s … 300 s; which of the two at 300 s is first is open.
-    let answered = results.iter().filter(|result| result.is_ok()).count();
-    assert!((5..=6).contains(&answered), "{answered}");
-    assert_eq!(started.elapsed(), secs(300) + millis(25));
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_missing_alien_doubled_or_empty_concerns_its_service_alone() {
-    let rig = Rig::balancing(|_| {}).await;
-    rig.fake.balancers.on_update(|request| {
-        let services = &request.services;
-        let alien = v1::Service {
-            uid: "uid-alien".into(),
-            ..services[0].clone()
-        };
-        let retained = v1::LoadBalancerUpdated {
-            disposition: v1::LoadBalancerDisposition::Retained.into(),
-            ..v1::LoadBalancerUpdated::default()
-        };
-        let ok = outrigger_api::RpcStatus::default();
-        vec![
-            Step::Say(taken(&services[0])),
-            Step::Say(taken(&alien)),
-            Step::Say(v1::UpdateLoadBalancerNodesResponse::default()),
-            // The first answer counts: somebody has it already.
-            Step::Say(outcome(&services[0], Outcome::Updated(retained.clone()))),
-            // web-1 is missing.
-            Step::Say(v1::UpdateLoadBalancerNodesResponse {
-                outcome: None,
-                ..taken(&services[2])
-            }),
-            Step::Say(outcome(&services[3], Outcome::Updated(retained))),
-            Step::Say(outcome(&services[4], Outcome::Error(ok))),
-            Step::Say(taken(&services[5])),
-        ]
-    });
-    let results = update_all(&rig, 6, &targets(["a"])).await;
-    assert!(results[0].is_ok() && results[5].is_ok());
-    for (at, says) in [
-        (1, "no result for the Service"),
-        (2, "without an outcome"),
-        (3, "is no answer to this call"),
-        (4, "code OK"),
-    ] {
-        let error = results[at].as_ref().unwrap_err();
-        assert_eq!(error.class(), ErrorClass::Malformed, "{at}");
-        assert!(error.to_string().contains(says), "{says}: {error}");
-    }
-    let metrics = rig.metrics();
-    assert!(
-        metrics.contains("outrigger_provider_stray_results_total 3"),
-        "{metrics}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn every_disposition_of_an_update_is_read() {
-    use v1::LoadBalancerDisposition as D;
-    let rig = Rig::balancing(|_| {}).await;
-    for (said, read) in [
-        (D::Ready, Disposition::Ready),
-        (D::InProgress, Disposition::InProgress),
-        (D::NotManaged, Disposition::NotManaged),
-        (D::Absent, Disposition::Absent),
-    ] {
-        rig.fake.balancers.on_update(move |request| {
-            let updated = v1::LoadBalancerUpdated {
-                disposition: said.into(),
-                reason: "Because".into(),
-                ..v1::LoadBalancerUpdated::default()
-            };
-            let updated = Outcome::Updated(updated);
-            vec![Step::Say(outcome(&request.services[0], updated))]
-        });
-        let answer = update(&rig, "web", &targets(["a"])).await.unwrap();
-        assert_eq!((answer.disposition, &*answer.reason), (read, "Because"));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stream_that_never_ends_is_left() {
-    let rig = Rig::balancing(|_| {}).await;
-    rig.fake.balancers.on_update(|request| {
-        let service = &request.services[0];
-        let endless = (0..10_000).map(|_| Step::Say(taken(service)));
-        endless.collect()
-    });
-    let results = update_all(&rig, 2, &targets(["a"])).await;
-    assert!(results[0].is_ok());
-    let error = results[1].as_ref().unwrap_err();
-    assert!(error.to_string().contains("more results"), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_error_of_the_call_is_that_of_all_without_result() {
-    let rig = Rig::balancing(|_| {}).await;
-    rig.fake.balancers.on_update(|request| {
-        vec![
-            Step::Say(taken(&request.services[0])),
-            Step::Fail(refusal(
-                Code::ResourceExhausted,
-                "RATE_LIMITED",
-                Some(secs(7)),
-            )),
-        ]
-    });
-    let results = update_all(&rig, 2, &targets(["a"])).await;
-    assert!(results[0].is_ok());
-    let limited = ErrorClass::RateLimited {
-        retry_after: Some(secs(7)),
-    };
-    assert_eq!(results[1].as_ref().unwrap_err().class(), limited);
-    let started = Instant::now();
-    rig.provider.open(Class::LoadBalancers).await;
-    assert_eq!(started.elapsed(), secs(7));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_error_of_one_service_is_its_own_unless_it_speaks_for_all() {
-    let rig = Rig::balancing(|_| {}).await;
-    let answer_with = |reason: &'static str, code: Code, of: usize| {
-        rig.fake.balancers.on_update(move |request| {
-            let mut steps = Vec::new();
-            for (at, service) in request.services.iter().enumerate() {
-                let refused = item(&refusal(code, reason, None));
-                let result = if at < of {
-                    outcome(service, refused)
-                } else {
-                    taken(service)
-                };
-                steps.push(Step::Say(result));
-            }
-            steps
-        });
-    };
-    let paused = async || {
-        let started = Instant::now();
-        rig.provider.open(Class::LoadBalancers).await;
-        started.elapsed().as_secs()
-    };
-    let all = targets(["a"]);
-    answer_with("CLOUD_UNAVAILABLE", Code::Unavailable, 1);
-    let results = update_all(&rig, 2, &all).await;
-    assert_eq!(
-        results[0].as_ref().unwrap_err().class(),
-        ErrorClass::Unavailable
-    );
-    assert!(results[1].is_ok());
-    assert_eq!(paused().await, 0);
-    answer_with("CLOUD_UNAVAILABLE", Code::Unavailable, 2);
-    update_all(&rig, 2, &all).await;
-    assert_eq!(paused().await, 1);
-    answer_with("RATE_LIMITED", Code::ResourceExhausted, 1);
-    let results = update_all(&rig, 2, &all).await;
-    assert!(results[1].is_ok());
-    assert_eq!(paused().await, 30);
-}
-
-#[tokio::test(start_paused = true)]
 async fn calls_are_cut_to_what_the_provider_takes() {
     let rig = Rig::with(|_, fake| {
         fake.introduce(|answer| {
@@ -374,23 +152,6 @@ async fn a_caller_who_goes_takes_back_his_question_only() {
     let updates = rig.fake.balancers.updates.lock();
     let names: Vec<_> = updates[0].1.services.iter().map(|s| &*s.name).collect();
     assert_eq!(names, ["stays"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_provider_killed_in_flight_leaves_the_rest_open() {
-    let rig = Rig::balancing(|_| {}).await;
-    rig.fake
-        .balancers
-        .on_update(|request| vec![Step::Say(taken(&request.services[0])), Step::Hang]);
-    let killed = async {
-        sleep(secs(3)).await;
-        rig.fake.kill();
-    };
-    let all = targets(["a"]);
-    let (results, ()) = tokio::join!(update_all(&rig, 2, &all), killed);
-    assert!(results[0].is_ok());
-    let error = results[1].as_ref().unwrap_err();
-    assert!(matches!(error, Error::ConnectionLost { .. }), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]
