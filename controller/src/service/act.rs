@@ -67,7 +67,8 @@ impl ServiceLb {
             }
         }
         self.catch_up(key, ground);
-        ended
+        // The end of a Service is told to the queue by the store.
+        ended.unwrap_or(Outcome::Done)
     }
 
     pub(super) async fn update(
@@ -101,7 +102,8 @@ impl ServiceLb {
             })
             .await;
         self.catch_up(key, ground);
-        ended
+        // The end of a Service is told to the queue by the store.
+        ended.unwrap_or(Outcome::Done)
     }
 
     /// Others may go out than when the call began, and nobody told this Service: it had none yet.
@@ -122,25 +124,19 @@ impl ServiceLb {
         let Some(result) = result else {
             return Outcome::Retry;
         };
-        let ended = if self.live(key).is_some() {
-            let heard = result.as_ref().map_err(Box::as_ref);
-            let ended = self
-                .conclude(key, ground, |progress, now, service, facts| {
-                    progress.deleted(now, Some(service), heard, facts)
-                })
-                .await;
-            // The store's word that the Service is gone may have come before that of our own write.
-            let is_gone = result.is_ok_and(|answer| answer.disposition != Disposition::InProgress);
-            if is_gone && ended == Outcome::Done {
-                self.done_with(key)
-            } else {
-                often(ended)
-            }
-        } else {
-            self.cleared_away(key, &service, &result, ground)
-        };
+        let heard = result.as_ref().map_err(Box::as_ref);
+        let ended = self
+            .conclude(key, ground, |progress, now, service, facts| {
+                progress.deleted(now, Some(service), heard, facts)
+            })
+            .await;
         self.rollout.progressed();
-        ended
+        match ended {
+            // The store's word that the Service is gone may have come before that of our own write.
+            Some(Outcome::Done) => self.done_with(key),
+            Some(ended) => often(ended),
+            None => self.cleared_away(key, &service, &result, ground),
+        }
     }
 
     /// None: it may not be made now.

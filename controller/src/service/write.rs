@@ -31,19 +31,16 @@ const DELETION_BACKOFF: Duration = Duration::from_secs(30);
 
 impl ServiceLb {
     /// Writes what `decide` makes of the Service as it is now, then tells it. What somebody else
-    /// wrote meanwhile is read and decided upon anew.
+    /// wrote meanwhile is read and decided upon anew. None: the Service is gone.
     pub(super) async fn conclude(
         &self,
         key: &Key,
         ground: &Ground,
         decide: impl Fn(&mut Progress, Timestamp, &ServiceView, &Facts<'_>) -> plan::Outcome,
-    ) -> Outcome {
+    ) -> Option<Outcome> {
         let mut attempt = 0;
         loop {
-            let Some(service) = self.live(key) else {
-                // Its end is told to the queue by the store.
-                return Outcome::Done;
-            };
+            let service = self.live(key)?;
             let ground = self.ground_of(Arc::clone(&ground.capability));
             let now = self.now();
             let decided = self.memory.with(&key.uid, |progress| {
@@ -52,7 +49,7 @@ impl ServiceLb {
             if let Some(patch) = &decided.patch {
                 match self.writer.write(&service, patch).await {
                     Ok(Some(_)) => {}
-                    Ok(None) => return Outcome::Done,
+                    Ok(None) => return None,
                     Err(error) => {
                         attempt += 1;
                         // The store knows by now what it has become.
@@ -61,12 +58,13 @@ impl ServiceLb {
                         }
                         // S-38: it is asked for once more.
                         self.memory.with(&key.uid, Progress::not_written);
-                        return self.refused(&service, "update load balancer status", &error);
+                        let doing = "update load balancer status";
+                        return Some(self.refused(&service, doing, &error));
                     }
                 }
             }
             self.tell_all(&service, &decided.events);
-            return outcome(decided.requeue);
+            return Some(outcome(decided.requeue));
         }
     }
 
