@@ -65,6 +65,11 @@ impl Port {
         self.caller(config.unwrap().auth_info)
     }
 
+    /// The metrics, where everybody may read them.
+    pub(crate) async fn scrape(&self) -> String {
+        self.anonymous().gets("/metrics", 200).await.body
+    }
+
     fn caller(&self, auth_info: AuthInfo) -> Caller {
         let url = format!("https://127.0.0.1:{}", self.number());
         let mut config = Config::new(url.parse().unwrap());
@@ -74,6 +79,12 @@ impl Port {
         config.auth_info = auth_info;
         Caller(Client::try_from(config).unwrap())
     }
+}
+
+/// The value of one line of a scrape: `name`, with its labels, and the blank behind it.
+pub(crate) fn value(scrape: &str, name: &str) -> Option<f64> {
+    let mut lines = scrape.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
 }
 
 /// One who calls.

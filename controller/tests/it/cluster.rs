@@ -1,4 +1,6 @@
-//! A cluster as everybody but the controller sees it: nodes, events, Leases.
+//! A cluster as everybody but the controller sees it: nodes, Services, events, Leases.
+
+pub(crate) mod services;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -7,7 +9,7 @@ use k8s_openapi::api::{
     core::v1::{Event, Node},
 };
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     api::{ListParams, Patch, PatchParams},
 };
 use outrigger_testbed::{
@@ -110,7 +112,7 @@ impl Cluster {
                 .collect();
             let done = nodes
                 .iter()
-                .filter(|node| synced.contains(uid(node)))
+                .filter(|node| synced.contains(uid(*node)))
                 .count();
             holds(
                 tainted == 0 && nodes.len() == count && done == count,
@@ -143,10 +145,10 @@ impl Cluster {
         events.list(&ListParams::default()).await.unwrap().items
     }
 
-    /// The events about this very node, not about another of the same name.
-    pub(crate) async fn events_of(&self, node: &Node) -> Vec<Event> {
+    /// The events about this very object, not about another of the same name.
+    pub(crate) async fn events_of(&self, object: &impl Resource) -> Vec<Event> {
         let mut events = self.events().await;
-        events.retain(|event| event.involved_object.uid.as_deref() == Some(uid(node)));
+        events.retain(|event| event.involved_object.uid.as_deref() == Some(uid(object)));
         events
     }
 

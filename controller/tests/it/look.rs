@@ -1,6 +1,9 @@
-//! What is to be seen of a node, an event or a request.
+//! What is to be seen of an object, an event or a request.
+
+pub(crate) mod services;
 
 use k8s_openapi::api::core::v1::{Event, Node};
+use kube::Resource;
 use outrigger_testbed::{
     faults::{Outcome, Recorded},
     nodes::UNINITIALIZED_TAINT,
@@ -46,8 +49,8 @@ pub(crate) fn addresses(node: &Node) -> Vec<String> {
         .collect()
 }
 
-pub(crate) fn uid(node: &Node) -> &str {
-    node.metadata.uid.as_deref().unwrap()
+pub(crate) fn uid(object: &impl Resource) -> &str {
+    object.meta().uid.as_deref().unwrap()
 }
 
 pub(crate) fn reason(event: &Event) -> &str {

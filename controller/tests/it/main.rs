@@ -37,3 +37,4 @@ mod operation;
 mod quirks;
 mod resilience;
 mod service_writes;
+mod services;

@@ -1,5 +1,7 @@
 //! The mock as a program of its own.
 
+pub(crate) mod load_balancers;
+
 use std::{
     env,
     fs::File,

@@ -6,9 +6,13 @@ use std::{
     thread::{available_parallelism, panicking},
 };
 
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, api::DeleteParams};
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Service};
+use kube::{
+    Api, Client,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
 use outrigger_testbed::{ControlPlane, Options, nodes};
+use serde_json::json;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use crate::rights::{ALWAYS, Rights};
@@ -32,7 +36,7 @@ static IDLE: parking_lot::Mutex<Vec<ControlPlane>> = parking_lot::Mutex::new(Vec
 /// One starts at a time.
 static STARTING: Mutex<()> = Mutex::const_new(());
 
-/// A control plane without nodes that belongs to one test until it is dropped.
+/// A control plane without nodes and Services that belongs to one test until it is dropped.
 pub(crate) struct Plane {
     plane: Option<ControlPlane>,
     _place: SemaphorePermit<'static>,
@@ -51,6 +55,7 @@ impl Plane {
         nodes::delete_all(&client, left, nodes::Load::default(), |_| {})
             .await
             .unwrap();
+        delete_services(&client).await;
         // A holder that was killed would keep the next one out until the Lease expires.
         let leases: Api<Lease> = Api::namespaced(client, "kube-system");
         for name in LEASES {
@@ -77,6 +82,21 @@ impl Drop for Plane {
         if !panicking() {
             IDLE.lock().extend(self.plane.take());
         }
+    }
+}
+
+/// Whatever holds them: nobody is left who would let go.
+async fn delete_services(client: &Client) {
+    let all: Api<Service> = Api::all(client.clone());
+    for service in all.list(&ListParams::default()).await.unwrap() {
+        let (name, namespace) = (service.metadata.name.unwrap(), service.metadata.namespace);
+        if name == "kubernetes" {
+            continue;
+        }
+        let services: Api<Service> = Api::namespaced(client.clone(), &namespace.unwrap());
+        let _ = services.delete(&name, &DeleteParams::default()).await;
+        let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let _ = services.patch(&name, &PatchParams::default(), &strip).await;
     }
 }
 

@@ -1,5 +1,7 @@
 //! A provider in this process that says what a test wants, nonsense and old revisions included.
 
+pub(crate) mod load_balancers;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -18,7 +20,7 @@ use tokio::{
     net::UnixListener,
     runtime::{Builder, Runtime},
 };
-use tonic::{Request, Response, Status, transport::Server};
+use tonic::{Request, Response, Status, service::Routes, transport::Server};
 
 type Answer = dyn Fn(&v1::Node) -> Outcome + Send + Sync;
 
@@ -30,9 +32,10 @@ pub(crate) struct Scripted {
     runtime: Option<Runtime>,
 }
 
-#[derive(Clone)]
+/// Who it is.
+struct Introduced(v1::HandshakeResponse);
+
 struct Service {
-    handshake: v1::HandshakeResponse,
     answer: Arc<Answer>,
     asked: Arc<Mutex<Vec<v1::Node>>>,
 }
@@ -68,6 +71,17 @@ impl Scripted {
         handshake: v1::HandshakeResponse,
         answer: impl Fn(&v1::Node) -> Outcome + Send + Sync + 'static,
     ) -> Self {
+        let asked = Arc::default();
+        let service = Service {
+            answer: Arc::new(answer),
+            asked: Arc::clone(&asked),
+        };
+        let introduced = ProviderServiceServer::new(Introduced(handshake));
+        let routes = Routes::new(introduced).add_service(InstancesServiceServer::new(service));
+        Self::start(dir, routes, asked)
+    }
+
+    fn start(dir: &Path, routes: Routes, asked: Arc<Mutex<Vec<v1::Node>>>) -> Self {
         let socket = dir.join("provider.sock");
         // Of one that was killed.
         let _ = fs::remove_file(&socket);
@@ -77,20 +91,13 @@ impl Scripted {
             let _inside = runtime.enter();
             UnixListener::bind(&socket).unwrap()
         };
-        let asked = Arc::default();
-        let service = Service {
-            handshake,
-            answer: Arc::new(answer),
-            asked: Arc::clone(&asked),
-        };
         let connections = stream::unfold(listener, async |listener| {
             let connection = listener.accept().await.map(|(stream, _)| stream);
             Some((connection, listener))
         });
         runtime.spawn(async move {
             Server::builder()
-                .add_service(ProviderServiceServer::new(service.clone()))
-                .add_service(InstancesServiceServer::new(service))
+                .add_routes(routes)
                 .serve_with_incoming(connections)
                 .await
                 .unwrap();
@@ -123,12 +130,12 @@ impl Drop for Scripted {
 }
 
 #[tonic::async_trait]
-impl ProviderService for Service {
+impl ProviderService for Introduced {
     async fn handshake(
         &self,
         _: Request<v1::HandshakeRequest>,
     ) -> Result<Response<v1::HandshakeResponse>, Status> {
-        Ok(Response::new(self.handshake.clone()))
+        Ok(Response::new(self.0.clone()))
     }
 
     async fn get_status(
@@ -137,7 +144,7 @@ impl ProviderService for Service {
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
         Ok(Response::new(v1::GetStatusResponse {
             readiness: v1::Readiness::Ready.into(),
-            boot_id: self.handshake.boot_id.clone(),
+            boot_id: self.0.boot_id.clone(),
             ..v1::GetStatusResponse::default()
         }))
     }

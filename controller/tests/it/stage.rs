@@ -6,6 +6,7 @@ use outrigger_testbed::{faults::FaultProxy, nodes::Machine};
 use tempfile::TempDir;
 
 use crate::{
+    caller::Port,
     cluster::Cluster,
     controller::Controller,
     look::{is_tainted, provider_id, written},
@@ -50,6 +51,15 @@ impl Setup {
     pub(crate) fn flags(mut self, flags: &[&str]) -> Self {
         self.flags.extend(flags.iter().map(|&flag| flag.to_owned()));
         self
+    }
+
+    /// Everybody may read its metrics at `port`.
+    pub(crate) fn scraped_at(mut self, port: &Port) -> Self {
+        self.flags.extend(port.flags());
+        self.flags(&[
+            "--authentication-skip-lookup=true",
+            "--authorization-always-allow-paths=/metrics",
+        ])
     }
 
     /// Nodes that are there before the controller.
@@ -223,6 +233,18 @@ impl Stage {
     pub(crate) fn start_controller(&mut self) {
         let log = self.dir.path().join("controller.log");
         self.controller = Controller::start(&self.controller_args, &log);
+    }
+
+    /// Runs the controller once more, as it was started but with these flags besides, until it ends
+    /// well; returns what it printed.
+    pub(crate) async fn run_to_its_end(&self, flags: &[&str]) -> String {
+        let flags = flags.iter().map(|&flag| flag.to_owned());
+        let args: Vec<_> = self.controller_args.iter().cloned().chain(flags).collect();
+        let log = self.dir().join(format!("run-{:x}.log", fastrand::u64(..)));
+        let mut controller = Controller::start(&args, &log);
+        let status = controller.ended().await;
+        assert!(status.success(), "{status}: {}", controller.log());
+        controller.log()
     }
 
     /// Starts the mock again, as it was started first.

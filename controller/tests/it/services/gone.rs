@@ -1,0 +1,148 @@
+//! Services that somebody takes away by force, and what is left of them (S-15, S-47, S-60, Q-5; the
+//! way out of a finalizer that is stuck).
+
+use std::time::Duration;
+
+use outrigger_provider_mock::faults::Effect;
+use serde_json::json;
+use tonic::Code;
+
+use super::{DELETE, ENSURE, FINALIZER, MADE, quick};
+use crate::{
+    cluster::services::{load_balancer, load_balancer_with},
+    look::{services::finalizers, uid},
+    mock::load_balancers::{about, error},
+    wait::{holds, stays},
+};
+
+fn in_use() -> Effect {
+    let reason = "DEPENDENCY_NOT_READY";
+    Effect::Error(error(Code::FailedPrecondition, reason, "in use"))
+}
+
+///
+#[tokio::test]
+async fn q5_a_finalizer_that_somebody_took_away_comes_back() {
+    let stage = quick(&[]).start().await;
+    let service = stage.serve(load_balancer("web")).await;
+    stage.strip_service("web").await;
+    stage
+        .service_that("web", "has its finalizer", |service| {
+            finalizers(service) == [FINALIZER]
+        })
+        .await;
+    // It is as it was: there is nothing to ensure.
+    stage.silent(Duration::from_millis(500)).await;
+    assert_eq!(stage.mock.changes().await, [1, 0, 0]);
+    stage.told_just(&service, &MADE).await;
+}
+
+/// S-15, S-60, Q-5: upstream leaves the load balancer behind and goes on giving it targets.
+#[tokio::test]
+async fn s60_a_service_that_vanishes_leaves_no_load_balancer() {
+    let stage = quick(&[]).start().await;
+    // Held by somebody else, so that the finalizer goes and the Service with it, in one write.
+    let held = json!({"metadata": {"finalizers": ["example.com/keep"]}});
+    let service = stage.serve(load_balancer_with("web", held)).await;
+    stage
+        .mock
+        .inject(about(DELETE, "web", in_use()).times(1))
+        .await;
+    stage.delete_service("web").await;
+    stage.told(&service, "SyncLoadBalancerFailed").await;
+    stage.strip_service("web").await;
+    stage.service_is_gone("web").await;
+    stage.mock.has_none_of(uid(&service)).await;
+    stage.told(&service, "DeletedLoadBalancer").await;
+}
+
+/// S-60: the Service is gone, so its events are all that there is to say it on.
+#[tokio::test]
+async fn s60_what_a_vanished_service_left_is_tried_until_it_is_gone() {
+    let stage = quick(&[]).start().await;
+    let service = stage.serve(load_balancer("web")).await;
+    stage.mock.inject(about(DELETE, "web", in_use())).await;
+    stage.delete_service("web").await;
+    stage.told(&service, "SyncLoadBalancerFailed").await;
+    stage.strip_service("web").await;
+    stage.service_is_gone("web").await;
+    let event = stage.told(&service, "DeleteLoadBalancerFailed").await;
+    let message = event.message.unwrap();
+    let start = "Error deleting load balancer: in use";
+    assert!(message.starts_with(start), "{message}");
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    assert_eq!(stage.mock.owners().await, [uid(&service)]);
+    stage.mock.clear().await;
+    stage.mock.has_none_of(uid(&service)).await;
+    stage.told(&service, "DeletedLoadBalancer").await;
+}
+
+/// S-60: a failing Ensure, then a Service that is stripped and deleted.
+#[tokio::test]
+async fn s60_what_was_perhaps_made_for_a_vanished_service_is_deleted_too() {
+    let stage = quick(&[]).start().await;
+    stage
+        .mock
+        .inject(about(ENSURE, "web", Effect::LoseReply))
+        .await;
+    let service = stage.create_service(load_balancer("web")).await;
+    stage.told(&service, "SyncLoadBalancerFailed").await;
+    assert_eq!(stage.mock.owners().await, [uid(&service)]);
+    stage.delete_and_strip("web").await;
+    stage.mock.has_none_of(uid(&service)).await;
+    stage.told(&service, "DeletedLoadBalancer").await;
+}
+
+/// S-47: another Service under the name of one that vanished.
+#[tokio::test]
+async fn s47_a_service_made_anew_has_its_own_and_the_old_one_goes() {
+    let stage = quick(&["--latency=50ms"]).start().await;
+    let mut old = Vec::new();
+    for _ in 0..3 {
+        let service = stage.serve(load_balancer("web")).await;
+        old.push(uid(&service).to_owned());
+        stage.delete_and_strip("web").await;
+    }
+    let new = stage.serve(load_balancer("web")).await;
+    for uid in &old {
+        stage.mock.has_none_of(uid).await;
+    }
+    assert_eq!(stage.mock.owners().await, [uid(&new)]);
+}
+
+/// The way out that docs/services.md describes: a provider that will never delete it.
+#[tokio::test]
+async fn a_service_whose_finalizer_is_stuck_can_be_let_go_by_hand() {
+    let mut stage = quick(&[]).start().await;
+    let service = stage.serve(load_balancer("web")).await;
+    stage.mock.inject(about(DELETE, "web", in_use())).await;
+    stage.delete_service("web").await;
+    stage.told(&service, "SyncLoadBalancerFailed").await;
+    stage.strip_service("web").await;
+    stage.service_is_gone("web").await;
+    // The load balancer stays behind, and its name is free.
+    stage.restart_controller().await;
+    let new = stage.serve(load_balancer("web")).await;
+    let mut both = [uid(&service), uid(&new)];
+    both.sort_unstable();
+    assert_eq!(stage.mock.owners().await, both);
+    // Who has forgotten it leaves it to people: never is anything deleted because it is listed.
+    stage.mock.clear().await;
+    stays("it stays", Duration::from_secs(1), async || {
+        let owners = stage.mock.owners().await;
+        holds(owners == both, || format!("{owners:?}"))
+    })
+    .await;
+}
+
+impl crate::stage::Stage {
+    /// Somebody who does not wait: deleted and stripped as fast as two requests go.
+    async fn delete_and_strip(&self, name: &str) {
+        self.delete_service(name).await;
+        let strip = kube::api::Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let parameters = kube::api::PatchParams::default();
+        // It may be gone in order by then.
+        let _ = self.services().patch(name, &parameters, &strip).await;
+        self.service_is_gone(name).await;
+    }
+}

@@ -1,0 +1,228 @@
+//! Providers that are slow, gone or wrong, and what that means for everybody else's Services.
+
+use std::time::Duration;
+
+use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault};
+use outrigger_testbed::nodes::Machine;
+use serde_json::json;
+use tonic::Code;
+
+use super::{DELETE, ENSURE, MADE, quick};
+use crate::{
+    cluster::services::{annotation, load_balancer},
+    look::{services::condition, uid},
+    mock::load_balancers::{about, error},
+    wait::{holds, stays, until},
+};
+
+/// As many as a provider is asked about at once unless it says otherwise, but for one.
+#[tokio::test]
+async fn services_that_are_stuck_hold_up_no_other() {
+    const STUCK: usize = 15;
+    let stage = quick(&[]).start().await;
+    let before = stage.serve(load_balancer("before")).await;
+    for n in 0..STUCK {
+        let stuck = Effect::Hang { duration: None };
+        stage
+            .mock
+            .inject(about(ENSURE, &format!("stuck-{n}"), stuck))
+            .await;
+    }
+    let mut stuck = Vec::new();
+    for n in 0..STUCK {
+        stuck.push(
+            stage
+                .create_service(load_balancer(&format!("stuck-{n}")))
+                .await,
+        );
+    }
+    stage
+        .service_that("stuck-14", "is under way", |service| {
+            condition(service, "Provisioned") == ("False", "Pending")
+        })
+        .await;
+    let service = stage.serve(load_balancer("web")).await;
+    stage.told_just(&service, &MADE).await;
+    stage.register(&Machine::new("new").initialized()).await;
+    for service in [&before, &service] {
+        stage
+            .mock
+            .sends_to(uid(service), &["n-00000", "n-00001", "new"])
+            .await;
+    }
+    stage.delete_service("before").await;
+    stage.service_is_gone("before").await;
+    stage.mock.clear().await;
+    for n in 0..STUCK {
+        stage.served(&format!("stuck-{n}")).await;
+    }
+    for service in &stuck {
+        stage
+            .mock
+            .sends_to(uid(service), &["n-00000", "n-00001", "new"])
+            .await;
+    }
+}
+
+/// An hour without it is as a second: what happened meanwhile is done afterwards, and no Service is
+/// told of what concerns all of them.
+#[tokio::test]
+async fn a_provider_that_was_gone_finds_everything_that_happened_meanwhile() {
+    let state = tempfile::tempdir().unwrap();
+    let state = format!("--state={}", state.path().join("state.json").display());
+    let mut stage = quick(&[&state, "--state-interval=10ms", "--state-sync"])
+        .start()
+        .await;
+    let kept = stage.serve(load_balancer("kept")).await;
+    let deleted = stage.serve(load_balancer("deleted")).await;
+    let turned = stage.serve(load_balancer("turned")).await;
+    stage.mock.kill().await;
+    stage.controller.says(&["the provider is down"]).await;
+    stage.delete_service("deleted").await;
+    stage
+        .change_service("turned", json!({"spec": {"type": "ClusterIP"}}))
+        .await;
+    let ports = json!([{"name": "http", "protocol": "TCP", "port": 81}]);
+    stage
+        .change_service("kept", json!({"spec": {"ports": ports}}))
+        .await;
+    let made = stage.create_service(load_balancer("made")).await;
+    stage.register(&Machine::new("new").initialized()).await;
+    stays("it waits", Duration::from_secs(1), async || {
+        let there = stage.services().get_opt("deleted").await.unwrap();
+        holds(there.is_some(), || "it is gone".to_owned())
+    })
+    .await;
+    stage.restart_mock().await;
+    stage.service_is_gone("deleted").await;
+    stage.served("made").await;
+    stage.sees_ports(uid(&kept), &[81]).await;
+    stage.mock.has_none_of(uid(&turned)).await;
+    for service in [&kept, &made] {
+        stage
+            .mock
+            .sends_to(uid(service), &["n-00000", "n-00001", "new"])
+            .await;
+    }
+    let mut left = [uid(&kept), uid(&made)];
+    left.sort_unstable();
+    assert_eq!(stage.mock.owners().await, left);
+    for service in [&kept, &deleted, &turned, &made] {
+        let reasons = stage.reasons_of(service).await;
+        assert!(
+            !reasons.contains(&"SyncLoadBalancerFailed".to_owned()),
+            "{reasons:?}"
+        );
+    }
+}
+
+/// What concerns all alike is said once, in the log, and not on each Service.
+#[tokio::test]
+async fn credentials_that_are_refused_are_no_services_fault() {
+    let mut stage = quick(&[]).start().await;
+    stage.serve(load_balancer("before")).await;
+    let refused = error(Code::Unauthenticated, "CREDENTIALS_INVALID", "who are you?");
+    stage
+        .mock
+        .inject(Fault::on(ENSURE, Effect::Error(refused)))
+        .await;
+    let mut services = Vec::new();
+    for name in ["a", "b", "c"] {
+        services.push(stage.create_service(load_balancer(name)).await);
+    }
+    stage.mock.was_called(ENSURE, 2).await;
+    stage.controller.says(&["who are you?"]).await;
+    for service in &services {
+        let reasons = stage.reasons_of(service).await;
+        assert!(
+            !reasons.contains(&"SyncLoadBalancerFailed".to_owned()),
+            "{reasons:?}"
+        );
+    }
+}
+
+/// Whatever it says, nothing is taken for gone that is not, and nobody dies of it.
+#[tokio::test]
+async fn nonsense_about_a_load_balancer_is_told_and_not_believed() {
+    let mut stage = quick(&[]).start().await;
+    let pid = stage.controller.pid();
+    for (name, bad, words) in [
+        ("malformed", BadAnswer::MalformedAddress, "999.0.2.1/33"),
+        ("oversized", BadAnswer::OversizedStrings, "hhh"),
+        ("empty", BadAnswer::Empty, "is no answer to this call"),
+        (
+            "undisposed",
+            BadAnswer::MissingDisposition,
+            "is no answer to this call",
+        ),
+    ] {
+        let bad = about(ENSURE, name, Effect::BadAnswer(bad));
+        stage.mock.inject(bad.times(1)).await;
+        let service = stage.create_service(load_balancer(name)).await;
+        let event = stage.told(&service, "SyncLoadBalancerFailed").await;
+        let message = event.message.unwrap();
+        assert!(
+            message.contains(words) && message.len() < 600,
+            "{name}: {message}"
+        );
+        stage
+            .change_service(name, annotation("mock.example/note", "a"))
+            .await;
+        stage.served(name).await;
+    }
+    for (name, bad) in [
+        ("deleted-empty", BadAnswer::Empty),
+        ("deleted-undisposed", BadAnswer::MissingDisposition),
+    ] {
+        let service = stage.serve(load_balancer(name)).await;
+        let bad = about(DELETE, name, Effect::BadAnswer(bad));
+        stage.mock.inject(bad.times(1)).await;
+        stage.delete_service(name).await;
+        let event = stage.told(&service, "SyncLoadBalancerFailed").await;
+        let message = event.message.unwrap();
+        assert!(
+            message.contains("is no answer to this call"),
+            "{name}: {message}"
+        );
+        stage.service_is_gone(name).await;
+        stage.mock.has_none_of(uid(&service)).await;
+    }
+    assert_eq!(stage.controller.pid(), pid);
+}
+
+/// The largest wait that a provider can ask for is five minutes, and a change ends it.
+#[tokio::test]
+async fn a_provider_that_asks_for_a_thousand_hours_is_asked_again_when_the_service_changes() {
+    let stage = quick(&[]).start().await;
+    let far = Effect::BadAnswer(BadAnswer::FarRetry);
+    stage.mock.inject(about(ENSURE, "web", far).times(1)).await;
+    stage.create_service(load_balancer("web")).await;
+    stage.mock.was_called(ENSURE, 1).await;
+    stage
+        .change_service("web", annotation("mock.example/note", "a"))
+        .await;
+    stage.served("web").await;
+}
+
+/// Two hundred at once, with everything as it is by default.
+#[tokio::test]
+async fn two_hundred_services_at_once_have_one_load_balancer_each() {
+    let setup = crate::stage::Setup::mock(&["--latency=20ms"])
+        .flag("--controllers=service-lb-controller")
+        .machines(super::fleet(2));
+    let stage = setup.start().await;
+    let uids = stage.serve_many(200).await;
+    let mut sorted = uids.clone();
+    sorted.sort_unstable();
+    assert_eq!(stage.mock.owners().await, sorted);
+    assert_eq!(stage.mock.changes().await, [200, 0, 0]);
+    until("two writes for each", async || {
+        let patches = stage.writes();
+        let patches = patches
+            .iter()
+            .filter(|write| write.starts_with("PATCH /api/v1/namespaces/default/services"));
+        let patches = patches.count();
+        holds(patches == 400, || format!("{patches}"))
+    })
+    .await;
+}
