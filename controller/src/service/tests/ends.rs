@@ -176,7 +176,7 @@ async fn a_successor_goes_on_when_the_deletion_that_was_under_way_ends() {
 
 fn drifting() -> Setup {
     let mut setup = Setup::default();
-    setup.settings.drift_period = Some(Duration::from_hours(1));
+    setup.settings.drift_period = Some(Duration::from_mins(5));
     setup
 }
 
@@ -186,13 +186,13 @@ async fn drift_is_repaired() {
     let rig = Rig::with(drifting()).await;
     rig.cluster.create_service(service("web"));
     rig.ready(WEB).await;
-    secs(4 * 3600).await;
+    secs(20 * 60).await;
     let asked = rig.calls("GetLoadBalancer");
     assert!((3..=5).contains(&asked), "{asked}");
     assert_eq!(rig.mutations(), 1);
     let id = rig.cloud.load_balancers()[0].id.clone();
     rig.cloud.remove_load_balancer(&id);
-    secs(2 * 3600 + 60).await;
+    secs(10 * 60 + 5).await;
     assert_eq!(rig.cloud.load_balancers().len(), 1);
     assert!(rig.metrics().contains("outrigger_service_drift_total 1"));
 }
@@ -203,7 +203,7 @@ async fn orphans_are_counted() {
     let rig = Rig::with(drifting()).await;
     rig.cluster.create_service(service("web"));
     rig.ready(WEB).await;
-    secs(700).await;
+    secs(310).await;
     let orphans = |count| format!("outrigger_service_orphaned_load_balancers {count}");
     assert!(rig.metrics().contains(&orphans(0)));
     // Somebody takes the Service away while nobody leads.
@@ -213,7 +213,7 @@ async fn orphans_are_counted() {
         web["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
     });
     let rig = rig.restart_with(drifting()).await;
-    secs(700).await;
+    secs(310).await;
     assert!(rig.metrics().contains(&orphans(1)));
     assert_eq!(rig.calls("DeleteLoadBalancer"), 0);
 }
