@@ -56,7 +56,7 @@ pub struct Demo {
     #[arg(long, value_name = "N", default_value = "10", value_parser = at_least_one)]
     nodes: usize,
     /// How many Services to make; none with --kubeconfig, where another controller may serve them.
-    #[arg(long, value_name = "N", default_value = "0")]
+    #[arg(long, value_name = "N", default_value = "3")]
     services: usize,
     /// End when nodes are initialised and Services reachable, instead of staying for you to play.
     #[arg(long)]

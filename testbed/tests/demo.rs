@@ -125,9 +125,25 @@ fn assert_initialised(document: &Value, count: usize) {
     }
 }
 
+fn assert_reachable(document: &Value, count: usize) {
+    let services = document["services"].as_array().unwrap();
+    assert_eq!(services.len(), count);
+    for service in services {
+        let addresses = service["addresses"].as_array().unwrap();
+        assert!(!addresses.is_empty(), "{service}");
+        let conditions = service["conditions"].as_array().unwrap();
+        let provisioned = conditions
+            .iter()
+            .find(|condition| condition["type"] == "outrigger.dev/Provisioned");
+        assert_eq!(provisioned.unwrap()["status"], "True", "{service}");
+        let seconds = service["secondsToAddress"].as_f64().unwrap();
+        assert!((0.0..120.0).contains(&seconds), "{service}");
+    }
+}
+
 #[tokio::test]
-async fn once_initialises_all_nodes_and_leaves_nothing() {
-    let mut demo = Demo::new(&["--once", "--nodes", "5", "--json"]);
+async fn once_shows_nodes_and_services_and_leaves_nothing() {
+    let mut demo = Demo::new(&["--once", "--nodes", "5", "--services", "2", "--json"]);
     let output = demo.output().await;
     assert!(output.status.success(), "{}", stderr(&output));
     assert!(is_empty(demo.scratch.path()));
@@ -135,6 +151,7 @@ async fn once_initialises_all_nodes_and_leaves_nothing() {
     // Nothing but the document.
     let document = serde_json::from_slice(&output.stdout).unwrap();
     assert_initialised(&document, 5);
+    assert_reachable(&document, 2);
 }
 
 #[tokio::test]
@@ -163,6 +180,8 @@ async fn in_an_existing_cluster_only_its_own_nodes_come_and_go() {
     let mut demo = Demo::new(&["--nodes", "2", "--json", "--kubeconfig", kubeconfig]);
     let (mut child, document) = demo.start().await;
     assert_initialised(&document, 2);
+    // Somebody else may serve them there.
+    assert_reachable(&document, 0);
     assert_eq!(document["kubeconfig"], kubeconfig);
     assert_eq!(all_nodes(&client).await.len(), 3);
     terminate(&child);
