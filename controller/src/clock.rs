@@ -1,5 +1,7 @@
 //! The time that decisions are given.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -27,4 +29,9 @@ impl Clock {
             .checked_add(self.since.elapsed())
             .unwrap_or(Timestamp::MAX)
     }
+}
+
+/// From `now` to `time`; zero if that has passed.
+pub(crate) fn until(time: Timestamp, now: Timestamp) -> Duration {
+    time.duration_since(now).try_into().unwrap_or_default()
 }

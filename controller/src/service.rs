@@ -18,6 +18,7 @@
 
 mod act;
 mod drift;
+mod ground;
 mod intake;
 mod left_behind;
 mod metrics;

@@ -13,6 +13,7 @@ use tracing::debug;
 
 use super::NodeLifecycle;
 use crate::{
+    clock::until,
     provider::{Instances, Purpose, Session},
     queue::Outcome,
 };
@@ -154,9 +155,4 @@ impl NodeLifecycle {
             debug!(node = &*node.name, "not asking about the node: {idle:?}");
         }
     }
-}
-
-/// From `now` to `time`; zero if that has passed.
-fn until(time: Timestamp, now: Timestamp) -> Duration {
-    time.duration_since(now).try_into().unwrap_or_default()
 }

@@ -15,7 +15,7 @@ use outrigger_core::{
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{ServiceLb, intake::Key, rollout::Giving, sync::Ground, write::often};
+use super::{ServiceLb, ground::Ground, intake::Key, rollout::Giving, write::often};
 use crate::{
     provider,
     queue::{Outcome, Priority},

@@ -14,9 +14,9 @@ use tracing::{debug, info, warn};
 
 use super::{
     ServiceLb,
+    ground::Ground,
     intake::{self, Key},
     metrics::LoadBalancers,
-    sync::Ground,
 };
 use crate::queue::Priority;
 

@@ -6,11 +6,14 @@ use tracing::{debug, warn};
 use super::{
     ServiceLb,
     act::Answered,
+    ground::Ground,
     intake::{Key, LeftBehind},
-    sync::{Ground, until},
     write::{often, outcome},
 };
-use crate::queue::{Outcome, Priority};
+use crate::{
+    clock::until,
+    queue::{Outcome, Priority},
+};
 
 impl ServiceLb {
     /// Deletes what the Service left behind. Where only a list that did not show it says that it is

@@ -24,9 +24,8 @@ use tracing::{debug, warn};
 use super::{
     ServiceLb,
     intake::{self, Key},
-    sync::until,
 };
-use crate::{leader::Handle, queue::Priority};
+use crate::{clock::until, leader::Handle, queue::Priority};
 
 /// Annotation of the Lease with the revision of the targets that every load balancer has.
 pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";

@@ -1,44 +1,24 @@
 //! One Service: what is to be done now, until nothing is.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use jiff::Timestamp;
 use outrigger_core::{
     class::ErrorClass,
     service::{
-        ANNOTATION_PAUSED, ServiceView,
-        capability::Capability,
-        plan::{Facts, Step},
+        ANNOTATION_PAUSED,
+        plan::Step,
         wants::{Wants, wants},
     },
-    targets::{Revision, Targets},
 };
 use tokio::sync::SemaphorePermit;
 use tracing::debug;
 
 use super::{ServiceLb, intake::Key, write::ATTEMPTS};
-use crate::queue::Outcome;
+use crate::{clock::until, queue::Outcome};
 
 /// How long a Service waits for the end of an earlier one of the same name (S-47): its load balancer
 /// may have the address that this one asks for.
 const PREDECESSOR: Duration = Duration::from_secs(30);
-
-/// What is known beside the Service, at one moment.
-pub(super) struct Ground {
-    pub(super) capability: Arc<Capability>,
-    pub(super) targets: Arc<Targets>,
-    applied: Option<Revision>,
-}
-
-impl Ground {
-    pub(super) fn facts(&self) -> Facts<'_> {
-        Facts {
-            capability: &self.capability,
-            targets: &self.targets,
-            applied: self.applied.as_ref(),
-        }
-    }
-}
 
 /// The right to work on a Service: at most so many at once.
 #[derive(Default)]
@@ -57,30 +37,6 @@ impl ServiceLb {
             self.memory.forget(&key.uid);
             Outcome::Done
         }
-    }
-
-    /// The Service as it is now, as far as the store knows.
-    pub(super) fn live(&self, key: &Key) -> Option<Arc<ServiceView>> {
-        let service = self.parts.services.get(&key.name)?;
-        (*service.uid == *key.uid).then_some(service)
-    }
-
-    /// None where the provider went away since the key was handed out: the queue's gate closes.
-    pub(super) fn ground(&self) -> Option<Ground> {
-        self.capability()
-            .map(|capability| self.ground_of(capability))
-    }
-
-    pub(super) fn ground_of(&self, capability: Arc<Capability>) -> Ground {
-        Ground {
-            capability,
-            targets: self.rollout.current(),
-            applied: self.rollout.applied(),
-        }
-    }
-
-    pub(super) fn now(&self) -> Timestamp {
-        self.memory.clock.now()
     }
 
     async fn settle(&self, key: &Key) -> Outcome {
@@ -180,9 +136,4 @@ impl ServiceLb {
         let left = PREDECESSOR.checked_sub(since.elapsed())?;
         (!left.is_zero()).then_some(left)
     }
-}
-
-/// From `now` to `time`; zero if that has passed.
-pub(super) fn until(time: Timestamp, now: Timestamp) -> Duration {
-    time.duration_since(now).try_into().unwrap_or_default()
 }

@@ -13,7 +13,7 @@ use outrigger_core::{
 };
 use tracing::warn;
 
-use super::{ServiceLb, intake::Key, sync::Ground};
+use super::{ServiceLb, ground::Ground, intake::Key};
 use crate::{
     kube::{
         error::Error,

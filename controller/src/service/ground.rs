@@ -1,0 +1,54 @@
+//! What a decision about a Service stands on.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use outrigger_core::{
+    service::{ServiceView, capability::Capability, plan::Facts},
+    targets::{Revision, Targets},
+};
+
+use super::{ServiceLb, intake::Key};
+
+/// What is known beside the Service, at one moment.
+pub(super) struct Ground {
+    pub(super) capability: Arc<Capability>,
+    pub(super) targets: Arc<Targets>,
+    applied: Option<Revision>,
+}
+
+impl Ground {
+    pub(super) fn facts(&self) -> Facts<'_> {
+        Facts {
+            capability: &self.capability,
+            targets: &self.targets,
+            applied: self.applied.as_ref(),
+        }
+    }
+}
+
+impl ServiceLb {
+    /// The Service as it is now, as far as the store knows.
+    pub(super) fn live(&self, key: &Key) -> Option<Arc<ServiceView>> {
+        let service = self.parts.services.get(&key.name)?;
+        (*service.uid == *key.uid).then_some(service)
+    }
+
+    /// None where the provider went away since the key was handed out: the queue's gate closes.
+    pub(super) fn ground(&self) -> Option<Ground> {
+        self.capability()
+            .map(|capability| self.ground_of(capability))
+    }
+
+    pub(super) fn ground_of(&self, capability: Arc<Capability>) -> Ground {
+        Ground {
+            capability,
+            targets: self.rollout.current(),
+            applied: self.rollout.applied(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.memory.clock.now()
+    }
+}
