@@ -1,14 +1,12 @@
 //! What a Service says about itself, as `kubectl wait` and people read it.
 
-use std::time::Duration;
-
 use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::Condition};
 use outrigger_provider_mock::faults::Effect;
 use outrigger_testbed::nodes::Machine;
 use serde_json::json;
 use tonic::Code;
 
-use super::{ENSURE, UPDATE, quick};
+use super::{ENSURE, MADE, UPDATE, quick};
 use crate::{
     cluster::services::{annotated, annotation, load_balancer},
     look::{
@@ -41,13 +39,13 @@ async fn each_condition_is_whole_and_says_since_when() {
         assert_ne!(condition(&service, kind).1, "", "{kind}");
     }
     let before = conditions(&service);
+    stage.told_just(&service, &MADE).await;
     // Ensured again, it is as it was, and has been so all the time.
     stage
         .change_service("web", annotation("outrigger.dev/resync", "1"))
         .await;
-    stage.mock.was_called(ENSURE, 2).await;
-    stage.silent(Duration::from_millis(500)).await;
-    assert_eq!(conditions(&stage.served("web").await), before);
+    stage.told_just(&service, &[MADE, MADE].concat()).await;
+    assert_eq!(conditions(&stage.service("web").await), before);
 }
 
 /// From the first write to the last one.
@@ -140,6 +138,9 @@ async fn targets_that_fail_for_a_moment_do_not_make_the_service_look_broken() {
     let now = stage.service("web").await;
     assert_eq!(condition(&now, "TargetsInStep"), ("True", "InStep"));
     stage.mock.clear().await;
+    // Not to wait for the back-off.
+    let change = annotation("mock.example/note", "a");
+    stage.change_service("web", change).await;
     stage
         .mock
         .sends_to(uid(&service), &["n-00000", "n-00001", "new"])

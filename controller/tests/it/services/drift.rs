@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outrigger_provider_mock::{control::EditLoadBalancer, load_balancers::ServiceTag};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{DELETE, ENSURE, GET, MADE, quick};
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 #[tokio::test]
 async fn q30_a_load_balancer_that_somebody_changed_or_deleted_comes_back() {
     let stage = quick(&[])
-        .flag("--load-balancer-drift-period=2s")
+        .flag("--load-balancer-drift-period=1s")
         .start()
         .await;
     let uids = stage.serve_many(3).await;
@@ -34,7 +34,7 @@ async fn q30_a_load_balancer_that_somebody_changed_or_deleted_comes_back() {
     stage.sees_ports(&uids[0], &[80]).await;
     stage.sees_ports(&uids[1], &[80]).await;
     // Each is looked at again and again, and what is as it was left is left alone.
-    stage.mock.was_called(GET, 9).await;
+    stage.mock.was_called(GET, 8).await;
     assert_eq!(stage.mock.changes().await, [5, 0, 0]);
     let service = stage.service("s-2").await;
     stage.told_just(&service, &MADE).await;
@@ -71,7 +71,8 @@ async fn nobody_looks_for_drift_where_it_is_switched_off() {
         .flag("--load-balancer-drift-period=0s")
         .start()
         .await;
-    stage.serve(load_balancer("web")).await;
+    let service = stage.serve(load_balancer("web")).await;
+    stage.told_just(&service, &MADE).await;
     stage.mock.lose_load_balancer("default/web").await;
     stage.silent(Duration::from_secs(2)).await;
     assert_eq!(stage.mock.calls(GET).await, 0);
@@ -153,6 +154,30 @@ async fn a_plan_tells_what_would_change_and_changes_nothing() {
     stage.delete_service("deleted").await;
     stage.create_service(load_balancer("made")).await;
     let before = (stage.mock.changes().await, stage.writes());
+    let json = stage
+        .run_to_its_end(&["--plan", "--plan-output=json"])
+        .await;
+    let json: Value = serde_json::from_str(&json[json.find("{\n").unwrap()..]).unwrap();
+    let actions: Vec<_> = json["services"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|planned| {
+            (
+                planned["service"].as_str().unwrap(),
+                planned["action"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        actions,
+        [
+            ("default/changed", "ensure"),
+            ("default/deleted", "delete"),
+            ("default/made", "ensure"),
+            ("default/same", "keep"),
+        ]
+    );
     let printed = stage.run_to_its_end(&["--plan"]).await;
     for (name, words) in [
         ("default/changed", "TCP/81"),

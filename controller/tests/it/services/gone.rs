@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use outrigger_provider_mock::faults::Effect;
 use serde_json::json;
+use tokio::join;
 use tonic::Code;
 
 use super::{DELETE, ENSURE, FINALIZER, MADE, quick};
@@ -12,6 +13,7 @@ use crate::{
     cluster::services::{load_balancer, load_balancer_with},
     look::{services::finalizers, uid},
     mock::load_balancers::{about, error},
+    stage::Stage,
     wait::{holds, stays},
 };
 
@@ -25,6 +27,7 @@ fn in_use() -> Effect {
 async fn q5_a_finalizer_that_somebody_took_away_comes_back() {
     let stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
+    stage.told_just(&service, &MADE).await;
     stage.strip_service("web").await;
     stage
         .service_that("web", "has its finalizer", |service| {
@@ -41,54 +44,58 @@ async fn q5_a_finalizer_that_somebody_took_away_comes_back() {
 #[tokio::test]
 async fn s60_a_service_that_vanishes_leaves_no_load_balancer() {
     let stage = quick(&[]).start().await;
-    // Held by somebody else, so that the finalizer goes and the Service with it, in one write.
+    join!(
+        held_by_others_too(&stage),
+        deleted_at_the_third_try(&stage),
+        perhaps_made(&stage),
+    );
+}
+
+/// The finalizers go all at once, and the Service with them.
+async fn held_by_others_too(stage: &Stage) {
     let held = json!({"metadata": {"finalizers": ["example.com/keep"]}});
-    let service = stage.serve(load_balancer_with("web", held)).await;
+    let service = stage.serve(load_balancer_with("held", held)).await;
     stage
         .mock
-        .inject(about(DELETE, "web", in_use()).times(1))
+        .inject(about(DELETE, "held", in_use()).times(1))
         .await;
-    stage.delete_service("web").await;
+    stage.delete_service("held").await;
     stage.told(&service, "SyncLoadBalancerFailed").await;
-    stage.strip_service("web").await;
-    stage.service_is_gone("web").await;
+    stage.strip_service("held").await;
+    stage.service_is_gone("held").await;
     stage.mock.has_none_of(uid(&service)).await;
     stage.told(&service, "DeletedLoadBalancer").await;
 }
 
-/// S-60: the Service is gone, so its events are all that there is to say it on.
-#[tokio::test]
-async fn s60_what_a_vanished_service_left_is_tried_until_it_is_gone() {
-    let stage = quick(&[]).start().await;
-    let service = stage.serve(load_balancer("web")).await;
-    stage.mock.inject(about(DELETE, "web", in_use())).await;
-    stage.delete_service("web").await;
+/// The Service is gone, so that its events are all that there is to say it on.
+async fn deleted_at_the_third_try(stage: &Stage) {
+    let service = stage.serve(load_balancer("stuck")).await;
+    stage
+        .mock
+        .inject(about(DELETE, "stuck", in_use()).times(2))
+        .await;
+    stage.delete_service("stuck").await;
     stage.told(&service, "SyncLoadBalancerFailed").await;
-    stage.strip_service("web").await;
-    stage.service_is_gone("web").await;
+    stage.strip_service("stuck").await;
+    stage.service_is_gone("stuck").await;
     let event = stage.told(&service, "DeleteLoadBalancerFailed").await;
     let message = event.message.unwrap();
     let start = "Error deleting load balancer: in use";
     assert!(message.starts_with(start), "{message}");
     assert_eq!(event.type_.as_deref(), Some("Warning"));
-    assert_eq!(stage.mock.owners().await, [uid(&service)]);
-    stage.mock.clear().await;
+    assert!(stage.mock.load_balancer(uid(&service)).await.is_some());
     stage.mock.has_none_of(uid(&service)).await;
     stage.told(&service, "DeletedLoadBalancer").await;
 }
 
-/// S-60: a failing Ensure, then a Service that is stripped and deleted.
-#[tokio::test]
-async fn s60_what_was_perhaps_made_for_a_vanished_service_is_deleted_too() {
-    let stage = quick(&[]).start().await;
-    stage
-        .mock
-        .inject(about(ENSURE, "web", Effect::LoseReply))
-        .await;
-    let service = stage.create_service(load_balancer("web")).await;
+/// Nobody heard what came of it.
+async fn perhaps_made(stage: &Stage) {
+    let lost = about(ENSURE, "made", Effect::LoseReply);
+    stage.mock.inject(lost).await;
+    let service = stage.create_service(load_balancer("made")).await;
     stage.told(&service, "SyncLoadBalancerFailed").await;
-    assert_eq!(stage.mock.owners().await, [uid(&service)]);
-    stage.delete_and_strip("web").await;
+    assert!(stage.mock.load_balancer(uid(&service)).await.is_some());
+    stage.delete_and_strip("made").await;
     stage.mock.has_none_of(uid(&service)).await;
     stage.told(&service, "DeletedLoadBalancer").await;
 }
@@ -135,7 +142,7 @@ async fn a_service_whose_finalizer_is_stuck_can_be_let_go_by_hand() {
     .await;
 }
 
-impl crate::stage::Stage {
+impl Stage {
     /// Somebody who does not wait: deleted and stripped as fast as two requests go.
     async fn delete_and_strip(&self, name: &str) {
         self.delete_service(name).await;

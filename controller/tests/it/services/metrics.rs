@@ -34,7 +34,6 @@ async fn m3_updates_are_counted_and_timed_under_upstreams_names() {
             ("outrigger_service_targets ", 3.0),
             ("outrigger_service_targets_held ", 0.0),
             ("outrigger_service_time_to_ready_seconds_count ", 1.0),
-            ("outrigger_service_load_balancers{state=\"ready\"} ", 1.0),
             (
                 "outrigger_service_load_balancer_ensures_total{cause=\"new\",result=\"success\"} ",
                 1.0,

@@ -310,7 +310,7 @@ async fn a_record_that_somebody_spoilt_costs_one_call() {
 #[tokio::test]
 async fn what_was_under_way_goes_on_after_a_restart() {
     let mut stage = elected(&[]).start().await;
-    let slow = annotated("web", "mock.example/provisioning-time", "4s");
+    let slow = annotated("web", "mock.example/provisioning-time", "3s");
     let service = stage.create_service(slow).await;
     stage.mock.was_called(ENSURE, 1).await;
     stage.restart_controller().await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::future::join_all;
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault};
 use outrigger_testbed::nodes::Machine;
 use serde_json::json;
@@ -170,10 +171,11 @@ async fn nonsense_about_a_load_balancer_is_told_and_not_believed() {
             .await;
         stage.served(name).await;
     }
-    for (name, bad) in [
+    let deletions = [
         ("deleted-empty", BadAnswer::Empty),
         ("deleted-undisposed", BadAnswer::MissingDisposition),
-    ] {
+    ];
+    let deletions = deletions.map(async |(name, bad)| {
         let service = stage.serve(load_balancer(name)).await;
         let bad = about(DELETE, name, Effect::BadAnswer(bad));
         stage.mock.inject(bad.times(1)).await;
@@ -186,7 +188,8 @@ async fn nonsense_about_a_load_balancer_is_told_and_not_believed() {
         );
         stage.service_is_gone(name).await;
         stage.mock.has_none_of(uid(&service)).await;
-    }
+    });
+    join_all(deletions).await;
     assert_eq!(stage.controller.pid(), pid);
 }
 
