@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 
 use super::{ENSURE, FINALIZER, MADE, SETTLED, UPDATE, quick};
 use crate::{
-    cluster::services::{annotated, annotation, load_balancer},
+    cluster::{
+        Cluster,
+        services::{annotated, annotation, load_balancer},
+    },
     look::{
         services::{addresses_of, annotation_of, condition},
         uid,
@@ -24,6 +27,19 @@ use crate::{
 /// With a Lease: there the controller remembers which nodes all load balancers have.
 fn elected(mock: &[&str]) -> Setup {
     quick(mock).flag("--leader-elect=true")
+}
+
+impl Cluster {
+    /// Waits until it is remembered on the Lease that all load balancers have the same targets.
+    async fn targets_are_remembered(&self) {
+        until("the targets are remembered", async || {
+            let lease = self.leases().get(LEASE).await.unwrap();
+            let annotations = lease.metadata.annotations.unwrap_or_default();
+            let kept = annotations.contains_key("outrigger.dev/load-balancer-targets");
+            holds(kept, || format!("{annotations:?}"))
+        })
+        .await;
+    }
 }
 
 impl Stage {
@@ -47,17 +63,6 @@ impl Stage {
         self.served("probe").await;
         self.delete_service("probe").await;
         self.service_is_gone("probe").await;
-    }
-
-    /// Waits until it is remembered on the Lease that all load balancers have the same targets.
-    async fn targets_are_remembered(&self) {
-        until("the targets are remembered", async || {
-            let lease = self.leases().get(LEASE).await.unwrap();
-            let annotations = lease.metadata.annotations.unwrap_or_default();
-            let kept = annotations.contains_key("outrigger.dev/load-balancer-targets");
-            holds(kept, || format!("{annotations:?}"))
-        })
-        .await;
     }
 
     async fn settled(&self, count: usize) -> Vec<Service> {
@@ -102,6 +107,41 @@ async fn a_restart_over_settled_services_changes_and_writes_and_says_nothing() {
     for service in &services {
         stage.told_just(service, &MADE).await;
     }
+}
+
+/// Beside its own provider, which has never heard of any load balancer.
+#[tokio::test]
+async fn a_standby_that_takes_over_settled_services_asks_for_nothing() {
+    let setup = Setup::without_provider()
+        .flag("--controllers=service-lb-controller")
+        .machines(super::fleet(2));
+    let cluster = setup.prepare().await;
+    let mut leader = cluster.replica("leader").await;
+    leader.leads().await;
+    let mut services = Vec::new();
+    for name in ["a", "b", "c"] {
+        services.push(cluster.serve(load_balancer(name)).await);
+    }
+    for service in &services {
+        cluster.told_just(service, &MADE).await;
+    }
+    cluster.targets_are_remembered().await;
+    let mut next = cluster.replica("next").await;
+    next.follows(&mut leader).await;
+    leader.controller.terminate().await;
+    next.leads().await;
+    let probe = cluster.serve(load_balancer("probe")).await;
+    assert_eq!(next.mock.changes().await, [1, 0, 0]);
+    for service in &services {
+        let name = service.metadata.name.as_deref().unwrap();
+        assert!(
+            next.writes_of(name).is_empty(),
+            "{:?}",
+            next.writes_of(name)
+        );
+        cluster.told_just(service, &MADE).await;
+    }
+    cluster.told_just(&probe, &MADE).await;
 }
 
 /// A provider that has forgotten everything but its cloud.
