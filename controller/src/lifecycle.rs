@@ -124,6 +124,7 @@ impl Intake {
         let (keys, known) = (queue.clone(), Arc::clone(&memory));
         nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
             Change::Added(node) => offer(&keys, node, origin),
+            Change::Updated(..) if origin == Origin::Write => {}
             Change::Updated(old, node) => {
                 // One that is ready again ends what was begun.
                 if old.ready != Ready::True || concerns(node) {

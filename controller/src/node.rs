@@ -147,6 +147,7 @@ impl Intake {
                 known.claims.lock().claim(&node.provider_id, &node.name);
                 offer(&keys, node, origin);
             }
+            Change::Updated(..) if origin == Origin::Write => {}
             Change::Updated(old, node) => {
                 if old.provider_id != node.provider_id {
                     known.claims.lock().claim(&node.provider_id, &node.name);

@@ -56,13 +56,16 @@ pub enum Origin {
     List,
     /// It has just happened.
     Watch,
+    /// We have just written it ourselves ([`Store::written`]). The loop that did knows what follows;
+    /// another may have waited for it.
+    Write,
 }
 
 impl Origin {
     /// How soon a loop should look at what was told so.
     pub const fn priority(self) -> Priority {
         match self {
-            Self::Watch => Priority::Fresh,
+            Self::Watch | Self::Write => Priority::Fresh,
             Self::List => Priority::Bulk,
         }
     }
@@ -178,17 +181,22 @@ impl<V: View> Store<V> {
     }
 
     /// Takes in what we have just written ourselves, so that no loop decides again on what was
-    /// before. Tells nobody. Does nothing if the object was deleted or is newer already, or if the
-    /// watch was faster: it has what others wrote beneath, which `view` may lack.
+    /// before, and tells of it: the watch, which brings it later, does not. Does nothing if the
+    /// object was deleted or is newer already, or if the watch was faster: it has what others wrote
+    /// beneath, which `view` may lack.
     pub fn written(&self, view: V) {
-        let mut views = self.views.write();
-        if let Some(held) = views.get_mut(&**view.key())
-            && held.uid() == view.uid()
-            && held.resource_version() != view.resource_version()
-            && !is_older(&view, held)
-        {
-            *held = Arc::new(view);
-        }
+        let view = Arc::new(view);
+        let old = match self.views.write().get_mut(&**view.key()) {
+            Some(held)
+                if held.uid() == view.uid()
+                    && held.resource_version() != view.resource_version()
+                    && !is_older(&*view, held) =>
+            {
+                std::mem::replace(held, Arc::clone(&view))
+            }
+            _ => return,
+        };
+        self.tell(&Change::Updated(&old, &view), Origin::Write);
     }
 
     /// Takes in what was read beside the watch, and tells of it. Does nothing if the object was

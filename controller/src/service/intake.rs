@@ -217,6 +217,7 @@ impl Intake {
             let capability = capability(&provider);
             let service = match change {
                 Change::Added(service) => service,
+                Change::Updated(..) if origin == Origin::Write => return,
                 Change::Updated(old, service) => {
                     let is_resync = Arc::ptr_eq(old, service);
                     let is_reason = is_resync
@@ -245,6 +246,7 @@ impl Intake {
         });
         let changes = Arc::clone(&node_changes);
         let clock = memory.clock;
+        // Our own writes too: it is the cloud-node loop that gives a node its addresses.
         nodes.subscribe(move |change: &Change<'_, NodeView>, _| {
             let change = match change {
                 Change::Added(node) => targets::change(None, Some(node)),

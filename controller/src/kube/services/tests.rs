@@ -13,7 +13,7 @@ use tokio::{
 use super::*;
 use crate::{
     fixture::{Cluster, PATIENCE, service},
-    kube::store::Change,
+    kube::store::{Change, Origin},
 };
 
 const KEY: &str = "shop/web";
@@ -36,7 +36,11 @@ impl Rig {
         let mut services = Store::default();
         let told = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&told);
-        services.subscribe(move |change: &Change<'_, ServiceView>, _| {
+        services.subscribe(move |change: &Change<'_, ServiceView>, origin| {
+            // What we write ourselves is told too; here it is about the rest.
+            if origin == Origin::Write {
+                return;
+            }
             log.lock().push(match change {
                 Change::Added(_) => "added",
                 Change::Updated(..) => "updated",

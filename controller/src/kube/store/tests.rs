@@ -65,7 +65,14 @@ fn a_write_of_ours_is_not_undone_by_a_late_watch_and_hides_nothing_of_others() {
     assert_eq!(store.get("a").unwrap().labels.get("l"), Some("ours"));
     store.apply(node("a", "1", 12, "both"), Origin::Watch);
     assert_eq!(store.get("a").unwrap().labels.get("l"), Some("both"));
-    assert_eq!(*told.lock(), ["added a 1 List", "updated a 12→12 Watch"]);
+    assert_eq!(
+        *told.lock(),
+        [
+            "added a 1 List",
+            "updated a 10→12 Write",
+            "updated a 12→12 Watch"
+        ]
+    );
 }
 
 #[test]

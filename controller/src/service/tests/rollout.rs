@@ -3,7 +3,10 @@
 use outrigger_core::targets::Allowance;
 
 use super::*;
-use crate::service::{Settings, TARGETS_ANNOTATION};
+use crate::{
+    fixture::settled,
+    service::{Settings, TARGETS_ANNOTATION},
+};
 
 fn annotation(rig: &Rig) -> Option<String> {
     let lease = rig.lease.lease();
@@ -38,6 +41,30 @@ async fn nodes_that_join_go_out_together() {
     // Nodes that come and go write no Service.
     assert_eq!(rig.writes(), writes);
     assert!(rig.events().contains(&"UpdatedLoadBalancer".to_owned()));
+}
+
+/// In a slow cloud the cloud-node loop gives a node its addresses long after it joined: the watch
+/// tells nothing then that the store does not have already.
+#[tokio::test(start_paused = true)]
+async fn what_we_write_about_a_node_ourselves_goes_out_too() {
+    let rig = with_services(1, Setup::default()).await;
+    let mut late = settled("late", "", "True");
+    late["metadata"]["resourceVersion"] = "1000".into();
+    rig.node(late.clone());
+    secs(20).await;
+    let address = |rig: &Rig| {
+        let load_balancer = rig.cloud.load_balancers().into_iter().next().unwrap();
+        let mut targets = load_balancer.targets.iter();
+        let late = targets.find(|target| &*target.node == "late");
+        late.unwrap().address.clone()
+    };
+    assert_eq!(address(&rig), None);
+    late["metadata"]["resourceVersion"] = "1001".into();
+    late["status"]["addresses"] = json!([{"type": "InternalIP", "address": "10.0.0.9"}]);
+    rig.nodes
+        .written(serde_json::from_value(late.clone()).unwrap());
+    rig.node(late);
+    rig.until("an update", |rig| address(rig).is_some()).await;
 }
 
 #[tokio::test(start_paused = true)]
