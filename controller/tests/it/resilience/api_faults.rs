@@ -122,9 +122,11 @@ async fn an_api_server_that_is_away_for_a_while_is_found_again() {
     stage.synced("before").await;
     stage.proxy.refuse_connections().await;
     stage.register(&Machine::new("meanwhile")).await;
-    stage.controller.says(&["cannot watch"]).await;
+    // Of each resource; the nodes' watch is this test's.
+    let outage = "cannot watch; trying again with back-off resource=\"nodes\"";
+    stage.controller.says(&[outage]).await;
     stage.proxy.accept_connections().await;
     stage.synced("meanwhile").await;
     // One sentence for one outage.
-    assert_eq!(stage.controller.lines("cannot watch"), 1);
+    assert_eq!(stage.controller.lines(outage), 1);
 }
