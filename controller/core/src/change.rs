@@ -26,6 +26,23 @@ pub struct TaintRemoval {
     pub index: usize,
     /// Presumed key at that place.
     pub key: Box<str>,
+    /// Its effect: key and effect are what the API server tells taints apart by.
+    pub effect: Box<str>,
+}
+
+impl TaintRemoval {
+    /// The removal of `taint`, which stands at `index`.
+    pub(crate) fn of(index: usize, taint: &Taint) -> Self {
+        Self {
+            index,
+            key: taint.key.clone(),
+            effect: taint.effect.clone(),
+        }
+    }
+
+    fn is_of(&self, taint: &Taint) -> bool {
+        self.key == taint.key && self.effect == taint.effect
+    }
 }
 
 /// A label to write.
@@ -61,12 +78,14 @@ impl TaintAddition {
         }
     }
 
-    /// The view once this is written.
+    /// The view of whatever `node` is by now once this is written.
     #[must_use]
     pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
-        let taints = node.taints.iter().chain([&self.taint]);
+        let is_same =
+            |taint: &&Taint| taint.key == self.taint.key && taint.effect == self.taint.effect;
+        let others = node.taints.iter().filter(|taint| !is_same(taint));
         NodeView {
-            taints: taints.cloned().collect(),
+            taints: others.chain([&self.taint]).cloned().collect(),
             resource_version: resource_version.into(),
             ..node.clone()
         }
@@ -93,17 +112,20 @@ impl NodeChange {
         })
     }
 
-    /// The view once this is written, so that a store need not wait for its watch.
+    /// The view of whatever `node` is by now once this is written, so that a store need not wait for
+    /// its watch.
     #[must_use]
     pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
-        let removed = |index| self.remove_taints.iter().any(|taint| taint.index == index);
+        // Not by index, which holds for the node that it was planned on alone.
+        let removed = |taint| {
+            self.remove_taints
+                .iter()
+                .any(|removal| removal.is_of(taint))
+        };
         let mut view = node.clone();
         if !self.remove_taints.is_empty() {
-            let taints = node.taints.iter().enumerate();
-            view.taints = taints
-                .filter(|(index, _)| !removed(*index))
-                .map(|(_, taint)| taint.clone())
-                .collect();
+            let taints = node.taints.iter();
+            view.taints = taints.filter(|taint| !removed(taint)).cloned().collect();
         }
         if let Some(provider_id) = &self.provider_id {
             view.provider_id.clone_from(provider_id);

@@ -178,10 +178,7 @@ fn cloud_taints(node: &NodeView) -> Vec<TaintRemoval> {
     let taints = node.taints.iter().enumerate().rev();
     taints
         .filter(|(_, taint)| &*taint.key == TAINT_UNINITIALIZED)
-        .map(|(index, taint)| TaintRemoval {
-            index,
-            key: taint.key.clone(),
-        })
+        .map(|(index, taint)| TaintRemoval::of(index, taint))
         .collect()
 }
 

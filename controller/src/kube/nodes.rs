@@ -86,9 +86,10 @@ impl NodeWriter {
             let (path, patch) = (write.path(&node), write.patch(&node));
             match self.api.patch(&path, PatchKind::Json, &patch).await {
                 Ok(written) => {
-                    let view = write.applied_to(&node, &written.metadata.resource_version);
-                    self.nodes.written(view.clone());
-                    return Ok(Some(Arc::new(view)));
+                    let version = &*written.metadata.resource_version;
+                    let apply = |held: &NodeView| write.applied_to(held, version);
+                    let view = self.nodes.written(&node.name, &node.uid, version, apply);
+                    return Ok(Some(view.unwrap_or_else(|| Arc::new(apply(&node)))));
                 }
                 Err(error) if error.is_not_found() => return Ok(None),
                 Err(error) if error.class() == ErrorClass::Conflict && attempt < ATTEMPTS => {

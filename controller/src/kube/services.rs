@@ -4,7 +4,9 @@
 //! It names what it changes and nothing else: a finalizer, an annotation or a condition that
 //! somebody else writes at the same time stays (S-46), which a JSON Patch could only do by failing
 //! on it. A `metadata.uid` in it that is not the Service's makes the API server refuse all of it
-//! (422): that field cannot change.
+//! (422): that field cannot change. Only what takes our finalizer away holds for one version alone
+//! (409): it may arrive long after whoever sent it has ended, and the Service may want a load
+//! balancer again by then.
 //!
 //! RBAC: `get` on `services`, `patch` on `services/status`.
 
@@ -52,14 +54,15 @@ impl ServiceWriter {
         patch: &StatusPatch,
     ) -> Result<Option<Arc<ServiceView>>, Error> {
         let path = path(service) + "/status";
-        let body = body::of(patch, &self.newest(service));
+        let body = body::of(patch, service, &self.newest(service));
         match self.api.patch(&path, PatchKind::Strategic, &body).await {
             Ok(written) => {
+                let version = &*written.metadata.resource_version;
                 // What the watch brought meanwhile is beneath the patch.
-                let base = self.newest(service);
-                let view = patch.applied_to(&base, &written.metadata.resource_version);
-                self.services.written(view.clone());
-                Ok(Some(Arc::new(view)))
+                let apply = |held: &ServiceView| patch.applied_to(held, version);
+                let (key, uid) = (&service.key, &service.uid);
+                let view = self.services.written(key, uid, version, apply);
+                Ok(Some(view.unwrap_or_else(|| Arc::new(apply(service)))))
             }
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) if error.class() == ErrorClass::Conflict => {

@@ -159,7 +159,9 @@ impl<V: View> Store<V> {
         let old = {
             let mut views = self.views.write();
             match views.get_mut(&**view.key()) {
-                Some(held) if is_older(&*view, held) => return,
+                Some(held) if is_older(view.resource_version(), held.resource_version()) => {
+                    return;
+                }
                 Some(held) => Some(std::mem::replace(held, Arc::clone(&view))),
                 None => {
                     views.insert(Arc::clone(view.key()), Arc::clone(&view));
@@ -180,30 +182,45 @@ impl<V: View> Store<V> {
         }
     }
 
-    /// Takes in what we have just written ourselves, so that no loop decides again on what was
-    /// before, and tells of it: the watch, which brings it later, does not. Does nothing if the
-    /// object was deleted or is newer already, or if the watch was faster: it has what others wrote
-    /// beneath, which `view` may lack.
-    pub fn written(&self, view: V) {
-        let view = Arc::new(view);
-        let old = match self.views.write().get_mut(&**view.key()) {
-            Some(held)
-                if held.uid() == view.uid()
-                    && held.resource_version() != view.resource_version()
-                    && !is_older(&*view, held) =>
-            {
-                std::mem::replace(held, Arc::clone(&view))
+    /// Takes in what we have just written ourselves to the object `key` with `uid`, so that no loop
+    /// decides again on what was before, and tells of it: the watch, which brings it later, does
+    /// not. `apply` makes the view of `version` of the one held; it is told nothing new where the
+    /// watch was faster. Returns the view held then, or none if the object was deleted or is another.
+    ///
+    /// A write that ends an object, as the last finalizer's removal does, is answered with the
+    /// version before it: an equal version says nothing about what is held.
+    pub fn written(
+        &self,
+        key: &str,
+        uid: &str,
+        version: &str,
+        apply: impl FnOnce(&V) -> V,
+    ) -> Option<Arc<V>> {
+        let (old, view) = {
+            let mut views = self.views.write();
+            let held = views.get_mut(key).filter(|held| held.uid() == uid)?;
+            if is_older(version, held.resource_version()) {
+                return Some(Arc::clone(held));
             }
-            _ => return,
+            let view = apply(held);
+            if view == **held {
+                return Some(Arc::clone(held));
+            }
+            let view = Arc::new(view);
+            (std::mem::replace(held, Arc::clone(&view)), view)
         };
         self.tell(&Change::Updated(&old, &view), Origin::Write);
+        Some(view)
     }
 
     /// Takes in what was read beside the watch, and tells of it. Does nothing if the object was
     /// deleted, is another or is newer: a late answer makes nothing come back.
     pub fn refresh(&self, view: &Arc<V>) {
         let old = match self.views.write().get_mut(&**view.key()) {
-            Some(held) if held.uid() == view.uid() && !is_older(&**view, held) => {
+            Some(held)
+                if held.uid() == view.uid()
+                    && !is_older(view.resource_version(), held.resource_version()) =>
+            {
                 std::mem::replace(held, Arc::clone(view))
             }
             _ => return,
@@ -255,11 +272,8 @@ impl<V: View> Store<V> {
 
 /// Versions are etcd revisions, which Kubernetes lets clients compare as numbers (KEP-5504).
 /// Anything else is taken as newer: the API server's word counts.
-fn is_older<V: View>(new: &V, held: &V) -> bool {
-    match (
-        new.resource_version().parse::<u64>(),
-        held.resource_version().parse::<u64>(),
-    ) {
+fn is_older(new: &str, held: &str) -> bool {
+    match (new.parse::<u64>(), held.parse::<u64>()) {
         (Ok(new), Ok(held)) => new < held,
         _ => false,
     }

@@ -32,6 +32,7 @@ fn cloud_taint(index: usize) -> TaintRemoval {
     TaintRemoval {
         index,
         key: TAINT_UNINITIALIZED.into(),
+        effect: "NoSchedule".into(),
     }
 }
 
@@ -339,7 +340,10 @@ fn n19_every_taint_with_the_key_goes_and_the_others_keep_their_order() {
             ..registered("n6")
         };
         let plan = planned(&node, &full()).unwrap();
-        let removed: Vec<_> = removed.into_iter().map(cloud_taint).collect();
+        let removed = removed.into_iter();
+        let removed: Vec<_> = removed
+            .map(|index| TaintRemoval::of(index, &node.taints[index]))
+            .collect();
         assert_eq!(
             plan.change.as_ref().unwrap().remove_taints,
             removed,

@@ -20,10 +20,7 @@ pub fn removal(node: &NodeView) -> Option<NodeChange> {
     let taints = node.taints.iter().enumerate().rev();
     let removals = taints
         .filter(|(_, taint)| taint.is_shutdown())
-        .map(|(index, taint)| TaintRemoval {
-            index,
-            key: taint.key.clone(),
-        })
+        .map(|(index, taint)| TaintRemoval::of(index, taint))
         .collect();
     NodeChange::of(node, removals, None, Vec::new())
 }

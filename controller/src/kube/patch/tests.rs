@@ -11,10 +11,12 @@ fn a_node_change_names_what_it_presumes() {
             TaintRemoval {
                 index: 2,
                 key: "k".into(),
+                effect: "NoSchedule".into(),
             },
             TaintRemoval {
                 index: 0,
                 key: "k".into(),
+                effect: "NoSchedule".into(),
             },
         ],
         provider_id: Some("mock://1".into()),

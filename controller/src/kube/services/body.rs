@@ -6,10 +6,15 @@ use outrigger_core::service::{
 };
 use serde_json::{Map, Value, json};
 
-/// The body for `patch`, planned on `service`.
-pub(super) fn of(patch: &StatusPatch, service: &ServiceView) -> Value {
-    let mut body = json!({"metadata": metadata(patch, service)});
-    let status = status(patch, service);
+/// The body for `patch`, planned on `service`, which is `newest` by now.
+pub(super) fn of(patch: &StatusPatch, service: &ServiceView, newest: &ServiceView) -> Value {
+    let mut metadata = metadata(patch, newest);
+    if patch.finalizer == Some(FinalizerChange::Remove) {
+        let planned_on = json!(service.resource_version);
+        metadata.insert("resourceVersion".into(), planned_on);
+    }
+    let mut body = json!({"metadata": metadata});
+    let status = status(patch, newest);
     if !status.is_empty() {
         body["status"] = status.into();
     }

@@ -280,6 +280,45 @@ async fn the_last_finalizer_lets_a_deleted_service_go() {
     assert_eq!(rig.told.lock().last(), Some(&"deleted"));
 }
 
+/// Else the end of the Service, once the watch tells of it, looks like one that left something
+/// behind.
+#[tokio::test(start_paused = true)]
+async fn that_it_was_the_last_finalizer_is_known_before_the_watch_says_so() {
+    let mut rig = Rig::start().await;
+    rig.write(&rig.full()).await.unwrap().unwrap();
+    rig.cluster.delete_service(KEY);
+    rig.in_step().await;
+    rig.tasks.shutdown().await;
+    let patch = StatusPatch {
+        finalizer: Some(FinalizerChange::Remove),
+        ..rig.patch()
+    };
+    rig.write(&patch).await.unwrap().unwrap();
+    assert_eq!(rig.cluster.service(KEY), None);
+    assert!(!rig.held().has_finalizer());
+}
+
+/// It may arrive late: from a process that was killed, by a proxy that tried again.
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_is_taken_from_nothing_but_what_was_decided_upon() {
+    let rig = Rig::start().await;
+    rig.write(&rig.full()).await.unwrap().unwrap();
+    let patch = StatusPatch {
+        finalizer: Some(FinalizerChange::Remove),
+        ..rig.patch()
+    };
+    rig.cluster.before_next_patch(|service| {
+        service["spec"]["ports"][0]["port"] = json!(81);
+    });
+    let error = rig.write(&patch).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Conflict);
+    assert!(rig.held().has_finalizer());
+    assert_eq!(rig.held().spec.ports[0].port, 81, "to decide upon anew");
+    rig.write(&patch).await.unwrap().unwrap();
+    rig.in_step().await;
+    assert!(!rig.held().has_finalizer());
+}
+
 /// It may have been written.
 #[tokio::test(start_paused = true)]
 async fn other_errors_are_handed_on() {

@@ -55,11 +55,20 @@ fn changes_are_told_once_and_older_versions_are_dropped() {
     );
 }
 
+/// Takes in our write to the first node `a`.
+fn ours(store: &Store<NodeView>, version: u64) -> Option<Arc<NodeView>> {
+    let text = version.to_string();
+    store.written("a", "1", &text, |held| {
+        let theirs = held.labels.get("l").filter(|label| *label == "both");
+        node("a", "1", version, theirs.unwrap_or("ours"))
+    })
+}
+
 #[test]
 fn a_write_of_ours_is_not_undone_by_a_late_watch_and_hides_nothing_of_others() {
     let (store, told) = recorded();
     store.apply(node("a", "1", 10, "x"), Origin::List);
-    store.written(node("a", "1", 12, "ours"));
+    ours(&store, 12);
     // Somebody else wrote version 11 between; the watch brings it, then ours with theirs beneath.
     store.apply(node("a", "1", 11, "theirs"), Origin::Watch);
     assert_eq!(store.get("a").unwrap().labels.get("l"), Some("ours"));
@@ -80,17 +89,34 @@ fn a_write_of_ours_that_the_watch_was_faster_with_hides_nothing_of_others_either
     let (store, _) = recorded();
     store.apply(node("a", "1", 10, "x"), Origin::List);
     store.apply(node("a", "1", 12, "both"), Origin::Watch);
-    store.written(node("a", "1", 12, "ours"));
+    ours(&store, 12);
     assert_eq!(store.get("a").unwrap().labels.get("l"), Some("both"));
+}
+
+/// As the one that ends an object is answered.
+#[test]
+fn a_write_of_ours_counts_without_a_new_version_too() {
+    let (store, told) = recorded();
+    store.apply(node("a", "1", 10, "x"), Origin::List);
+    ours(&store, 10);
+    assert_eq!(store.get("a").unwrap().labels.get("l"), Some("ours"));
+    ours(&store, 10);
+    assert_eq!(
+        *told.lock(),
+        ["added a 1 List", "updated a 10→10 Write"],
+        "the second says nothing new"
+    );
+    ours(&store, 9);
+    assert_eq!(store.get("a").unwrap().resource_version, "10".into());
 }
 
 #[test]
 fn a_write_of_ours_brings_no_deleted_or_other_object_back() {
     let (store, _) = recorded();
-    store.written(node("a", "1", 12, "ours"));
+    ours(&store, 12);
     assert!(store.get("a").is_none());
     store.apply(node("a", "2", 20, "new"), Origin::Watch);
-    store.written(node("a", "1", 30, "ours"));
+    ours(&store, 30);
     assert_eq!(store.get("a").unwrap().uid(), "2");
 }
 

@@ -61,8 +61,11 @@ async fn what_we_write_about_a_node_ourselves_goes_out_too() {
     assert_eq!(address(&rig), None);
     late["metadata"]["resourceVersion"] = "1001".into();
     late["status"]["addresses"] = json!([{"type": "InternalIP", "address": "10.0.0.9"}]);
-    rig.nodes
-        .written(serde_json::from_value(late.clone()).unwrap());
+    let text = |key| late["metadata"][key].as_str().unwrap();
+    let written = rig.nodes.written("late", text("uid"), "1001", |_| {
+        serde_json::from_value(late.clone()).unwrap()
+    });
+    assert!(written.is_some());
     rig.node(late);
     rig.until("an update", |rig| address(rig).is_some()).await;
 }

@@ -1,6 +1,6 @@
 //! Whether cloud and cluster agree, to the letter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::{Api, api::ListParams};
@@ -144,9 +144,10 @@ fn served(service: &Service, shown: &ShownLoadBalancer, targets: &[Target]) -> V
         let protocol = port.protocol.as_deref().unwrap_or("TCP");
         format!("{protocol}/{}:{}", port.port, port.node_port.unwrap_or(0))
     });
-    let ports: Vec<_> = ports.collect();
-    let found: Vec<_> = one.ports.iter().map(ToString::to_string).collect();
-    differ("ports", ports.join(","), found.join(","));
+    // Their order means nothing to a cloud.
+    let ports: BTreeSet<_> = ports.collect();
+    let found: BTreeSet<_> = one.ports.iter().map(ToString::to_string).collect();
+    differ("ports", format!("{ports:?}"), format!("{found:?}"));
     let ranges = spec.load_balancer_source_ranges.iter().flatten().cloned();
     let ranges: Vec<_> = ranges.collect();
     differ(

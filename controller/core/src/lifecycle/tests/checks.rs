@@ -171,6 +171,7 @@ fn l3_a_ready_node_loses_the_taint_without_a_question() {
         remove_taints: vec![TaintRemoval {
             index: 1,
             key: TAINT_SHUTDOWN.into(),
+            effect: "NoSchedule".into(),
         }],
         provider_id: None,
         labels: Vec::new(),

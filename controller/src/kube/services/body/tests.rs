@@ -34,9 +34,18 @@ fn set(kind: &str) -> ConditionChange {
 
 /// What becomes of a patch beside the UID: over these finalizers and conditions.
 fn body(finalizers: &[&str], conditions: &[&str], patch: &StatusPatch) -> Value {
-    let mut body = of(patch, &service(finalizers, conditions));
-    let uid = body["metadata"].as_object_mut().unwrap().remove("uid");
-    assert_eq!(uid, Some(json!("u")));
+    let newest = service(finalizers, conditions);
+    let planned_on = ServiceView {
+        resource_version: "7".into(),
+        ..newest.clone()
+    };
+    let mut body = of(patch, &planned_on, &newest);
+    let metadata = body["metadata"].as_object_mut().unwrap();
+    assert_eq!(metadata.remove("uid"), Some(json!("u")));
+    // Nothing that came between may have made it wrong.
+    let takes_away = patch.finalizer == Some(FinalizerChange::Remove);
+    let presumed = takes_away.then(|| json!("7"));
+    assert_eq!(metadata.remove("resourceVersion"), presumed);
     body
 }
 
