@@ -94,7 +94,11 @@ impl Person {
         };
         if service.metadata.deletion_timestamp.is_some() {
             self.release(&service).await;
-            return Err("it is being deleted".to_owned());
+            // Nothing is done for what is held: it would never go.
+            return match act.what {
+                What::Resume => self.resume().await.map_err(refused),
+                _ => Err("it is being deleted".to_owned()),
+            };
         }
         if has_finalizer(&service) {
             self.stripped = false;
@@ -131,7 +135,7 @@ impl Person {
             What::Copy => self.recreate(&copy(&service)).await,
             What::Strip => return self.strip(&service).await,
             What::Pause => self.annotate(&json!({ANNOTATION_PAUSED: "true"})).await,
-            What::Resume => self.annotate(&json!({ANNOTATION_PAUSED: null})).await,
+            What::Resume => self.resume().await,
             What::Resync => {
                 let value = fastrand::u32(..).to_string();
                 self.annotate(&json!({ANNOTATION_RESYNC: value})).await
@@ -192,7 +196,7 @@ impl Person {
             .into_iter()
             .any(|(key, _)| key == ANNOTATION_PAUSED)
         {
-            let _ = self.annotate(&json!({ANNOTATION_PAUSED: null})).await;
+            let _ = self.resume().await;
         }
     }
 
@@ -217,6 +221,10 @@ impl Person {
             "finalizers": left,
         }}))
         .await
+    }
+
+    async fn resume(&self) -> Result<(), Refused> {
+        self.annotate(&json!({ANNOTATION_PAUSED: null})).await
     }
 
     async fn annotate(&self, annotations: &Value) -> Result<(), Refused> {

@@ -1,0 +1,59 @@
+use std::sync::Arc;
+
+use futures::FutureExt;
+use parking_lot::Mutex;
+use serde_json::json;
+
+use super::*;
+use crate::kube::scripted;
+
+const SERVER: &str = "https://api.example";
+
+/// What is found out where the namespace can be read so long after the start, or never; and when
+/// that is.
+async fn found(readable_after: Option<Duration>, other_errors: bool) -> (Facts, Duration) {
+    let begin = Instant::now();
+    let asked = Arc::new(Mutex::new(0));
+    let client = scripted::client(move |request| {
+        *asked.lock() += 1;
+        let answer = match request.uri().path() {
+            "/version" => scripted::json(200, &json!({"gitVersion": "v1.36.3"})),
+            _ if readable_after.is_some_and(|after| begin.elapsed() >= after) => {
+                scripted::json(200, &json!({"metadata": {"uid": "abc"}}))
+            }
+            _ if other_errors && *asked.lock() % 8 == 0 => scripted::refusal(503, "Unavailable"),
+            _ => scripted::refusal(403, "Forbidden"),
+        };
+        async { answer }.boxed()
+    });
+    let facts = discover(&Api::new(client), SERVER).await;
+    assert_eq!(facts.version, "v1.36.3");
+    (facts, begin.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_may_be_read_at_once_is_waited_for_no_longer() {
+    let (facts, took) = found(Some(Duration::ZERO), false).await;
+    assert_eq!((&*facts.uid, took), ("abc", Duration::ZERO));
+}
+
+/// One that is starting refuses everything at first.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_believed_only_after_a_while() {
+    for seconds in [1, 10, 25] {
+        let (facts, _) = found(Some(Duration::from_secs(seconds)), false).await;
+        assert_eq!(facts.uid, "abc", "after {seconds} s");
+    }
+    let (facts, took) = found(None, false).await;
+    assert_eq!(facts.uid, "");
+    assert!(
+        (FORBIDDEN..FORBIDDEN + MAX_PAUSE).contains(&took),
+        "{took:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_cannot_say_for_sure_is_asked_on() {
+    let (facts, _) = found(Some(Duration::from_mins(3)), true).await;
+    assert_eq!(facts.uid, "abc");
+}
