@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::Service;
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
 };
 use outrigger_core::service::{
     ANNOTATION_PAUSED, ANNOTATION_RESYNC, FINALIZER, TYPE_LOAD_BALANCER,
@@ -130,9 +130,12 @@ impl Person {
                 self.change(change).await
             }
             What::Retype => self.retype(&service, kind).await,
-            What::Delete => self.delete().await,
-            What::Recreate => self.recreate(&act.shape.service(&self.name)).await,
-            What::Copy => self.recreate(&copy(&service)).await,
+            What::Delete => self.delete(&service).await,
+            What::Recreate => {
+                let next = act.shape.service(&self.name);
+                self.recreate(&service, &next).await
+            }
+            What::Copy => self.recreate(&service, &copy(&service)).await,
             What::Strip => return self.strip(&service).await,
             What::Pause => self.annotate(&json!({ANNOTATION_PAUSED: "true"})).await,
             What::Resume => self.resume().await,
@@ -157,11 +160,11 @@ impl Person {
         self.change(change).await
     }
 
-    async fn recreate(&self, service: &Value) -> Result<(), Refused> {
-        self.delete().await?;
+    async fn recreate(&self, service: &Service, next: &Value) -> Result<(), Refused> {
+        self.delete(service).await?;
         let end = Instant::now() + FREE;
         loop {
-            match self.create(service).await {
+            match self.create(next).await {
                 Err(409) if Instant::now() < end => {}
                 result => return result,
             }
@@ -202,7 +205,9 @@ impl Person {
 
     /// Deletes it for good.
     pub(super) async fn leave(&self) {
-        let _ = self.delete().await;
+        if let Some(service) = self.get().await {
+            let _ = self.delete(&service).await;
+        }
     }
 
     /// Takes away somebody else's finalizer once ours is gone.
@@ -245,8 +250,18 @@ impl Person {
         created.await.map(drop)
     }
 
-    async fn delete(&self) -> Result<(), Refused> {
-        let parameters = DeleteParams::default();
+    /// The API server looks for finalizers before it deletes, not while it does: one that comes
+    /// between holds nothing. In one that is starting it may be seconds later.
+    async fn delete(&self, service: &Service) -> Result<(), Refused> {
+        let version = service.metadata.resource_version.clone();
+        let preconditions = (!has_finalizer(service)).then_some(Preconditions {
+            resource_version: version,
+            uid: None,
+        });
+        let parameters = DeleteParams {
+            preconditions,
+            ..DeleteParams::default()
+        };
         let deleted = self.ask(|| self.services.delete(&self.name, &parameters));
         deleted.await.map(drop)
     }
