@@ -54,7 +54,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A Service that is gone from the API server, and its load balancer perhaps not from the cloud.
+/// A Service that is gone from the API server, or was taken out of our hands, and its load balancer perhaps
+/// not from the cloud.
 #[derive(Clone)]
 pub(super) struct LeftBehind {
     /// As it was seen last.
@@ -219,6 +220,10 @@ impl Intake {
                 Change::Added(service) => service,
                 Change::Updated(..) if origin == Origin::Write => return,
                 Change::Updated(old, service) => {
+                    if escapes(old, service, capability.as_deref()) && known.may_be_left(old) {
+                        keys.add(Key::of(service), origin.priority());
+                        return;
+                    }
                     let is_resync = Arc::ptr_eq(old, service);
                     let is_reason = is_resync
                         || capability
@@ -271,14 +276,22 @@ impl Memory {
     /// Takes in that the Service is gone from the API server, and whether its load balancer may be
     /// `left`. Tells whether that is to be looked at.
     fn gone_from_store(&self, service: &Arc<ServiceView>, left: bool) -> bool {
-        let left = left && self.leads.load(Ordering::Relaxed);
-        if left {
-            // What is known of it says whether its deletion is under way already.
-            self.leave_behind(service);
-        } else {
+        let left = left && self.may_be_left(service);
+        if !left {
             self.forget(&service.uid);
         }
         left
+    }
+
+    /// Takes in that the load balancer of the Service, as it was last, may be left. Tells whether that is to
+    /// be looked at here. What is known of the Service stays: it says whether the deletion is under way
+    /// already.
+    fn may_be_left(&self, service: &Arc<ServiceView>) -> bool {
+        let leads = self.leads.load(Ordering::Relaxed);
+        if leads {
+            self.leave_behind(service);
+        }
+        leads
     }
 }
 
@@ -292,6 +305,22 @@ pub(super) fn capability(provider: &Provider) -> Option<Arc<Capability>> {
 /// Whether the Service can want something of any provider; most can not.
 pub(super) fn may_concern(service: &ServiceView) -> bool {
     service.is_load_balancer() || service.has_finalizer()
+}
+
+/// [`wants::is_released`], also where it is not known what the provider declares.
+pub(super) fn is_released(service: &ServiceView, capability: Option<&Capability>) -> bool {
+    capability.map_or_else(
+        || !service.has_finalizer() && !may_leave_behind(service),
+        |capability| wants::is_released(service, capability),
+    )
+}
+
+/// [`wants::escapes`], also where it is not known what the provider declares.
+fn escapes(old: &ServiceView, new: &ServiceView, capability: Option<&Capability>) -> bool {
+    capability.map_or_else(
+        || old.has_finalizer() && is_released(new, None),
+        |capability| wants::escapes(old, new, capability),
+    )
 }
 
 /// [`wants::leaves_behind`], where it is not known what the provider declares.

@@ -1,4 +1,5 @@
-//! Load balancers of Services that are gone from the API server (not Q-5; S-60).
+//! Load balancers of Services that are gone from the API server, or out of our hands, without a cleanup
+//! (not Q-5; S-60).
 
 use outrigger_core::service::{ServiceView, plan::Step, wants};
 use tracing::{debug, warn};
@@ -16,10 +17,10 @@ use crate::{
 };
 
 impl ServiceLb {
-    /// Deletes what the Service left behind. Where only a list that did not show it says that it is
-    /// gone, the API server is asked once more: a load balancer is never deleted on doubt.
-    pub(super) async fn clear_away(&self, key: &Key, gone: LeftBehind) -> Outcome {
-        let service = &gone.service;
+    /// Deletes what the Service left behind. The API server is asked once more, whether it is gone or out
+    /// of our hands: a load balancer is never deleted on doubt.
+    pub(super) async fn clear_away(&self, key: &Key, left: LeftBehind) -> Outcome {
+        let service = &left.service;
         let Some(ground) = self.ground() else {
             return Outcome::Retry;
         };
@@ -36,6 +37,8 @@ impl ServiceLb {
             return self.done_with(key);
         }
         match self.writer.read(service).await {
+            Ok(None) => {}
+            Ok(Some(live)) if wants::is_released(&live, &ground.capability) => {}
             Ok(Some(_)) if self.live(key).is_some() => return self.done_with(key),
             Ok(Some(_)) => {
                 warn!(
@@ -45,7 +48,6 @@ impl ServiceLb {
                 );
                 return Outcome::Retry;
             }
-            Ok(None) => {}
             Err(error) => {
                 debug!(
                     service = &*key.name,

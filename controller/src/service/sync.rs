@@ -13,7 +13,11 @@ use outrigger_core::{
 use tokio::sync::SemaphorePermit;
 use tracing::debug;
 
-use super::{ServiceLb, intake::Key, write::ATTEMPTS};
+use super::{
+    ServiceLb,
+    intake::{self, Key},
+    write::ATTEMPTS,
+};
 use crate::{clock::until, queue::Outcome};
 
 /// How long a Service waits for the end of an earlier one of the same name (S-47): its load balancer
@@ -29,13 +33,21 @@ pub(super) struct Turn<'a> {
 
 impl ServiceLb {
     pub(super) async fn sync(&self, key: Key) -> Outcome {
-        if self.live(&key).is_some() {
-            self.settle(&key).await
-        } else if let Some(gone) = self.memory.gone(&key) {
-            self.clear_away(&key, gone).await
-        } else {
-            self.memory.forget(&key.uid);
-            Outcome::Done
+        match (self.live(&key), self.memory.gone(&key)) {
+            (None, None) => {
+                self.memory.forget(&key.uid);
+                Outcome::Done
+            }
+            (None, Some(gone)) => self.clear_away(&key, gone).await,
+            (Some(_), None) => self.settle(&key).await,
+            (Some(service), Some(gone)) => {
+                if intake::is_released(&service, self.capability().as_deref()) {
+                    return self.clear_away(&key, gone).await;
+                }
+                // It is in our hands again.
+                self.memory.done_with(&key);
+                self.settle(&key).await
+            }
         }
     }
 

@@ -1,4 +1,5 @@
 mod ends;
+mod released;
 mod rig;
 mod rollout;
 

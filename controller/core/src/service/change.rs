@@ -22,12 +22,14 @@ pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capabilit
 
 /// Whether the step from `old` to `new` is a reason to ask for the next step at once
 /// ([`super::plan::Progress::next`]): an update (S-13), another wish, a person's hold, or a
-/// finalizer that somebody took away (not Q-5). Our own writes are none: what failed would come back
-/// before its time.
+/// finalizer or addresses that somebody took away (not Q-5), as the API server does with the addresses
+/// of a Service that changes its type and back. Our own writes are none: what failed would come back before
+/// its time.
 pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
     wants(old, capability) != wants(new, capability)
         || old.is_paused() != new.is_paused()
         || (old.has_finalizer() && !new.has_finalizer())
+        || (!old.ingress.is_empty() && new.ingress.is_empty())
         || needs_update(old, new, capability)
 }
 

@@ -51,5 +51,19 @@ pub fn leaves_behind(last: &ServiceView, capability: &Capability) -> bool {
     wants(last, capability) != Wants::Nothing
 }
 
+/// Whether nothing more is done for `service`, and nothing holds it.
+pub fn is_released(service: &ServiceView, capability: &Capability) -> bool {
+    !service.has_finalizer() && wants(service, capability) == Wants::Nothing
+}
+
+/// Whether the step from `old` to `new` may have left a load balancer behind on a Service that is still
+/// there (not Q-5): one write took the finalizer away and, say, changed the type, or somebody else
+/// holds what is being deleted. So does the end of a cleanup.
+pub fn escapes(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
+    // Both are written before the first call.
+    let was_begun = old.has_finalizer() || Record::of(old).is_some();
+    was_begun && leaves_behind(old, capability) && is_released(new, capability)
+}
+
 #[cfg(test)]
 mod tests;

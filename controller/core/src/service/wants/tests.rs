@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{Wants, leaves_behind, wants};
+use super::{Wants, escapes, leaves_behind, wants};
 use crate::{
     fixture::{any_service, capability, load_balancer},
     service::{
@@ -119,6 +119,35 @@ fn what_is_gone_without_cleanup_leaves_something_behind() {
             expected,
             "{words}"
         );
+    }
+}
+
+/// Q-5, with the Service still there.
+#[test]
+fn what_is_taken_out_of_our_hands_leaves_something_behind_too() {
+    for (old, new, expected) in [
+        ("finalizer", "type=ClusterIP", true),
+        ("record=mock", "type=ClusterIP record=mock", true),
+        ("record=mock", "deleted record=mock", true),
+        // As at the end of a cleanup.
+        ("finalizer type=ClusterIP", "type=ClusterIP", true),
+        ("finalizer deleted", "deleted", true),
+        // It goes on.
+        ("finalizer", "", false),
+        ("finalizer", "finalizer type=ClusterIP", false),
+        // It was never begun, or somebody else's.
+        ("", "type=ClusterIP", false),
+        ("", "deleted", false),
+        ("finalizer class=example.com/other", "type=ClusterIP", false),
+        (
+            "finalizer type=ClusterIP record=other",
+            "type=ClusterIP",
+            false,
+        ),
+        ("type=ClusterIP", "type=NodePort", false),
+    ] {
+        let found = escapes(&service(old), &service(new), &capability());
+        assert_eq!(found, expected, "{old:?} to {new:?}");
     }
 }
 
