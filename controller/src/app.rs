@@ -161,6 +161,13 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     };
     checks.add("apiserver", Scope::Readiness, || Ok(()));
 
+    if config.service.plan.is_some() && facts.uid.is_empty() {
+        return Err(Fatal::Setup(
+            "cannot plan: may not read the namespace kube-system, and without the cluster's UID the \
+             provider could take this for another cluster; grant `get` on it"
+                .to_owned(),
+        ));
+    }
     let (provider, connection) = Provider::new(
         provider_options(&config, &facts),
         config.provider.endpoint.clone(),

@@ -1,7 +1,7 @@
 //! `--plan`: says what the service-lb loop would do, and ends. Writes nothing, neither to the API
 //! server nor to the cloud; may run beside a controller that works.
 //!
-//! RBAC: `list`, `watch` on `services` and `nodes`; `get` on the Lease.
+//! RBAC: `list`, `watch` on `services` and `nodes`; `get` on the Lease and on the namespace `kube-system`.
 
 use std::{io::IsTerminal, sync::Arc, time::Duration};
 

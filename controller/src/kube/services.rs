@@ -4,9 +4,8 @@
 //! It names what it changes and nothing else: a finalizer, an annotation or a condition that
 //! somebody else writes at the same time stays (S-46), which a JSON Patch could only do by failing
 //! on it. A `metadata.uid` in it that is not the Service's makes the API server refuse all of it
-//! (422): that field cannot change. Only what takes our finalizer away holds for one version alone
-//! (409): it may arrive long after whoever sent it has ended, and the Service may want a load
-//! balancer again by then.
+//! (422): that field cannot change. Only what could do harm late holds for one version alone
+//! (409, [`StatusPatch::is_exact`]).
 //!
 //! RBAC: `get` on `services`, `patch` on `services/status`.
 

@@ -48,15 +48,22 @@ impl Core {
         })
     }
 
-    pub(super) fn shake_hands(&self, cluster: Cluster, max_receive_message_bytes: u64) {
+    pub(super) fn shake_hands(&self, mut cluster: Cluster, max_receive_message_bytes: u64) {
         let max_send_bytes = match usize::try_from(max_receive_message_bytes) {
             Ok(0) => DEFAULT_MAX_MESSAGE_BYTES,
             Ok(bytes) => bytes,
             Err(_) => usize::MAX,
         };
-        let cluster = Arc::new(cluster);
-        *self.session.write() = Some(Session {
-            cluster,
+        let mut session = self.session.write();
+        if let Some(known) = session.as_ref().map(|session| &session.cluster)
+            && cluster.uid.is_empty()
+            && cluster.name == known.name
+        {
+            // From somebody with fewer rights, who must not make what is there another cluster's.
+            cluster.uid.clone_from(&known.uid);
+        }
+        *session = Some(Session {
+            cluster: Arc::new(cluster),
             max_send_bytes,
         });
     }

@@ -1,10 +1,11 @@
 use outrigger_provider_sdk::api::provider_service_client::ProviderServiceClient;
 use outrigger_provider_sdk::api::{
-    BatchGetInstancesRequest, CallContext, GetStatusRequest, HandshakeRequest, Readiness as Wire,
+    BatchGetInstancesRequest, CallContext, ClusterInfo, GetStatusRequest, HandshakeRequest,
+    Readiness as Wire,
 };
 use outrigger_provider_sdk::{
-    CallClass, Dependency, EffectsCapability, InstancesCapability, LookupPreference, ProviderInfo,
-    ProviderStatus, Quota, RateLimit, Readiness, ServeError, Server,
+    CallClass, Context, Dependency, EffectsCapability, InstancesCapability, LookupPreference, Node,
+    ProviderInfo, ProviderStatus, Quota, RateLimit, Readiness, ServeError, Server,
 };
 use tonic::Code;
 
@@ -155,6 +156,32 @@ async fn a_call_about_another_cluster_than_that_of_the_handshake_is_refused() {
         "{}",
         refused.message()
     );
+}
+
+/// `--plan` under an identity with fewer rights than the controller beside it.
+#[tokio::test]
+async fn a_handshake_without_the_clusters_uid_does_not_make_it_another_cluster() {
+    let rig = Rig::serve(Server::new(Named::new()).instances(Each(
+        InstancesCapability::default(),
+        async |ctx: Context, node: Node| {
+            assert_eq!(ctx.cluster().uid, "c-uid");
+            Ok(found(&node.name))
+        },
+    )));
+    let mut client = rig.instances().await;
+    let request = HandshakeRequest {
+        min_minor: 1,
+        max_minor: 1,
+        cluster: Some(ClusterInfo {
+            name: "prod".to_owned(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let mut provider = ProviderServiceClient::new(rig.dial().await);
+    provider.handshake(request).await.unwrap();
+    let answer = lookup(&mut client, ask(&["a"])).await.unwrap();
+    assert_eq!(answer.results.len(), 1);
 }
 
 #[tokio::test]

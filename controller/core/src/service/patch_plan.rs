@@ -11,6 +11,7 @@ use super::{
     Condition, FINALIZER, Ingress, ServiceView,
     condition::Status,
     effects::{Effects, Wanted},
+    settled::{ANNOTATION_SETTLED, Record},
 };
 
 /// What becomes of our finalizer.
@@ -47,6 +48,16 @@ pub struct StatusPatch {
 }
 
 impl StatusPatch {
+    /// Whether it is true of the version alone that it was planned on: it may arrive long after whoever
+    /// sent it has ended. By then the Service may have a load balancer that the finalizer must hold, or none
+    /// that could be settled.
+    pub fn is_exact(&self) -> bool {
+        let settles = |(key, value): &(Box<str>, Option<Box<str>>)| {
+            **key == *ANNOTATION_SETTLED && value.as_deref().is_some_and(Record::is_of_settled)
+        };
+        self.finalizer == Some(FinalizerChange::Remove) || self.annotations.iter().any(settles)
+    }
+
     /// The view once this is written, so that a store need not wait for its watch.
     #[must_use]
     pub fn applied_to(&self, service: &ServiceView, resource_version: &str) -> ServiceView {

@@ -329,7 +329,9 @@ fn prepare(now: Timestamp, service: &ServiceView, capability: &Capability) -> Op
     let record = match record {
         Some(record) if record.compare(service, capability) == Standing::Settled => None,
         Some(record) => record.opened(),
-        None => is_new.then(|| Record::begun(service, capability)),
+        // Should the Service change its type before it is settled, its class goes with that, and a finalizer
+        // alone does not say whose it is.
+        None => (is_new || !capability.serves(None)).then(|| Record::begun(service, capability)),
     };
     let mut draft = Draft::over(service, now);
     if let Some(record) = record {

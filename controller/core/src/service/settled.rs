@@ -47,6 +47,11 @@ impl Record {
         })
     }
 
+    /// Whether an annotation's value says that its load balancer is as wanted.
+    pub(super) fn is_of_settled(value: &str) -> bool {
+        !value.ends_with(['/', OPEN])
+    }
+
     /// The provider works on `service`, and there is nothing to remember yet.
     pub fn begun(service: &ServiceView, capability: &Capability) -> Self {
         Self {

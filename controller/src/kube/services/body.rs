@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// The body for `patch`, planned on `service`, which is `newest` by now.
 pub(super) fn of(patch: &StatusPatch, service: &ServiceView, newest: &ServiceView) -> Value {
     let mut metadata = metadata(patch, newest);
-    if patch.finalizer == Some(FinalizerChange::Remove) {
+    if patch.is_exact() {
         let planned_on = json!(service.resource_version);
         metadata.insert("resourceVersion".into(), planned_on);
     }

@@ -3,10 +3,11 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 
 use super::{ConditionChange, Draft, FinalizerChange, is_same};
 use crate::{
-    fixture::{any_service, load_balancer},
+    fixture::{any_service, capability, load_balancer},
     service::{
         Condition, FINALIZER, Ingress, ServiceView,
         condition::{PROVISIONED, Status},
+        settled::{ANNOTATION_SETTLED, Hash, Record},
     },
 };
 
@@ -44,6 +45,33 @@ fn addresses_are_compared_as_they_are_stored() {
     let mut draft = Draft::over(&service, at(5));
     draft.ingress(&[ip("192.0.2.7", None)]);
     assert_eq!(draft.finish(), None);
+}
+
+/// What a process that was killed has sent may come when another one has decided otherwise.
+#[test]
+fn what_could_do_harm_late_is_true_of_one_version_alone() {
+    type Change<'a> = &'a dyn Fn(&mut Draft<'_>);
+    let mut service = load_balancer("web");
+    service.finalizers = [FINALIZER.into()].into();
+    let settled = Record::settled(&service, &capability(), Hash::of(&service, &capability()));
+    let (begun, opened) = (Record::begun(&service, &capability()), settled.opened());
+    let record = |record: &Record| {
+        let record = record.to_string();
+        move |draft: &mut Draft<'_>| draft.annotate(ANNOTATION_SETTLED, Some(&record))
+    };
+    let changes: [(Change<'_>, bool); 6] = [
+        (&|draft| draft.remove_finalizer(), true),
+        (&record(&settled), true),
+        (&record(&begun), false),
+        (&record(&opened.unwrap()), false),
+        (&|draft| draft.annotate("example.com/a", Some("1")), false),
+        (&|draft| draft.ingress(&[ip("192.0.2.7", None)]), false),
+    ];
+    for (number, (change, expected)) in changes.into_iter().enumerate() {
+        let mut draft = Draft::over(&service, at(5));
+        change(&mut draft);
+        assert_eq!(draft.finish().unwrap().is_exact(), expected, "{number}");
+    }
 }
 
 /// S-46.

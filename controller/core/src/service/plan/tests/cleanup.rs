@@ -17,6 +17,23 @@ fn of_another_type() -> Stage {
 }
 
 /// S-40, S-41, S-43, Annex D.
+/// A manifest that was copied with its finalizer has one before we have done anything.
+#[test]
+fn one_that_changes_its_type_before_it_is_settled_is_ours_all_the_same() {
+    for without_default_class in [false, true] {
+        let mut service = load_balancer("web");
+        service.spec.load_balancer_class = Some("example.com/fast".into());
+        service.finalizers = [FINALIZER.into()].into();
+        let mut stage = Stage::new(service);
+        stage.capability.without_default_class = without_default_class;
+        stage.question();
+        stage.service.spec.kind = "ClusterIP".into();
+        stage.service.spec.load_balancer_class = None;
+        let is_cleaned_up = matches!(stage.next(), Step::Delete { .. });
+        assert!(is_cleaned_up, "{without_default_class}: {:?}", stage.next());
+    }
+}
+
 #[test]
 fn the_finalizer_goes_when_nothing_is_left_to_do() {
     for disposition in [
