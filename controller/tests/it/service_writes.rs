@@ -103,6 +103,11 @@ impl Desk {
     async fn write(&self, patch: &StatusPatch) -> Result<Option<Arc<ServiceView>>, Error> {
         self.writer.write(&self.view, patch).await
     }
+
+    /// Planned on the Service as it is now.
+    async fn write_now(&self, patch: &StatusPatch) -> Result<Option<Arc<ServiceView>>, Error> {
+        self.writer.write(&self.live().await, patch).await
+    }
 }
 
 fn condition(kind: &str, status: &str) -> Condition {
@@ -173,7 +178,7 @@ async fn what_the_store_is_told_of_a_write_is_what_the_api_server_has() {
         ingress: Some([].into()),
         ..desk.patch()
     };
-    let written = desk.write(&last).await.unwrap().unwrap();
+    let written = desk.write_now(&last).await.unwrap().unwrap();
     assert_eq!(written, desk.live().await);
     let object = desk.object().await;
     assert_eq!(object["status"], json!({"loadBalancer": {}}));
@@ -220,7 +225,11 @@ async fn what_others_write_to_a_service_at_the_same_time_stays() {
         ingress: Some([].into()),
         ..desk.patch()
     };
-    desk.write(&remove).await.unwrap().unwrap();
+    // It was decided upon something else.
+    let error = desk.write(&remove).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Conflict);
+    assert!(desk.live().await.has_finalizer());
+    desk.write_now(&remove).await.unwrap().unwrap();
     let live = desk.live().await;
     assert_eq!(*live.finalizers, [OTHER.into()]);
     assert_eq!(live.annotations.get(OTHER), Some("1"));
@@ -267,7 +276,9 @@ async fn a_deleted_service_goes_with_its_last_finalizer() {
         ingress: Some([].into()),
         ..desk.patch()
     };
-    desk.write(&remove).await.unwrap().unwrap();
+    let last = desk.write_now(&remove).await.unwrap().unwrap();
+    // The API server answers with the version before it.
+    assert!(!last.has_finalizer());
     assert_eq!(desk.write(&remove).await.unwrap(), None);
     assert_eq!(desk.writer.read(&desk.view).await.unwrap(), None);
 }
