@@ -23,8 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::{cluster::Cluster, services::service};
 use crate::{
+    fence::Fence,
     kube::{
-        api::{Api, Fence},
+        api::Api,
         events::{EventMetrics, Events},
         store::{Origin, Store},
     },

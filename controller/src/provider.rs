@@ -38,6 +38,8 @@ use std::{fmt, future, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::fence::Fence;
+
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use health::{Dependency, Health, Quota};
@@ -149,6 +151,7 @@ pub struct Provider {
     shared: Arc<Shared>,
     lookups: mpsc::Sender<Question<Node>>,
     updates: mpsc::Sender<Question<Update>>,
+    fence: Option<Fence>,
 }
 
 /// What the handle, the connection and the calls have in common.
@@ -211,8 +214,18 @@ impl Provider {
             shared,
             lookups,
             updates,
+            fence: None,
         };
         (provider, run)
+    }
+
+    /// The same provider, but it is asked to change something only as long as `fence` says yes.
+    #[must_use]
+    pub fn fenced(&self, fence: Fence) -> Self {
+        Self {
+            fence: Some(fence),
+            ..self.clone()
+        }
     }
 
     /// How the provider is, now and whenever that changes.

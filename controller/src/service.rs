@@ -47,12 +47,8 @@ use self::{
     rollout::Rollout,
 };
 use crate::{
-    kube::{
-        api::{Api, Fence},
-        events::Recorder,
-        services::ServiceWriter,
-        store::Store,
-    },
+    fence::Fence,
+    kube::{api::Api, events::Recorder, services::ServiceWriter, store::Store},
     leader::Handle,
     provider::{Provider, State},
     queue::{Gate, Priority, Queue},
@@ -129,9 +125,10 @@ impl ServiceLb {
     /// The loop over what `intake` has gathered, for one time in office: it writes, and changes the
     /// cloud, as long as `fence` says yes, and remembers on `lease` which targets all load balancers
     /// have (without one, a restart gives them the targets anew).
-    pub fn new(parts: Parts, intake: Intake, fence: Fence, lease: Option<Handle>) -> Self {
+    pub fn new(mut parts: Parts, intake: Intake, fence: Fence, lease: Option<Handle>) -> Self {
         let settings = parts.settings;
         let api = parts.api.fenced(Arc::clone(&fence));
+        parts.provider = parts.provider.fenced(Arc::clone(&fence));
         Self {
             writer: ServiceWriter::new(api, Arc::clone(&parts.services)),
             working: Semaphore::new(settings.workers),

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::supervise::Supervisor;
 use crate::{
-    kube::api::Fence,
+    fence::Fence,
     leader::{Handle, Leading},
     options::controllers::Controller,
     serving::{Checks, Scope},

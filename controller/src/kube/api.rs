@@ -1,6 +1,6 @@
 //! Requests to the API server: one function each, with a time limit and a closed error.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -14,6 +14,7 @@ use kube::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::error::Error;
+use crate::fence::Fence;
 
 /// How long one request may take in all, watches aside.
 const CALL_TIMEOUT: Duration = Duration::from_secs(40);
@@ -28,10 +29,6 @@ pub struct Api {
     client: Client,
     fence: Option<Fence>,
 }
-
-/// Says whether this process may still write. Asked right before each write, since a process that
-/// was frozen may go on before anything has told it that another one leads.
-pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// One page of a list.
 #[derive(Debug, Deserialize)]

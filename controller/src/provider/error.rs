@@ -33,6 +33,12 @@ pub enum Error {
         /// Why there is none.
         reason: Arc<str>,
     },
+    /// Not sent: this process does not lead any more.
+    #[error("{rpc}: not asked for, since this process is not the leader any more")]
+    Fenced {
+        /// Name of the method.
+        rpc: &'static str,
+    },
     /// The deadline passed. The outcome is unknown.
     #[error("{rpc}: the provider did not answer within {after:?}")]
     Timeout {
@@ -111,7 +117,7 @@ impl Error {
     /// What happens next; the only thing that queues, events and metrics look at.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Unavailable { .. } => ErrorClass::Unavailable,
+            Self::Unavailable { .. } | Self::Fenced { .. } => ErrorClass::Unavailable,
             Self::Timeout { .. } | Self::ConnectionLost { .. } | Self::Unexplained { .. } => {
                 ErrorClass::Transient
             }

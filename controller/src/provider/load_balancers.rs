@@ -13,6 +13,8 @@ use outrigger_core::{
     targets::Targets,
 };
 
+use crate::fence::Fence;
+
 use super::{
     Error, LoadBalancers, Provider,
     call::{Link, Unary},
@@ -68,6 +70,7 @@ impl Provider {
         let ranges = ranges(service)?;
         let (permit, link) = self.shared.admit(Claim::LoadBalancers).await?;
         let offered = offered(&link, EnsureLoadBalancer::NAME)?;
+        may_change(self.fence.as_ref(), EnsureLoadBalancer::NAME)?;
         let call = self.shared.call_with_targets::<EnsureLoadBalancer>(
             &permit,
             targets,
@@ -90,6 +93,7 @@ impl Provider {
     pub async fn delete_load_balancer(&self, service: &ServiceView) -> Result<Answer, Error> {
         let (permit, link) = self.shared.admit(Claim::LoadBalancers).await?;
         let offered = offered(&link, DeleteLoadBalancer::NAME)?;
+        may_change(self.fence.as_ref(), DeleteLoadBalancer::NAME)?;
         let request = |context| v1::DeleteLoadBalancerRequest {
             context: Some(context),
             service: Some(whatever_its_ranges(service, offered)),
@@ -107,6 +111,14 @@ impl Provider {
     pub async fn serving_load_balancers(&self, without: impl FnOnce()) {
         self.offering(|session| session.load_balancers.is_some(), without)
             .await;
+    }
+}
+
+/// To be asked once nothing is waited for any more.
+fn may_change(fence: Option<&Fence>, rpc: &'static str) -> Result<(), Error> {
+    match fence {
+        Some(may_change) if !may_change() => Err(Error::Fenced { rpc }),
+        _ => Ok(()),
     }
 }
 

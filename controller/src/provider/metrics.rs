@@ -269,7 +269,8 @@ fn outcome(error: &Error) -> (&'static str, &'static str) {
         Error::Unexplained { code, .. } => (code, "unexplained"),
         Error::Refused { reason, .. } => (code_of(*reason), error::reason_name(*reason)),
         Error::Malformed { .. } | Error::Unusable(_) => ("OK", "malformed"),
-        // Of a call that was never made.
+        // Of calls that were never made.
+        Error::Fenced { .. } => ("ABORTED", "not_sent"),
         Error::SourceRanges(_) => ("INVALID_ARGUMENT", "not_sent"),
         Error::TooLarge { .. } => ("RESOURCE_EXHAUSTED", "too_large"),
         Error::NotServed { .. } => ("UNIMPLEMENTED", "not_served"),

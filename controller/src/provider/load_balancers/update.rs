@@ -17,7 +17,8 @@ use prost::Message;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::{answer::Said, ranges};
+use super::{answer::Said, may_change, ranges};
+use crate::fence::Fence;
 use crate::provider::{
     Error, Provider, Session, Shared,
     call::{Link, Unary},
@@ -41,6 +42,7 @@ const AROUND: usize = 6;
 pub(in super::super) struct Update {
     service: Arc<ServiceView>,
     ranges: Vec<IpNet>,
+    fence: Option<Fence>,
 }
 
 impl Update {
@@ -104,6 +106,8 @@ impl Subject for Update {
 
     async fn call(shared: Arc<Shared>, link: Arc<Link>, permit: Permit, batch: Batch<Self>) {
         let targets = batch.group.0;
+        // One loop asks.
+        let fence = batch.asks.first().and_then(|ask| ask.subject.fence.clone());
         let open = Mutex::new(Open::new(batch.asks));
         let hand_out = |result| {
             let general = open.lock().take(result, &link.session);
@@ -121,8 +125,12 @@ impl Subject for Update {
                 },
                 results: results.clone(),
             };
-            let call =
-                shared.call_with_targets::<UpdateLoadBalancerNodes>(&permit, &targets, message);
+            let call = async {
+                may_change(fence.as_ref(), Self::RPC)?;
+                let call =
+                    shared.call_with_targets::<UpdateLoadBalancerNodes>(&permit, &targets, message);
+                call.await
+            };
             tokio::pin!(call);
             let ended = loop {
                 tokio::select! {
@@ -266,7 +274,11 @@ impl Provider {
         targets: Arc<Targets>,
     ) -> Result<Answer, Error> {
         let ranges = ranges(&service)?;
-        let update = Update { service, ranges };
+        let update = Update {
+            service,
+            ranges,
+            fence: self.fence.clone(),
+        };
         coalesce::ask(&self.updates, update, Wanted(targets)).await
     }
 }

@@ -1,5 +1,7 @@
 //! Calls about load balancers that hang, wait, or are not to be made.
 
+use std::sync::Arc;
+
 use futures::future::join_all;
 use outrigger_api::v1;
 use outrigger_core::{class::ErrorClass, service::answer::Answer};
@@ -63,6 +65,37 @@ async fn a_pause_holds_calls_back_and_the_end_of_the_provider_tells_them() {
         "{waited:?}"
     );
     assert_eq!(started.elapsed(), secs(5));
+}
+
+/// A process that is frozen while it waits may go on when another one leads.
+#[tokio::test(start_paused = true)]
+async fn who_does_not_lead_any_more_when_a_pause_ends_changes_nothing() {
+    let rig = Rig::balancing(|_| {}).await;
+    let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(10)));
+    rig.fake
+        .balancers
+        .ensure
+        .on(move |_| Reply::Fail(limited.clone()));
+    ensure(&rig, "web").await.unwrap_err();
+    rig.fake.balancers.ensure.on(|_| Reply::Say(ready()));
+    let leads_until = Instant::now() + secs(5);
+    let fence = Arc::new(move || Instant::now() < leads_until);
+    let provider = rig.provider.fenced(fence);
+    let (web, all) = (service("web"), targets(["a"]));
+    let (ensured, updated, deleted) = tokio::join!(
+        provider.ensure_load_balancer(&web, &all),
+        provider.update_load_balancer(web.clone(), all.clone()),
+        provider.delete_load_balancer(&web),
+    );
+    for result in [ensured, updated, deleted] {
+        assert!(matches!(result, Err(Error::Fenced { .. })), "{result:?}");
+    }
+    assert!(Instant::now() > leads_until, "they have waited");
+    assert!(rig.fake.balancers.updates.lock().is_empty());
+    assert!(rig.fake.balancers.delete.calls().is_empty());
+    // Who leads may, and whoever does not may look.
+    ensure(&rig, "web").await.unwrap();
+    provider.get_load_balancer(&web).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
