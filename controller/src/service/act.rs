@@ -35,6 +35,7 @@ impl ServiceLb {
         let Some(_giving) = self.may_target(&ensure.revision).await else {
             return Outcome::Retry;
         };
+        self.memory.ensuring(&key.uid);
         self.tell_all(&service, &ensure.events);
         let cause = ensure.cause.as_str();
         debug!(
@@ -162,6 +163,7 @@ impl ServiceLb {
                 answer = ?answer.disposition,
                 "the load balancer is done with"
             );
+            self.memory.cleaned_up(&key.uid);
         }
         Some(result)
     }

@@ -68,6 +68,9 @@ pub(super) struct LeftBehind {
 pub(super) struct Memory {
     progress: Mutex<HashMap<Arc<str>, Progress>>,
     left_behind: Mutex<HashMap<Key, LeftBehind>>,
+    /// Of whom the provider said that nothing is left, since they were ensured last: their end, of which the
+    /// store may hear before or after our own write is answered, leaves nothing behind.
+    cleaned_up: Mutex<HashSet<Arc<str>>>,
     /// Since when load balancers are made that were never ready.
     begun: Mutex<HashMap<Arc<str>, Instant>>,
     /// Whose load balancer is to be compared with the Service.
@@ -83,6 +86,7 @@ impl Memory {
         self.progress.lock().clear();
         self.begun.lock().clear();
         self.doubted.lock().clear();
+        self.cleaned_up.lock().clear();
         self.leads.store(true, Ordering::Relaxed);
     }
 
@@ -155,6 +159,16 @@ impl Memory {
             since: Instant::now(),
         };
         self.left_behind.lock().insert(Key::of(service), gone);
+    }
+
+    /// The provider said that nothing is left.
+    pub(super) fn cleaned_up(&self, uid: &Arc<str>) {
+        self.cleaned_up.lock().insert(Arc::clone(uid));
+    }
+
+    /// It is asked for a load balancer: there may be one again.
+    pub(super) fn ensuring(&self, uid: &str) {
+        self.cleaned_up.lock().remove(uid);
     }
 
     /// Nothing of it is left in the cloud.
@@ -277,6 +291,7 @@ impl Memory {
     /// `left`. Tells whether that is to be looked at.
     fn gone_from_store(&self, service: &Arc<ServiceView>, left: bool) -> bool {
         let left = left && self.may_be_left(service);
+        self.cleaned_up.lock().remove(&*service.uid);
         if !left {
             self.forget(&service.uid);
         }
@@ -287,11 +302,12 @@ impl Memory {
     /// be looked at here. What is known of the Service stays: it says whether the deletion is under way
     /// already.
     fn may_be_left(&self, service: &Arc<ServiceView>) -> bool {
-        let leads = self.leads.load(Ordering::Relaxed);
-        if leads {
+        let is_ours =
+            self.leads.load(Ordering::Relaxed) && !self.cleaned_up.lock().contains(&*service.uid);
+        if is_ours {
             self.leave_behind(service);
         }
-        leads
+        is_ours
     }
 }
 

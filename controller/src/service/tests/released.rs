@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::kube::store::Origin;
 
 /// As a manifest without finalizers that replaces all there is.
 fn replaced(web: &mut Value) {
@@ -80,6 +81,39 @@ async fn one_that_comes_back_keeps_its_load_balancer() {
     secs(600).await;
     assert_eq!((rig.cloud.load_balancers().len(), finalizers(&rig)), (1, 1));
     assert_eq!(rig.calls("DeleteLoadBalancer"), deletions);
+}
+
+/// The store may hear of the end of a cleanup while the answer to the write that ended it comes in.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_cleanup_leaves_nothing_behind_whoever_tells_of_it_first() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    let before = rig.cluster.service(WEB).unwrap();
+    let retype = |kind| {
+        rig.cluster
+            .change_service(WEB, |web| web["spec"]["type"] = json!(kind));
+    };
+    retype("ClusterIP");
+    rig.until("its end", |rig| finalizers(rig) == 0).await;
+    secs(1).await;
+    // Once it has one again, that may be left.
+    retype("LoadBalancer");
+    rig.ready(WEB).await;
+    rig.cluster.change_service(WEB, replaced);
+    secs(60).await;
+    assert!(rig.cloud.load_balancers().is_empty());
+    assert_eq!(rig.calls("DeleteLoadBalancer"), 2);
+
+    let after = rig.cluster.service(WEB).unwrap();
+    for (mut seen, version) in [(before, "1000"), (after, "1001")] {
+        seen["spec"]["type"] = json!("ClusterIP");
+        seen["metadata"]["resourceVersion"] = json!(version);
+        let seen = serde_json::from_value(seen).unwrap();
+        rig.services.apply(seen, Origin::Watch);
+    }
+    secs(60).await;
+    assert_eq!(rig.calls("DeleteLoadBalancer"), 2);
 }
 
 /// It was given a load balancer by nobody yet.
