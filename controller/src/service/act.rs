@@ -35,7 +35,7 @@ impl ServiceLb {
         let Some(_giving) = self.may_target(&ensure.revision).await else {
             return Outcome::Retry;
         };
-        self.memory.ensuring(&key.uid);
+        self.memory.may_have_some(&key.uid);
         self.tell_all(&service, &ensure.events);
         let cause = ensure.cause.as_str();
         debug!(
@@ -125,6 +125,9 @@ impl ServiceLb {
         let Some(result) = result else {
             return Outcome::Retry;
         };
+        if is_over(&result) {
+            self.memory.cleaned_up(&key.uid);
+        }
         let heard = result.as_ref().map_err(Box::as_ref);
         let ended = self
             .conclude(key, ground, |progress, now, service, facts| {
@@ -136,7 +139,11 @@ impl ServiceLb {
             // The store's word that the Service is gone may have come before that of our own write.
             Some(Outcome::Done) => self.done_with(key),
             Some(ended) => often(ended),
-            None => self.cleared_away(key, &service, &result, ground),
+            None => {
+                // The store has told of its end.
+                self.memory.may_have_some(&key.uid);
+                self.cleared_away(key, &service, &result, ground)
+            }
         }
     }
 
@@ -156,14 +163,13 @@ impl ServiceLb {
         let result = self.hear(key, "delete", call.await);
         self.parts.metrics.deleted(in_short(&result));
         if let Ok(answer) = &result
-            && answer.disposition != Disposition::InProgress
+            && is_over(&result)
         {
             info!(
                 service = &*key.name,
                 answer = ?answer.disposition,
                 "the load balancer is done with"
             );
-            self.memory.cleaned_up(&key.uid);
         }
         Some(result)
     }
@@ -209,6 +215,12 @@ impl ServiceLb {
             }
         }
     }
+}
+
+/// Whether a deletion has nothing more to do.
+fn is_over(result: &Answered) -> bool {
+    let answer = result.as_ref().ok();
+    answer.is_some_and(|answer| answer.disposition != Disposition::InProgress)
 }
 
 /// What the metrics count of it.

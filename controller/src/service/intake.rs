@@ -166,8 +166,8 @@ impl Memory {
         self.cleaned_up.lock().insert(Arc::clone(uid));
     }
 
-    /// It is asked for a load balancer: there may be one again.
-    pub(super) fn ensuring(&self, uid: &str) {
+    /// There may be something again, or its end is known.
+    pub(super) fn may_have_some(&self, uid: &str) {
         self.cleaned_up.lock().remove(uid);
     }
 
@@ -291,7 +291,7 @@ impl Memory {
     /// `left`. Tells whether that is to be looked at.
     fn gone_from_store(&self, service: &Arc<ServiceView>, left: bool) -> bool {
         let left = left && self.may_be_left(service);
-        self.cleaned_up.lock().remove(&*service.uid);
+        self.may_have_some(&service.uid);
         if !left {
             self.forget(&service.uid);
         }

@@ -104,6 +104,11 @@ async fn the_end_of_a_cleanup_leaves_nothing_behind_whoever_tells_of_it_first() 
     secs(60).await;
     assert!(rig.cloud.load_balancers().is_empty());
     assert_eq!(rig.calls("DeleteLoadBalancer"), 2);
+    retype("LoadBalancer");
+    rig.ready(WEB).await;
+    retype("ClusterIP");
+    rig.until("its end", |rig| finalizers(rig) == 0).await;
+    secs(1).await;
 
     let after = rig.cluster.service(WEB).unwrap();
     for (mut seen, version) in [(before, "1000"), (after, "1001")] {
@@ -113,7 +118,7 @@ async fn the_end_of_a_cleanup_leaves_nothing_behind_whoever_tells_of_it_first() 
         rig.services.apply(seen, Origin::Watch);
     }
     secs(60).await;
-    assert_eq!(rig.calls("DeleteLoadBalancer"), 2);
+    assert_eq!(rig.calls("DeleteLoadBalancer"), 3);
 }
 
 /// It was given a load balancer by nobody yet.
