@@ -9,6 +9,7 @@ use outrigger_core::{
         answer::{Answer, Disposition},
         event::Event,
         plan::{Ensure, Failure},
+        wants,
     },
     targets::Revision,
 };
@@ -138,13 +139,33 @@ impl ServiceLb {
         match ended {
             // The store's word that the Service is gone may have come before that of our own write.
             Some(Outcome::Done) => self.done_with(key),
-            Some(ended) => often(ended),
-            None => {
-                // The store has told of its end.
-                self.memory.may_have_some(&key.uid);
-                self.cleared_away(key, &service, &result, ground)
+            // The answer to our own write was lost, but not the write.
+            Some(_) if is_over(&result) && self.is_out_of_hand(key, ground) => {
+                self.over(key, &service, &result, ground)
             }
+            Some(ended) => {
+                self.memory.may_have_some(&key.uid);
+                often(ended)
+            }
+            None => self.over(key, &service, &result, ground),
         }
+    }
+
+    fn is_out_of_hand(&self, key: &Key, ground: &Ground) -> bool {
+        let live = self.live(key);
+        live.is_none_or(|live| wants::is_released(&live, &ground.capability))
+    }
+
+    /// The store has told of the end of the Service.
+    fn over(
+        &self,
+        key: &Key,
+        service: &ServiceView,
+        result: &Answered,
+        ground: &Ground,
+    ) -> Outcome {
+        self.memory.may_have_some(&key.uid);
+        self.cleared_away(key, service, result, ground)
     }
 
     /// None: it may not be made now.
