@@ -26,7 +26,7 @@ pub struct TaintRemoval {
     pub index: usize,
     /// Presumed key at that place.
     pub key: Box<str>,
-    /// Its effect: key and effect are what the API server tells taints apart by.
+    /// Its effect.
     pub effect: Box<str>,
 }
 
@@ -38,10 +38,6 @@ impl TaintRemoval {
             key: taint.key.clone(),
             effect: taint.effect.clone(),
         }
-    }
-
-    fn is_of(&self, taint: &Taint) -> bool {
-        self.key == taint.key && self.effect == taint.effect
     }
 }
 
@@ -81,9 +77,8 @@ impl TaintAddition {
     /// The view of whatever `node` is by now once this is written.
     #[must_use]
     pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
-        let is_same =
-            |taint: &&Taint| taint.key == self.taint.key && taint.effect == self.taint.effect;
-        let others = node.taints.iter().filter(|taint| !is_same(taint));
+        let Taint { key, effect, .. } = &self.taint;
+        let others = node.taints.iter().filter(|taint| !taint.is(key, effect));
         NodeView {
             taints: others.chain([&self.taint]).cloned().collect(),
             resource_version: resource_version.into(),
@@ -117,10 +112,9 @@ impl NodeChange {
     #[must_use]
     pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
         // Not by index, which holds for the node that it was planned on alone.
-        let removed = |taint| {
-            self.remove_taints
-                .iter()
-                .any(|removal| removal.is_of(taint))
+        let removed = |taint: &Taint| {
+            let mut removals = self.remove_taints.iter();
+            removals.any(|removal| taint.is(&removal.key, &removal.effect))
         };
         let mut view = node.clone();
         if !self.remove_taints.is_empty() {

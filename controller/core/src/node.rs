@@ -111,7 +111,12 @@ pub struct Taint {
 impl Taint {
     /// Whether it is that of a stopped instance; its value does not matter (L-12).
     pub fn is_shutdown(&self) -> bool {
-        &*self.key == TAINT_SHUTDOWN && &*self.effect == EFFECT_NO_SCHEDULE
+        self.is(TAINT_SHUTDOWN, EFFECT_NO_SCHEDULE)
+    }
+
+    /// Key and effect are what the API server tells taints apart by.
+    pub(crate) fn is(&self, key: &str, effect: &str) -> bool {
+        *self.key == *key && *self.effect == *effect
     }
 }
 

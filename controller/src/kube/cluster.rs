@@ -101,8 +101,9 @@ pub async fn discover(api: &Api, server: &str) -> Facts {
 }
 
 async fn ask(api: &Api) -> Result<Found, Error> {
-    let Version { git_version } = api.get("/version").await?;
-    let version = git_version;
+    let Version {
+        git_version: version,
+    } = api.get("/version").await?;
     match api.get::<Namespace>("/api/v1/namespaces/kube-system").await {
         Ok(namespace) => Ok(Found::All(Facts {
             version,
