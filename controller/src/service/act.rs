@@ -126,7 +126,7 @@ impl ServiceLb {
         let Some(result) = result else {
             return Outcome::Retry;
         };
-        if is_over(&result) {
+        if end_of(&result).is_some() {
             self.memory.cleaned_up(&key.uid);
         }
         let heard = result.as_ref().map_err(Box::as_ref);
@@ -136,36 +136,24 @@ impl ServiceLb {
             })
             .await;
         self.rollout.progressed();
-        match ended {
+        if matches!(ended, Some(Outcome::Done)) {
             // The store's word that the Service is gone may have come before that of our own write.
-            Some(Outcome::Done) => self.done_with(key),
-            // The answer to our own write was lost, but not the write.
-            Some(_) if is_over(&result) && self.is_out_of_hand(key, ground) => {
-                self.over(key, &service, &result, ground)
-            }
-            Some(ended) => {
-                self.memory.may_have_some(&key.uid);
+            return self.done_with(key);
+        }
+        self.memory.may_have_some(&key.uid);
+        // Where it is over and the Service out of our hands, the answer to our own write was lost, but
+        // not the write.
+        match ended {
+            Some(ended) if end_of(&result).is_none() || !self.is_out_of_hand(key, ground) => {
                 often(ended)
             }
-            None => self.over(key, &service, &result, ground),
+            _ => self.cleared_away(key, &service, &result, ground),
         }
     }
 
     fn is_out_of_hand(&self, key: &Key, ground: &Ground) -> bool {
         let live = self.live(key);
         live.is_none_or(|live| wants::is_released(&live, &ground.capability))
-    }
-
-    /// The store has told of the end of the Service.
-    fn over(
-        &self,
-        key: &Key,
-        service: &ServiceView,
-        result: &Answered,
-        ground: &Ground,
-    ) -> Outcome {
-        self.memory.may_have_some(&key.uid);
-        self.cleared_away(key, service, result, ground)
     }
 
     /// None: it may not be made now.
@@ -183,9 +171,7 @@ impl ServiceLb {
         let call = self.parts.provider.delete_load_balancer(service);
         let result = self.hear(key, "delete", call.await);
         self.parts.metrics.deleted(in_short(&result));
-        if let Ok(answer) = &result
-            && is_over(&result)
-        {
+        if let Some(answer) = end_of(&result) {
             info!(
                 service = &*key.name,
                 answer = ?answer.disposition,
@@ -238,10 +224,10 @@ impl ServiceLb {
     }
 }
 
-/// Whether a deletion has nothing more to do.
-fn is_over(result: &Answered) -> bool {
+/// The answer to a deletion that has nothing more to do.
+fn end_of(result: &Answered) -> Option<&Answer> {
     let answer = result.as_ref().ok();
-    answer.is_some_and(|answer| answer.disposition != Disposition::InProgress)
+    answer.filter(|answer| answer.disposition != Disposition::InProgress)
 }
 
 /// What the metrics count of it.
