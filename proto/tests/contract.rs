@@ -54,6 +54,12 @@ fn message(lines: &mut BTreeSet<String>, prefix: &str, proto: &DescriptorProto) 
             .iter()
             .map(|f| format!("field {}", field(&name, f, &oneofs))),
     );
+    lines.extend(
+        proto
+            .reserved_range
+            .iter()
+            .map(|r| format!("reserved {name} {} to {}", r.start(), r.end() - 1)),
+    );
     for nested in &proto.nested_type {
         message(lines, &format!("{name}."), nested);
     }

@@ -55,7 +55,7 @@ impl Provider {
         let call = self
             .shared
             .call::<GetLoadBalancer>(&permit, Arc::clone(&link), |_, context| request(context));
-        Said::from(call.await?).check(Call::Get, service, &link.session)
+        Said::from(call.await?.answer.unwrap_or_default()).check(Call::Get, service, &link.session)
     }
 
     /// Makes the load balancer of `service`, or changes it, to what the Service and `targets` say.
@@ -80,7 +80,11 @@ impl Provider {
                 targets: Some(targets),
             },
         );
-        Said::from(call.await?).check(Call::Ensure, service, &link.session)
+        Said::from(call.await?.answer.unwrap_or_default()).check(
+            Call::Ensure,
+            service,
+            &link.session,
+        )
     }
 
     /// Removes the load balancer of `service` and every part of it. Of none, that is
@@ -103,7 +107,11 @@ impl Provider {
                 .call::<DeleteLoadBalancer>(&permit, Arc::clone(&link), |_, context| {
                     request(context)
                 });
-        Said::from(call.await?).check(Call::Delete, service, &link.session)
+        Said::from(call.await?.answer.unwrap_or_default()).check(
+            Call::Delete,
+            service,
+            &link.session,
+        )
     }
 
     /// Waits until there is a provider that serves load balancers; `without` is called once if one

@@ -2,56 +2,11 @@
 
 use outrigger_api::v1::update_load_balancer_nodes_response::Outcome;
 use outrigger_api::v1::{
-    DeleteLoadBalancerResponse, EnsureLoadBalancerResponse, GetLoadBalancerResponse,
-    ListLoadBalancersResponse, LoadBalancerDisposition, LoadBalancerIngress, LoadBalancerStatus,
-    LoadBalancerUpdated, OwnedLoadBalancer, ServiceRef, UpdateLoadBalancerNodesResponse,
+    ListLoadBalancersResponse, LoadBalancerAnswer, LoadBalancerDisposition, LoadBalancerIngress,
+    LoadBalancerStatus, OwnedLoadBalancer, ServiceRef, UpdateLoadBalancerNodesResponse,
 };
 
 use super::BadAnswer;
-
-/// The parts of an answer that can be spoilt.
-struct Parts<'a> {
-    disposition: &'a mut i32,
-    status: Option<&'a mut Option<LoadBalancerStatus>>,
-    retry_after: Option<&'a mut Option<prost_types::Duration>>,
-    message: &'a mut String,
-}
-
-impl Parts<'_> {
-    fn spoil(self, bad: BadAnswer) {
-        match bad {
-            BadAnswer::MissingDisposition => *self.disposition = 0,
-            BadAnswer::NotManaged => {
-                *self.disposition = LoadBalancerDisposition::NotManaged.into();
-            }
-            BadAnswer::FalseAbsence => *self.disposition = LoadBalancerDisposition::Absent.into(),
-            BadAnswer::MissingStatus => {
-                *self.disposition = LoadBalancerDisposition::Ready.into();
-                if let Some(status) = self.status {
-                    *status = None;
-                }
-            }
-            BadAnswer::FarRetry => {
-                *self.disposition = LoadBalancerDisposition::InProgress.into();
-                if let Some(retry_after) = self.retry_after {
-                    *retry_after = Some(prost_types::Duration {
-                        seconds: 3_600_000,
-                        nanos: 0,
-                    });
-                }
-            }
-            BadAnswer::MalformedAddress | BadAnswer::OversizedStrings => {
-                if let Some(status) = self.status {
-                    spoil_status(bad, status);
-                }
-                if bad == BadAnswer::OversizedStrings {
-                    *self.message = "m".repeat(100_000);
-                }
-            }
-            _ => {}
-        }
-    }
-}
 
 fn spoil_status(bad: BadAnswer, status: &mut Option<LoadBalancerStatus>) {
     let ingress = if bad == BadAnswer::MalformedAddress {
@@ -69,43 +24,38 @@ fn spoil_status(bad: BadAnswer, status: &mut Option<LoadBalancerStatus>) {
 }
 
 impl BadAnswer {
-    pub(crate) fn spoil_get(self, answer: &mut GetLoadBalancerResponse) {
-        if self == Self::Empty {
-            *answer = GetLoadBalancerResponse::default();
+    /// Spoils the answer about one load balancer.
+    pub(crate) fn spoil_answer(self, answer: &mut Option<LoadBalancerAnswer>) {
+        match self {
+            Self::Empty => *answer = None,
+            _ => self.spoil_load_balancer(answer.get_or_insert_default()),
         }
-        Parts {
-            disposition: &mut answer.disposition,
-            status: Some(&mut answer.status),
-            retry_after: None,
-            message: &mut answer.message,
-        }
-        .spoil(self);
     }
 
-    pub(crate) fn spoil_ensure(self, answer: &mut EnsureLoadBalancerResponse) {
-        if self == Self::Empty {
-            *answer = EnsureLoadBalancerResponse::default();
+    fn spoil_load_balancer(self, answer: &mut LoadBalancerAnswer) {
+        use LoadBalancerDisposition as Wire;
+        match self {
+            Self::MissingDisposition => answer.set_disposition(Wire::Unspecified),
+            Self::NotManaged => answer.set_disposition(Wire::NotManaged),
+            Self::FalseAbsence => answer.set_disposition(Wire::Absent),
+            Self::MissingStatus => {
+                answer.set_disposition(Wire::Ready);
+                answer.status = None;
+            }
+            Self::FarRetry => {
+                answer.set_disposition(Wire::InProgress);
+                answer.retry_after = Some(prost_types::Duration {
+                    seconds: 3_600_000,
+                    nanos: 0,
+                });
+            }
+            Self::MalformedAddress => spoil_status(self, &mut answer.status),
+            Self::OversizedStrings => {
+                spoil_status(self, &mut answer.status);
+                answer.message = "m".repeat(100_000);
+            }
+            _ => {}
         }
-        Parts {
-            disposition: &mut answer.disposition,
-            status: Some(&mut answer.status),
-            retry_after: Some(&mut answer.retry_after),
-            message: &mut answer.message,
-        }
-        .spoil(self);
-    }
-
-    pub(crate) fn spoil_delete(self, answer: &mut DeleteLoadBalancerResponse) {
-        if self == Self::Empty {
-            *answer = DeleteLoadBalancerResponse::default();
-        }
-        Parts {
-            disposition: &mut answer.disposition,
-            status: None,
-            retry_after: Some(&mut answer.retry_after),
-            message: &mut answer.message,
-        }
-        .spoil(self);
     }
 
     /// Spoils the results of an update, each of which is a message.
@@ -132,9 +82,9 @@ impl BadAnswer {
                     name: "nobody".to_owned(),
                     uid: "nobody-asked".to_owned(),
                 }),
-                outcome: Some(Outcome::Updated(LoadBalancerUpdated {
+                outcome: Some(Outcome::Answer(LoadBalancerAnswer {
                     disposition: LoadBalancerDisposition::Ready.into(),
-                    ..LoadBalancerUpdated::default()
+                    ..LoadBalancerAnswer::default()
                 })),
             }),
             Self::Empty => results
@@ -143,16 +93,10 @@ impl BadAnswer {
                 .for_each(|result| result.outcome = None),
             _ => {
                 for result in results.iter_mut() {
-                    if let Some(Outcome::Updated(updated)) = &mut result.outcome
+                    if let Some(Outcome::Answer(answer)) = &mut result.outcome
                         && concerns(result.service.as_ref())
                     {
-                        Parts {
-                            disposition: &mut updated.disposition,
-                            status: Some(&mut updated.status),
-                            retry_after: Some(&mut updated.retry_after),
-                            message: &mut updated.message,
-                        }
-                        .spoil(self);
+                        self.spoil_load_balancer(answer);
                     }
                 }
             }

@@ -1,7 +1,8 @@
 //! Turns a correct answer into the one that a fault asks for.
 
 use outrigger_api::v1::{
-    BatchGetInstancesResponse, ListInstancesResponse, ListLoadBalancersResponse, ServiceRef,
+    BatchGetInstancesResponse, DeleteLoadBalancerResponse, EnsureLoadBalancerResponse,
+    GetLoadBalancerResponse, ListInstancesResponse, ListLoadBalancersResponse, ServiceRef,
     UpdateLoadBalancerNodesResponse, instance_result, update_load_balancer_nodes_response,
 };
 use tonic::Status;
@@ -104,9 +105,15 @@ fn spoil_with(bad: BadAnswer, fault: &Fault, cloud: &Cloud, method: Method, answ
         Method::ListInstances => answer.each(|message: &mut ListInstancesResponse| {
             bad.spoil_list(&mut message.instances, &mut message.complete, node);
         }),
-        Method::GetLoadBalancer => answer.each(|message| bad.spoil_get(message)),
-        Method::EnsureLoadBalancer => answer.each(|message| bad.spoil_ensure(message)),
-        Method::DeleteLoadBalancer => answer.each(|message| bad.spoil_delete(message)),
+        Method::GetLoadBalancer => answer.each(|message: &mut GetLoadBalancerResponse| {
+            bad.spoil_answer(&mut message.answer);
+        }),
+        Method::EnsureLoadBalancer => answer.each(|message: &mut EnsureLoadBalancerResponse| {
+            bad.spoil_answer(&mut message.answer);
+        }),
+        Method::DeleteLoadBalancer => answer.each(|message: &mut DeleteLoadBalancerResponse| {
+            bad.spoil_answer(&mut message.answer);
+        }),
         Method::UpdateLoadBalancerNodes => answer.all(|results| bad.spoil_updates(results, owner)),
         Method::ListLoadBalancers => answer.each(|message: &mut ListLoadBalancersResponse| {
             bad.spoil_owned(message, owner);

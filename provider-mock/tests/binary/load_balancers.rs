@@ -41,7 +41,8 @@ fn request(name: &str) -> EnsureLoadBalancerRequest {
 async fn ensure(mock: &Served, name: &str) -> Wire {
     let mut client = LoadBalancersServiceClient::new(mock.channel().await);
     let answer = within("ensuring", client.ensure_load_balancer(request(name))).await;
-    answer.unwrap().into_inner().disposition()
+    let answer = answer.unwrap().into_inner().answer;
+    answer.unwrap_or_default().disposition()
 }
 
 #[tokio::test]

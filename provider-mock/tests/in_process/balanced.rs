@@ -3,10 +3,9 @@
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
 use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
 use outrigger_api::v1::{
-    DeleteLoadBalancerRequest, DeleteLoadBalancerResponse, EnsureLoadBalancerRequest,
-    EnsureLoadBalancerResponse, GetLoadBalancerRequest, GetLoadBalancerResponse, InlineNodes,
-    ListLoadBalancersRequest, LoadBalancerStatus, NodeTargets, OwnedLoadBalancer,
-    PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service, ServicePort,
+    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, InlineNodes,
+    ListLoadBalancersRequest, LoadBalancerAnswer, LoadBalancerStatus, NodeTargets,
+    OwnedLoadBalancer, PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service, ServicePort,
     UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse, node_targets,
 };
 use outrigger_provider_mock::cloud::Clock;
@@ -86,31 +85,31 @@ impl Balanced {
         }
     }
 
-    pub(crate) async fn get(&self, service: Service) -> Result<GetLoadBalancerResponse, Status> {
+    pub(crate) async fn get(&self, service: Service) -> Result<LoadBalancerAnswer, Status> {
         let request = GetLoadBalancerRequest {
             context: Some(context()),
             service: Some(service),
         };
-        let answer = self.client.clone().get_load_balancer(request).await?;
-        Ok(answer.into_inner())
+        let response = self.client.clone().get_load_balancer(request).await?;
+        Ok(response.into_inner().answer.unwrap_or_default())
     }
 
     pub(crate) async fn ensure(
         &self,
         service: Service,
         targets: NodeTargets,
-    ) -> Result<EnsureLoadBalancerResponse, Status> {
+    ) -> Result<LoadBalancerAnswer, Status> {
         let request = EnsureLoadBalancerRequest {
             context: Some(context()),
             service: Some(service),
             targets: Some(targets),
         };
-        let answer = self.client.clone().ensure_load_balancer(request).await?;
-        Ok(answer.into_inner())
+        let response = self.client.clone().ensure_load_balancer(request).await?;
+        Ok(response.into_inner().answer.unwrap_or_default())
     }
 
     /// Ensures a Service with two targets.
-    pub(crate) async fn make(&self, name: &str) -> Result<EnsureLoadBalancerResponse, Status> {
+    pub(crate) async fn make(&self, name: &str) -> Result<LoadBalancerAnswer, Status> {
         self.ensure(service(name), inline(&["n-1", "n-2"])).await
     }
 
@@ -137,16 +136,13 @@ impl Balanced {
         Ok(results)
     }
 
-    pub(crate) async fn delete(
-        &self,
-        service: Service,
-    ) -> Result<DeleteLoadBalancerResponse, Status> {
+    pub(crate) async fn delete(&self, service: Service) -> Result<LoadBalancerAnswer, Status> {
         let request = DeleteLoadBalancerRequest {
             context: Some(context()),
             service: Some(service),
         };
-        let answer = self.client.clone().delete_load_balancer(request).await?;
-        Ok(answer.into_inner())
+        let response = self.client.clone().delete_load_balancer(request).await?;
+        Ok(response.into_inner().answer.unwrap_or_default())
     }
 
     pub(crate) async fn list(&self) -> Result<(Vec<OwnedLoadBalancer>, bool), Status> {

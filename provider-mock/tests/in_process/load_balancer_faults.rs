@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outrigger_api::v1::update_load_balancer_nodes_response::Outcome;
-use outrigger_api::v1::{EnsureLoadBalancerResponse, LoadBalancerDisposition as Wire};
+use outrigger_api::v1::{LoadBalancerAnswer, LoadBalancerDisposition as Wire};
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use tonic::Code;
 
@@ -103,7 +103,7 @@ async fn answers_about_one_load_balancer_are_bad() {
         let disposition = spoilt.disposition();
         let ingress = spoilt.status.as_ref().map(|status| &status.ingress[0]);
         match what {
-            Empty => assert_eq!(spoilt, EnsureLoadBalancerResponse::default()),
+            Empty => assert_eq!(spoilt, LoadBalancerAnswer::default()),
             FarRetry => assert_eq!(spoilt.retry_after.unwrap().seconds, 3_600_000),
             MalformedAddress => assert_eq!(ingress.unwrap().ip, "999.0.2.1/33"),
             MissingDisposition => {

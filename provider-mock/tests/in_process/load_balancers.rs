@@ -164,7 +164,7 @@ async fn targets_follow_an_update_and_nothing_is_made_by_it() {
         let dispositions: Vec<_> = results
             .into_iter()
             .map(|result| match result.outcome.unwrap() {
-                Outcome::Updated(updated) => updated.disposition(),
+                Outcome::Answer(updated) => updated.disposition(),
                 Outcome::Error(status) => panic!("{status:?}"),
             })
             .collect();

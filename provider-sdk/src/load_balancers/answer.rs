@@ -40,15 +40,6 @@ impl<T> Answer<T> {
         self.effects = Some(effects);
         self
     }
-
-    fn split(self) -> (T, Option<Effects>, String, String) {
-        (
-            self.outcome,
-            self.effects,
-            cut(self.reason, 128),
-            cut(self.message, 1024),
-        )
-    }
 }
 
 impl<T> From<T> for Answer<T> {
@@ -130,123 +121,117 @@ fn in_range(after: Duration) -> prost_types::Duration {
     duration(after.clamp(RETRY_AFTER.0, RETRY_AFTER.1))
 }
 
-/// An empty status would take addresses away that are published already.
-fn known(
-    load_balancer: Option<LoadBalancer>,
-) -> (
-    Option<v1::LoadBalancerIdentity>,
-    Option<v1::LoadBalancerStatus>,
-) {
-    match load_balancer.map(LoadBalancer::into_wire) {
-        Some((identity, status)) => {
-            let status = (!status.ingress.is_empty()).then_some(status);
-            (Some(identity), status)
+/// The parts of an answer that follow from its outcome.
+#[derive(Default)]
+struct Parts {
+    disposition: v1::LoadBalancerDisposition,
+    identity: Option<v1::LoadBalancerIdentity>,
+    status: Option<v1::LoadBalancerStatus>,
+    retry_after: Option<Duration>,
+}
+
+impl Parts {
+    fn of(disposition: v1::LoadBalancerDisposition) -> Self {
+        Self {
+            disposition,
+            ..Self::default()
         }
-        None => (None, None),
+    }
+
+    fn ready(load_balancer: LoadBalancer) -> Self {
+        let (identity, status) = load_balancer.into_wire();
+        Self {
+            identity: Some(identity),
+            status: Some(status),
+            ..Self::of(v1::LoadBalancerDisposition::Ready)
+        }
+    }
+
+    /// Without addresses the status is left out: an empty one would take published addresses away.
+    fn known(mut self, load_balancer: Option<LoadBalancer>) -> Self {
+        if let Some((identity, status)) = load_balancer.map(LoadBalancer::into_wire) {
+            self.identity = Some(identity);
+            self.status = (!status.ingress.is_empty()).then_some(status);
+        }
+        self
+    }
+
+    fn in_progress(retry_after: Option<Duration>) -> Self {
+        Self {
+            retry_after,
+            ..Self::of(v1::LoadBalancerDisposition::InProgress)
+        }
     }
 }
 
-impl From<Answer<Observed>> for v1::GetLoadBalancerResponse {
-    fn from(answer: Answer<Observed>) -> Self {
-        use v1::LoadBalancerDisposition as Wire;
-        let (outcome, effects, reason, message) = answer.split();
-        let (disposition, identity, status) = match outcome {
-            Observed::Ready(load_balancer) => {
-                let (identity, status) = load_balancer.into_wire();
-                (Wire::Ready, Some(identity), Some(status))
-            }
-            Observed::InProgress(load_balancer) => {
-                let (identity, status) = known(load_balancer);
-                (Wire::InProgress, identity, status)
-            }
-            Observed::NotManaged => (Wire::NotManaged, None, None),
-            Observed::Absent => (Wire::Absent, None, None),
-        };
+impl<T: Into<Parts>> From<Answer<T>> for v1::LoadBalancerAnswer {
+    fn from(answer: Answer<T>) -> Self {
+        let Parts {
+            disposition,
+            identity,
+            status,
+            retry_after,
+        } = answer.outcome.into();
         Self {
             disposition: disposition.into(),
             status,
+            retry_after: retry_after.map(in_range),
             identity,
-            effects,
-            reason,
-            message,
+            effects: answer.effects,
+            reason: cut(answer.reason, 128),
+            message: cut(answer.message, 1024),
         }
     }
 }
 
-impl From<Answer<Ensured>> for v1::EnsureLoadBalancerResponse {
-    fn from(answer: Answer<Ensured>) -> Self {
+impl From<Observed> for Parts {
+    fn from(observed: Observed) -> Self {
         use v1::LoadBalancerDisposition as Wire;
-        let (outcome, effects, reason, message) = answer.split();
-        let (disposition, identity, status, retry_after) = match outcome {
-            Ensured::Ready(load_balancer) => {
-                let (identity, status) = load_balancer.into_wire();
-                (Wire::Ready, Some(identity), Some(status), None)
-            }
+        match observed {
+            Observed::Ready(load_balancer) => Self::ready(load_balancer),
+            Observed::InProgress(load_balancer) => Self::in_progress(None).known(load_balancer),
+            Observed::NotManaged => Self::of(Wire::NotManaged),
+            Observed::Absent => Self::of(Wire::Absent),
+        }
+    }
+}
+
+impl From<Ensured> for Parts {
+    fn from(ensured: Ensured) -> Self {
+        match ensured {
+            Ensured::Ready(load_balancer) => Self::ready(load_balancer),
             Ensured::InProgress {
                 retry_after,
                 load_balancer,
-            } => {
-                let (identity, status) = known(load_balancer);
-                (
-                    Wire::InProgress,
-                    identity,
-                    status,
-                    Some(in_range(retry_after)),
-                )
-            }
-            Ensured::NotManaged => (Wire::NotManaged, None, None, None),
-        };
-        Self {
-            disposition: disposition.into(),
-            status,
-            retry_after,
-            identity,
-            effects,
-            reason,
-            message,
+            } => Self::in_progress(Some(retry_after)).known(load_balancer),
+            Ensured::NotManaged => Self::of(v1::LoadBalancerDisposition::NotManaged),
         }
     }
 }
 
-impl From<Answer<Updated>> for v1::LoadBalancerUpdated {
-    fn from(answer: Answer<Updated>) -> Self {
+impl From<Updated> for Parts {
+    fn from(updated: Updated) -> Self {
         use v1::LoadBalancerDisposition as Wire;
-        let (outcome, effects, reason, message) = answer.split();
-        let (disposition, status, retry_after) = match outcome {
-            Updated::Ready { ingress } => (Wire::Ready, ingress.map(status), None),
-            Updated::InProgress { retry_after } => {
-                (Wire::InProgress, None, Some(in_range(retry_after)))
-            }
-            Updated::NotManaged => (Wire::NotManaged, None, None),
-            Updated::Absent => (Wire::Absent, None, None),
-        };
-        Self {
-            disposition: disposition.into(),
-            status,
-            retry_after,
-            effects,
-            reason,
-            message,
+        match updated {
+            Updated::Ready { ingress } => Self {
+                status: ingress.map(status),
+                ..Self::of(Wire::Ready)
+            },
+            Updated::InProgress { retry_after } => Self::in_progress(Some(retry_after)),
+            Updated::NotManaged => Self::of(Wire::NotManaged),
+            Updated::Absent => Self::of(Wire::Absent),
         }
     }
 }
 
-impl From<Answer<Deleted>> for v1::DeleteLoadBalancerResponse {
-    fn from(answer: Answer<Deleted>) -> Self {
+impl From<Deleted> for Parts {
+    fn from(deleted: Deleted) -> Self {
         use v1::LoadBalancerDisposition as Wire;
-        let (outcome, effects, reason, message) = answer.split();
-        let (disposition, retry_after) = match outcome {
-            Deleted::Absent => (Wire::Absent, None),
-            Deleted::Retained => (Wire::Retained, None),
-            Deleted::NotManaged => (Wire::NotManaged, None),
-            Deleted::InProgress { retry_after } => (Wire::InProgress, Some(in_range(retry_after))),
-        };
-        Self {
-            disposition: disposition.into(),
-            retry_after,
-            effects,
-            reason,
-            message,
+        match deleted {
+            Deleted::Absent => Self::of(Wire::Absent),
+            Deleted::Retained => Self::of(Wire::Retained),
+            Deleted::NotManaged => Self::of(Wire::NotManaged),
+            Deleted::InProgress { retry_after } => Self::in_progress(Some(retry_after)),
         }
     }
 }

@@ -18,7 +18,7 @@ fn load_balancer() -> LoadBalancer {
 
 #[test]
 fn addresses_say_their_mode_only_where_it_is_known() {
-    let response = v1::EnsureLoadBalancerResponse::from(
+    let response = v1::LoadBalancerAnswer::from(
         Answer::from(Ensured::Ready(load_balancer())).because("Done", "It is made"),
     );
     assert_eq!(response.disposition(), Wire::Ready);
@@ -57,11 +57,11 @@ fn the_time_to_ask_again_is_kept_in_its_range() {
             retry_after,
             load_balancer: None,
         };
-        let ensured = v1::EnsureLoadBalancerResponse::from(Answer::from(ensured));
+        let ensured = v1::LoadBalancerAnswer::from(Answer::from(ensured));
         let updated =
-            v1::LoadBalancerUpdated::from(Answer::from(Updated::InProgress { retry_after }));
+            v1::LoadBalancerAnswer::from(Answer::from(Updated::InProgress { retry_after }));
         let deleted =
-            v1::DeleteLoadBalancerResponse::from(Answer::from(Deleted::InProgress { retry_after }));
+            v1::LoadBalancerAnswer::from(Answer::from(Deleted::InProgress { retry_after }));
         for answer in [
             ensured.retry_after,
             updated.retry_after,
@@ -79,7 +79,7 @@ fn what_is_not_known_yet_takes_no_address_away() {
         ..load_balancer()
     };
     let ensured = |load_balancer| {
-        v1::EnsureLoadBalancerResponse::from(Answer::from(Ensured::InProgress {
+        v1::LoadBalancerAnswer::from(Answer::from(Ensured::InProgress {
             retry_after: Duration::from_secs(1),
             load_balancer,
         }))
@@ -90,17 +90,17 @@ fn what_is_not_known_yet_takes_no_address_away() {
     let early = ensured(Some(half(load_balancer().ingress)));
     assert_eq!(early.status.unwrap().ingress.len(), 3);
     let observed = Observed::InProgress(Some(half(Vec::new())));
-    let observed = v1::GetLoadBalancerResponse::from(Answer::from(observed));
+    let observed = v1::LoadBalancerAnswer::from(Answer::from(observed));
     assert_eq!(observed.disposition(), Wire::InProgress);
     assert!(observed.status.is_none());
-    let updated = v1::LoadBalancerUpdated::from(Answer::from(Updated::Ready { ingress: None }));
+    let updated = v1::LoadBalancerAnswer::from(Answer::from(Updated::Ready { ingress: None }));
     assert!(updated.status.is_none());
 }
 
 #[test]
 fn long_words_are_cut() {
     let answer = Answer::from(Deleted::Retained).because("R".repeat(200), "m".repeat(2_000));
-    let response = v1::DeleteLoadBalancerResponse::from(answer);
+    let response = v1::LoadBalancerAnswer::from(answer);
     assert_eq!(response.disposition(), Wire::Retained);
     assert!(response.reason.len() <= 128 && response.message.len() <= 1_024);
 }

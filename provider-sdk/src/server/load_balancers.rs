@@ -58,7 +58,8 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         let load_balancers = Arc::clone(&self.load_balancers);
         let response = call.run(async move |ctx| {
             let answer = load_balancers.get_load_balancer(&ctx, &service).await?;
-            Ok(answer.into())
+            let answer = Some(answer.into());
+            Ok(v1::GetLoadBalancerResponse { answer })
         });
         response.await.map(Response::new)
     }
@@ -74,13 +75,15 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         let service = named(request.service)?;
         let targets = self.node_sets.resolve(request.targets)?;
         if !self.capability.serves(&service) {
-            return Ok(Response::new(Answer::from(Ensured::NotManaged).into()));
+            let answer = Some(Answer::from(Ensured::NotManaged).into());
+            return Ok(Response::new(v1::EnsureLoadBalancerResponse { answer }));
         }
         let (load_balancers, keys) = (Arc::clone(&self.load_balancers), Arc::clone(&self.keys));
         let response = call.run(async move |ctx| {
             let _held = keys.hold(&ctx, &service.uid).await?;
             let answer = load_balancers.ensure_load_balancer(&ctx, &service, &targets);
-            Ok(answer.await?.into())
+            let answer = Some(answer.await?.into());
+            Ok(v1::EnsureLoadBalancerResponse { answer })
         });
         response.await.map(Response::new)
     }
@@ -130,7 +133,8 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         let response = call.run(async move |ctx| {
             let _held = keys.hold(&ctx, &service.uid).await?;
             let answer = load_balancers.delete_load_balancer(&ctx, &service).await?;
-            Ok(answer.into())
+            let answer = Some(answer.into());
+            Ok(v1::DeleteLoadBalancerResponse { answer })
         });
         response.await.map(Response::new)
     }

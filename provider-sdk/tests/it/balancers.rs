@@ -7,7 +7,7 @@ use std::time::Duration;
 use outrigger_provider_sdk::api::load_balancers_service_client::LoadBalancersServiceClient;
 use outrigger_provider_sdk::api::update_load_balancer_nodes_response::Outcome;
 use outrigger_provider_sdk::api::{
-    EnsureLoadBalancerRequest, EnsureLoadBalancerResponse, InlineNodes, NodeTargets,
+    EnsureLoadBalancerRequest, InlineNodes, LoadBalancerAnswer, NodeTargets,
     UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse, node_targets,
 };
 use outrigger_provider_sdk::{
@@ -214,9 +214,10 @@ pub(crate) fn ensure(
 pub(crate) async fn ensured(
     client: &mut LoadBalancersServiceClient<Channel>,
     name: &str,
-) -> Result<EnsureLoadBalancerResponse, Status> {
+) -> Result<LoadBalancerAnswer, Status> {
     let request = ensure(service(name), inline(&["n-1"]));
-    Ok(client.ensure_load_balancer(request).await?.into_inner())
+    let response = client.ensure_load_balancer(request).await?.into_inner();
+    Ok(response.answer.unwrap())
 }
 
 pub(crate) async fn updated(

@@ -32,7 +32,7 @@ async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
         service: Some(service("web")),
     };
     let seen = client.get_load_balancer(get()).await.unwrap().into_inner();
-    assert_eq!(seen.disposition(), Wire::Absent);
+    assert_eq!(seen.answer.unwrap().disposition(), Wire::Absent);
     let plan = PlanLoadBalancerRequest {
         context: Some(context("r")),
         operation: 1,
@@ -56,7 +56,7 @@ async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
     assert_eq!(made.disposition(), Wire::Ready);
     assert_eq!(made.status.unwrap().ingress[0].ip, "192.0.2.7");
     let seen = client.get_load_balancer(get()).await.unwrap().into_inner();
-    assert_eq!(seen.disposition(), Wire::Ready);
+    assert_eq!(seen.answer.unwrap().disposition(), Wire::Ready);
     let list = ListLoadBalancersRequest {
         context: Some(context("r")),
     };
@@ -78,7 +78,7 @@ async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
             .await
             .unwrap()
             .into_inner();
-        assert_eq!(gone.disposition(), Wire::Absent);
+        assert_eq!(gone.answer.unwrap().disposition(), Wire::Absent);
     }
     assert!(balancers.made.lock().is_empty());
 }
@@ -154,7 +154,7 @@ async fn each_service_of_an_update_has_its_own_result_as_soon_as_it_is_there() {
     let results: HashMap<_, _> = results.into_iter().collect();
     assert_eq!(results.len(), 4);
     let disposition = |name: &str| match &results[name] {
-        Outcome::Updated(updated) => updated.disposition(),
+        Outcome::Answer(updated) => updated.disposition(),
         Outcome::Error(status) => panic!("{name}: {status:?}"),
     };
     assert_eq!(
@@ -163,7 +163,7 @@ async fn each_service_of_an_update_has_its_own_result_as_soon_as_it_is_there() {
     );
     let error = |name: &str| match &results[name] {
         Outcome::Error(status) => status.clone(),
-        Outcome::Updated(_) => panic!("{name} did not fail"),
+        Outcome::Answer(_) => panic!("{name} did not fail"),
     };
     let panicked = error("panics");
     assert_eq!(panicked.code, Code::Internal as i32);
@@ -216,12 +216,12 @@ async fn a_foreign_class_is_not_managed_and_touches_nothing() {
             ..service(if class == "test/a" { "ours" } else { "theirs" })
         };
         let request = ensure(service, inline(&[]));
-        let answer = client
+        let response = client
             .ensure_load_balancer(request)
             .await
             .unwrap()
             .into_inner();
-        assert_eq!(answer.disposition(), wanted, "{class}");
+        assert_eq!(response.answer.unwrap().disposition(), wanted, "{class}");
     }
     assert_eq!(balancers.made.lock().len(), 1);
 }

@@ -49,24 +49,8 @@ impl Said {
     }
 }
 
-impl From<v1::GetLoadBalancerResponse> for Said {
-    fn from(answer: v1::GetLoadBalancerResponse) -> Self {
-        Self {
-            answer: RawAnswer {
-                disposition: disposition(answer.disposition()),
-                ingress: answer.status.map(ingress),
-                retry_after: None,
-                effects: answer.effects.map(wire::effects).unwrap_or_default(),
-                reason: answer.reason,
-                message: answer.message,
-            },
-            identity: answer.identity.unwrap_or_default(),
-        }
-    }
-}
-
-impl From<v1::EnsureLoadBalancerResponse> for Said {
-    fn from(answer: v1::EnsureLoadBalancerResponse) -> Self {
+impl From<v1::LoadBalancerAnswer> for Said {
+    fn from(answer: v1::LoadBalancerAnswer) -> Self {
         Self {
             answer: RawAnswer {
                 disposition: disposition(answer.disposition()),
@@ -77,38 +61,6 @@ impl From<v1::EnsureLoadBalancerResponse> for Said {
                 message: answer.message,
             },
             identity: answer.identity.unwrap_or_default(),
-        }
-    }
-}
-
-impl From<v1::LoadBalancerUpdated> for Said {
-    fn from(answer: v1::LoadBalancerUpdated) -> Self {
-        Self {
-            answer: RawAnswer {
-                disposition: disposition(answer.disposition()),
-                ingress: answer.status.map(ingress),
-                retry_after: answer.retry_after.map(duration),
-                effects: answer.effects.map(wire::effects).unwrap_or_default(),
-                reason: answer.reason,
-                message: answer.message,
-            },
-            identity: v1::LoadBalancerIdentity::default(),
-        }
-    }
-}
-
-impl From<v1::DeleteLoadBalancerResponse> for Said {
-    fn from(answer: v1::DeleteLoadBalancerResponse) -> Self {
-        Self {
-            answer: RawAnswer {
-                disposition: disposition(answer.disposition()),
-                ingress: None,
-                retry_after: answer.retry_after.map(duration),
-                effects: answer.effects.map(wire::effects).unwrap_or_default(),
-                reason: answer.reason,
-                message: answer.message,
-            },
-            identity: v1::LoadBalancerIdentity::default(),
         }
     }
 }

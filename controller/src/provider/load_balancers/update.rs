@@ -244,7 +244,7 @@ impl Open {
 fn read(outcome: Option<Wire>, service: &ServiceView, session: &Session) -> Result<Answer, Error> {
     match outcome {
         None => Err(malformed("a result without an outcome")),
-        Some(Wire::Updated(updated)) => Said::from(updated).check(Call::Update, service, session),
+        Some(Wire::Answer(answer)) => Said::from(answer).check(Call::Update, service, session),
         Some(Wire::Error(status)) => {
             let error = Error::from_item(UpdateLoadBalancerNodes::NAME, &status);
             Err(error.unwrap_or_else(|| malformed("an error with code OK")))

@@ -19,8 +19,8 @@ use super::{
 };
 use crate::provider::{Error, PlanOperation};
 
-fn ensured(disposition: D) -> v1::EnsureLoadBalancerResponse {
-    v1::EnsureLoadBalancerResponse {
+fn ensured(disposition: D) -> v1::LoadBalancerAnswer {
+    v1::LoadBalancerAnswer {
         disposition: disposition.into(),
         ..ready()
     }
@@ -108,16 +108,16 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
             }
         };
         balancers.get.on(move |_| {
-            Reply::Say(v1::GetLoadBalancerResponse {
+            Reply::Say(v1::LoadBalancerAnswer {
                 disposition: said.into(),
-                ..v1::GetLoadBalancerResponse::default()
+                ..v1::LoadBalancerAnswer::default()
             })
         });
         balancers.ensure.on(move |_| Reply::Say(ensured(said)));
         balancers.delete.on(move |_| {
-            Reply::Say(v1::DeleteLoadBalancerResponse {
+            Reply::Say(v1::LoadBalancerAnswer {
                 disposition: said.into(),
-                ..v1::DeleteLoadBalancerResponse::default()
+                ..v1::LoadBalancerAnswer::default()
             })
         });
         let get = rig.provider.get_load_balancer(&web).await;
@@ -128,7 +128,7 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
     }
     // A word of a later contract.
     balancers.ensure.on(|_| {
-        Reply::Say(v1::EnsureLoadBalancerResponse {
+        Reply::Say(v1::LoadBalancerAnswer {
             disposition: 99,
             ..ready()
         })
@@ -149,7 +149,7 @@ async fn words_and_times_of_an_answer_are_taken_over() {
         (wait(i64::MAX, 0), secs(300)),
     ] {
         rig.fake.balancers.ensure.on(move |_| {
-            Reply::Say(v1::EnsureLoadBalancerResponse {
+            Reply::Say(v1::LoadBalancerAnswer {
                 status: None,
                 retry_after: said,
                 reason: "AllocatingAddress".into(),
@@ -172,7 +172,7 @@ async fn what_is_illegal_in_kubernetes_is_an_error_in_cores_words() {
     let rig = Rig::balancing(|_| {}).await;
     // S-33.
     rig.fake.balancers.ensure.on(|_| {
-        Reply::Say(v1::EnsureLoadBalancerResponse {
+        Reply::Say(v1::LoadBalancerAnswer {
             status: None,
             ..ready()
         })
@@ -234,7 +234,7 @@ async fn effects_stay_within_what_was_declared() {
     })
     .await;
     let with_effects = |_: &v1::EnsureLoadBalancerRequest| {
-        Reply::Say(v1::EnsureLoadBalancerResponse {
+        Reply::Say(v1::LoadBalancerAnswer {
             effects: Some(effects()),
             ..ready()
         })

@@ -96,9 +96,9 @@ async fn what_is_missing_alien_doubled_or_empty_concerns_its_service_alone() {
             uid: "uid-alien".into(),
             ..services[0].clone()
         };
-        let retained = v1::LoadBalancerUpdated {
+        let retained = v1::LoadBalancerAnswer {
             disposition: v1::LoadBalancerDisposition::Retained.into(),
-            ..v1::LoadBalancerUpdated::default()
+            ..v1::LoadBalancerAnswer::default()
         };
         let ok = outrigger_api::RpcStatus::default();
         vec![
@@ -106,13 +106,13 @@ async fn what_is_missing_alien_doubled_or_empty_concerns_its_service_alone() {
             Step::Say(taken(&alien)),
             Step::Say(v1::UpdateLoadBalancerNodesResponse::default()),
             // The first answer counts: somebody has it already.
-            Step::Say(outcome(&services[0], Outcome::Updated(retained.clone()))),
+            Step::Say(outcome(&services[0], Outcome::Answer(retained.clone()))),
             // web-1 is missing.
             Step::Say(v1::UpdateLoadBalancerNodesResponse {
                 outcome: None,
                 ..taken(&services[2])
             }),
-            Step::Say(outcome(&services[3], Outcome::Updated(retained))),
+            Step::Say(outcome(&services[3], Outcome::Answer(retained))),
             Step::Say(outcome(&services[4], Outcome::Error(ok))),
             Step::Say(taken(&services[5])),
         ]
@@ -147,12 +147,12 @@ async fn every_disposition_of_an_update_is_read() {
         (D::Absent, Disposition::Absent),
     ] {
         rig.fake.balancers.on_update(move |request| {
-            let updated = v1::LoadBalancerUpdated {
+            let updated = v1::LoadBalancerAnswer {
                 disposition: said.into(),
                 reason: "Because".into(),
-                ..v1::LoadBalancerUpdated::default()
+                ..v1::LoadBalancerAnswer::default()
             };
-            let updated = Outcome::Updated(updated);
+            let updated = Outcome::Answer(updated);
             vec![Step::Say(outcome(&request.services[0], updated))]
         });
         let answer = update(&rig, "web", &targets(["a"])).await.unwrap();

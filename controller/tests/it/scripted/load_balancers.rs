@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status, service::Routes};
 
 use super::{Introduced, Scripted, handshake};
 
-type Ensure = dyn Fn(&v1::Service) -> v1::EnsureLoadBalancerResponse + Send + Sync;
+type Ensure = dyn Fn(&v1::Service) -> v1::LoadBalancerAnswer + Send + Sync;
 
 /// Serves at the socket in its directory until it is dropped.
 pub(crate) struct Balancing {
@@ -41,8 +41,8 @@ pub(crate) fn balancing(effects: v1::EffectsCapability) -> v1::HandshakeResponse
 }
 
 /// Ready at this address.
-pub(crate) fn ready(ip: &str) -> v1::EnsureLoadBalancerResponse {
-    v1::EnsureLoadBalancerResponse {
+pub(crate) fn ready(ip: &str) -> v1::LoadBalancerAnswer {
+    v1::LoadBalancerAnswer {
         disposition: Disposition::Ready.into(),
         status: Some(v1::LoadBalancerStatus {
             ingress: vec![v1::LoadBalancerIngress {
@@ -50,7 +50,7 @@ pub(crate) fn ready(ip: &str) -> v1::EnsureLoadBalancerResponse {
                 ..v1::LoadBalancerIngress::default()
             }],
         }),
-        ..v1::EnsureLoadBalancerResponse::default()
+        ..v1::LoadBalancerAnswer::default()
     }
 }
 
@@ -60,7 +60,7 @@ impl Balancing {
     pub(crate) fn serve(
         dir: &Path,
         handshake: v1::HandshakeResponse,
-        ensure: impl Fn(&v1::Service) -> v1::EnsureLoadBalancerResponse + Send + Sync + 'static,
+        ensure: impl Fn(&v1::Service) -> v1::LoadBalancerAnswer + Send + Sync + 'static,
     ) -> Self {
         let ensured = Arc::default();
         let balancer = Balancer {
@@ -100,7 +100,9 @@ impl LoadBalancersService for Balancer {
         let service = request.into_inner().service.unwrap_or_default();
         let answer = (self.ensure)(&service);
         self.ensured.lock().push(service);
-        Ok(Response::new(answer))
+        Ok(Response::new(v1::EnsureLoadBalancerResponse {
+            answer: Some(answer),
+        }))
     }
 
     async fn delete_load_balancer(
@@ -108,8 +110,10 @@ impl LoadBalancersService for Balancer {
         _: Request<v1::DeleteLoadBalancerRequest>,
     ) -> Result<Response<v1::DeleteLoadBalancerResponse>, Status> {
         Ok(Response::new(v1::DeleteLoadBalancerResponse {
-            disposition: Disposition::Absent.into(),
-            ..v1::DeleteLoadBalancerResponse::default()
+            answer: Some(v1::LoadBalancerAnswer {
+                disposition: Disposition::Absent.into(),
+                ..v1::LoadBalancerAnswer::default()
+            }),
         }))
     }
 
@@ -119,9 +123,9 @@ impl LoadBalancersService for Balancer {
     ) -> Result<Response<Self::UpdateLoadBalancerNodesStream>, Status> {
         let services = request.into_inner().services;
         let results = services.into_iter().map(|service| {
-            let updated = v1::LoadBalancerUpdated {
+            let answer = v1::LoadBalancerAnswer {
                 disposition: Disposition::Ready.into(),
-                ..v1::LoadBalancerUpdated::default()
+                ..v1::LoadBalancerAnswer::default()
             };
             Ok(v1::UpdateLoadBalancerNodesResponse {
                 service: Some(v1::ServiceRef {
@@ -129,7 +133,7 @@ impl LoadBalancersService for Balancer {
                     name: service.name,
                     uid: service.uid,
                 }),
-                outcome: Some(Outcome::Updated(updated)),
+                outcome: Some(Outcome::Answer(answer)),
             })
         });
         let results: Vec<_> = results.collect();

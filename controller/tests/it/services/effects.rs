@@ -90,7 +90,7 @@ async fn nothing_is_written_outside_the_prefixes_that_a_provider_declared() {
         remove_conditions: vec!["outrigger.dev/Provisioned".to_owned()],
     };
     let _provider = Balancing::serve(backstage.dir(), balancing(effects()), move |_| {
-        v1::EnsureLoadBalancerResponse {
+        v1::LoadBalancerAnswer {
             effects: Some(wanted.clone()),
             ..ready("192.0.2.7")
         }

@@ -83,11 +83,9 @@ pub(in crate::provider) struct Uploaded {
 }
 
 pub(in crate::provider) struct Balancers {
-    pub(in crate::provider) get: Method<v1::GetLoadBalancerRequest, v1::GetLoadBalancerResponse>,
-    pub(in crate::provider) ensure:
-        Method<v1::EnsureLoadBalancerRequest, v1::EnsureLoadBalancerResponse>,
-    pub(in crate::provider) delete:
-        Method<v1::DeleteLoadBalancerRequest, v1::DeleteLoadBalancerResponse>,
+    pub(in crate::provider) get: Method<v1::GetLoadBalancerRequest, v1::LoadBalancerAnswer>,
+    pub(in crate::provider) ensure: Method<v1::EnsureLoadBalancerRequest, v1::LoadBalancerAnswer>,
+    pub(in crate::provider) delete: Method<v1::DeleteLoadBalancerRequest, v1::LoadBalancerAnswer>,
     pub(in crate::provider) plan: Method<v1::PlanLoadBalancerRequest, v1::PlanLoadBalancerResponse>,
     pub(in crate::provider) updates: Mutex<Vec<(Instant, v1::UpdateLoadBalancerNodesRequest)>>,
     on_update:
@@ -105,16 +103,16 @@ impl Default for Balancers {
     fn default() -> Self {
         Self {
             get: Method::new(|_| {
-                Reply::Say(v1::GetLoadBalancerResponse {
+                Reply::Say(v1::LoadBalancerAnswer {
                     disposition: v1::LoadBalancerDisposition::Absent.into(),
-                    ..v1::GetLoadBalancerResponse::default()
+                    ..v1::LoadBalancerAnswer::default()
                 })
             }),
             ensure: Method::new(|_| Reply::Say(ready())),
             delete: Method::new(|_| {
-                Reply::Say(v1::DeleteLoadBalancerResponse {
+                Reply::Say(v1::LoadBalancerAnswer {
                     disposition: v1::LoadBalancerDisposition::Absent.into(),
-                    ..v1::DeleteLoadBalancerResponse::default()
+                    ..v1::LoadBalancerAnswer::default()
                 })
             }),
             plan: Method::new(|_| Reply::Say(v1::PlanLoadBalancerResponse::default())),
@@ -209,8 +207,8 @@ impl Balancers {
 }
 
 /// Ready, under one address.
-pub(in crate::provider) fn ready() -> v1::EnsureLoadBalancerResponse {
-    v1::EnsureLoadBalancerResponse {
+pub(in crate::provider) fn ready() -> v1::LoadBalancerAnswer {
+    v1::LoadBalancerAnswer {
         disposition: v1::LoadBalancerDisposition::Ready.into(),
         status: Some(v1::LoadBalancerStatus {
             ingress: vec![v1::LoadBalancerIngress {
@@ -218,7 +216,7 @@ pub(in crate::provider) fn ready() -> v1::EnsureLoadBalancerResponse {
                 ..v1::LoadBalancerIngress::default()
             }],
         }),
-        ..v1::EnsureLoadBalancerResponse::default()
+        ..v1::LoadBalancerAnswer::default()
     }
 }
 
@@ -226,9 +224,9 @@ pub(in crate::provider) fn ready() -> v1::EnsureLoadBalancerResponse {
 pub(in crate::provider) fn taken(service: &v1::Service) -> v1::UpdateLoadBalancerNodesResponse {
     outcome(
         service,
-        Outcome::Updated(v1::LoadBalancerUpdated {
+        Outcome::Answer(v1::LoadBalancerAnswer {
             disposition: v1::LoadBalancerDisposition::Ready.into(),
-            ..v1::LoadBalancerUpdated::default()
+            ..v1::LoadBalancerAnswer::default()
         }),
     )
 }
@@ -253,7 +251,10 @@ impl LoadBalancersService for Fake {
         &self,
         request: Request<v1::GetLoadBalancerRequest>,
     ) -> Result<Response<v1::GetLoadBalancerResponse>, Status> {
-        self.balancers.get.answer(request).await
+        let response = self.balancers.get.answer(request).await?;
+        Ok(response.map(|answer| v1::GetLoadBalancerResponse {
+            answer: Some(answer),
+        }))
     }
 
     async fn ensure_load_balancer(
@@ -261,8 +262,11 @@ impl LoadBalancersService for Fake {
         request: Request<v1::EnsureLoadBalancerRequest>,
     ) -> Result<Response<v1::EnsureLoadBalancerResponse>, Status> {
         let targets = request.get_ref().targets.clone();
-        let answer = self.balancers.ensure.answer(request).await?;
-        self.balancers.resolve(targets).map(|_| answer)
+        let response = self.balancers.ensure.answer(request).await?;
+        self.balancers.resolve(targets)?;
+        Ok(response.map(|answer| v1::EnsureLoadBalancerResponse {
+            answer: Some(answer),
+        }))
     }
 
     type UpdateLoadBalancerNodesStream = Messages<v1::UpdateLoadBalancerNodesResponse>;
@@ -286,7 +290,10 @@ impl LoadBalancersService for Fake {
         &self,
         request: Request<v1::DeleteLoadBalancerRequest>,
     ) -> Result<Response<v1::DeleteLoadBalancerResponse>, Status> {
-        self.balancers.delete.answer(request).await
+        let response = self.balancers.delete.answer(request).await?;
+        Ok(response.map(|answer| v1::DeleteLoadBalancerResponse {
+            answer: Some(answer),
+        }))
     }
 
     type ListLoadBalancersStream = Messages<v1::ListLoadBalancersResponse>;
