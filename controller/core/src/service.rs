@@ -131,9 +131,6 @@ pub struct Spec {
     /// `externalTrafficPolicy`: `Cluster`, `Local`.
     #[serde(deserialize_with = "or_default")]
     pub external_traffic_policy: Box<str>,
-    /// `internalTrafficPolicy`: `Cluster`, `Local`.
-    #[serde(deserialize_with = "or_default")]
-    pub internal_traffic_policy: Box<str>,
     /// `sessionAffinity`: `None`, `ClientIP`.
     #[serde(deserialize_with = "or_default")]
     pub session_affinity: Box<str>,
@@ -149,22 +146,12 @@ pub struct Spec {
     /// `ipFamilyPolicy`, empty without.
     #[serde(deserialize_with = "or_default")]
     pub ip_family_policy: Box<str>,
-    /// `clusterIPs`.
-    #[serde(rename = "clusterIPs", deserialize_with = "or_default")]
-    pub cluster_ips: Box<[Box<str>]>,
     /// `externalIPs`.
     #[serde(rename = "externalIPs", deserialize_with = "or_default")]
     pub external_ips: Box<[Box<str>]>,
     /// `healthCheckNodePort`, 0 without.
     #[serde(deserialize_with = "or_default")]
     pub health_check_node_port: i32,
-    /// `allocateLoadBalancerNodePorts`.
-    pub allocate_load_balancer_node_ports: Option<bool>,
-    /// `publishNotReadyAddresses`.
-    #[serde(deserialize_with = "or_default")]
-    pub publish_not_ready_addresses: bool,
-    /// `selector`.
-    pub selector: StringMap,
 }
 
 /// One of `spec.ports`.

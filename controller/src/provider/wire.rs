@@ -6,8 +6,7 @@ use outrigger_api::v1;
 use outrigger_core::{
     node::{NodeView, Ready},
     service::{
-        Condition, Ingress, Port, PortStatus, ServiceView, capability::Capability,
-        effects::RawEffects,
+        Ingress, Port, PortStatus, ServiceView, capability::Capability, effects::RawEffects,
     },
 };
 
@@ -90,7 +89,6 @@ pub(super) fn service(
         namespace: owned(view.namespace()),
         name: owned(view.name()),
         uid: owned(&view.uid),
-        resource_version: owned(&view.resource_version),
         labels: view.labels.iter().map(entry).collect(),
         annotations: view
             .annotations
@@ -98,7 +96,6 @@ pub(super) fn service(
             .filter(|(key, _)| capability.reads(key))
             .map(entry)
             .collect(),
-        finalizers: texts(&view.finalizers),
         deletion_time: view.deleted.map(time),
         r#type: owned(&spec.kind),
         ports: spec.ports.iter().map(port).collect(),
@@ -106,7 +103,6 @@ pub(super) fn service(
         load_balancer_ip: owned(&spec.load_balancer_ip),
         load_balancer_source_ranges: source_ranges.iter().map(IpNet::to_string).collect(),
         external_traffic_policy: owned(&spec.external_traffic_policy),
-        internal_traffic_policy: owned(&spec.internal_traffic_policy),
         session_affinity: owned(&spec.session_affinity),
         session_affinity_timeout: spec.session_affinity_timeout.map(|seconds| {
             prost_types::Duration {
@@ -116,16 +112,11 @@ pub(super) fn service(
         }),
         ip_families: texts(&spec.ip_families),
         ip_family_policy: owned(&spec.ip_family_policy),
-        cluster_ips: texts(&spec.cluster_ips),
         external_ips: texts(&spec.external_ips),
         health_check_node_port: spec.health_check_node_port,
-        allocate_load_balancer_node_ports: spec.allocate_load_balancer_node_ports,
-        publish_not_ready_addresses: spec.publish_not_ready_addresses,
-        selector: spec.selector.iter().map(entry).collect(),
         status: Some(v1::LoadBalancerStatus {
             ingress: view.ingress.iter().map(ingress).collect(),
         }),
-        conditions: view.conditions.iter().map(condition).collect(),
     }
 }
 
@@ -151,15 +142,6 @@ fn ingress(entry: &Ingress) -> v1::LoadBalancerIngress {
         hostname: owned(&entry.hostname),
         ip_mode: entry.ip_mode.as_deref().map(owned),
         ports: entry.ports.iter().map(status).collect(),
-    }
-}
-
-fn condition(condition: &Condition) -> v1::Condition {
-    v1::Condition {
-        r#type: owned(&condition.kind),
-        status: owned(&condition.status),
-        reason: owned(&condition.reason),
-        message: owned(&condition.message),
     }
 }
 

@@ -9,8 +9,8 @@ use super::{
 
 /// Whether the step from `old` to `new` changes which load balancer there should be: it wants one
 /// now and did not before, or the reverse (S-20), or a field of S-21 differs. Two differences from
-/// upstream: `ipFamilies` counts in full and not by its length alone, and of the annotations only
-/// those that the provider reads ([`Capability`]).
+/// upstream: `ipFamilies` counts in full with `ipFamilyPolicy`, not by its length alone, and of the
+/// annotations only those that the provider reads ([`Capability`]).
 pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
     let wanted = |service| wants(service, capability) == Wants::LoadBalancer;
     match (wanted(old), wanted(new)) {

@@ -3,8 +3,9 @@
 use super::{Port, ServiceView, capability::Capability};
 use crate::digest::{Digest, Encoder};
 
-/// The fields whose change makes a load balancer another one (S-21), with the class and with
-/// `ipFamilies` in full. All the rest of a Service (S-22) may change without a call.
+/// The fields whose change makes a load balancer another one (S-21), with the class, `ipFamilies` in
+/// full and `ipFamilyPolicy`: each field of the spec that a provider is sent, so that none of them is
+/// stale there. The rest of a Service (S-22) may change without a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Desired<'a> {
     uid: &'a str,
@@ -18,6 +19,7 @@ pub(super) struct Desired<'a> {
     external_traffic_policy: &'a str,
     health_check_node_port: i32,
     ip_families: &'a [Box<str>],
+    ip_family_policy: &'a str,
     /// By key, so that their order, which means nothing, changes nothing.
     annotations: Vec<(&'a str, &'a str)>,
 }
@@ -38,6 +40,7 @@ impl<'a> Desired<'a> {
             external_traffic_policy: &spec.external_traffic_policy,
             health_check_node_port: spec.health_check_node_port,
             ip_families: &spec.ip_families,
+            ip_family_policy: &spec.ip_family_policy,
             annotations: annotations
                 .filter(|(key, _)| capability.is_moved_by(key))
                 .collect(),
@@ -59,6 +62,7 @@ impl<'a> Desired<'a> {
             external_traffic_policy,
             health_check_node_port,
             ip_families,
+            ip_family_policy,
             annotations,
         } = self;
         let mut encoder = Encoder::new("outrigger service 1");
@@ -80,6 +84,7 @@ impl<'a> Desired<'a> {
         encoder.text(external_traffic_policy);
         encoder.number(*health_check_node_port);
         encoder.texts(ip_families);
+        encoder.text(ip_family_policy);
         encoder.list(annotations.iter(), |encoder, (key, value)| {
             encoder.text(key);
             encoder.text(value);

@@ -68,10 +68,8 @@ fn a_service_is_sent_whole() {
         namespace: "shop".into(),
         name: "web".into(),
         uid: "u-1".into(),
-        resource_version: "4711".into(),
         labels: map("app", "web"),
         annotations: map("read.example/a", "1"),
-        finalizers: texts(&["a.example/f", "b.example/f"]),
         deletion_time: Some(prost_types::Timestamp {
             seconds: 1_795_255_200,
             nanos: 0,
@@ -98,7 +96,6 @@ fn a_service_is_sent_whole() {
         load_balancer_ip: "192.0.2.7".into(),
         load_balancer_source_ranges: texts(&["10.0.0.0/8", "fd00::/64"]),
         external_traffic_policy: "Local".into(),
-        internal_traffic_policy: "Cluster".into(),
         session_affinity: "ClientIP".into(),
         session_affinity_timeout: Some(prost_types::Duration {
             seconds: 10_800,
@@ -106,12 +103,8 @@ fn a_service_is_sent_whole() {
         }),
         ip_families: texts(&["IPv4", "IPv6"]),
         ip_family_policy: "PreferDualStack".into(),
-        cluster_ips: texts(&["10.96.0.7", "fd00::7"]),
         external_ips: texts(&["198.51.100.9"]),
         health_check_node_port: 30_999,
-        allocate_load_balancer_node_ports: Some(false),
-        publish_not_ready_addresses: true,
-        selector: map("app", "web"),
         status: Some(v1::LoadBalancerStatus {
             ingress: vec![
                 v1::LoadBalancerIngress {
@@ -130,12 +123,6 @@ fn a_service_is_sent_whole() {
                 },
             ],
         }),
-        conditions: vec![v1::Condition {
-            r#type: "fake.example/Ready".into(),
-            status: "True".into(),
-            reason: "Issued".into(),
-            message: "by us".into(),
-        }],
     };
     assert_eq!(
         service(&view, &capability(&["read.example/"]), &ranges),
