@@ -28,6 +28,7 @@ use crate::{
         api::Api,
         events::{EventMetrics, Events},
         store::{Origin, Store},
+        traffic::Traffic,
     },
     lifecycle::{self, LifecycleMetrics, NodeLifecycle},
     node::{self, CloudNode, NodeMetrics},
@@ -168,7 +169,7 @@ impl Fixture {
         let mut tasks = JoinSet::new();
         let provider = provider(&cloud, options, &mut registry, &mut tasks);
         let metrics = EventMetrics::register(&mut registry);
-        let (events, writer) = Events::new(client.clone(), &metrics);
+        let (events, writer) = Events::new(client.clone(), Traffic::default(), &metrics);
         tasks.spawn(writer.run(CancellationToken::new()));
 
         let mut nodes = Store::default();

@@ -12,6 +12,7 @@ pub mod resync;
 pub mod service_account;
 pub mod services;
 pub mod store;
+pub mod traffic;
 pub mod watch;
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ impl ApiAccess {
     }
 
     fn events(&self, client: Client, parts: &mut Supervisor, stop: &CancellationToken) -> Events {
-        let (events, writer) = Events::new(client, &self.event_metrics);
+        let (events, writer) = Events::new(client, self.clients.traffic(), &self.event_metrics);
         parts.spawn("event writer", writer.run(stop.clone()));
         events
     }

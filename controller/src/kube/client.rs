@@ -27,6 +27,7 @@ use super::{
     error::chain,
     metrics::{ClientMetrics, is_watch},
     service_account::Credentials,
+    traffic::Traffic,
 };
 
 /// How long the API server may take to begin an answer to anything but a watch.
@@ -142,12 +143,22 @@ impl Budget {
 pub struct Clients {
     config: Config,
     metrics: ClientMetrics,
+    traffic: Traffic,
 }
 
 impl Clients {
     /// Clients for the API server of `config`.
     pub fn new(config: Config, metrics: ClientMetrics) -> Self {
-        Self { config, metrics }
+        Self {
+            config,
+            metrics,
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// The writes in flight of all clients, which events yield to.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic.clone()
     }
 
     /// URL of the API server, for messages.
@@ -195,6 +206,7 @@ impl Clients {
             agent,
             limiter: budget.limiter(),
             metrics: self.metrics.clone(),
+            traffic: self.traffic.clone(),
             host,
             account,
         };
@@ -224,6 +236,7 @@ struct Govern {
     agent: HeaderValue,
     limiter: Option<Arc<DefaultDirectRateLimiter>>,
     metrics: ClientMetrics,
+    traffic: Traffic,
     host: Arc<str>,
     account: Option<Credentials>,
 }
@@ -279,9 +292,12 @@ where
         let govern = self.govern.clone();
         let method = request.method().clone();
         let watch = is_watch(request.uri());
+        let in_flight = govern.traffic.begin(&method, request.uri());
         // The service cannot be cloned, so its future is made now and polled after the wait.
         let answer = self.inner.call(request);
         Box::pin(async move {
+            // From the wait for the budget on: an event must not take the place of a write that waits.
+            let _in_flight = in_flight;
             if let Some(limiter) = &govern.limiter {
                 let asked = Instant::now();
                 limiter.until_ready().await;

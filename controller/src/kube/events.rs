@@ -6,8 +6,9 @@
 //!        └─ full: dropped, counted             └─ too chatty: dropped, counted
 //! ```
 //!
-//! Events are hints for people: nothing depends on them, so they wait behind everything else and
-//! are lost rather than waited for. A write that fails is tried for about two minutes (E-5),
+//! Events are hints for people: nothing depends on them. An event yields to the writes of Nodes and
+//! Services in flight ([`Traffic`]), up to half a second each time and only while the queue is less than
+//! half full, so that sustained writes delay events and lose none. A write that fails is tried for about two minutes (E-5),
 //! during which the others wait, at most four requests every ten seconds: the API server has
 //! other worries. RBAC: `create` and `patch` on `events`.
 
@@ -38,6 +39,7 @@ use tokio::sync::{
 };
 
 pub use self::{metrics::EventMetrics, writer::Writer};
+use super::traffic::Traffic;
 
 /// How many events may wait. client-go has room for 1,000, and one writer that lags behind a cold
 /// start of 5,000 nodes would lose most of their `Synced`. Full of long messages this is 12 MB.
@@ -70,14 +72,16 @@ struct Shared {
 type Unsettled = Arc<watch::Sender<usize>>;
 
 impl Events {
-    /// The two ends of the queue. Somebody has to [`run`](Writer::run) the writer, whose requests
-    /// go through `client`.
-    pub fn new(client: Client, metrics: &EventMetrics) -> (Self, Writer) {
-        Self::with(client, metrics, Arc::new(Timestamp::now), fastrand::f64)
+    /// The two ends of the queue. The caller [`run`](Writer::run)s the writer, whose requests
+    /// go through `client` and yield to the writes of `traffic`.
+    pub fn new(client: Client, traffic: Traffic, metrics: &EventMetrics) -> (Self, Writer) {
+        let now = Arc::new(Timestamp::now);
+        Self::with(client, traffic, metrics, now, fastrand::f64)
     }
 
     fn with(
         client: Client,
+        traffic: Traffic,
         metrics: &EventMetrics,
         now: Clock,
         random: fn() -> f64,
@@ -86,6 +90,7 @@ impl Events {
         let unsettled = Arc::new(watch::Sender::new(0));
         let writer = Writer::new(
             client,
+            traffic,
             recorded,
             Arc::clone(&unsettled),
             metrics.clone(),

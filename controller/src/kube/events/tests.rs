@@ -3,6 +3,7 @@
 mod outage;
 mod shutdown;
 mod writes;
+mod yields;
 
 use std::{
     collections::VecDeque,
@@ -21,8 +22,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{EventMetrics, Events, Kind, ObjectRef, Recorder};
-use crate::kube::scripted;
+use super::{EventMetrics, Events, Kind, ObjectRef, QUEUE, Recorder};
+use crate::kube::{scripted, traffic::Traffic};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -62,6 +63,7 @@ struct Rig {
     events: Events,
     recorder: Recorder,
     metrics: EventMetrics,
+    traffic: Traffic,
     script: Arc<Mutex<Script>>,
     shutdown: CancellationToken,
     tasks: JoinSet<()>,
@@ -106,9 +108,10 @@ impl Rig {
             }
             .boxed()
         });
-        let metrics = EventMetrics::default();
+        let (metrics, traffic) = (EventMetrics::default(), Traffic::default());
         let now = move || *EPOCH + start.elapsed();
-        let (events, writer) = Events::with(client, &metrics, Arc::new(now), || 0.5);
+        let (events, writer) =
+            Events::with(client, traffic.clone(), &metrics, Arc::new(now), || 0.5);
         let shutdown = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let stop = shutdown.clone();
@@ -118,6 +121,7 @@ impl Rig {
             recorder: events.recorder("cloud-node-controller"),
             events,
             metrics,
+            traffic,
             script,
             shutdown,
             tasks,

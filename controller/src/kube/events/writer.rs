@@ -6,6 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use futures::{StreamExt, stream::FuturesUnordered};
@@ -20,6 +21,7 @@ use super::{
     request::{GaveUp, Written, write},
     settle,
 };
+use crate::kube::traffic::Traffic;
 
 /// Requests at once. Few, since whatever else the process wants from the API server goes first;
 /// more than client-go's one, so that one event that cannot be written does not hold up all others.
@@ -29,9 +31,13 @@ const IN_FLIGHT: usize = 4;
 /// become a single write.
 const WINDOW: usize = 64;
 
+/// How long one event yields to other writes at most, so that events still come while those never rest.
+const YIELD: Duration = Duration::from_millis(500);
+
 /// The end of the queue of events that writes.
 pub struct Writer {
     client: Client,
+    traffic: Traffic,
     recorded: mpsc::Receiver<Event>,
     unsettled: Unsettled,
     metrics: EventMetrics,
@@ -44,6 +50,7 @@ pub struct Writer {
 impl Writer {
     pub(super) fn new(
         client: Client,
+        traffic: Traffic,
         recorded: mpsc::Receiver<Event>,
         unsettled: Unsettled,
         metrics: EventMetrics,
@@ -51,6 +58,7 @@ impl Writer {
     ) -> Self {
         Self {
             client,
+            traffic,
             recorded,
             unsettled,
             metrics,
@@ -72,7 +80,9 @@ impl Writer {
             {
                 let (client, random) = (self.client.clone(), self.random);
                 let complained = Arc::clone(&self.complained);
+                let (traffic, limit) = (self.traffic.clone(), self.yields());
                 writes.push(async move {
+                    traffic.idle(limit).await;
                     let written = write(&client, &next, random, &complained).await;
                     (next.record.name, written)
                 });
@@ -91,6 +101,15 @@ impl Writer {
                     None => open = false,
                 },
             }
+        }
+    }
+
+    /// How long the next write yields: not at all once the queue is half full, or events would be lost.
+    fn yields(&self) -> Duration {
+        if self.recorded.len() > self.recorded.max_capacity() / 2 {
+            Duration::ZERO
+        } else {
+            YIELD
         }
     }
 

@@ -35,6 +35,7 @@ use crate::{
         api::Api,
         events::{EventMetrics, Events},
         store::{Origin, Store},
+        traffic::Traffic,
     },
     leader::{Elector, LeaderConfig, LeaderMetrics, tests::store::Store as LeaseStore},
     queue::QueueMetrics,
@@ -106,7 +107,7 @@ impl Rig {
         let options = ProviderOptions::default();
         let provider = fixture::provider(&cloud, options, &mut registry, &mut tasks);
         let events = EventMetrics::register(&mut registry);
-        let (events, writer) = Events::new(cluster.client(), &events);
+        let (events, writer) = Events::new(cluster.client(), Traffic::default(), &events);
         tasks.spawn(writer.run(CancellationToken::new()));
 
         let (mut services, mut nodes) = (Store::default(), Store::default());
