@@ -23,7 +23,7 @@ use self::services::Services;
 use crate::{
     ControlPlane, Error, Options, Result,
     binaries::Binaries,
-    floor::{self, Measured},
+    floor::{self, Measured, Writes},
     nodes::{self, Load, Machine, Readiness},
 };
 
@@ -45,7 +45,7 @@ enum Command {
     Nodes(Nodes),
     /// Create Services that want a load balancer and measure how long they wait for it.
     Services(Services),
-    /// Measure how fast nodes can be initialised at best: three writes each, no logic.
+    /// Measure how fast nodes can be initialised at best: the writes alone, no logic.
     Floor(Floor),
 }
 
@@ -99,6 +99,9 @@ struct Floor {
     /// Nodes worked on at the same time.
     #[arg(long, default_value_t = 16)]
     parallel: usize,
+    /// Leave the events out: only the two writes that make a node ready.
+    #[arg(long)]
+    without_events: bool,
     /// The names are this and a number of five digits. There must be no such nodes yet.
     #[arg(long, default_value = "floor-")]
     prefix: String,
@@ -234,7 +237,12 @@ impl Floor {
         progress.finish_and_clear();
         let progress = bar("initialising", self.count);
         let done = |done| progress.set_position(done as u64);
-        floor::measure(client, &self.prefix, self.parallel, done).await
+        let writes = if self.without_events {
+            Writes::Ready
+        } else {
+            Writes::ReadyAndEvent
+        };
+        floor::measure(client, &self.prefix, self.parallel, writes, done).await
     }
 
     fn report(&self, measured: &Measured) -> String {
@@ -244,6 +252,7 @@ impl Floor {
             let report = json!({
                 "nodes": measured.nodes,
                 "parallel": self.parallel,
+                "writesPerNode": measured.writes.per_node(),
                 "seconds": seconds,
                 "writesPerSecond": per_second,
             });

@@ -16,14 +16,32 @@ use crate::{
     wire,
 };
 
-/// The writes of one node: metadata and spec, status, event.
-pub const WRITES_PER_NODE: usize = 3;
+/// The writes that are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writes {
+    /// The two that make a node ready: metadata and spec, status.
+    Ready,
+    /// Those and the event about it.
+    ReadyAndEvent,
+}
+
+impl Writes {
+    /// Writes of one node.
+    pub const fn per_node(self) -> usize {
+        match self {
+            Self::Ready => 2,
+            Self::ReadyAndEvent => 3,
+        }
+    }
+}
 
 /// What a run came to.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
     /// Nodes that were initialised.
     pub nodes: usize,
+    /// The writes of each.
+    pub writes: Writes,
     /// From the first write to the last answer.
     pub duration: Duration,
 }
@@ -31,7 +49,7 @@ pub struct Measured {
 impl Measured {
     /// Writes that the API server took per second.
     pub fn writes_per_second(&self) -> f64 {
-        (self.nodes * WRITES_PER_NODE) as f64 / self.duration.as_secs_f64()
+        (self.nodes * self.writes.per_node()) as f64 / self.duration.as_secs_f64()
     }
 }
 
@@ -43,6 +61,7 @@ pub async fn measure(
     client: &Client,
     prefix: &str,
     parallel: usize,
+    writes: Writes,
     done: impl FnMut(usize),
 ) -> Result<Measured> {
     let tainted = tainted(client, prefix).await?;
@@ -54,10 +73,14 @@ pub async fn measure(
     let numbered = tainted.into_iter().enumerate();
     let duration = load
         .run(numbered, done, |(number, node)| {
-            initialise(client, node, number)
+            initialise(client, node, number, writes)
         })
         .await?;
-    Ok(Measured { nodes, duration })
+    Ok(Measured {
+        nodes,
+        writes,
+        duration,
+    })
 }
 
 struct Tainted {
@@ -95,7 +118,7 @@ async fn tainted(client: &Client, prefix: &str) -> Result<Vec<Tainted>> {
     }
 }
 
-async fn initialise(client: &Client, node: Tainted, number: usize) -> Result<()> {
+async fn initialise(client: &Client, node: Tainted, number: usize, writes: Writes) -> Result<()> {
     let Tainted { name, uid, .. } = &node;
     let what = format!("node {name}");
     let path = format!("/api/v1/nodes/{name}");
@@ -104,6 +127,9 @@ async fn initialise(client: &Client, node: Tainted, number: usize) -> Result<()>
     let status = json!({"status": {"addresses": addresses(name, number)}});
     wire::strategic_merge(client, &format!("{path}/status"), &status, &what).await?;
 
+    if writes == Writes::Ready {
+        return Ok(());
+    }
     let now = Timestamp::now().to_string();
     let event = json!({
         "apiVersion": "v1", "kind": "Event",

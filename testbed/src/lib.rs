@@ -63,6 +63,6 @@ mod tests {
             nodes::Load::default(),
             |_| {},
         ));
-        spawn(floor::measure(client, "n", 1, |_| {}));
+        spawn(floor::measure(client, "n", 1, floor::Writes::Ready, |_| {}));
     }
 }

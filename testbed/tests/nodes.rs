@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::{Api, api::ListParams};
 use outrigger_testbed::{
-    floor,
+    floor::{self, Writes},
     nodes::{self, Load, Machine, Readiness, UNINITIALIZED_TAINT},
     shared,
 };
@@ -82,15 +82,9 @@ async fn the_floor_initialises_every_node_once() {
         .unwrap();
     assert_eq!(seen, 40);
 
-    let measured = floor::measure(&client, "floor-", 16, |_| {}).await.unwrap();
-    assert_eq!(measured.nodes, 40);
-    assert_eq!(
-        floor::measure(&client, "floor-", 16, |_| {})
-            .await
-            .unwrap()
-            .nodes,
-        0
-    );
+    let measure = |writes| floor::measure(&client, "floor-", 16, writes, |_| {});
+    assert_eq!(measure(Writes::ReadyAndEvent).await.unwrap().nodes, 40);
+    assert_eq!(measure(Writes::ReadyAndEvent).await.unwrap().nodes, 0);
 
     let all = Api::<Node>::all(client.clone())
         .list(&ListParams::default())
@@ -124,4 +118,26 @@ async fn the_floor_initialises_every_node_once() {
         .await
         .unwrap();
     assert!(nodes::names(&client, "floor-").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_floor_leaves_events_out_if_asked() {
+    let client = shared().await.unwrap().client().unwrap();
+    nodes::register(&client, &Machine::new("bare-1"))
+        .await
+        .unwrap();
+    let measured = floor::measure(&client, "bare-", 1, Writes::Ready, |_| {});
+    assert_eq!(measured.await.unwrap().nodes, 1);
+
+    let node = Api::<Node>::all(client.clone())
+        .get("bare-1")
+        .await
+        .unwrap();
+    assert_eq!(
+        node.spec.unwrap().provider_id.as_deref(),
+        Some("floor://bare-1")
+    );
+    let events = Api::<Event>::namespaced(client, "default");
+    let about = ListParams::default().fields("involvedObject.name=bare-1");
+    assert!(events.list(&about).await.unwrap().items.is_empty());
 }
