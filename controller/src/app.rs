@@ -144,6 +144,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
             registry: Arc::new(registry),
             access,
             pages: pages.clone(),
+            metrics: metrics.serving.clone(),
         };
         parts.spawn("HTTPS server", https.run(served, process.clone()));
     }

@@ -14,6 +14,7 @@
 
 mod access;
 mod answer;
+mod counts;
 mod health;
 mod metrics;
 mod pages;
@@ -24,6 +25,7 @@ mod tls;
 
 pub use self::{
     access::{Access, AccessError},
+    counts::ServingMetrics,
     health::{Checks, Scope},
     pages::Pages,
     route::Parts,

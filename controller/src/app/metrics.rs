@@ -14,6 +14,7 @@ use crate::{
     provider::ProviderMetrics,
     queue::QueueMetrics,
     service::ServiceMetrics,
+    serving::ServingMetrics,
     telemetry::{self, RunningControllers},
 };
 
@@ -29,6 +30,7 @@ pub(crate) struct Metrics {
     pub(crate) provider: ProviderMetrics,
     pub(crate) queues: QueueMetrics,
     pub(crate) service: ServiceMetrics,
+    pub(crate) serving: ServingMetrics,
     pub(crate) watch: WatchMetrics,
 }
 
@@ -46,6 +48,7 @@ impl Metrics {
             provider: ProviderMetrics::register(registry),
             queues: QueueMetrics::register(registry),
             service: ServiceMetrics::register(registry),
+            serving: ServingMetrics::register(registry),
             watch: WatchMetrics::register(registry),
         }
     }

@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
-use hyper::body::Bytes;
+use hyper::body::{Body, Bytes};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -23,6 +23,15 @@ pub(super) fn body(code: StatusCode, kind: &'static str, body: impl Into<Bytes>)
         HeaderValue::from_static("nosniff"),
     );
     answer
+}
+
+/// The answer to HEAD: the length of the body, and no body. HTTP/2 does not leave it away by itself.
+pub(super) fn without_body(answer: Answer) -> Answer {
+    let (mut head, body) = answer.into_parts();
+    if let Some(length) = body.size_hint().exact() {
+        head.headers.insert(header::CONTENT_LENGTH, length.into());
+    }
+    Response::from_parts(head, Full::default())
 }
 
 /// 200 with a text.

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     access::Access,
     answer::{self, Answer},
+    counts::ServingMetrics,
     health::{self, Checks, Slis},
     metrics,
     pages::Pages,
@@ -27,6 +28,8 @@ pub struct Parts {
     pub access: Arc<Access>,
     /// Everything else.
     pub pages: Pages,
+    /// Counts connections; it is in the registry.
+    pub metrics: ServingMetrics,
 }
 
 struct Routes {
@@ -46,6 +49,7 @@ impl Server {
             registry,
             access,
             pages,
+            metrics,
         } = parts;
         let routes = Arc::new(Routes {
             checks,
@@ -55,7 +59,7 @@ impl Server {
             slis: Slis::default(),
         });
         tokio::join!(
-            self.serve(routes, stop.clone()),
+            self.serve(routes, metrics, stop.clone()),
             access.keep_fresh(stop.clone()),
         );
     }
@@ -68,6 +72,9 @@ impl Handler for Routes {
             Some(refusal) => refusal,
             None => self.route(&head, body).await,
         };
+        if head.method == Method::HEAD {
+            answer = answer::without_body(answer);
+        }
         // On all answers, as the API machinery's filter (HTTP-4).
         let value = HeaderValue::from_static("no-cache, private");
         answer.headers_mut().insert(header::CACHE_CONTROL, value);

@@ -1,5 +1,7 @@
 //! The listener and its connections: who may be how slow, and how they end.
 
+mod connections;
+mod plain;
 mod socket;
 
 use std::{convert::Infallible, future::Future, net::SocketAddr, sync::Arc, time::Duration};
@@ -17,15 +19,18 @@ use hyper_util::{
 use rustls::pki_types::CertificateDer;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     task::JoinSet,
-    time::{MissedTickBehavior, interval, sleep, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::tls::{Tls, TlsError};
+use self::connections::{Connection, Connections, Limits};
+use super::{
+    counts::{Closed, ServingMetrics},
+    tls::{Tls, TlsError},
+};
 use crate::options::config::Serving;
 
 /// How long a client may take to agree on TLS.
@@ -34,14 +39,24 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long the head of a request may take, and how long an HTTP/1.1 connection may be idle.
 const HEAD: Duration = Duration::from_secs(32);
 
+/// How long a connection may be without a request, as upstream.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// How long an idle connection may take to end after it was told to.
+const GOODBYE: Duration = Duration::from_secs(1);
+
 /// An HTTP/2 connection is asked for a sign of life in this period.
 const PING: Duration = Duration::from_secs(30);
 
 /// Size of the head of a request.
 const HEAD_BYTES: u32 = 64 * 1024;
 
-/// Connections at once. Probes, scrapers and people need few; each costs memory.
-const CONNECTIONS: usize = 512;
+/// Connections at once. Probes, scrapers and people need few; each costs memory. Kubelets probe from
+/// the node's address, so that a Pod that uses up its own share takes nothing from them.
+const CONNECTIONS: Limits = Limits {
+    per_peer: 64,
+    total: 512,
+};
 
 /// Requests in hand may finish for so long after the end was asked for.
 const LINGER: Duration = Duration::from_secs(5);
@@ -118,18 +133,23 @@ impl Server {
     }
 
     /// Answers by `handler` until `stop`; then requests in hand may finish for a few seconds.
-    pub(super) async fn serve(self, handler: Arc<impl Handler>, stop: CancellationToken) {
+    pub(super) async fn serve(
+        self,
+        handler: Arc<impl Handler>,
+        metrics: ServingMetrics,
+        stop: CancellationToken,
+    ) {
         info!("Serving securely on {}", self.address);
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls.config));
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        let open = Connections::new(CONNECTIONS, metrics);
         let mut connections = JoinSet::new();
         let mut reload = interval(RELOAD);
         reload.set_missed_tick_behavior(MissedTickBehavior::Delay);
         reload.reset();
         loop {
-            let (stream, address, permit) = tokio::select! {
+            let (stream, address) = tokio::select! {
                 () = stop.cancelled() => break,
-                accepted = accept(&self.listener, &room) => accepted,
+                accepted = accept(&self.listener) => accepted,
                 _ = reload.tick() => {
                     let certificates = Arc::clone(&self.tls.certificates);
                     connections.spawn_blocking(move || certificates.refresh());
@@ -137,14 +157,19 @@ impl Server {
                 }
                 Some(_) = connections.join_next() => continue,
             };
+            let Some(place) = open.admit(address.ip(), Instant::now()) else {
+                continue;
+            };
             let http = self.http();
             let (acceptor, handler, stop) = (acceptor.clone(), Arc::clone(&handler), stop.clone());
             connections.spawn(async move {
-                let connection = connection(stream, address, acceptor, http, handler, stop);
-                if let Err(reason) = connection.await {
-                    debug!("connection from {address}: {reason}");
+                let connection = connection(stream, address, &place, acceptor, http, handler, stop);
+                tokio::select! {
+                    () = place.shed() => {}
+                    ended = connection => if let Err(reason) = ended {
+                        debug!("connection from {address}: {reason}");
+                    }
                 }
-                drop(permit);
             });
         }
         drop(self.listener);
@@ -173,15 +198,10 @@ impl Server {
     }
 }
 
-type Accepted = (TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit);
-
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> Accepted {
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
-        let Ok(permit) = Arc::clone(room).acquire_owned().await else {
-            return std::future::pending().await;
-        };
         match listener.accept().await {
-            Ok((stream, address)) => return (stream, address, permit),
+            Ok(accepted) => return accepted,
             Err(error) => {
                 // Out of file descriptors, mostly: others must close some first.
                 warn!("cannot accept HTTPS connections: {error}");
@@ -196,14 +216,26 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 async fn connection(
     stream: TcpStream,
     address: SocketAddr,
+    place: &Connection,
     acceptor: TlsAcceptor,
     http: Builder<TokioExecutor>,
     handler: Arc<impl Handler>,
     stop: CancellationToken,
 ) -> Result<(), Failure> {
     stream.set_nodelay(true)?;
+    let handshake = async {
+        let Some(stream) = plain::refuse(stream).await? else {
+            return Err("an HTTP request on the HTTPS port".into());
+        };
+        Ok::<_, Failure>(acceptor.accept(stream).await?)
+    };
     let stream = tokio::select! {
-        stream = timeout(HANDSHAKE, acceptor.accept(stream)) => stream??,
+        handshake = timeout(HANDSHAKE, handshake) => if let Ok(stream) = handshake {
+            stream?
+        } else {
+            place.count(Closed::Handshake);
+            return Err("no TLS handshake in time".into());
+        },
         () = stop.cancelled() => return Ok(()),
     };
     let (_, session) = stream.get_ref();
@@ -218,14 +250,24 @@ async fn connection(
         http.http1_only()
     };
     let service = service_fn(move |request| {
+        let in_hand = place.request();
         let answer = Arc::clone(&handler).answer(request, peer.clone());
-        async move { Ok::<_, Infallible>(answer.await) }
+        async move {
+            let answer = answer.await;
+            drop(in_hand);
+            Ok::<_, Infallible>(answer)
+        }
     });
     let connection = http.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return ended,
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+        () = place.idle_for(IDLE) => {
+            place.count(Closed::Idle);
+            connection.as_mut().graceful_shutdown();
+            return timeout(GOODBYE, connection).await.unwrap_or(Ok(()));
+        }
     }
     connection.await
 }

@@ -2,6 +2,7 @@
 
 mod client;
 mod cluster;
+mod connections;
 mod documented;
 mod pages;
 mod scrape;
@@ -79,6 +80,7 @@ fn begin(flags: &[&str], cluster: Cluster, registry: Registry) -> Running {
         registry: Arc::new(registry),
         access: Arc::clone(&access),
         pages: pages.clone(),
+        metrics: ServingMetrics::default(),
     };
     let stop = CancellationToken::new();
     let mut tasks = JoinSet::new();

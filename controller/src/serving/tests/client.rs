@@ -1,10 +1,10 @@
 //! A TLS client that trusts any server.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc};
 
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
@@ -12,7 +12,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime},
 };
 use tokio::{net::TcpStream, task::JoinSet};
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// What a client shows.
 pub(super) enum Identity {
@@ -68,15 +68,26 @@ pub(super) async fn fetch(
         }
     }
     let request = request.body(Full::new(Bytes::from(body))).unwrap();
-    let stream = TcpStream::connect(address).await.unwrap();
-    let connector = TlsConnector::from(Arc::new(config(identity)));
-    let name = ServerName::try_from("localhost").unwrap();
-    let stream = connector.connect(name, stream).await.unwrap();
+    let stream = connect(address, identity).await.unwrap();
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(connection);
-    let reply = sender.send_request(request).await.unwrap();
+    read(sender.send_request(request).await.unwrap()).await
+}
+
+/// A TLS session without a request.
+pub(super) async fn connect(
+    address: SocketAddr,
+    identity: &Identity,
+) -> io::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await?;
+    let connector = TlsConnector::from(Arc::new(config(identity)));
+    let name = ServerName::try_from("localhost").unwrap();
+    connector.connect(name, stream).await
+}
+
+async fn read(reply: Response<Incoming>) -> Reply {
     let (head, body) = reply.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     Reply {
@@ -84,6 +95,24 @@ pub(super) async fn fetch(
         headers: head.headers,
         body: String::from_utf8(body.to_vec()).unwrap(),
     }
+}
+
+/// HEAD as a client of HTTP/2 sends it.
+pub(super) async fn head_over_http2(address: SocketAddr, path: &str) -> Reply {
+    let mut config = config(&Identity::Nobody);
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    let stream = connector.connect(name, stream).await.unwrap();
+    let handshake =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(connection);
+    let request = Request::head(format!("https://localhost{path}"));
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    read(sender.send_request(request).await.unwrap()).await
 }
 
 /// The protocol that the server takes of h2 and HTTP/1.1; with h2 also the code of `/healthz`.

@@ -30,6 +30,7 @@ pub(super) async fn serve() -> (Running, Queue<u8>) {
     metrics.node.sample();
     metrics.provider.sample();
     metrics.service.sample();
+    metrics.serving.sample();
     metrics.watch.sample();
     let _stopped = metrics.controllers.started("cloud-node");
     let queue = Queue::new("Nodes", Backoff::default(), &metrics.queues);

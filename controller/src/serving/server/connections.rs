@@ -1,0 +1,220 @@
+//! The table of open connections: how many there may be, and which one gives way to a new one.
+//!
+//! A new connection is always accepted. Where that passes a limit, the connection that has been idle
+//! for longest is closed: of the same peer at the limit per address, of the peers with the most
+//! connections at the limit of all. So a client that opens connections and says nothing takes room
+//! from itself, and a probe is answered meanwhile.
+
+use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::super::counts::{Closed, ServingMetrics};
+
+/// How many connections there may be at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// From one address.
+    pub(super) per_peer: usize,
+    /// From all.
+    pub(super) total: usize,
+}
+
+/// Closed connections are reported once in this period, with their number.
+const REPORT: Duration = Duration::from_mins(1);
+
+/// All open connections. Clones share the table.
+#[derive(Clone)]
+pub(super) struct Connections {
+    table: Arc<Mutex<Table>>,
+    limits: Limits,
+    metrics: ServingMetrics,
+}
+
+#[derive(Default)]
+struct Table {
+    open: HashMap<u64, Entry>,
+    next: u64,
+    reported: Option<Instant>,
+    unreported: usize,
+}
+
+struct Entry {
+    peer: IpAddr,
+    /// Requests in hand.
+    requests: usize,
+    /// When it was accepted, or its last request answered.
+    idle_since: Instant,
+    close: CancellationToken,
+}
+
+impl Connections {
+    pub(super) fn new(limits: Limits, metrics: ServingMetrics) -> Self {
+        Self {
+            table: Arc::default(),
+            limits,
+            metrics,
+        }
+    }
+
+    /// A place for a connection from `peer`, made by closing an idle one if need be. `None` where
+    /// each connection that could give way has a request in hand: the new one is to be dropped.
+    pub(super) fn admit(&self, peer: IpAddr, now: Instant) -> Option<Connection> {
+        let peer = peer.to_canonical();
+        let mut table = self.table.lock();
+        if let Some(limit) = table.full(peer, self.limits) {
+            let victim = table.victim(peer, limit);
+            let closed = victim.and_then(|id| table.open.remove(&id));
+            self.metrics.closed(limit);
+            self.metrics.open(table.open.len());
+            if let Some(closed) = &closed {
+                closed.close.cancel();
+            }
+            table.report(peer, limit, self.limits, now);
+            closed?;
+        }
+        let id = table.next;
+        table.next += 1;
+        let close = CancellationToken::new();
+        let entry = Entry {
+            peer,
+            requests: 0,
+            idle_since: now,
+            close: close.clone(),
+        };
+        table.open.insert(id, entry);
+        self.metrics.open(table.open.len());
+        drop(table);
+        Some(Connection {
+            all: self.clone(),
+            id,
+            close,
+        })
+    }
+}
+
+impl Table {
+    /// Which limit one more connection from `peer` would pass.
+    fn full(&self, peer: IpAddr, limits: Limits) -> Option<Closed> {
+        let of_peer = self.open.values().filter(|entry| entry.peer == peer);
+        if of_peer.count() >= limits.per_peer {
+            return Some(Closed::PeerLimit);
+        }
+        (self.open.len() >= limits.total).then_some(Closed::TotalLimit)
+    }
+
+    /// The connection that gives way.
+    fn victim(&self, peer: IpAddr, limit: Closed) -> Option<u64> {
+        let mut per_peer: HashMap<IpAddr, usize> = HashMap::new();
+        for entry in self.open.values() {
+            *per_peer.entry(entry.peer).or_default() += 1;
+        }
+        self.open
+            .iter()
+            .filter(|(_, entry)| entry.requests == 0)
+            .filter(|(_, entry)| limit != Closed::PeerLimit || entry.peer == peer)
+            .min_by_key(|(id, entry)| {
+                let connections = per_peer.get(&entry.peer).copied().unwrap_or_default();
+                (std::cmp::Reverse(connections), entry.idle_since, **id)
+            })
+            .map(|(id, _)| *id)
+    }
+
+    fn report(&mut self, peer: IpAddr, limit: Closed, limits: Limits, now: Instant) {
+        self.unreported += 1;
+        let due = self
+            .reported
+            .is_none_or(|last| now.duration_since(last) >= REPORT);
+        if !due {
+            return;
+        }
+        let reached = match limit {
+            Closed::PeerLimit => format!("{} connections from one address", limits.per_peer),
+            _ => format!("{} connections", limits.total),
+        };
+        warn!(
+            closed = self.unreported,
+            %peer,
+            "HTTPS connections were closed to make room for new ones: the limit of {reached} is \
+             reached; look for a client at that address that opens connections and leaves them idle"
+        );
+        self.reported = Some(now);
+        self.unreported = 0;
+    }
+}
+
+/// A place in the table, given back on drop.
+pub(super) struct Connection {
+    all: Connections,
+    id: u64,
+    close: CancellationToken,
+}
+
+impl Connection {
+    /// Resolves when this connection has to give way.
+    pub(super) async fn shed(&self) {
+        self.close.cancelled().await;
+    }
+
+    /// Resolves when no request was in hand for `limit`.
+    pub(super) async fn idle_for(&self, limit: Duration) {
+        loop {
+            let now = Instant::now();
+            let end = self.entry(|entry| match entry.requests {
+                0 => entry.idle_since + limit,
+                _ => now + limit,
+            });
+            match end {
+                Some(end) if end > now => sleep_until(end).await,
+                _ => return,
+            }
+        }
+    }
+
+    /// A request is in hand until the answer is dropped.
+    pub(super) fn request(&self) -> InHand {
+        self.entry(|entry| entry.requests += 1);
+        InHand {
+            all: self.all.clone(),
+            id: self.id,
+        }
+    }
+
+    /// The server closes it for `reason`.
+    pub(super) fn count(&self, reason: Closed) {
+        self.all.metrics.closed(reason);
+    }
+
+    fn entry<T>(&self, with: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        self.all.table.lock().open.get_mut(&self.id).map(with)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut table = self.all.table.lock();
+        table.open.remove(&self.id);
+        self.all.metrics.open(table.open.len());
+    }
+}
+
+/// A request that is being answered: its connection is not idle.
+pub(super) struct InHand {
+    all: Connections,
+    id: u64,
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        if let Some(entry) = self.all.table.lock().open.get_mut(&self.id) {
+            entry.requests -= 1;
+            entry.idle_since = Instant::now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

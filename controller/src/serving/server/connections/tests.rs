@@ -1,0 +1,111 @@
+use prometheus_client::registry::Registry;
+
+use super::*;
+
+const LIMITS: Limits = Limits {
+    per_peer: 3,
+    total: 5,
+};
+
+fn table() -> Connections {
+    let metrics = ServingMetrics::register(&mut Registry::default());
+    Connections::new(LIMITS, metrics)
+}
+
+fn peer(last: u8) -> IpAddr {
+    [10, 0, 0, last].into()
+}
+
+fn is_shed(connection: &Connection) -> bool {
+    connection.close.is_cancelled()
+}
+
+/// Later than all before it.
+async fn later() -> Instant {
+    tokio::time::advance(Duration::from_secs(1)).await;
+    Instant::now()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_at_its_limit_loses_the_connection_that_is_idle_for_longest() {
+    let table = table();
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(table.admit(peer(1), later().await).unwrap());
+    }
+    let other = table.admit(peer(2), later().await).unwrap();
+    let in_hand = open[0].request();
+    let newest = table.admit(peer(1), later().await).unwrap();
+    assert!(
+        is_shed(&open[1]),
+        "the first is busy, the second is older than the third"
+    );
+    assert!(
+        ![&open[0], &open[2], &other, &newest]
+            .into_iter()
+            .any(is_shed)
+    );
+
+    later().await;
+    drop(in_hand);
+    drop(table.admit(peer(1), later().await).unwrap());
+    assert!(is_shed(&open[2]), "the first was idle for a shorter time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_the_limit_of_all_a_peer_with_the_most_connections_gives_way() {
+    let table = table();
+    let quiet = table.admit(peer(1), later().await).unwrap();
+    let mut greedy = Vec::new();
+    for _ in 0..2 {
+        greedy.push(table.admit(peer(2), later().await).unwrap());
+    }
+    let mut rest = Vec::new();
+    for last in 3..5 {
+        rest.push(table.admit(peer(last), later().await).unwrap());
+    }
+    rest.push(table.admit(peer(5), later().await).unwrap());
+    assert!(is_shed(&greedy[0]));
+    assert!(!is_shed(&quiet) && !is_shed(&greedy[1]));
+    assert!(!rest.iter().any(is_shed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_connection_is_refused_only_where_all_have_a_request_in_hand() {
+    let table = table();
+    let open: Vec<_> = (0..3)
+        .map(|_| table.admit(peer(1), Instant::now()).unwrap())
+        .collect();
+    let busy: Vec<_> = open.iter().map(Connection::request).collect();
+    assert!(table.admit(peer(1), Instant::now()).is_none());
+    assert!(table.admit(peer(2), Instant::now()).is_some());
+    drop(busy);
+    assert!(table.admit(peer(1), Instant::now()).is_some());
+    drop(open);
+    assert_eq!(table.table.lock().open.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_in_the_form_of_both_families_is_one_peer() {
+    let table = table();
+    let mapped: IpAddr = "::ffff:10.0.0.1".parse().unwrap();
+    let first = table.admit(mapped, Instant::now()).unwrap();
+    let _more: Vec<_> = (0..3)
+        .map(|_| table.admit(peer(1), Instant::now()).unwrap())
+        .collect();
+    assert!(is_shed(&first));
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_time_is_counted_from_the_last_answer() {
+    let table = table();
+    let connection = table.admit(peer(1), Instant::now()).unwrap();
+    let began = Instant::now();
+    let request = async {
+        let in_hand = connection.request();
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        drop(in_hand);
+    };
+    tokio::join!(connection.idle_for(Duration::from_secs(90)), request);
+    assert_eq!(began.elapsed(), Duration::from_secs(290));
+}
