@@ -3,7 +3,7 @@
 //! ```text
 //!  start:  HTTPS server ─► API server ─► provider, stores, events (on a standby too)
 //!                                         └─► office: [lease] ─► loops
-//!  end:    loops (nodes in hand finish) ─► [lease] ─► events ─► everything else
+//!  end:    no new call; calls in flight end ─► [lease] ─► events ─► everything else
 //! ```
 
 mod access;
@@ -28,6 +28,7 @@ use self::{
     election::Building,
     loops::Loops,
     metrics::Metrics,
+    office::SETTLE,
     supervise::{Signals, Supervisor},
 };
 use crate::{
@@ -43,11 +44,9 @@ use crate::{
 /// Name of this program in events and towards providers (E-6).
 const COMPONENT: &str = "cloud-controller-manager";
 
-/// How long the parts may take to finish what they have in hand.
-const DRAIN: Duration = Duration::from_secs(20);
-
-/// How long events may take to be written after the last of the work.
-const FLUSH: Duration = Duration::from_secs(3);
+/// How long everything after the work may take: the lease is released, events are written. With the grace
+/// period and [`SETTLE`] it is less than the 30 s that a Pod is given.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Why the process ends, other than because it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -263,9 +262,9 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
             return drained;
         }
         let flushed = tokio::join!(
-            lease_events.flush(FLUSH),
-            node_controller.events.flush(FLUSH),
-            service_controller.events.flush(FLUSH)
+            lease_events.flush(FAREWELL),
+            node_controller.events.flush(FAREWELL),
+            service_controller.events.flush(FAREWELL)
         );
         if flushed != (true, true, true) {
             warn!("some events were not written");
@@ -276,8 +275,8 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     };
     let drained = tokio::select! {
         drained = drained => drained,
-        () = tokio::time::sleep(DRAIN) => {
-            warn!("still busy after {} s; ending anyway", DRAIN.as_secs());
+        () = tokio::time::sleep(config.shutdown_grace + SETTLE + FAREWELL) => {
+            warn!("still busy when the time to end is over; ending anyway");
             Ok(())
         }
         () = signals.next() => Err(Fatal::Hurried),

@@ -1,8 +1,145 @@
-//! Who may still change anything.
+//! The right to change anything, in the cluster or in the cloud, for one lease term.
+//!
+//! ```text
+//!                      may_write   a new call   a call in flight
+//!  the term lasts         yes         yes           goes on
+//!  stop()                 yes         no            goes on: its result is still written
+//!  cancel()               yes         no            is cancelled
+//!  the lease is lost      no          no            is cancelled
+//! ```
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-/// Says whether this process may still change anything, in the cluster or in the cloud. Asked right before
-/// each write and each changing call, since a process that was frozen may go on before anything has told
-/// it that another one leads.
-pub type Fence = Arc<dyn Fn() -> bool + Send + Sync>;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// Says whether this process may still write to the API server and call the provider. Clones share one
+/// lease term.
+///
+/// It is asked right before each write and each call, after the last wait: a process that was frozen
+/// may go on before anything has told it that another one leads.
+#[derive(Clone)]
+pub struct Fence {
+    is_leader: Arc<dyn Fn() -> bool + Send + Sync>,
+    stopped: CancellationToken,
+    cancelled: CancellationToken,
+    calls: watch::Sender<Calls>,
+}
+
+/// Calls that change the cloud.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calls {
+    in_flight: usize,
+    cut_off: bool,
+}
+
+/// A call to the provider that is in flight. Dropped before [`Self::ended`], it counts as cut off.
+#[derive(Debug)]
+pub struct InFlight {
+    /// None: the call changes nothing.
+    calls: Option<watch::Sender<Calls>>,
+}
+
+impl Fence {
+    /// The fence of a lease term that `is_leader` is asked about, and that ends with `term` at the
+    /// latest.
+    pub fn new(
+        is_leader: impl Fn() -> bool + Send + Sync + 'static,
+        term: &CancellationToken,
+    ) -> Self {
+        let cancelled = term.child_token();
+        Self {
+            is_leader: Arc::new(is_leader),
+            stopped: cancelled.child_token(),
+            cancelled,
+            calls: watch::Sender::default(),
+        }
+    }
+
+    /// Whether a write to the API server may be sent now.
+    pub fn may_write(&self) -> bool {
+        (self.is_leader)()
+    }
+
+    /// Whether a call to the provider may begin now.
+    pub fn may_call(&self) -> bool {
+        !self.stopped.is_cancelled() && (self.is_leader)()
+    }
+
+    /// Begins a call, if one may begin now. `changes`: it can change the cloud.
+    pub fn begin(&self, changes: bool) -> Option<InFlight> {
+        if !self.may_call() {
+            return None;
+        }
+        let calls = changes.then(|| self.calls.clone());
+        if let Some(calls) = &calls {
+            calls.send_modify(|calls| calls.in_flight += 1);
+        }
+        Some(InFlight { calls })
+    }
+
+    /// From now on no call begins. Calls in flight go on, and their results may be written.
+    pub fn stop(&self) {
+        self.stopped.cancel();
+    }
+
+    /// From now on no call begins, and calls in flight are cancelled.
+    pub fn cancel(&self) {
+        self.cancelled.cancel();
+    }
+
+    /// Waits until no call may begin any more.
+    pub async fn stopped(&self) {
+        self.stopped.cancelled().await;
+    }
+
+    /// Waits until calls in flight are to end.
+    pub async fn cancelled(&self) {
+        self.cancelled.cancelled().await;
+    }
+
+    /// Waits until no call that changes the cloud is in flight.
+    pub async fn idle(&self) {
+        let mut calls = self.calls.subscribe();
+        // The sender lives as long as self: waiting cannot fail.
+        let _ = calls.wait_for(|calls| calls.in_flight == 0).await;
+    }
+
+    /// Whether the provider has answered every call that changes the cloud. Else it may still be at work,
+    /// and another leader must not begin yet.
+    pub fn is_answered(&self) -> bool {
+        let calls = *self.calls.borrow();
+        calls.in_flight == 0 && !calls.cut_off
+    }
+}
+
+impl InFlight {
+    /// The provider has answered, or is gone.
+    pub fn ended(mut self) {
+        self.leave(false);
+    }
+
+    fn leave(&mut self, is_cut_off: bool) {
+        if let Some(calls) = self.calls.take() {
+            calls.send_modify(|calls| {
+                calls.in_flight -= 1;
+                calls.cut_off |= is_cut_off;
+            });
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.leave(true);
+    }
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fence")
+            .field("stopped", &self.stopped.is_cancelled())
+            .field("cancelled", &self.cancelled.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}

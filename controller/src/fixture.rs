@@ -182,7 +182,10 @@ impl Fixture {
         let may_write = Arc::new(AtomicBool::new(true));
         let fence: Fence = {
             let may_write = Arc::clone(&may_write);
-            Arc::new(move || may_write.load(Ordering::Relaxed))
+            Fence::new(
+                move || may_write.load(Ordering::Relaxed),
+                &CancellationToken::new(),
+            )
         };
         let api = Api::new(client).fenced(fence);
         let cloud_node = node::Parts {

@@ -20,6 +20,7 @@ mod error;
 mod gather;
 mod handshake;
 mod health;
+mod leave;
 mod list;
 mod load_balancers;
 mod lookup;
@@ -53,6 +54,7 @@ pub use transport::{Connect, Connecting, Transport};
 use call::{Link, Wish};
 use coalesce::{Coalescer, QUESTIONS, Question};
 use connection::Manager;
+use leave::Leave;
 use load_balancers::Update;
 use lookup::Node;
 use node_sets::NodeSets;
@@ -151,7 +153,7 @@ pub struct Provider {
     shared: Arc<Shared>,
     lookups: mpsc::Sender<Question<Node>>,
     updates: mpsc::Sender<Question<Update>>,
-    fence: Option<Fence>,
+    leave: Leave,
 }
 
 /// What the handle, the connection and the calls have in common.
@@ -214,16 +216,29 @@ impl Provider {
             shared,
             lookups,
             updates,
-            fence: None,
+            leave: Leave::default(),
         };
         (provider, run)
     }
 
-    /// The same provider, but it is asked to change something only as long as `fence` says yes.
+    /// The same provider, called only as long as `fence` allows: right before a request is sent it is
+    /// asked once more, a call that still waits ends with [`Error::Fenced`] when it stops, and one in
+    /// flight with [`Error::Cancelled`] when it cancels.
     #[must_use]
     pub fn fenced(&self, fence: Fence) -> Self {
         Self {
-            fence: Some(fence),
+            leave: self.leave.fenced(fence),
+            ..self.clone()
+        }
+    }
+
+    /// The same provider, but a call that `check` refuses right before its request is sent ends with
+    /// [`Error::Outdated`]: the object of the call has changed while the call waited. `check` must not
+    /// block.
+    #[must_use]
+    pub fn only_while(&self, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self {
+            leave: self.leave.only_while(check),
             ..self.clone()
         }
     }

@@ -127,8 +127,8 @@ impl ServiceLb {
     /// have (without one, a restart gives them the targets anew).
     pub fn new(mut parts: Parts, intake: Intake, fence: Fence, lease: Option<Handle>) -> Self {
         let settings = parts.settings;
-        let api = parts.api.fenced(Arc::clone(&fence));
-        parts.provider = parts.provider.fenced(Arc::clone(&fence));
+        let api = parts.api.fenced(fence.clone());
+        parts.provider = parts.provider.fenced(fence.clone());
         Self {
             writer: ServiceWriter::new(api, Arc::clone(&parts.services)),
             working: Semaphore::new(settings.workers),

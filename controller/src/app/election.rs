@@ -45,7 +45,8 @@ impl Building {
         let mut electors = JoinSet::new();
         let Some(election) = &config.election else {
             // PROC-36: no election, no migration.
-            let office = self.office(None, enabled(config, None, Lock::Main), true);
+            let controllers = enabled(config, None, Lock::Main);
+            let office = self.office(config, None, controllers, true);
             offices.spawn(office.run(Duration::ZERO, stop.clone()));
             return Ok(Offices {
                 offices,
@@ -96,7 +97,7 @@ impl Building {
             electors.spawn(candidate(self.provider.clone(), leads.take(), may_contend));
             leads = Some(handle.clone());
             let controllers = enabled(config, migration, lock);
-            let office = self.office(Some(handle), controllers, lock == Lock::Main);
+            let office = self.office(config, Some(handle), controllers, lock == Lock::Main);
             offices.spawn(office.run(hold_off, stop.clone()));
         }
         Ok(Offices {
@@ -105,12 +106,19 @@ impl Building {
         })
     }
 
-    fn office(&self, lock: Option<Handle>, controllers: Vec<Controller>, main: bool) -> Office {
+    fn office(
+        &self,
+        config: &Config,
+        lock: Option<Handle>,
+        controllers: Vec<Controller>,
+        main: bool,
+    ) -> Office {
         Office {
             lock,
             controllers,
             loops: Arc::clone(&self.loops),
             provider: self.provider.clone(),
+            grace: config.shutdown_grace,
             main,
         }
     }

@@ -1,6 +1,6 @@
 //! The loops, ready to be started for one time in office after another.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -9,7 +9,7 @@ use tracing::{info, warn};
 use super::supervise::Supervisor;
 use crate::{
     fence::Fence,
-    leader::{Handle, Leading},
+    leader::Handle,
     options::controllers::Controller,
     serving::{Checks, Scope},
     telemetry::RunningControllers,
@@ -17,7 +17,7 @@ use crate::{
 
 /// What a loop is given for one time in office.
 pub(super) struct Term {
-    /// It writes as long as this says yes.
+    /// Asked before each write and each call to the provider.
     pub(super) fence: Fence,
     /// What it leads by; none without an election.
     pub(super) lease: Option<Handle>,
@@ -64,12 +64,11 @@ impl Loops {
         self.makers.insert(controller.name(), make);
     }
 
-    /// Starts `controllers` for the time in office `leading`, which `lease` gives; they end when `work`
-    /// does.
+    /// Starts `controllers` for the lease term of `fence`, held by `lease`; they end when `work` does.
     pub(super) fn start(
         &self,
         controllers: &[Controller],
-        leading: &Leading,
+        fence: &Fence,
         lease: Option<&Handle>,
         work: &CancellationToken,
         tasks: &mut Supervisor,
@@ -81,9 +80,8 @@ impl Loops {
                 warn!("{name:?} is not part of this version yet; skipping it");
                 continue;
             };
-            let leading = leading.clone();
             let running = make(Term {
-                fence: Arc::new(move || leading.is_valid_now()),
+                fence: fence.clone(),
                 lease: lease.cloned(),
                 work: work.clone(),
             });

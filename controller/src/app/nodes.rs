@@ -68,7 +68,8 @@ pub(super) fn add(
     };
     loops.add(Controller::CloudNode, move |term| {
         let mut parts = cloud_node.clone();
-        parts.api = parts.api.fenced(term.fence);
+        parts.api = parts.api.fenced(term.fence.clone());
+        parts.provider = parts.provider.fenced(term.fence);
         CloudNode::new(parts, to_initialize.clone()).run(term.work)
     });
     let node_lifecycle = lifecycle::Parts {
@@ -83,7 +84,8 @@ pub(super) fn add(
     };
     loops.add(Controller::CloudNodeLifecycle, move |term| {
         let mut parts = node_lifecycle.clone();
-        parts.api = parts.api.fenced(term.fence);
+        parts.api = parts.api.fenced(term.fence.clone());
+        parts.provider = parts.provider.fenced(term.fence);
         NodeLifecycle::new(parts, to_check.clone()).run(term.work)
     });
     nodes

@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
 use super::{Fatal, loops::Loops, supervise::Supervisor};
 use crate::{
+    fence::Fence,
     leader::{Handle, Leadership, Leading},
     options::controllers::Controller,
     provider::{Provider, State},
@@ -15,8 +17,8 @@ use crate::{
 /// A leader whose provider has been away for so long lets another replica try.
 const PROVIDER_GRACE: Duration = Duration::from_mins(1);
 
-/// How long the loops may take to finish what they have in hand, when the lease is given up.
-const HAND_OVER: Duration = Duration::from_secs(10);
+/// How long calls that were cancelled, and the writes of results that came before, may take to end.
+pub(super) const SETTLE: Duration = Duration::from_secs(2);
 
 /// One lock and what runs under it.
 pub(super) struct Office {
@@ -25,6 +27,8 @@ pub(super) struct Office {
     pub(super) controllers: Vec<Controller>,
     pub(super) loops: Arc<Loops>,
     pub(super) provider: Provider,
+    /// `--shutdown-grace-period`: how long calls in flight may take to end.
+    pub(super) grace: Duration,
     /// Whether this lock decides if the provider is asked as by a leader or by a standby.
     pub(super) main: bool,
 }
@@ -33,11 +37,23 @@ enum End {
     Asked,
     Lost,
     ProviderGone,
+    Died(&'static str),
+}
+
+/// How the work of a lease term ended.
+enum Work {
+    /// Every call that changes the cloud was answered, and what came of it is written.
+    Finished,
+    /// The provider, or the API server, may still be at work.
+    CutOff,
+    /// The lease was lost meanwhile.
+    Lost,
 }
 
 impl Office {
-    /// Runs until `stop`, then lets the loops finish and gives the lease back. A process that gave
-    /// it up before does not contend for it again for `hold_off`.
+    /// Runs until `stop`, then lets calls in flight end and releases the lease, unless the provider may
+    /// still be at work: then the lease is left to expire. A process that gave it up before does not
+    /// contend for it again for `hold_off`.
     pub(super) async fn run(
         self,
         hold_off: Duration,
@@ -51,43 +67,45 @@ impl Office {
                 self.provider.set_standby(false);
             }
             let work = leading.token().child_token();
+            let asked = leading.clone();
+            let fence = Fence::new(move || asked.is_valid_now(), leading.token());
             let mut loops = Supervisor::default();
             let lock = self.lock.as_ref();
             self.loops
-                .start(&self.controllers, &leading, lock, &work, &mut loops);
+                .start(&self.controllers, &fence, lock, &work, &mut loops);
             let end = tokio::select! {
                 // The loops end with the time in office: then that is the reason.
                 biased;
                 () = stop.cancelled() => End::Asked,
                 () = leading.token().cancelled() => End::Lost,
                 () = self.provider_gone() => End::ProviderGone,
-                name = loops.ended() => return Err(Fatal::Died(name)),
+                name = loops.ended() => End::Died(name),
             };
-            match end {
-                End::Asked => {
-                    work.cancel();
-                    loops.drain().await;
-                    if let Some(lock) = &self.lock {
-                        lock.release().await;
-                    }
+            if matches!(end, End::ProviderGone) {
+                warn!(
+                    "the provider has been away for {} s; giving the lease to another replica",
+                    PROVIDER_GRACE.as_secs()
+                );
+            }
+            let ended = match end {
+                End::Lost => {
+                    // With the loops, calls in flight are dropped.
+                    fence.cancel();
+                    Work::Lost
+                }
+                _ => self.finish(&leading, &fence, &work, loops).await,
+            };
+            match (end, ended) {
+                (End::Died(name), ended) => {
+                    self.release_after(&ended).await;
+                    return Err(Fatal::Died(name));
+                }
+                (End::Asked, ended) => {
+                    self.release_after(&ended).await;
                     return Ok(());
                 }
-                // Whatever is in flight is dropped with the loops.
-                End::Lost if stop.is_cancelled() => return Ok(()),
-                End::Lost => return Err(Fatal::LeaseLost(self.name())),
-                End::ProviderGone => {
-                    warn!(
-                        "the provider has been away for {} s; giving the lease to another replica",
-                        PROVIDER_GRACE.as_secs()
-                    );
-                    work.cancel();
-                    if tokio::time::timeout(HAND_OVER, loops.drain())
-                        .await
-                        .is_err()
-                    {
-                        warn!("the loops are still busy; their calls are dropped");
-                        drop(loops);
-                    }
+                (End::Lost | End::ProviderGone, Work::Lost) if stop.is_cancelled() => return Ok(()),
+                (End::ProviderGone, Work::Finished) => {
                     if self.main {
                         self.provider.set_standby(true);
                     }
@@ -95,7 +113,66 @@ impl Office {
                         lock.give_up(hold_off).await;
                     }
                 }
+                // A lease that must not be released before it expires is left with the process.
+                (End::Lost | End::ProviderGone, _) => return Err(Fatal::LeaseLost(self.name())),
             }
+        }
+    }
+
+    /// Ends the work of a lease term: no call begins any more, and no key is taken; calls in flight may end
+    /// within the grace period and their results are written, then they are cancelled. All is dropped
+    /// at once when the lease is lost.
+    async fn finish(
+        &self,
+        leading: &Leading,
+        fence: &Fence,
+        work: &CancellationToken,
+        mut loops: Supervisor,
+    ) -> Work {
+        fence.stop();
+        work.cancel();
+        let drained = async {
+            let mut ended = std::pin::pin!(async {
+                loops.drain().await;
+                fence.idle().await;
+            });
+            if timeout(self.grace, &mut ended).await.is_ok() {
+                return true;
+            }
+            warn!(
+                grace = ?self.grace,
+                "work is still in hand when the grace period is over; cancelling the calls in flight"
+            );
+            fence.cancel();
+            timeout(SETTLE, ended).await.is_ok()
+        };
+        let drained = tokio::select! {
+            biased;
+            () = leading.token().cancelled() => None,
+            drained = drained => Some(drained),
+        };
+        // Of calls whose loop is gone already.
+        fence.cancel();
+        match drained {
+            None => {
+                warn!("the lease was lost while work was still in hand; dropping it");
+                Work::Lost
+            }
+            Some(true) if fence.is_answered() => Work::Finished,
+            Some(_) => Work::CutOff,
+        }
+    }
+
+    /// Releases the lease, unless another leader might begin too early.
+    async fn release_after(&self, ended: &Work) {
+        let Some(lock) = &self.lock else { return };
+        match ended {
+            Work::Finished => lock.release().await,
+            Work::CutOff => warn!(
+                lease = lock.lease(),
+                "the provider may still be at work on a call that was cut off; leaving the lease to expire"
+            ),
+            Work::Lost => {}
         }
     }
 
@@ -148,7 +225,7 @@ impl Office {
             // The sender lives in the provider's handle, which we hold.
             let _ = state.wait_for(|state| !state.serves()).await;
             let back = state.wait_for(State::serves);
-            if tokio::time::timeout(PROVIDER_GRACE, back).await.is_err() {
+            if timeout(PROVIDER_GRACE, back).await.is_err() {
                 return;
             }
         }

@@ -240,7 +240,8 @@ impl Api {
         accept: &'static str,
         body: Option<(&'static str, Vec<u8>)>,
     ) -> Result<Bytes, Error> {
-        if method != Method::GET && self.fence.as_ref().is_some_and(|may_write| !may_write()) {
+        let fence = self.fence.as_ref().filter(|_| method != Method::GET);
+        if fence.is_some_and(|fence| !fence.may_write()) {
             return Err(Error::Fenced);
         }
         let mut request = Request::builder()
@@ -254,9 +255,13 @@ impl Api {
             }
             None => Vec::new(),
         };
-        let request = request
+        let mut request = request
             .body(Body::from(body))
             .map_err(|error| Error::Transport(error.to_string()))?;
+        // The client asks it once more, after the wait for its budget.
+        if let Some(fence) = fence {
+            request.extensions_mut().insert(fence.clone());
+        }
         let exchange = async {
             let response = self.client.send(request).await?;
             read(response).await

@@ -24,11 +24,12 @@ use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 
 use super::{
-    error::chain,
+    error::{Fenced, chain},
     metrics::{ClientMetrics, is_watch},
     service_account::Credentials,
     traffic::Traffic,
 };
+use crate::fence::Fence;
 
 /// How long the API server may take to begin an answer to anything but a watch.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -260,6 +261,7 @@ impl<S> Layer<S> for Govern {
     }
 }
 
+#[derive(Clone)]
 struct Governed<S> {
     inner: S,
     govern: Govern,
@@ -293,6 +295,7 @@ where
         let method = request.method().clone();
         let watch = is_watch(request.uri());
         let in_flight = govern.traffic.begin(&method, request.uri());
+        let fence = request.extensions_mut().remove::<Fence>();
         // The service cannot be cloned, so its future is made now and polled after the wait.
         let answer = self.inner.call(request);
         Box::pin(async move {
@@ -304,6 +307,9 @@ where
                 govern
                     .metrics
                     .waited(&method, &govern.host, asked.elapsed());
+            }
+            if fence.is_some_and(|fence| !fence.may_write()) {
+                return Err(Fenced.into());
             }
             let sent = Instant::now();
             let result = if watch {

@@ -5,6 +5,11 @@ use std::time::Duration;
 use kube::core::Status;
 use outrigger_core::class::ErrorClass;
 
+/// A write that the fence refused after the wait for the client's budget.
+#[derive(Debug, thiserror::Error)]
+#[error("not written: this process is not the leader any more")]
+pub(super) struct Fenced;
+
 /// A request to the API server failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
@@ -113,6 +118,7 @@ impl From<kube::Error> for Error {
         match error {
             kube::Error::Api(status) => Self::from_status(&status),
             kube::Error::SerdeError(error) => Self::Decode(error.to_string()),
+            kube::Error::Service(error) if error.is::<Fenced>() => Self::Fenced,
             other => Self::Transport(chain(&other)),
         }
     }

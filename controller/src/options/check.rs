@@ -157,6 +157,10 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         "controller-start-interval",
         flags.generic.controller_start_interval,
     ));
+    let shutdown_grace = f.take(not_negative(
+        "shutdown-grace-period",
+        flags.generic.shutdown_grace_period,
+    ));
     let mut warnings = without_effect(line);
     warnings.append(&mut findings.warnings);
     warnings.extend(line.warnings.iter().cloned());
@@ -171,6 +175,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         api,
         controllers,
         controller_start_interval,
+        shutdown_grace,
         features,
         cluster,
         provider,

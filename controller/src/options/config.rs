@@ -26,6 +26,9 @@ pub struct Config {
     pub controllers: Controllers,
     /// Pause between the starts of two controllers, stretched by up to its own length.
     pub controller_start_interval: Duration,
+    /// `--shutdown-grace-period`: how long calls in flight may take to end, once the process is told to
+    /// end.
+    pub shutdown_grace: Duration,
     /// Switches of unfinished or contested behaviour.
     pub features: FeatureGates,
     /// What providers are told about the cluster.

@@ -122,6 +122,13 @@ pub(super) const TABLE: &[(&str, Standing)] = &[
              finds what others changed in the cloud; upstream lists all routes every 10s",
         ),
     ),
+    (
+        "shutdown-grace-period",
+        Standing::Ours(
+            "a call that is cut off leaves the cloud half changed; with 4s more for the results it must fit \
+             into the Pod's terminationGracePeriodSeconds. Upstream ends at once",
+        ),
+    ),
     ("webhook-bind-address", Standing::NoEffect(NO_WEBHOOK)),
     ("webhook-cert-dir", Standing::NoEffect(NO_WEBHOOK)),
     (

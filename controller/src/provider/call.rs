@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::{
     Error, Session, Shared,
     details::Checked,
+    leave::Leave,
     metrics::ProviderMetrics,
     pause::{Claim, Held, Permit},
 };
@@ -33,6 +34,8 @@ pub(super) trait Unary {
     const NAME: &'static str;
     /// How long it may take.
     const DEADLINE: Duration;
+    /// Whether it can change the cloud.
+    const CHANGES: bool = false;
 
     /// Sends it.
     fn send(
@@ -211,7 +214,16 @@ impl Shared {
     }
 
     /// Leave for a call, and the session to make it on, as soon as there is leave.
-    pub(super) async fn admit(&self, claim: Claim) -> Result<(Permit, Arc<Link>), Error> {
+    pub(super) async fn admit(
+        &self,
+        rpc: &'static str,
+        claim: Claim,
+        leave: &Leave,
+    ) -> Result<(Permit, Arc<Link>), Error> {
+        leave.wait(rpc, self.permit(claim)).await?
+    }
+
+    async fn permit(&self, claim: Claim) -> Result<(Permit, Arc<Link>), Error> {
         let mut gate = self.gate.changes();
         let mut links = self.link.subscribe();
         loop {
@@ -234,10 +246,11 @@ impl Shared {
     pub(super) async fn call<R: Unary>(
         &self,
         permit: &Permit,
+        leave: &Leave,
         link: Arc<Link>,
         message: impl Fn(&Session, CallContext) -> R::Request,
     ) -> Result<R::Response, Error> {
-        let result = self.exchange::<R>(link, message).await;
+        let result = self.exchange::<R>(leave, link, message).await;
         match &result {
             Ok(_) => permit.succeeded(),
             Err(error) => permit.failed(error),
@@ -249,6 +262,7 @@ impl Shared {
     /// new handshake. `message` makes the request for a session.
     pub(super) async fn exchange<R: Unary>(
         &self,
+        leave: &Leave,
         link: Arc<Link>,
         message: impl Fn(&Session, CallContext) -> R::Request,
     ) -> Result<R::Response, Error> {
@@ -257,18 +271,21 @@ impl Shared {
             request_id: Uuid::new_v4().to_string(),
             cluster_name: self.cluster_name.clone(),
         };
-        let result = self.call_once::<R>(&link, &context, &message).await;
+        let result = self.call_once::<R>(leave, &link, &context, &message).await;
         if let Err(error) = &result
             && error.reason() == Some(ErrorReason::NotHandshaked)
-            && let Some(link) = self.shake_hands_again(&link, R::DEADLINE).await
+            && let Some(link) = leave
+                .wait(R::NAME, self.shake_hands_again(&link, R::DEADLINE))
+                .await?
         {
-            return self.call_once::<R>(&link, &context, &message).await;
+            return self.call_once::<R>(leave, &link, &context, &message).await;
         }
         result
     }
 
     async fn call_once<R: Unary>(
         &self,
+        leave: &Leave,
         link: &Link,
         context: &CallContext,
         message: &impl Fn(&Session, CallContext) -> R::Request,
@@ -276,10 +293,28 @@ impl Shared {
         if link.lacks(R::NAME) {
             return Err(Error::NotServed { rpc: R::NAME });
         }
+        let in_flight = leave.begin::<R>()?;
         let started = Instant::now();
         let request = message(&link.session, context.clone());
         let channel = link.channel.clone();
-        let result = unary::<R>(&self.metrics, channel, link.limits, request).await;
+        let result = tokio::select! {
+            biased;
+            result = unary::<R>(&self.metrics, channel, link.limits, request) => result,
+            () = leave.cancelled() => {
+                let error = Error::Cancelled { rpc: R::NAME };
+                self.metrics.ended(R::NAME, started.elapsed(), Some(&error));
+                Err(error)
+            }
+        };
+        // A call that timed out while this process stops has not been answered either.
+        let is_open = match &result {
+            Err(Error::Cancelled { .. }) => true,
+            Err(Error::Timeout { .. }) => !leave.may_call(),
+            _ => false,
+        };
+        if let Some(in_flight) = in_flight.filter(|_| !is_open) {
+            in_flight.ended();
+        }
         if let Err(error) = &result {
             match error {
                 Error::NotServed { rpc } => link.note_missing(rpc),

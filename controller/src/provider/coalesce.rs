@@ -1,6 +1,12 @@
 //! Questions about single objects that leave together, as few calls of full batches.
 
-use std::{hash::Hash, sync::Arc};
+use std::{
+    hash::Hash,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use tokio::{
     sync::{mpsc, oneshot},
@@ -14,6 +20,7 @@ use super::{
     Error, Session, Shared,
     call::Link,
     ending,
+    leave::Leave,
     pause::{Claim, Held, Permit, Place, Wait},
 };
 
@@ -70,26 +77,51 @@ pub(super) struct Question<S: Subject> {
     subject: S,
     group: S::Group,
     reply: Reply<S>,
+    leave: Leave,
 }
 
-type Reply<S> = oneshot::Sender<Result<<S as Subject>::Answer, Error>>;
+/// Where an answer goes.
+pub(super) struct Reply<S: Subject> {
+    to: oneshot::Sender<Result<S::Answer, Error>>,
+    /// Whether the question has left with a call.
+    has_left: Arc<AtomicBool>,
+}
 
-/// Asks, and waits for the answer. Dropping the future takes back this one question only.
+/// Asks, and waits for the answer. Dropping the future takes back this one question only. A question
+/// that still waits is taken back when `leave` stops.
 pub(super) async fn ask<S: Subject>(
     questions: &mpsc::Sender<Question<S>>,
     subject: S,
     group: S::Group,
+    leave: &Leave,
 ) -> Result<S::Answer, Error> {
-    let (reply, answer) = oneshot::channel();
+    let (to, answer) = oneshot::channel();
+    let has_left = Arc::new(AtomicBool::new(false));
     let question = Question {
         subject,
         group,
-        reply,
+        reply: Reply {
+            to,
+            has_left: Arc::clone(&has_left),
+        },
+        leave: leave.clone(),
     };
-    if questions.send(question).await.is_err() {
+    if leave.wait(S::RPC, questions.send(question)).await?.is_err() {
         return Err(ending());
     }
-    answer.await.unwrap_or_else(|_dropped| Err(ending()))
+    let answer = async { answer.await.unwrap_or_else(|_dropped| Err(ending())) };
+    tokio::pin!(answer);
+    tokio::select! {
+        biased;
+        answer = &mut answer => answer,
+        () = leave.stopped() => {
+            if has_left.load(Ordering::Acquire) {
+                answer.await
+            } else {
+                Err(Error::Fenced { rpc: S::RPC })
+            }
+        }
+    }
 }
 
 /// Gathers questions and sends them.
@@ -148,7 +180,7 @@ impl<S: Subject> Coalescer<S> {
         let session = link.as_ref().map(|link| &*link.session);
         let known = session.and_then(|session| question.subject.without_asking(session));
         if let Some(answer) = known {
-            let _ = question.reply.send(answer);
+            let _ = question.reply.to.send(answer);
             return;
         }
         self.batches
@@ -178,6 +210,7 @@ impl<S: Subject> Coalescer<S> {
                 self.batches.put_back(rest);
             }
             if !batch.asks.is_empty() {
+                batch.leaves();
                 self.calls
                     .spawn(S::call(Arc::clone(&self.shared), link, permit, batch));
             }

@@ -33,9 +33,22 @@ pub enum Error {
         /// Why there is none.
         reason: Arc<str>,
     },
-    /// Not sent: this process does not lead any more.
-    #[error("{rpc}: not asked for, since this process is not the leader any more")]
+    /// Not sent: this process stops, or does not lead any more.
+    #[error("{rpc}: not called, since this process stops or is not the leader any more")]
     Fenced {
+        /// Name of the method.
+        rpc: &'static str,
+    },
+    /// Not sent: the object of the call has changed while the call waited.
+    #[error("{rpc}: not called, since its object has changed while the call waited")]
+    Outdated {
+        /// Name of the method.
+        rpc: &'static str,
+    },
+    /// Cancelled in flight: the time for calls in flight is over at the end of this process, or the lease
+    /// is lost. The outcome is unknown.
+    #[error("{rpc}: cancelled, since this process ends or is not the leader any more")]
+    Cancelled {
         /// Name of the method.
         rpc: &'static str,
     },
@@ -117,7 +130,10 @@ impl Error {
     /// What happens next; the only thing that queues, events and metrics look at.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Unavailable { .. } | Self::Fenced { .. } => ErrorClass::Unavailable,
+            Self::Unavailable { .. } | Self::Fenced { .. } | Self::Cancelled { .. } => {
+                ErrorClass::Unavailable
+            }
+            Self::Outdated { .. } => ErrorClass::Conflict,
             Self::Timeout { .. } | Self::ConnectionLost { .. } | Self::Unexplained { .. } => {
                 ErrorClass::Transient
             }

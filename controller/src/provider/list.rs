@@ -48,17 +48,19 @@ impl Provider {
     /// [`Error::NotServed`] where the provider does not offer lists, else any [`Error`].
     pub async fn list(&self, purpose: Purpose) -> Result<Vec<Instance>, Error> {
         let rpc = ListInstances::NAME;
-        let (permit, link) = self.shared.admit(purpose.into()).await?;
+        let (permit, link) = self.admit::<ListInstances>(purpose.into()).await?;
         let session = Arc::clone(&link.session);
         let offered = session.instances.as_ref().filter(|offered| offered.list);
         let offered = offered.ok_or(Error::NotServed { rpc })?;
         self.shared.metrics.asked(purpose);
         let instances = self
             .shared
-            .call::<ListInstances>(&permit, link, |_, context| v1::ListInstancesRequest {
-                context: Some(context),
-                max_staleness: purpose.max_staleness().try_into().ok(),
-                view: lookup::wire_view(purpose).into(),
+            .call::<ListInstances>(&permit, &self.leave, link, |_, context| {
+                v1::ListInstancesRequest {
+                    context: Some(context),
+                    max_staleness: purpose.max_staleness().try_into().ok(),
+                    view: lookup::wire_view(purpose).into(),
+                }
             })
             .await?
             .whole(rpc)?;

@@ -13,12 +13,10 @@ use outrigger_core::{
     targets::Targets,
 };
 
-use crate::fence::Fence;
-
 use super::{
     Error, LoadBalancers, Provider,
     call::{Link, Unary},
-    pause::Claim,
+    pause::{Claim, Permit},
     wire,
 };
 
@@ -46,15 +44,20 @@ impl Provider {
     ///
     /// [`Failure`]: outrigger_core::service::plan::Failure
     pub async fn get_load_balancer(&self, service: &ServiceView) -> Result<Answer, Error> {
-        let (permit, link) = self.shared.admit(Claim::LoadBalancerChecks).await?;
+        let (permit, link) = self
+            .admit::<GetLoadBalancer>(Claim::LoadBalancerChecks)
+            .await?;
         let offered = offered(&link, GetLoadBalancer::NAME)?;
         let request = |context| v1::GetLoadBalancerRequest {
             context: Some(context),
             service: Some(whatever_its_ranges(service, offered)),
         };
-        let call = self
-            .shared
-            .call::<GetLoadBalancer>(&permit, Arc::clone(&link), |_, context| request(context));
+        let call = self.shared.call::<GetLoadBalancer>(
+            &permit,
+            &self.leave,
+            Arc::clone(&link),
+            |_, context| request(context),
+        );
         Said::from(call.await?.answer.unwrap_or_default()).check(Call::Get, service, &link.session)
     }
 
@@ -68,11 +71,13 @@ impl Provider {
         targets: &Arc<Targets>,
     ) -> Result<Answer, Error> {
         let ranges = ranges(service)?;
-        let (permit, link) = self.shared.admit(Claim::LoadBalancers).await?;
+        let (permit, link) = self
+            .admit::<EnsureLoadBalancer>(Claim::LoadBalancers)
+            .await?;
         let offered = offered(&link, EnsureLoadBalancer::NAME)?;
-        may_change(self.fence.as_ref(), EnsureLoadBalancer::NAME)?;
         let call = self.shared.call_with_targets::<EnsureLoadBalancer>(
             &permit,
+            &self.leave,
             targets,
             |context, targets| v1::EnsureLoadBalancerRequest {
                 context: Some(context),
@@ -95,18 +100,20 @@ impl Provider {
     ///
     /// [`Disposition::Absent`]: outrigger_core::service::answer::Disposition::Absent
     pub async fn delete_load_balancer(&self, service: &ServiceView) -> Result<Answer, Error> {
-        let (permit, link) = self.shared.admit(Claim::LoadBalancers).await?;
+        let (permit, link) = self
+            .admit::<DeleteLoadBalancer>(Claim::LoadBalancers)
+            .await?;
         let offered = offered(&link, DeleteLoadBalancer::NAME)?;
-        may_change(self.fence.as_ref(), DeleteLoadBalancer::NAME)?;
         let request = |context| v1::DeleteLoadBalancerRequest {
             context: Some(context),
             service: Some(whatever_its_ranges(service, offered)),
         };
-        let call =
-            self.shared
-                .call::<DeleteLoadBalancer>(&permit, Arc::clone(&link), |_, context| {
-                    request(context)
-                });
+        let call = self.shared.call::<DeleteLoadBalancer>(
+            &permit,
+            &self.leave,
+            Arc::clone(&link),
+            |_, context| request(context),
+        );
         Said::from(call.await?.answer.unwrap_or_default()).check(
             Call::Delete,
             service,
@@ -114,19 +121,16 @@ impl Provider {
         )
     }
 
+    /// Leave for a call of `R`, and the session to make it on.
+    pub(super) async fn admit<R: Unary>(&self, claim: Claim) -> Result<(Permit, Arc<Link>), Error> {
+        self.shared.admit(R::NAME, claim, &self.leave).await
+    }
+
     /// Waits until there is a provider that serves load balancers; `without` is called once if one
     /// does not, for the next process behind the socket may (S-1).
     pub async fn serving_load_balancers(&self, without: impl FnOnce()) {
         self.offering(|session| session.load_balancers.is_some(), without)
             .await;
-    }
-}
-
-/// To be asked once nothing is waited for any more.
-fn may_change(fence: Option<&Fence>, rpc: &'static str) -> Result<(), Error> {
-    match fence {
-        Some(may_change) if !may_change() => Err(Error::Fenced { rpc }),
-        _ => Ok(()),
     }
 }
 

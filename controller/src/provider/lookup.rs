@@ -77,10 +77,13 @@ impl Subject for Node {
         let purpose = batch.group;
         shared.metrics.batched(purpose, batch.asks.len());
         let since = jiff::Timestamp::now();
-        let call =
-            shared.call::<BatchGetInstances>(&permit, Arc::clone(&link), |session, context| {
-                request::message(&batch, session, context)
-            });
+        let leave = batch.leave();
+        let call = shared.call::<BatchGetInstances>(
+            &permit,
+            &leave,
+            Arc::clone(&link),
+            |session, context| request::message(&batch, session, context),
+        );
         let answer = match call.await {
             Ok(answer) => answer,
             Err(error) => {
@@ -119,6 +122,6 @@ impl Provider {
     /// # Errors
     /// Any [`Error`]; all but its class is for people.
     pub async fn lookup(&self, node: Arc<NodeView>, purpose: Purpose) -> Result<Lookup, Error> {
-        coalesce::ask(&self.lookups, Node(node), purpose).await
+        coalesce::ask(&self.lookups, Node(node), purpose, &self.leave).await
     }
 }

@@ -269,8 +269,9 @@ fn outcome(error: &Error) -> (&'static str, &'static str) {
         Error::Unexplained { code, .. } => (code, "unexplained"),
         Error::Refused { reason, .. } => (code_of(*reason), error::reason_name(*reason)),
         Error::Malformed { .. } | Error::Unusable(_) => ("OK", "malformed"),
+        Error::Cancelled { .. } => ("CANCELLED", "cancelled"),
         // Of calls that were never made.
-        Error::Fenced { .. } => ("ABORTED", "not_sent"),
+        Error::Fenced { .. } | Error::Outdated { .. } => ("ABORTED", "not_sent"),
         Error::SourceRanges(_) => ("INVALID_ARGUMENT", "not_sent"),
         Error::TooLarge { .. } => ("RESOURCE_EXHAUSTED", "too_large"),
         Error::NotServed { .. } => ("UNIMPLEMENTED", "not_served"),

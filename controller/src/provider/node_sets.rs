@@ -20,6 +20,7 @@ use tracing::debug;
 use super::{
     Error, Session, Shared,
     call::{Link, Unary},
+    leave::Leave,
     pause::Permit,
     wire,
 };
@@ -109,14 +110,16 @@ impl Shared {
     pub(super) async fn call_with_targets<R: Unary>(
         self: &Arc<Self>,
         permit: &Permit,
+        leave: &Leave,
         targets: &Arc<Targets>,
         message: impl Fn(CallContext, v1::NodeTargets) -> R::Request,
     ) -> Result<R::Response, Error> {
         let mut is_first = true;
         loop {
             let link = self.link()?;
-            let sync = self.sync(&link, targets).await?;
-            let call = self.call::<R>(permit, link, |session, context| {
+            let sync = leave.wait(R::NAME, self.sync(leave, &link, targets));
+            let sync = sync.await??;
+            let call = self.call::<R>(permit, leave, link, |session, context| {
                 message(context, wire_targets(targets, session))
             });
             match call.await {
@@ -134,6 +137,7 @@ impl Shared {
     /// for one sync. Returns what to tell [`NodeSets::doubt`].
     async fn sync(
         self: &Arc<Self>,
+        leave: &Leave,
         link: &Arc<Link>,
         targets: &Arc<Targets>,
     ) -> Result<u64, Error> {
@@ -150,7 +154,7 @@ impl Shared {
                 if state.holds(&name) {
                     return Ok(state.syncs);
                 }
-                self.join(&mut state, &name, link, targets)
+                self.join(&mut state, &name, leave, link, targets)
             };
             let result = running.await;
             // Else another revision goes first, and is the base of this one.
@@ -165,6 +169,7 @@ impl Shared {
         self: &Arc<Self>,
         state: &mut State,
         name: &Name,
+        leave: &Leave,
         link: &Arc<Link>,
         targets: &Arc<Targets>,
     ) -> (future::Shared<Syncing>, bool) {
@@ -176,8 +181,9 @@ impl Shared {
         let (shared, link) = (Arc::clone(self), Arc::clone(link));
         let (process, targets) = (name.process.clone(), Arc::clone(targets));
         let base = state.base(&process);
+        let leave = leave.of_all();
         let sync = async move {
-            let result = shared.upload(link, base, &targets).await;
+            let result = shared.upload(&leave, link, base, &targets).await;
             let mut state = shared.node_sets.0.lock();
             state.running = None;
             match result {
@@ -196,6 +202,7 @@ impl Shared {
 
     async fn upload(
         &self,
+        leave: &Leave,
         link: Arc<Link>,
         base: Option<Arc<Targets>>,
         targets: &Targets,
@@ -203,18 +210,24 @@ impl Shared {
         if let Some(base) = base
             && let Some(delta) = Upload::delta(&link.session, &base, targets)?
         {
-            let result = self.send_upload(Arc::clone(&link), delta).await;
+            let result = self.send_upload(leave, Arc::clone(&link), delta).await;
             if !result.as_ref().is_err_and(is_unknown) {
                 return result;
             }
         }
         let snapshot = Upload::snapshot(&link.session, targets)?;
-        self.send_upload(link, snapshot).await
+        self.send_upload(leave, link, snapshot).await
     }
 
-    async fn send_upload(&self, link: Arc<Link>, upload: Upload) -> Result<(), Error> {
+    async fn send_upload(
+        &self,
+        leave: &Leave,
+        link: Arc<Link>,
+        upload: Upload,
+    ) -> Result<(), Error> {
         let upload = Arc::new(upload);
-        let call = self.exchange::<SyncNodeSet>(link, |_, context| (Arc::clone(&upload), context));
+        let message = |_: &Session, context| (Arc::clone(&upload), context);
+        let call = self.exchange::<SyncNodeSet>(leave, link, message);
         let response = call.await?;
         if response.revision != upload.revision() {
             return Err(Error::Malformed {

@@ -163,7 +163,7 @@ impl ServiceLb {
         service: &ServiceView,
         events: &[Event],
     ) -> Option<Answered> {
-        if !(self.fence)() {
+        if !self.fence.may_call() {
             return None;
         }
         self.tell_all(service, events);
@@ -184,8 +184,12 @@ impl ServiceLb {
     /// Leave for a call that gives these targets, once it is sure that nobody takes others for those
     /// that all load balancers have.
     async fn may_target(&self, revision: &Revision) -> Option<Giving<'_>> {
-        let giving = self.rollout.begin(revision).await?;
-        (self.fence)().then_some(giving)
+        let giving = tokio::select! {
+            biased;
+            () = self.fence.stopped() => None,
+            giving = self.rollout.begin(revision) => giving,
+        };
+        giving.filter(|_| self.fence.may_call())
     }
 
     /// Logs what a call came to, and says it in the words of a decision.

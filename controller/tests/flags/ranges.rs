@@ -123,6 +123,10 @@ fn values_out_of_range_are_refused() {
             "--min-resync-period=-5s",
             "--min-resync-period must not be negative, but got -5s",
         ),
+        (
+            "--shutdown-grace-period=-1s",
+            "--shutdown-grace-period must not be negative, but got -1s",
+        ),
         // CLI-51, Q-32
         (
             "--secure-port=-1",

@@ -7,3 +7,4 @@ mod migration;
 mod permissions;
 mod provider_gone;
 mod serving;
+mod stop;

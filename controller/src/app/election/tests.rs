@@ -37,6 +37,11 @@ struct Replica {
 
 impl Replica {
     fn start(lease: &Lease) -> Self {
+        Self::with(lease, |_| {})
+    }
+
+    /// With the loops that `add` adds.
+    fn with(lease: &Lease, add: impl FnOnce(&mut Loops)) -> Self {
         let args = [
             "--leader-elect-resource-name=ccm",
             "--controllers=cloud-node",
@@ -58,11 +63,13 @@ impl Replica {
         tasks.spawn(connection);
         let checks = Checks::default();
         let running = RunningControllers::register(&mut registry);
+        let mut loops = Loops::new(checks.clone(), running, Duration::ZERO);
+        add(&mut loops);
         let building = Building {
             api: lease.api(),
             metrics: LeaderMetrics::register(&mut registry),
             events: Arc::new(drop),
-            loops: Arc::new(Loops::new(checks.clone(), running, Duration::ZERO)),
+            loops: Arc::new(loops),
             provider,
             checks,
         };
@@ -172,4 +179,96 @@ async fn proc_13_who_loses_the_lease_ends_and_says_so() {
         assert_eq!(ended.to_string(), "leaderelection lost");
         assert_eq!(ended.exit_code(), 1);
     }
+}
+
+/// A loop with one call in flight that changes the cloud, and that the provider answers after `answer`.
+fn working(answer: Duration) -> impl FnOnce(&mut Loops) {
+    move |loops| {
+        loops.add(Controller::CloudNode, move |term| async move {
+            let call = term.fence.begin(true).unwrap();
+            tokio::select! {
+                () = sleep(answer) => call.ended(),
+                () = term.fence.cancelled() => drop(call),
+            }
+            assert!(term.fence.begin(true).is_none() || !term.work.is_cancelled());
+            term.work.cancelled().await;
+        });
+    }
+}
+
+/// Tells a replica to end, and how long that took.
+async fn end(replica: &mut Replica) -> (Result<(), Fatal>, Duration) {
+    let told = Instant::now();
+    replica.stop.cancel();
+    let ended = replica.offices.drain().await;
+    (ended, told.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_is_released_with_the_last_answer() {
+    let lease = Lease::default();
+    let mut only = Replica::with(&lease, working(Duration::from_secs(20)));
+    holder(&lease, |holder| !holder.is_empty()).await;
+    sleep(Duration::from_secs(5)).await;
+    let (ended, took) = end(&mut only).await;
+    ended.unwrap();
+    assert_eq!(took.as_secs(), 15 - 1, "a moment passes until it leads");
+    assert_eq!(lease.holder(), "");
+}
+
+/// The provider may still be at work when the next leader begins.
+#[tokio::test(start_paused = true)]
+async fn a_lease_with_an_unanswered_call_is_left_to_expire() {
+    let lease = Lease::default();
+    let mut only = Replica::with(&lease, working(Duration::MAX));
+    let (one, _) = holder(&lease, |holder| !holder.is_empty()).await;
+    let (ended, took) = end(&mut only).await;
+    ended.unwrap();
+    assert_eq!(took.as_secs(), 25);
+    assert_eq!(lease.holder(), one);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_is_dropped_at_once_when_the_lease_is_lost_while_it_ends() {
+    let lease = Lease::default();
+    let mut only = Replica::with(&lease, working(Duration::MAX));
+    holder(&lease, |holder| !holder.is_empty()).await;
+    let ((ended, took), ()) = tokio::join!(end(&mut only), async {
+        sleep(Duration::from_secs(3)).await;
+        lease.edit(|lease| lease["spec"]["holderIdentity"] = json!("somebody-else"));
+    });
+    ended.unwrap();
+    assert_eq!(took.as_secs(), 3);
+    assert_eq!(lease.holder(), "somebody-else");
+}
+
+/// Another replica need not wait for the lease to expire.
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_panics_gives_the_lease_back() {
+    let lease = Lease::default();
+    let mut only = Replica::with(&lease, |loops| {
+        loops.add(Controller::CloudNode, |_| async {
+            sleep(Duration::from_secs(5)).await;
+            panic!("as the test wants it");
+        });
+    });
+    holder(&lease, |holder| !holder.is_empty()).await;
+    let ended = only.offices.ended().await.unwrap_err();
+    assert!(
+        matches!(ended, Fatal::Died("cloud-node-controller")),
+        "{ended}"
+    );
+    assert_eq!(lease.holder(), "");
+}
+
+/// A loop that hands the lease over since its provider is gone has the same time.
+#[tokio::test(start_paused = true)]
+async fn a_leader_without_a_provider_waits_for_its_calls_too() {
+    let lease = Lease::default();
+    let only = Replica::with(&lease, working(GRACE + Duration::from_secs(20)));
+    holder(&lease, |holder| !holder.is_empty()).await;
+    only.provider.kill();
+    let (_, took) = holder(&lease, str::is_empty).await;
+    assert!(took > GRACE + Duration::from_secs(18), "{took:?}");
+    assert!(took < GRACE + Duration::from_secs(21), "{took:?}");
 }

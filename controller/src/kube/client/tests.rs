@@ -1,4 +1,58 @@
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use http::Method;
+use prometheus_client::registry::Registry;
+use tokio_util::sync::CancellationToken;
+use tower::{ServiceExt, service_fn};
+
 use super::*;
+use crate::kube::error::Error;
+
+/// A request that waits for the budget may come up after the lease was lost.
+#[tokio::test]
+async fn the_fence_is_asked_after_the_wait_for_the_budget() {
+    let budget = Budget {
+        qps: 10.0,
+        burst: 1,
+    };
+    let govern = Govern {
+        agent: HeaderValue::from_static("test"),
+        limiter: budget.limiter(),
+        metrics: ClientMetrics::register(&mut Registry::default()),
+        host: "host".into(),
+        account: None,
+        traffic: Traffic::default(),
+    };
+    let sent = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sent);
+    let server = service_fn(move |_: Request<Body>| {
+        let counted = Arc::clone(&counted);
+        async move {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, BoxError>(Response::new(Body::empty()))
+        }
+    });
+    let client = govern.layer(server);
+    let leads = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&leads);
+    let is_leader = move || asked.load(Ordering::Relaxed);
+    let fence = Fence::new(is_leader, &CancellationToken::new());
+    let write = || {
+        let mut request = Request::new(Body::empty());
+        *request.method_mut() = Method::PATCH;
+        request.extensions_mut().insert(fence.clone());
+        client.clone().oneshot(request)
+    };
+    write().await.unwrap();
+    let (second, ()) = tokio::join!(write(), async {
+        tokio::task::yield_now().await;
+        leads.store(false, Ordering::Relaxed);
+    });
+    let error = second.map(drop).unwrap_err();
+    let error = Error::from(kube::Error::Service(error));
+    assert!(matches!(error, Error::Fenced), "{error}");
+    assert_eq!(sent.load(Ordering::Relaxed), 1);
+}
 
 #[tokio::test]
 async fn bad_sources_are_named() {

@@ -98,6 +98,10 @@ pub(in crate::options) struct GenericFlags {
     /// changes in the cluster are acted on at once.
     #[arg(long, value_name = "duration", default_value = "30m0s")]
     pub(in crate::options) route_reconciliation_period: GoDuration,
+    /// How long calls to the provider that are in flight may take to end once this process is told to
+    /// end, before they are cancelled.
+    #[arg(long, value_name = "duration", default_value = "25s")]
+    pub(in crate::options) shutdown_grace_period: GoDuration,
     /// Use a service account for each controller.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) use_service_account_credentials: GoBool,

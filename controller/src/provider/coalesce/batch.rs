@@ -2,12 +2,13 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    sync::atomic::Ordering,
     time::Duration,
 };
 
 use tokio::time::Instant;
 
-use super::{Error, Question, Reply, Subject};
+use super::{Error, Leave, Question, Reply, Subject};
 
 /// A batch leaves when nothing has joined it for this long: the time in which one event makes many
 /// workers ask, and far below a cloud call.
@@ -32,6 +33,7 @@ pub(in super::super) struct Batch<S: Subject> {
 pub(in super::super) struct Ask<S: Subject> {
     pub(in super::super) subject: S,
     replies: Vec<Reply<S>>,
+    leave: Leave,
 }
 
 impl<S: Subject> Default for Batches<S> {
@@ -86,7 +88,7 @@ impl<S: Subject> Batch<S> {
         Self {
             group: question.group,
             by_key: HashMap::from([(question.subject.key(), 0)]),
-            asks: vec![Ask::new(question.subject, question.reply)],
+            asks: vec![Ask::new(question.subject, question.reply, question.leave)],
             full: false,
             opened: now,
             joined: now,
@@ -111,7 +113,8 @@ impl<S: Subject> Batch<S> {
             return Err(Box::new(question));
         }
         self.by_key.insert(key, self.asks.len());
-        self.asks.push(Ask::new(question.subject, question.reply));
+        self.asks
+            .push(Ask::new(question.subject, question.reply, question.leave));
         self.joined = now;
         self.full = self.asks.len() >= size;
         Ok(())
@@ -126,7 +129,7 @@ impl<S: Subject> Batch<S> {
 
     fn drop_abandoned(&mut self) {
         self.asks.retain_mut(|ask| {
-            ask.replies.retain(|reply| !reply.is_closed());
+            ask.replies.retain(|reply| !reply.to.is_closed());
             !ask.replies.is_empty()
         });
         self.index();
@@ -162,6 +165,19 @@ impl<S: Subject> Batch<S> {
         ask
     }
 
+    /// Leave for the call: one loop asks all questions of a batch.
+    pub(in super::super) fn leave(&self) -> Leave {
+        let first = self.asks.first();
+        first.map(|ask| ask.leave.of_all()).unwrap_or_default()
+    }
+
+    /// The call is about to be made.
+    pub(super) fn leaves(&self) {
+        for reply in self.asks.iter().flat_map(|ask| &ask.replies) {
+            reply.has_left.store(true, Ordering::Release);
+        }
+    }
+
     /// Tells everybody that the call failed.
     pub(in super::super) fn fail(self, error: &Error) {
         for ask in self.asks {
@@ -171,11 +187,17 @@ impl<S: Subject> Batch<S> {
 }
 
 impl<S: Subject> Ask<S> {
-    fn new(subject: S, reply: Reply<S>) -> Self {
+    fn new(subject: S, reply: Reply<S>, leave: Leave) -> Self {
         Self {
             subject,
             replies: vec![reply],
+            leave,
         }
+    }
+
+    /// Leave for a call about this subject.
+    pub(in super::super) const fn leave(&self) -> &Leave {
+        &self.leave
     }
 
     /// Two who mean the same get one answer, about what the later of them sees.
@@ -184,6 +206,7 @@ impl<S: Subject> Ask<S> {
             return Err(Box::new(question));
         }
         self.subject = question.subject;
+        self.leave = question.leave;
         self.replies.push(question.reply);
         Ok(())
     }
@@ -191,7 +214,7 @@ impl<S: Subject> Ask<S> {
     /// Tells everybody who asked. Who has gone does not mind.
     pub(in super::super) fn answer(self, result: &Result<S::Answer, Error>) {
         for reply in self.replies {
-            let _ = reply.send(result.clone());
+            let _ = reply.to.send(result.clone());
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) fn client(channel: Checked, limits: Limits) -> LoadBalancersServiceCl
 }
 
 macro_rules! unary {
-    ($call:ident, $method:ident, $request:ident -> $response:ident) => {
+    ($call:ident, $method:ident, $request:ident -> $response:ident, changes: $changes:literal) => {
         #[doc = concat!("`LoadBalancersService.", stringify!($call), "`.")]
         pub(super) struct $call;
 
@@ -27,6 +27,7 @@ macro_rules! unary {
             type Response = v1::$response;
             const NAME: &'static str = stringify!($call);
             const DEADLINE: Duration = Duration::from_mins(2);
+            const CHANGES: bool = $changes;
 
             async fn send(
                 channel: Checked,
@@ -43,15 +44,27 @@ macro_rules! unary {
     };
 }
 
-unary!(GetLoadBalancer, get_load_balancer, GetLoadBalancerRequest -> GetLoadBalancerResponse);
+unary!(
+    GetLoadBalancer,
+    get_load_balancer,
+    GetLoadBalancerRequest -> GetLoadBalancerResponse,
+    changes: false
+);
 unary!(
     EnsureLoadBalancer,
     ensure_load_balancer,
-    EnsureLoadBalancerRequest -> EnsureLoadBalancerResponse
+    EnsureLoadBalancerRequest -> EnsureLoadBalancerResponse,
+    changes: true
 );
 unary!(
     DeleteLoadBalancer,
     delete_load_balancer,
-    DeleteLoadBalancerRequest -> DeleteLoadBalancerResponse
+    DeleteLoadBalancerRequest -> DeleteLoadBalancerResponse,
+    changes: true
 );
-unary!(PlanLoadBalancer, plan_load_balancer, PlanLoadBalancerRequest -> PlanLoadBalancerResponse);
+unary!(
+    PlanLoadBalancer,
+    plan_load_balancer,
+    PlanLoadBalancerRequest -> PlanLoadBalancerResponse,
+    changes: false
+);

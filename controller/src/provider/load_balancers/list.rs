@@ -71,16 +71,20 @@ impl Provider {
     /// [`Error::NotServed`] where the provider does not offer lists, else any [`Error`].
     pub async fn list_load_balancers(&self) -> Result<Vec<OwnedLoadBalancer>, Error> {
         let rpc = ListLoadBalancers::NAME;
-        let (permit, link) = self.shared.admit(Claim::LoadBalancerChecks).await?;
+        let (permit, link) = self
+            .admit::<ListLoadBalancers>(Claim::LoadBalancerChecks)
+            .await?;
         let offered = link.session.load_balancers.as_ref();
         if !offered.is_some_and(|offered| offered.list) {
             return Err(Error::NotServed { rpc });
         }
-        let call = self
-            .shared
-            .call::<ListLoadBalancers>(&permit, link, |_, context| v1::ListLoadBalancersRequest {
-                context: Some(context),
-            });
+        let call =
+            self.shared
+                .call::<ListLoadBalancers>(&permit, &self.leave, link, |_, context| {
+                    v1::ListLoadBalancersRequest {
+                        context: Some(context),
+                    }
+                });
         call.await?.whole(rpc)
     }
 }

@@ -79,7 +79,9 @@ impl Provider {
             PlanOperation::Ensure => ranges(service)?,
             PlanOperation::Delete => Vec::new(),
         };
-        let (permit, link) = self.shared.admit(Claim::LoadBalancerChecks).await?;
+        let (permit, link) = self
+            .admit::<PlanLoadBalancer>(Claim::LoadBalancerChecks)
+            .await?;
         let offered = offered(&link, rpc)?;
         if !offered.plan {
             return Err(Error::NotServed { rpc });
@@ -94,7 +96,7 @@ impl Provider {
                     targets: Some(targets),
                 };
                 shared
-                    .call_with_targets::<PlanLoadBalancer>(&permit, targets, request)
+                    .call_with_targets::<PlanLoadBalancer>(&permit, &self.leave, targets, request)
                     .await?
             }
             PlanOperation::Delete => {
@@ -105,9 +107,12 @@ impl Provider {
                     targets: None,
                 };
                 shared
-                    .call::<PlanLoadBalancer>(&permit, Arc::clone(&link), |_, context| {
-                        request(context)
-                    })
+                    .call::<PlanLoadBalancer>(
+                        &permit,
+                        &self.leave,
+                        Arc::clone(&link),
+                        |_, context| request(context),
+                    )
                     .await?
             }
         };

@@ -17,8 +17,7 @@ use prost::Message;
 use tokio::sync::mpsc;
 use tracing::warn;
 
-use super::{answer::Said, may_change, ranges};
-use crate::fence::Fence;
+use super::{answer::Said, ranges};
 use crate::provider::{
     Error, Provider, Session, Shared,
     call::{Link, Unary},
@@ -42,7 +41,6 @@ const AROUND: usize = 6;
 pub(in super::super) struct Update {
     service: Arc<ServiceView>,
     ranges: Vec<IpNet>,
-    fence: Option<Fence>,
 }
 
 impl Update {
@@ -105,10 +103,11 @@ impl Subject for Update {
     }
 
     async fn call(shared: Arc<Shared>, link: Arc<Link>, permit: Permit, batch: Batch<Self>) {
+        let leave = batch.leave();
         let targets = batch.group.0;
-        // One loop asks.
-        let fence = batch.asks.first().and_then(|ask| ask.subject.fence.clone());
-        let open = Mutex::new(Open::new(batch.asks));
+        let open = Arc::new(Mutex::new(Open::new(batch.asks)));
+        let asked = Arc::clone(&open);
+        let leave = leave.only_while(move || asked.lock().drop_outdated());
         let hand_out = |result| {
             let general = open.lock().take(result, &link.session);
             if let Some(error) = general {
@@ -125,12 +124,8 @@ impl Subject for Update {
                 },
                 results: results.clone(),
             };
-            let call = async {
-                may_change(fence.as_ref(), Self::RPC)?;
-                let call =
-                    shared.call_with_targets::<UpdateLoadBalancerNodes>(&permit, &targets, message);
-                call.await
-            };
+            let call = shared
+                .call_with_targets::<UpdateLoadBalancerNodes>(&permit, &leave, &targets, message);
             tokio::pin!(call);
             let ended = loop {
                 tokio::select! {
@@ -154,7 +149,7 @@ impl Subject for Update {
             },
             Err(error) => error,
         };
-        let open = open.into_inner();
+        let mut open = open.lock();
         shared.metrics.strays(open.strays);
         if let Some(error) = open.fail(&rest) {
             permit.failed(&error);
@@ -184,6 +179,17 @@ impl Open {
             has_answered: false,
             general: None,
         }
+    }
+
+    /// Leaves out those that have changed since they were asked about. Tells whether any are left.
+    fn drop_outdated(&mut self) -> bool {
+        let rpc = Update::RPC;
+        for slot in &mut self.asks {
+            if let Some(outdated) = slot.take_if(|ask| !ask.leave().is_wanted()) {
+                outdated.answer(&Err(Error::Outdated { rpc }));
+            }
+        }
+        self.asks.iter().any(Option::is_some)
     }
 
     /// Those that have no answer yet.
@@ -230,14 +236,14 @@ impl Open {
     }
 
     /// Fails the rest. Returns an error that spoke for all.
-    fn fail(self, error: &Error) -> Option<Error> {
+    fn fail(&mut self, error: &Error) -> Option<Error> {
         let mut has_answered = self.has_answered;
-        for ask in self.asks.into_iter().flatten() {
+        for ask in self.asks.drain(..).flatten() {
             // It may have worked.
             has_answered = true;
             ask.answer(&Err(error.clone()));
         }
-        self.general.filter(|_| !has_answered)
+        self.general.take().filter(|_| !has_answered)
     }
 }
 
@@ -274,11 +280,7 @@ impl Provider {
         targets: Arc<Targets>,
     ) -> Result<Answer, Error> {
         let ranges = ranges(&service)?;
-        let update = Update {
-            service,
-            ranges,
-            fence: self.fence.clone(),
-        };
-        coalesce::ask(&self.updates, update, Wanted(targets)).await
+        let update = Update { service, ranges };
+        coalesce::ask(&self.updates, update, Wanted(targets), &self.leave).await
     }
 }

@@ -30,6 +30,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    fence::Fence,
     fixture::{self, Cluster, PATIENCE, settled},
     kube::{
         api::Api,
@@ -177,7 +178,8 @@ impl Rig {
         drop(timeout(PATIENCE, leads).await.expect("leads").unwrap());
         let (parts, intake) = self.start.lock().take().unwrap();
         let may_act = Arc::clone(&self.may_act);
-        let fence = Arc::new(move || may_act.load(Ordering::Relaxed));
+        let may_act = move || may_act.load(Ordering::Relaxed);
+        let fence = Fence::new(may_act, &CancellationToken::new());
         let service_lb = ServiceLb::new(parts, intake, fence, Some(self.handle.clone()));
         self.tasks.lock().spawn(service_lb.run(self.stop.clone()));
         sleep(Duration::from_millis(1)).await;

@@ -38,6 +38,7 @@ impl Unary for UpdateLoadBalancerNodes {
     type Response = Ending;
     const NAME: &'static str = "UpdateLoadBalancerNodes";
     const DEADLINE: Duration = Duration::from_mins(5);
+    const CHANGES: bool = true;
 
     async fn send(
         channel: Checked,

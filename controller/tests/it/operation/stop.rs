@@ -1,0 +1,82 @@
+//! SIGTERM while load balancers are made.
+
+use std::time::Duration;
+
+use http::Method;
+use outrigger_provider_mock::faults::{Effect, Fault, Method as Call};
+use outrigger_testbed::nodes::Machine;
+use rustix::process::Signal;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    cluster::services::load_balancer,
+    replica::LEASE,
+    stage::Setup,
+    wait::{holds, until},
+};
+
+/// How long the cloud takes for one load balancer.
+const SLOW: Duration = Duration::from_secs(5);
+
+/// Load balancers that are made at once: what a provider takes that does not say.
+const AT_ONCE: u64 = 16;
+
+const SERVICES: usize = 40;
+
+#[tokio::test]
+async fn after_sigterm_no_ensure_begins_and_the_standby_leads_after_the_last_answer() {
+    let cluster = Setup::without_provider()
+        .flag("--controllers=service-lb-controller")
+        .prepare()
+        .await;
+    let nodes = Machine::numbered("n-", 2).map(Machine::initialized);
+    cluster.register_all(nodes).await;
+    let mut leader = cluster.replica("leader").await;
+    let slow = Effect::Hang {
+        duration: Some(SLOW),
+    };
+    let slow = Fault::on(Call::EnsureLoadBalancer, slow);
+    leader.mock.inject(slow).await;
+    leader.leads().await;
+    let mut next = cluster.replica("next").await;
+    next.follows(&mut leader).await;
+
+    for n in 0..SERVICES {
+        cluster
+            .create_service(load_balancer(&format!("web-{n}")))
+            .await;
+    }
+    // One write before each call: then as many are in flight as may be, and others wait.
+    until("Services are in hand", async || {
+        let requests = leader.proxy.requests();
+        let patches = requests.iter().filter(|r| r.method == Method::PATCH);
+        let patches = patches.count();
+        holds(patches >= 32, || format!("{patches}"))
+    })
+    .await;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(leader.mock.calls(Call::EnsureLoadBalancer).await, 0);
+
+    let told = Instant::now();
+    leader.controller.signal(Signal::TERM);
+    let status = leader.controller.ended().await;
+    let took = told.elapsed();
+    assert_eq!(status.code(), Some(0), "{status}");
+    assert!(took < SLOW + Duration::from_secs(2), "{took:?}");
+    let calls = leader.mock.calls(Call::EnsureLoadBalancer).await;
+    assert_eq!(calls, AT_ONCE, "those that were in flight, and no other");
+    let written = leader.mock.owners().await.len();
+    assert_eq!(written as u64, AT_ONCE);
+
+    next.leads().await;
+    assert!(told.elapsed() < took + Duration::from_secs(3));
+    let released = leader.claims(LEASE).pop().unwrap();
+    assert_eq!(released.json()["spec"]["holderIdentity"], "");
+    // What the leader was told is on the Services: only the others are asked for.
+    until("the others have their load balancers", async || {
+        let made = next.mock.owners().await.len();
+        let wanted = SERVICES - usize::try_from(AT_ONCE).unwrap();
+        holds(made == wanted, || format!("{made} of {wanted}"))
+    })
+    .await;
+}
