@@ -14,7 +14,9 @@ pub struct LoadBalancersCapability {
     pub classes: Vec<String>,
     /// Services without a class are not served, only those in [`classes`](Self::classes).
     pub without_default_class: bool,
-    /// Changing calls that the controller makes at one time; 0 leaves it to the controller (16).
+    /// Load balancers that are changed at one time, by ensures, updates and deletions together; 0
+    /// leaves it to the controller (16 calls). The server holds it too: beyond the end of a call whose
+    /// caller went away, and within an update. 1 for code that was written for one at a time.
     pub max_in_flight: u32,
     /// Services in one update, 1 to 200. The server refuses more. Default 100.
     pub max_services_per_update: u32,
@@ -22,7 +24,8 @@ pub struct LoadBalancersCapability {
     /// each load balancer again, slowly, when it changes. Equal over restarts of one binary with one
     /// configuration. Empty: upgrades never ensure again.
     pub configuration_revision: String,
-    /// Services of one update that are worked on at a time. Not sent. Default 8; 0 is 1.
+    /// Services of one update that are worked on at a time, at most
+    /// [`max_in_flight`](Self::max_in_flight). Not sent. Default 8; 0 is 1.
     pub concurrency: usize,
 }
 

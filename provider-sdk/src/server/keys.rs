@@ -1,10 +1,10 @@
-//! One changing call per key at a time.
+//! One changing call per key at a time, and of all keys no more than the provider declared.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::{Context, Error};
@@ -15,7 +15,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Keys that are being worked on, or waited for.
 #[derive(Debug, Default)]
-pub(super) struct Keys(parking_lot::Mutex<HashMap<String, Arc<Mutex<()>>>>);
+pub(super) struct Keys {
+    locks: parking_lot::Mutex<HashMap<String, Arc<Mutex<()>>>>,
+    /// One permit for each key that may be worked on at a time; none: all of them.
+    slots: Option<Arc<Semaphore>>,
+}
 
 /// A key that is held until this is dropped.
 #[derive(Debug)]
@@ -24,18 +28,32 @@ pub(super) struct Held {
     key: String,
     lock: Arc<Mutex<()>>,
     guard: Option<OwnedMutexGuard<()>>,
+    /// Given back with the key.
+    slot: Option<OwnedSemaphorePermit>,
 }
 
 impl Keys {
+    /// Keys of which at most `most` are worked on at a time; 0: any number.
+    ///
+    /// The controller keeps to that number of calls, but a handler outlives a call whose deadline
+    /// passed or whose connection was lost, and one update is about many Services.
+    pub(super) fn at_most(most: u32) -> Self {
+        Self {
+            slots: (most > 0).then(|| Arc::new(Semaphore::new(most as usize))),
+            ..Self::default()
+        }
+    }
+
     /// Waits for its turn, in the order of arrival.
     pub(super) async fn hold(self: &Arc<Self>, ctx: &Context, key: &str) -> Result<Held, Error> {
-        let lock = Arc::clone(self.0.lock().entry(key.to_owned()).or_default());
+        let lock = Arc::clone(self.locks.lock().entry(key.to_owned()).or_default());
         // Made before the wait, so that a wait that is given up leaves nothing behind either.
         let mut held = Held {
             keys: Arc::clone(self),
             key: key.to_owned(),
             lock,
             guard: None,
+            slot: None,
         };
         let turn = timeout(PATIENCE, Arc::clone(&held.lock).lock_owned());
         let turn = tokio::select! {
@@ -48,6 +66,14 @@ impl Keys {
                 "another call about Service {key} has been running for {PATIENCE:?}"
             ))
         })?);
+        if let Some(slots) = &self.slots {
+            held.slot = tokio::select! {
+                biased;
+                () = ctx.cancelled() => return Err(Error::cancelled()),
+                // It is never closed.
+                slot = Arc::clone(slots).acquire_owned() => slot.ok(),
+            };
+        }
         Ok(held)
     }
 }
@@ -55,7 +81,8 @@ impl Keys {
 impl Drop for Held {
     fn drop(&mut self) {
         self.guard = None;
-        let mut keys = self.keys.0.lock();
+        self.slot = None;
+        let mut keys = self.keys.locks.lock();
         // The map's own and ours: clones are made under the map's lock, so nobody else comes.
         if Arc::strong_count(&self.lock) == 2 {
             keys.remove(&self.key);
@@ -88,9 +115,26 @@ mod tests {
         );
         ctx.cancellation().cancel();
         assert!(keys.hold(&ctx, "a").await.is_err());
-        assert_eq!(keys.0.lock().len(), 1);
+        assert_eq!(keys.locks.lock().len(), 1);
         drop(first);
-        assert!(keys.0.lock().is_empty());
+        assert!(keys.locks.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_keys_are_held_than_the_provider_takes() {
+        let (keys, ctx) = (Arc::new(Keys::at_most(2)), ctx());
+        let first = keys.hold(&ctx, "a").await.unwrap();
+        let _second = keys.hold(&ctx, "b").await.unwrap();
+        let third = keys.hold(&ctx, "c");
+        tokio::pin!(third);
+        assert!(third.as_mut().now_or_never().is_none());
+        drop(first);
+        let third = third.await.unwrap();
+        assert!(keys.hold(&ctx, "a").now_or_never().is_none());
+        ctx.cancellation().cancel();
+        assert!(keys.hold(&ctx, "a").await.is_err());
+        drop(third);
+        assert_eq!(keys.locks.lock().len(), 1, "a wait left its key behind");
     }
 
     #[tokio::test(start_paused = true)]
@@ -103,6 +147,6 @@ mod tests {
         drop(first);
         assert!(keys.hold(&ctx, "a").now_or_never().is_none(), "overtaken");
         drop(second.await.unwrap());
-        assert!(keys.0.lock().is_empty());
+        assert!(keys.locks.lock().is_empty());
     }
 }

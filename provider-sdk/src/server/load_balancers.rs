@@ -32,15 +32,19 @@ impl<L: LoadBalancers> LoadBalancersRpc<L> {
     pub(super) fn new(
         core: Arc<Core>,
         load_balancers: Arc<L>,
-        capability: LoadBalancersCapability,
+        mut capability: LoadBalancersCapability,
         node_sets: Arc<NodeSets>,
     ) -> Self {
+        let max_in_flight = capability.max_in_flight;
+        if max_in_flight > 0 {
+            capability.concurrency = capability.concurrency.min(max_in_flight as usize);
+        }
         Self {
             core,
             load_balancers,
             capability: Arc::new(capability),
             node_sets,
-            keys: Arc::default(),
+            keys: Arc::new(Keys::at_most(max_in_flight)),
         }
     }
 }

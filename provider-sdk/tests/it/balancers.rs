@@ -63,7 +63,7 @@ impl Balancers {
                     ..Effects::default()
                 }),
             ),
-            "slow" => {
+            name if name.starts_with("slow") => {
                 sleep(Duration::from_secs(5)).await;
                 Ok(())
             }

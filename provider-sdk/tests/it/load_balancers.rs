@@ -242,6 +242,31 @@ async fn one_service_is_worked_on_by_one_call_at_a_time() {
     assert_eq!(started.elapsed().as_secs(), 10, "they ran at the same time");
 }
 
+/// Ensure, update and delete together, the Services of one update too.
+#[tokio::test(start_paused = true)]
+async fn a_provider_of_one_at_a_time_changes_one_at_a_time() {
+    for (max_in_flight, took) in [(1, 20), (2, 10), (0, 5)] {
+        let rig = serve(&Balancers::with(LoadBalancersCapability {
+            max_in_flight,
+            ..Default::default()
+        }));
+        let (mut first, mut second, mut third) =
+            (client(&rig).await, client(&rig).await, client(&rig).await);
+        let delete = DeleteLoadBalancerRequest {
+            context: Some(context("r")),
+            service: Some(service("slow-4")),
+        };
+        let started = Instant::now();
+        let (a, b, c) = tokio::join!(
+            ensured(&mut first, "slow-1"),
+            updated(&mut second, &["slow-2", "slow-3"]),
+            third.delete_load_balancer(delete),
+        );
+        assert!(a.is_ok() && b.is_ok() && c.is_ok());
+        assert_eq!(started.elapsed().as_secs(), took, "{max_in_flight} at once");
+    }
+}
+
 /// A handler that outlives its caller still holds its key.
 #[tokio::test(start_paused = true)]
 async fn the_next_call_waits_for_a_handler_whose_caller_went_away() {

@@ -15,9 +15,10 @@ use tokio::time::{Instant, sleep};
 use tonic::Code;
 
 use super::{
-    fake::{Step, refusal, taken},
+    fake::{Reply, Step, ready, refusal, taken},
     millis,
     rig::{Rig, service, service_with, targets},
+    secs,
 };
 use crate::provider::Error;
 
@@ -96,6 +97,46 @@ async fn a_provider_that_takes_one_at_a_time_gets_one_at_a_time() {
     assert_eq!(sizes(&rig), [1; 5]);
     // Nobody waits for others that could not join.
     assert_eq!(started.elapsed(), millis(0));
+}
+
+/// Two updates, for they have other targets, an ensure and a deletion.
+#[tokio::test(start_paused = true)]
+async fn changing_calls_do_not_overlap_where_the_provider_takes_one() {
+    for (max_in_flight, took) in [(1, 8), (2, 4), (0, 2)] {
+        let rig = Rig::balancing(move |offered| {
+            let offered = offered.load_balancers.get_or_insert_default();
+            offered.max_in_flight = max_in_flight;
+        })
+        .await;
+        let (balancers, two) = (&rig.fake.balancers, secs(2));
+        balancers.on_update(move |request| {
+            let taken = request.services.iter().map(|s| Step::Say(taken(s)));
+            [Step::Wait(two)].into_iter().chain(taken).collect()
+        });
+        balancers
+            .ensure
+            .on(move |_| Reply::After(two, Box::new(Reply::Say(ready()))));
+        balancers.delete.on(move |_| {
+            let absent = v1::LoadBalancerAnswer {
+                disposition: v1::LoadBalancerDisposition::Absent.into(),
+                ..v1::LoadBalancerAnswer::default()
+            };
+            Reply::After(two, Box::new(Reply::Say(absent)))
+        });
+        let (web, gone) = (service("web"), service("gone"));
+        let (few, more) = (targets(["a"]), targets(["a", "b"]));
+        let started = Instant::now();
+        let results = tokio::join!(
+            update(&rig, "one", &few),
+            rig.provider.ensure_load_balancer(&web, &few),
+            update(&rig, "two", &more),
+            rig.provider.delete_load_balancer(&gone),
+        );
+        for result in <[_; 4]>::from(results) {
+            result.unwrap();
+        }
+        assert_eq!(started.elapsed().as_secs(), took, "{max_in_flight}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
