@@ -48,13 +48,17 @@ impl LoadBalancers for Cloud {
         &self,
         _: &Context,
         service: &Service,
+        wanted: Option<&Targets>,
     ) -> Result<Answer<Observed>, Error> {
-        let observed = if self.with(|made| made.contains_key(&service.uid)) {
-            Observed::Ready(described(&service.uid))
-        } else {
-            Observed::Absent
+        let Some(held) = self.with(|made| made.get(&service.uid).cloned()) else {
+            return Ok(Observed::Absent.into());
         };
-        Ok(observed.into())
+        let found = described(&service.uid);
+        if wanted.is_some_and(|wanted| names(wanted) != held) {
+            let differs = Answer::from(Observed::Differs(found));
+            return Ok(differs.because("OtherTargets", "It has other targets"));
+        }
+        Ok(Observed::Ready(found).into())
     }
 
     async fn ensure_load_balancer(

@@ -48,12 +48,14 @@ pub trait LoadBalancers: Send + Sync + 'static {
         LoadBalancersCapability::default()
     }
 
-    /// Says what exists now. Changes nothing. A load balancer that is half made, or not what the
-    /// Service says, is [`Observed::InProgress`].
+    /// Says what exists now. Changes nothing. A load balancer that is half made is
+    /// [`Observed::InProgress`]; one that an ensure with this Service and these targets would change,
+    /// [`Observed::Differs`]. Without targets they are not compared.
     fn get_load_balancer(
         &self,
         ctx: &Context,
         service: &Service,
+        targets: Option<&Targets>,
     ) -> impl Future<Output = Result<Answer<Observed>, Error>> + Send;
 
     /// Makes the load balancer, or changes it, to what the Service and its targets say. No targets

@@ -37,26 +37,30 @@ use calls::{DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer};
 /// [`Error::Unavailable`] as soon as there is no provider. Dropping the future cancels the call; what
 /// the provider has begun by then may still happen.
 impl Provider {
-    /// What load balancer `service` has. Changes nothing.
+    /// How the load balancer of `service` stands to the Service and `targets`. Changes nothing.
     ///
     /// # Errors
     /// Any [`Error`]; all but its class and what [`Failure`] takes of it is for people.
     ///
     /// [`Failure`]: outrigger_core::service::plan::Failure
-    pub async fn get_load_balancer(&self, service: &ServiceView) -> Result<Answer, Error> {
+    pub async fn get_load_balancer(
+        &self,
+        service: &ServiceView,
+        targets: &Arc<Targets>,
+    ) -> Result<Answer, Error> {
         let (permit, link) = self
             .admit::<GetLoadBalancer>(Claim::LoadBalancerChecks)
             .await?;
         let offered = offered(&link, GetLoadBalancer::NAME)?;
-        let request = |context| v1::GetLoadBalancerRequest {
-            context: Some(context),
-            service: Some(whatever_its_ranges(service, offered)),
-        };
-        let call = self.shared.call::<GetLoadBalancer>(
+        let call = self.shared.call_with_targets::<GetLoadBalancer>(
             &permit,
             &self.leave,
-            Arc::clone(&link),
-            |_, context| request(context),
+            targets,
+            |context, targets| v1::GetLoadBalancerRequest {
+                context: Some(context),
+                service: Some(whatever_its_ranges(service, offered)),
+                targets: Some(targets),
+            },
         );
         Said::from(call.await?.answer.unwrap_or_default()).check(Call::Get, service, &link.session)
     }

@@ -78,7 +78,11 @@ impl ServiceLb {
         {
             return false;
         }
-        let answer = match self.parts.provider.get_load_balancer(service).await {
+        let call = self
+            .parts
+            .provider
+            .get_load_balancer(service, &ground.targets);
+        let answer = match call.await {
             Ok(answer) => answer,
             Err(error) => {
                 // The next round asks again.
@@ -101,6 +105,7 @@ impl ServiceLb {
             info!(
                 service = &*key.name,
                 found = ?answer.disposition,
+                message = &*answer.message,
                 "the load balancer is not what it was made; ensuring it again"
             );
         }

@@ -249,7 +249,8 @@ impl ServiceMetrics {
 const fn word(result: Result<Disposition, ErrorClass>) -> &'static str {
     match result {
         Ok(Disposition::Ready | Disposition::Absent) => "success",
-        Ok(Disposition::InProgress) => "in_progress",
+        // No changing call is answered with Differs.
+        Ok(Disposition::InProgress | Disposition::Differs) => "in_progress",
         Ok(Disposition::NotManaged) => "not_managed",
         Ok(Disposition::Retained) => "retained",
         Err(class) => class.as_str(),

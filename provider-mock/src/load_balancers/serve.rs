@@ -12,7 +12,7 @@ use outrigger_provider_sdk::{
 };
 
 use super::wanted::targets as kept;
-use super::{AddressMode, LoadBalancer, LoadBalancerRefused, Wanted, effects};
+use super::{AddressMode, LoadBalancer, LoadBalancerRefused, Target, Wanted, effects};
 use crate::cloud::{Cloud, Deletion, LoadBalancerError};
 use crate::provider::MockProvider;
 
@@ -37,6 +37,7 @@ impl LoadBalancers for MockProvider {
         &self,
         ctx: &Context,
         service: &Service,
+        targets: Option<&Targets>,
     ) -> Result<Answer<Observed>, Error> {
         if is_foreign(service) {
             return Ok(Observed::NotManaged.into());
@@ -48,16 +49,14 @@ impl LoadBalancers for MockProvider {
         let now = cloud.config().clock.now();
         let seen = described(&known);
         let wanted = Wanted::of(service, &cloud.config().load_balancers);
-        let differs = wanted.is_ok_and(|wanted| !wanted.differences(&known).is_empty());
+        let mut differences = wanted.map_or_else(|_| Vec::new(), |w| w.differences(&known));
+        differences.extend(targets.and_then(|wanted| other_targets(&known, &kept(wanted))));
         Ok(match known.state(now) {
-            "ready" if differs => {
-                let answer = Answer::from(Observed::InProgress(Some(seen)));
-                answer.because(
-                    "NotAsWanted",
-                    "The load balancer is not as the Service says",
-                )
+            "ready" if differences.is_empty() => Observed::Ready(seen).into(),
+            "ready" => {
+                let answer = Answer::from(Observed::Differs(seen));
+                answer.because("NotAsWanted", differences.join("; "))
             }
-            "ready" => Observed::Ready(seen).into(),
             _ => Observed::InProgress(Some(early(cloud, seen))).into(),
         })
     }
@@ -252,12 +251,8 @@ impl LoadBalancers for MockProvider {
             .into_iter()
             .map(|summary| change(ChangeAction::Update, &known.id, summary))
             .collect();
-        let targets = kept(targets);
-        if known.targets != targets {
-            let (from, to) = (known.targets.len(), targets.len());
-            let summary = format!("the targets would be changed, {from} to {to}");
-            changes.push(change(ChangeAction::Update, &known.id, summary));
-        }
+        let others = other_targets(&known, &kept(targets));
+        changes.extend(others.map(|summary| change(ChangeAction::Update, &known.id, summary)));
         Ok(changes)
     }
 }
@@ -268,6 +263,11 @@ impl MockProvider {
         let served = self.options().load_balancers.as_ref();
         served.is_some_and(|served| served.effects)
     }
+}
+
+fn other_targets(known: &LoadBalancer, wanted: &[Target]) -> Option<String> {
+    let (from, to) = (known.targets.len(), wanted.len());
+    (*known.targets != *wanted).then(|| format!("the targets would be changed, {from} to {to}"))
 }
 
 /// The tag of a cluster: its UID, or its name where it has none.

@@ -86,9 +86,19 @@ impl Balanced {
     }
 
     pub(crate) async fn get(&self, service: Service) -> Result<LoadBalancerAnswer, Status> {
+        self.compare(service, None).await
+    }
+
+    /// Compares a load balancer with its Service and these targets.
+    pub(crate) async fn compare(
+        &self,
+        service: Service,
+        targets: Option<NodeTargets>,
+    ) -> Result<LoadBalancerAnswer, Status> {
         let request = GetLoadBalancerRequest {
             context: Some(context()),
             service: Some(service),
+            targets,
         };
         let response = self.client.clone().get_load_balancer(request).await?;
         Ok(response.into_inner().answer.unwrap_or_default())

@@ -247,10 +247,25 @@ async fn drift_is_seen_and_repaired() {
     let seen = lb.get(service("web")).await.unwrap();
     assert_eq!(
         (seen.disposition(), seen.reason.as_str()),
-        (Wire::InProgress, "NotAsWanted")
+        (Wire::Differs, "NotAsWanted")
+    );
+    assert!(
+        seen.message.starts_with("listener TCP/80"),
+        "{}",
+        seen.message
     );
     assert_eq!(lb.make("web").await.unwrap().disposition(), Wire::Ready);
     assert_eq!(lb.held("web").ports.len(), 1);
+    for (targets, standing) in [
+        (Some(inline(&["n-1", "n-2"])), Wire::Ready),
+        (Some(inline(&["n-1"])), Wire::Differs),
+        (Some(inline(&["n-1", "n-3"])), Wire::Differs),
+        // Nothing to compare with.
+        (None, Wire::Ready),
+    ] {
+        let seen = lb.compare(service("web"), targets.clone()).await.unwrap();
+        assert_eq!(seen.disposition(), standing, "{targets:?}");
+    }
     let id = lb.held("web").id;
     lb.mock.cloud.remove_load_balancer(&id).unwrap();
     assert_eq!(

@@ -58,7 +58,10 @@ impl<T> From<T> for Answer<T> {
 pub enum Observed {
     /// It is as the Service says.
     Ready(LoadBalancer),
-    /// It is half made, being removed, or not as the Service says; as far as it is known.
+    /// It works, but an ensure would change it. [`Answer::because`] says what differs; the
+    /// controller ensures the Service.
+    Differs(LoadBalancer),
+    /// It is half made, half changed, or being removed; as far as it is known.
     InProgress(Option<LoadBalancer>),
     /// Another controller owns the Service.
     NotManaged,
@@ -189,6 +192,7 @@ impl From<Observed> for Parts {
         use v1::LoadBalancerDisposition as Wire;
         match observed {
             Observed::Ready(load_balancer) => Self::ready(load_balancer),
+            Observed::Differs(load_balancer) => Self::of(Wire::Differs).known(Some(load_balancer)),
             Observed::InProgress(load_balancer) => Self::in_progress(None).known(load_balancer),
             Observed::NotManaged => Self::of(Wire::NotManaged),
             Observed::Absent => Self::of(Wire::Absent),

@@ -58,11 +58,16 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         let call = Call::admit(&self.core, "GetLoadBalancer", &request, |request| {
             request.context.as_ref()
         })?;
-        let service = named(request.into_inner().service)?;
+        let request = request.into_inner();
+        let service = named(request.service)?;
+        let targets = match request.targets {
+            Some(targets) => Some(self.node_sets.resolve(Some(targets))?),
+            None => None,
+        };
         let load_balancers = Arc::clone(&self.load_balancers);
         let response = call.run(async move |ctx| {
-            let answer = load_balancers.get_load_balancer(&ctx, &service).await?;
-            let answer = Some(answer.into());
+            let answer = load_balancers.get_load_balancer(&ctx, &service, targets.as_ref());
+            let answer = Some(answer.await?.into());
             Ok(v1::GetLoadBalancerResponse { answer })
         });
         response.await.map(Response::new)

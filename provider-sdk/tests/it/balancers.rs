@@ -91,6 +91,7 @@ impl LoadBalancers for Balancers {
         &self,
         _: &Context,
         service: &Service,
+        _: Option<&Targets>,
     ) -> Result<Answer<Observed>, Error> {
         let made = self.made.lock().contains_key(&service.uid);
         Ok(if made {

@@ -30,6 +30,7 @@ async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
     let get = || GetLoadBalancerRequest {
         context: Some(context("r")),
         service: Some(service("web")),
+        targets: None,
     };
     let seen = client.get_load_balancer(get()).await.unwrap().into_inner();
     assert_eq!(seen.answer.unwrap().disposition(), Wire::Absent);

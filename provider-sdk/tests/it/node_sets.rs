@@ -30,7 +30,12 @@ impl LoadBalancers for Names {
         }
     }
 
-    async fn get_load_balancer(&self, _: &Context, _: &Service) -> Result<Answer<Observed>, Error> {
+    async fn get_load_balancer(
+        &self,
+        _: &Context,
+        _: &Service,
+        _: Option<&Targets>,
+    ) -> Result<Answer<Observed>, Error> {
         Ok(Observed::Absent.into())
     }
 

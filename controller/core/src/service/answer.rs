@@ -51,6 +51,8 @@ pub enum Disposition {
     Absent,
     /// Kept on purpose, by a delete.
     Retained,
+    /// It exists, but an ensure would change it.
+    Differs,
 }
 
 impl Disposition {
@@ -60,6 +62,7 @@ impl Disposition {
             Self::Ready => call != Call::Delete,
             Self::Absent => call != Call::Ensure,
             Self::Retained => call == Call::Delete,
+            Self::Differs => call == Call::Get,
         }
     }
 }

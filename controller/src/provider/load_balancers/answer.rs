@@ -74,6 +74,7 @@ const fn disposition(said: v1::LoadBalancerDisposition) -> Option<Disposition> {
         D::NotManaged => Disposition::NotManaged,
         D::Absent => Disposition::Absent,
         D::Retained => Disposition::Retained,
+        D::Differs => Disposition::Differs,
     })
 }
 

@@ -108,7 +108,7 @@ async fn a_provider_without_load_balancers_is_not_asked() {
     let provider = &rig.provider;
     let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
     for error in [
-        provider.get_load_balancer(&web).await.unwrap_err(),
+        provider.get_load_balancer(&web, &all).await.unwrap_err(),
         provider.ensure_load_balancer(&web, &all).await.unwrap_err(),
         provider.delete_load_balancer(&web).await.unwrap_err(),
         provider
@@ -149,7 +149,7 @@ async fn a_service_too_large_for_the_provider_is_not_sent() {
     });
     let all = targets(["a"]);
     for result in [
-        rig.provider.get_load_balancer(&web).await,
+        rig.provider.get_load_balancer(&web, &all).await,
         rig.provider.ensure_load_balancer(&web, &all).await,
         rig.provider.delete_load_balancer(&web).await,
         rig.provider

@@ -48,7 +48,11 @@ async fn a_call_carries_the_service_and_its_targets() {
         .unwrap();
     assert_eq!(answer.disposition, Disposition::Ready);
     assert_eq!(&*answer.ingress.unwrap()[0].ip, "192.0.2.1");
-    rig.provider.get_load_balancer(&web).await.unwrap();
+    let compared = targets(["b", "a"]);
+    rig.provider
+        .get_load_balancer(&web, &compared)
+        .await
+        .unwrap();
     rig.provider.delete_load_balancer(&web).await.unwrap();
     let balancers = &rig.fake.balancers;
     let (_, request) = balancers.ensure.calls().remove(0);
@@ -66,7 +70,10 @@ async fn a_call_carries_the_service_and_its_targets() {
         ["10.0.0.0/8", "fd00::/64"]
     );
     assert!(!sent.annotations.contains_key("outrigger.dev/resync"));
-    let got = balancers.get.calls().remove(0).1.service;
+    let (_, got) = balancers.get.calls().remove(0);
+    let names = balancers.resolve(got.targets).unwrap();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a", "b"]);
+    let got = got.service;
     let deleted = balancers.delete.calls().remove(0).1.service;
     assert_eq!((got.as_ref(), deleted.as_ref()), (Some(&sent), Some(&sent)));
 }
@@ -74,7 +81,7 @@ async fn a_call_carries_the_service_and_its_targets() {
 #[tokio::test(start_paused = true)]
 async fn every_disposition_is_an_answer_where_it_makes_sense() {
     let rig = Rig::balancing(|_| {}).await;
-    let web = service("web");
+    let (web, all) = (service("web"), targets(["a"]));
     let balancers = &rig.fake.balancers;
     for (said, read, of_get, of_ensure, of_delete) in [
         (D::Unspecified, None, false, false, false),
@@ -95,6 +102,7 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
         ),
         (D::Absent, Some(Disposition::Absent), true, false, true),
         (D::Retained, Some(Disposition::Retained), false, false, true),
+        (D::Differs, Some(Disposition::Differs), true, false, false),
     ] {
         let check = |result: Result<Answer, Error>, is_answer: bool, call: &str| match result {
             Ok(answer) => {
@@ -120,7 +128,7 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
                 ..v1::LoadBalancerAnswer::default()
             })
         });
-        let get = rig.provider.get_load_balancer(&web).await;
+        let get = rig.provider.get_load_balancer(&web, &all).await;
         check(get, of_get, "get");
         check(ensure(&rig, "web").await, of_ensure, "ensure");
         let delete = rig.provider.delete_load_balancer(&web).await;
@@ -290,7 +298,7 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
     }
     let balancers = &rig.fake.balancers;
     assert!(balancers.ensure.calls().is_empty() && balancers.updates.lock().is_empty());
-    provider.get_load_balancer(&web).await.unwrap();
+    provider.get_load_balancer(&web, &all).await.unwrap();
     provider.delete_load_balancer(&web).await.unwrap();
     let plan = provider.plan_load_balancer(PlanOperation::Delete, &web, &all);
     plan.await.unwrap();

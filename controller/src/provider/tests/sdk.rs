@@ -51,6 +51,7 @@ impl sdk::LoadBalancers for Cloud {
         &self,
         _: &Context,
         _: &sdk::Service,
+        _: Option<&sdk::Targets>,
     ) -> Result<Answer<sdk::Observed>, sdk::Error> {
         Ok(sdk::Observed::Absent.into())
     }

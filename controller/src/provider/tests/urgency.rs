@@ -88,7 +88,7 @@ async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() 
     let (web, db, all) = (service("web"), service("db"), targets(["a"]));
     let order = tokio::join!(
         async {
-            rig.provider.get_load_balancer(&db).await.unwrap();
+            rig.provider.get_load_balancer(&db, &all).await.unwrap();
             at()
         },
         look_up("refreshed", Purpose::Refresh { max_staleness }),

@@ -42,6 +42,36 @@ async fn q30_a_load_balancer_that_somebody_changed_or_deleted_comes_back() {
     assert_eq!(patches.len(), 2, "{patches:?}");
 }
 
+/// Other targets are drift too: the provider is told which there should be.
+#[tokio::test]
+async fn targets_that_somebody_changed_come_back() {
+    let stage = quick(&[])
+        .flag("--load-balancer-drift-period=1s")
+        .start()
+        .await;
+    let service = stage.serve(load_balancer("web")).await;
+    stage
+        .mock
+        .edit_load_balancer(EditLoadBalancer {
+            target: "default/web".to_owned(),
+            nodes: Some(vec!["n-00000".to_owned()]),
+            ..EditLoadBalancer::default()
+        })
+        .await;
+    stage
+        .mock
+        .sends_to(uid(&service), &["n-00000", "n-00001"])
+        .await;
+    // What is as it should be is asked about and left alone.
+    stage.mock.was_called(GET, 4).await;
+    assert_eq!(stage.mock.calls(ENSURE).await, 2);
+    let log = stage.controller.log();
+    assert!(
+        log.contains("the targets would be changed, 1 to 2"),
+        "{log}"
+    );
+}
+
 /// Another address is drift too.
 #[tokio::test]
 async fn an_address_that_somebody_changed_is_told_on_the_service() {

@@ -129,7 +129,10 @@ impl Progress {
                 draft.remove_condition(TARGETS_IN_STEP);
             }
             // No other disposition passes the check of this call's answers.
-            Disposition::InProgress | Disposition::Absent | Disposition::Retained => {
+            Disposition::InProgress
+            | Disposition::Absent
+            | Disposition::Retained
+            | Disposition::Differs => {
                 self.done = None;
                 requeue = Some(self.wait(now, Work::Ensure(ensure.hash), answer, ensure.is_quiet));
                 accepted(&mut draft);
@@ -236,7 +239,8 @@ impl Progress {
                 let work = Work::Update(targets.revision().clone());
                 requeue = Some(self.wait(now, work, answer, false));
             }
-            Disposition::Absent | Disposition::Retained => {
+            // No other disposition passes the check of this call's answers.
+            Disposition::Absent | Disposition::Retained | Disposition::Differs => {
                 self.again = Some(Cause::TargetsFailed);
                 requeue = Some(AT_ONCE);
             }
@@ -282,7 +286,10 @@ impl Progress {
                 ingress.is_none_or(|ingress| is_same(ingress, &service.ingress))
             }
             Disposition::NotManaged => super::is_not_managed(service),
-            Disposition::InProgress | Disposition::Absent | Disposition::Retained => false,
+            Disposition::InProgress
+            | Disposition::Absent
+            | Disposition::Retained
+            | Disposition::Differs => false,
         };
         if !is_as_left {
             self.done = None;

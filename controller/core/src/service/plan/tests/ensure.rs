@@ -258,6 +258,7 @@ fn drift_is_repaired() {
         (Disposition::InProgress, "192.0.2.7", true),
         (Disposition::NotManaged, "", true),
         (Disposition::Absent, "", true),
+        (Disposition::Differs, "192.0.2.7", true),
     ] {
         let mut stage = Stage::settled();
         let seen = answer(Call::Get, disposition, addresses);
