@@ -24,9 +24,9 @@ pub struct InjectedError {
     /// `ErrorInfo.reason`; absent: no `ErrorInfo`, so that it is not the provider's word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// For people.
-    #[serde(default)]
-    pub message: String,
+    /// For people; absent: a text of the mock's. May be empty, as the contract allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// `RetryInfo`.
     #[serde(
         default,
@@ -46,7 +46,7 @@ impl InjectedError {
         Self {
             code: Code(code),
             reason,
-            message: String::new(),
+            message: None,
             retry_after,
         }
     }
@@ -72,6 +72,24 @@ impl InjectedError {
         }
     }
 
+    /// Without `RetryInfo`, which the contract lets a provider leave out but with `RATE_LIMITED`.
+    #[must_use]
+    pub fn without_retry_info(self) -> Self {
+        Self {
+            retry_after: None,
+            ..self
+        }
+    }
+
+    /// With this message, which may be empty.
+    #[must_use]
+    pub fn with_message(self, message: &str) -> Self {
+        Self {
+            message: Some(message.to_owned()),
+            ..self
+        }
+    }
+
     /// With `RetryInfo`.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
@@ -90,11 +108,8 @@ impl InjectedError {
         if let Some(after) = self.retry_after {
             details.set_retry_info(Some(after));
         }
-        let message = if self.message.is_empty() {
-            "injected with provider-mock ctl set errors"
-        } else {
-            &self.message
-        };
+        let message = self.message.as_deref();
+        let message = message.unwrap_or("injected with provider-mock ctl set errors");
         tonic::Status::with_error_details(self.code.0, message, details)
     }
 

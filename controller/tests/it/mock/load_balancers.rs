@@ -18,10 +18,9 @@ const MUTATING: [Method; 3] = [
 
 /// An error of the provider's own.
 pub(crate) fn error(code: tonic::Code, reason: &str, message: &str) -> InjectedError {
-    InjectedError {
-        message: message.to_owned(),
-        ..InjectedError::new(code).with_reason(reason)
-    }
+    InjectedError::new(code)
+        .with_reason(reason)
+        .with_message(message)
 }
 
 impl Mock {

@@ -73,12 +73,15 @@ pub(super) struct ErrorsArgs {
     /// that the contract lists under the code]
     #[arg(long)]
     reason: Option<String>,
-    /// Text of the error
-    #[arg(long, default_value = "")]
-    message: String,
+    /// Text of the error; may be empty [default: one of the mock's]
+    #[arg(long)]
+    message: Option<String>,
     /// `RetryInfo`: when the caller shall call again
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     retry_after: Option<Duration>,
+    /// Leave `RetryInfo` out, also where the contract requires it
+    #[arg(long, conflicts_with = "retry_after")]
+    without_retry_info: bool,
     /// Let single items of a batch fail, not the call
     #[arg(long)]
     per_item: bool,
@@ -105,6 +108,9 @@ impl ErrorsArgs {
             Some(reason) => error.with_reason(reason),
         };
         error.retry_after = self.retry_after.or(error.retry_after);
+        if self.without_retry_info {
+            error = error.without_retry_info();
+        }
         error.message = self.message;
         let effect = if self.per_item {
             Effect::ItemError(error)
