@@ -20,13 +20,14 @@ pub enum ErrorClass {
     /// queue is paused anyway. No event: it concerns every object alike.
     Unavailable,
     /// The cloud or the API server asked for less. The whole class of calls pauses for
-    /// `retry_after`; the item comes back exactly then, without growing its back-off. No event.
+    /// `retry_after`; the item comes back then, within [`KEY_WAIT`], without growing its back-off.
+    /// No event.
     RateLimited {
         /// How long to wait, if the other side said so.
         retry_after: Option<Duration>,
     },
-    /// An earlier operation on the same object still runs. Comes back after `retry_after`, without
-    /// growing its back-off. No event.
+    /// An earlier operation on the same object still runs. Comes back after `retry_after`, within
+    /// [`KEY_WAIT`], without growing its back-off. No event.
     InProgress {
         /// How long to wait, if the other side said so.
         retry_after: Option<Duration>,
@@ -51,7 +52,8 @@ pub enum ErrorClass {
     Unauthenticated,
     /// One action is not allowed; the message names it. Repeated with back-off. Event.
     Forbidden,
-    /// Not served. Treated as not offered until the next handshake; not repeated before. No event.
+    /// The provider does not serve the call. A half-written provider may be replaced at any time, so
+    /// it is repeated with back-off. Event.
     Unimplemented,
     /// Nothing this process can do will help: it ends with a sentence that says why.
     Fatal,
@@ -62,7 +64,8 @@ pub enum ErrorClass {
 pub enum Requeue {
     /// After the item's own exponential back-off.
     BackOff,
-    /// After exactly this long; the item's back-off neither grows nor resets.
+    /// After exactly this long, as the other side asked within [`KEY_WAIT`], or at once; the item's
+    /// back-off neither grows nor resets.
     After(Duration),
     /// Not before the object, or what the provider offers, changes.
     OnChange,
@@ -72,6 +75,40 @@ pub enum Requeue {
 
 /// The wait for an operation in progress whose end the other side cannot tell.
 const IN_PROGRESS_DEFAULT: Duration = Duration::from_secs(5);
+
+/// Bounds of a wait that the other side asks for: a shorter one would be a storm, a longer one a
+/// silence. The contract states them in one table (`common.proto`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    shortest: Duration,
+    longest: Duration,
+}
+
+/// Of one key: a node, a Service.
+pub const KEY_WAIT: Bounds = Bounds::new(Duration::from_mins(5));
+/// Of a key whose load balancer is being deleted (S-14): no edit would bring the next try forward.
+pub const DELETION_WAIT: Bounds = Bounds::new(Duration::from_secs(30));
+/// Of a pause of a whole class of calls: an operator must be able to see it end.
+pub const CLASS_PAUSE: Bounds = Bounds::new(Duration::from_hours(1));
+
+impl Bounds {
+    const fn new(longest: Duration) -> Self {
+        Self {
+            shortest: Duration::from_secs(1),
+            longest,
+        }
+    }
+
+    /// The longest wait.
+    pub const fn longest(self) -> Duration {
+        self.longest
+    }
+
+    /// `asked`, or the bound that it breaks.
+    pub fn clamp(self, asked: Duration) -> Duration {
+        asked.clamp(self.shortest, self.longest)
+    }
+}
 
 impl ErrorClass {
     /// One of each, for metrics that start at zero and for tests.
@@ -119,28 +156,28 @@ impl ErrorClass {
             | Self::Quota
             | Self::Invalid
             | Self::Malformed
-            | Self::Forbidden => true,
+            | Self::Forbidden
+            | Self::Unimplemented => true,
             Self::Unavailable
             | Self::RateLimited { .. }
             | Self::InProgress { .. }
             | Self::Conflict
             | Self::Unauthenticated
-            | Self::Unimplemented
             | Self::Fatal => false,
         }
     }
 
     /// When an item that failed this way is tried again.
-    pub const fn requeue(self) -> Requeue {
+    pub fn requeue(self) -> Requeue {
         match self {
             Self::RateLimited {
                 retry_after: Some(after),
             }
             | Self::InProgress {
                 retry_after: Some(after),
-            } => Requeue::After(after),
+            } => Requeue::After(KEY_WAIT.clamp(after)),
             Self::InProgress { retry_after: None } => Requeue::After(IN_PROGRESS_DEFAULT),
-            Self::Invalid | Self::Unimplemented => Requeue::OnChange,
+            Self::Invalid => Requeue::OnChange,
             Self::Fatal => Requeue::Stop,
             Self::Transient
             | Self::Unavailable
@@ -150,7 +187,8 @@ impl ErrorClass {
             | Self::Quota
             | Self::Malformed
             | Self::Unauthenticated
-            | Self::Forbidden => Requeue::BackOff,
+            | Self::Forbidden
+            | Self::Unimplemented => Requeue::BackOff,
         }
     }
 }

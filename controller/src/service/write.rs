@@ -1,10 +1,10 @@
 //! What is written to a Service and told about it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_core::{
-    class::{ErrorClass, Requeue},
+    class::{DELETION_WAIT, ErrorClass, Requeue},
     service::{
         ServiceView,
         event::Event,
@@ -24,10 +24,6 @@ use crate::{
 
 /// Writes that meet somebody else's before the queue's back-off takes over.
 pub(super) const ATTEMPTS: u32 = 5;
-
-/// How long a deletion that fails waits at most (S-14): nobody changes what is being deleted, so
-/// that no change would bring the next try forward.
-const DELETION_BACKOFF: Duration = Duration::from_secs(30);
 
 impl ServiceLb {
     /// Writes what `decide` makes of the Service as it is now, then tells it. What somebody else
@@ -120,7 +116,7 @@ pub(super) fn outcome(requeue: Option<Requeue>) -> Outcome {
 /// The outcome of a deletion.
 pub(super) fn often(outcome: Outcome) -> Outcome {
     match outcome {
-        Outcome::Retry => Outcome::RetryWithin(DELETION_BACKOFF),
+        Outcome::Retry => Outcome::RetryWithin(DELETION_WAIT.longest()),
         other => other,
     }
 }

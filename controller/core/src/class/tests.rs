@@ -1,6 +1,6 @@
 use std::{collections::HashSet, time::Duration};
 
-use super::{ErrorClass, Requeue};
+use super::{CLASS_PAUSE, DELETION_WAIT, ErrorClass, KEY_WAIT, Requeue};
 
 #[test]
 fn labels_are_distinct_metric_words() {
@@ -30,15 +30,40 @@ fn a_named_delay_is_kept_exactly() {
     }
 }
 
+/// Neither a storm nor a silence, whatever the other side says.
+#[test]
+fn a_named_delay_is_bounded() {
+    let clamped = |asked: Duration| {
+        [KEY_WAIT, DELETION_WAIT, CLASS_PAUSE].map(|bounds| bounds.clamp(asked).as_secs())
+    };
+    assert_eq!(clamped(Duration::ZERO), [1, 1, 1]);
+    assert_eq!(clamped(Duration::from_millis(1)), [1, 1, 1]);
+    assert_eq!(clamped(Duration::from_secs(20)), [20, 20, 20]);
+    assert_eq!(clamped(Duration::from_hours(24 * 365)), [300, 30, 3600]);
+    for (asked, after) in [(Duration::from_millis(1), 1), (Duration::MAX, 300)] {
+        for class in [
+            ErrorClass::RateLimited {
+                retry_after: Some(asked),
+            },
+            ErrorClass::InProgress {
+                retry_after: Some(asked),
+            },
+        ] {
+            let after = Requeue::After(Duration::from_secs(after));
+            assert_eq!(class.requeue(), after, "{asked:?}");
+        }
+    }
+}
+
 /// N-11: whatever is wrong on the other side, the node is asked about again.
 #[test]
-fn only_a_wrong_object_or_a_missing_capability_waits_for_a_change() {
+fn only_a_wrong_object_waits_for_a_change() {
     let waits: Vec<_> = ErrorClass::ALL
         .iter()
         .filter(|class| class.requeue() == Requeue::OnChange)
         .map(|class| class.as_str())
         .collect();
-    assert_eq!(waits, ["invalid", "unimplemented"]);
+    assert_eq!(waits, ["invalid"]);
     let stops = ErrorClass::ALL
         .iter()
         .filter(|class| class.requeue() == Requeue::Stop);
@@ -60,6 +85,7 @@ fn owners_are_told_of_what_concerns_them() {
         "invalid",
         "malformed",
         "forbidden",
+        "unimplemented",
     ];
     assert_eq!(told, expected);
 }

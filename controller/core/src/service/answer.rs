@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     answer::{Fault, few, legal},
-    class::ErrorClass,
+    class::{DELETION_WAIT, ErrorClass, KEY_WAIT},
     syntax,
 };
 
@@ -22,8 +22,6 @@ pub const MAX_INGRESS: usize = 64;
 pub const MAX_PORTS: usize = 128;
 
 const RETRY_DEFAULT: Duration = Duration::from_secs(10);
-const RETRY_MIN: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_mins(5);
 
 /// What the provider was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +34,24 @@ pub enum Call {
     Update,
     /// `DeleteLoadBalancer`.
     Delete,
+}
+
+impl Call {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GetLoadBalancer",
+            Self::Ensure => "EnsureLoadBalancer",
+            Self::Update => "UpdateLoadBalancerNodes",
+            Self::Delete => "DeleteLoadBalancer",
+        }
+    }
+
+    fn dispositions(self) -> String {
+        let all = Disposition::ALL.into_iter();
+        let names = all.filter(|disposition| disposition.answers(self));
+        let names: Vec<_> = names.map(|it| Disposition::name(Some(it))).collect();
+        names.join(", ")
+    }
 }
 
 /// How a load balancer stands.
@@ -56,6 +72,26 @@ pub enum Disposition {
 }
 
 impl Disposition {
+    const ALL: [Self; 5] = [
+        Self::Ready,
+        Self::InProgress,
+        Self::NotManaged,
+        Self::Absent,
+        Self::Retained,
+    ];
+
+    /// In the words of the contract.
+    const fn name(said: Option<Self>) -> &'static str {
+        match said {
+            None => "UNSPECIFIED (not set, or not known to this controller)",
+            Some(Self::Ready) => "READY",
+            Some(Self::InProgress) => "IN_PROGRESS",
+            Some(Self::NotManaged) => "NOT_MANAGED",
+            Some(Self::Absent) => "ABSENT",
+            Some(Self::Retained) => "RETAINED",
+        }
+    }
+
     fn answers(self, call: Call) -> bool {
         match self {
             Self::InProgress | Self::NotManaged => true,
@@ -91,7 +127,7 @@ pub struct Answer {
     pub disposition: Disposition,
     /// The whole status of the load balancer; none leaves the Service's as it is.
     pub ingress: Option<Box<[Ingress]>>,
-    /// When to ask again, with `InProgress`: 1 s to 5 min.
+    /// When to ask again, with `InProgress`: within [`KEY_WAIT`], of a deletion [`DELETION_WAIT`].
     pub retry_after: Duration,
     /// The reason of the Service's condition, CamelCase; may be empty.
     pub reason: Box<str>,
@@ -141,8 +177,11 @@ impl fmt::Display for Field {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No disposition, or one that this call cannot have.
-    #[error("the provider's disposition {0:?} is no answer to this call")]
-    Disposition(Option<Disposition>),
+    #[error(
+        "the provider answered {} with disposition {}, which is none of {}",
+        .0.name(), Disposition::name(*.1), .0.dispositions()
+    )]
+    Disposition(Call, Option<Disposition>),
     /// Ready, and no status (S-33, in upstream's words).
     #[error("service status returned by EnsureLoadBalancer is nil")]
     NoStatus,
@@ -175,7 +214,7 @@ impl RawAnswer {
         let disposition = self
             .disposition
             .filter(|disposition| disposition.answers(call))
-            .ok_or(Refusal::Disposition(self.disposition))?;
+            .ok_or(Refusal::Disposition(call, self.disposition))?;
         if call == Call::Ensure && disposition == Disposition::Ready && self.ingress.is_none() {
             return Err(Refusal::NoStatus);
         }
@@ -192,7 +231,10 @@ impl RawAnswer {
         Ok(Answer {
             disposition,
             ingress: self.ingress.map(Into::into),
-            retry_after: retry_after.clamp(RETRY_MIN, RETRY_MAX),
+            retry_after: match call {
+                Call::Delete => DELETION_WAIT.clamp(retry_after),
+                Call::Get | Call::Ensure | Call::Update => KEY_WAIT.clamp(retry_after),
+            },
             reason: self.reason.into(),
             message: cut(&self.message),
             effects: self.effects.check(capability),

@@ -52,6 +52,18 @@ pub struct Wanted {
 }
 
 impl RawEffects {
+    /// None of it may be written: no effects were declared at handshake.
+    pub fn undeclared(self) -> Effects {
+        Effects {
+            dropped: self.events.len()
+                + self.set_annotations.len()
+                + self.remove_annotations.len()
+                + self.conditions.len()
+                + self.remove_conditions.len(),
+            ..Effects::default()
+        }
+    }
+
     /// What of it may be written. Never an error: what comes beside an answer does not spoil it.
     pub fn check(self, capability: &Capability) -> Effects {
         let mut effects = Effects::default();

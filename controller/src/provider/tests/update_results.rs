@@ -122,7 +122,7 @@ async fn what_is_missing_alien_doubled_or_empty_concerns_its_service_alone() {
     for (at, says) in [
         (1, "no result for the Service"),
         (2, "without an outcome"),
-        (3, "is no answer to this call"),
+        (3, "disposition RETAINED"),
         (4, "code OK"),
     ] {
         let error = results[at].as_ref().unwrap_err();

@@ -150,11 +150,11 @@ async fn nonsense_about_a_load_balancer_is_told_and_not_believed() {
     for (name, bad, words) in [
         ("malformed", BadAnswer::MalformedAddress, "999.0.2.1/33"),
         ("oversized", BadAnswer::OversizedStrings, "hhh"),
-        ("empty", BadAnswer::Empty, "is no answer to this call"),
+        ("empty", BadAnswer::Empty, "disposition UNSPECIFIED"),
         (
             "undisposed",
             BadAnswer::MissingDisposition,
-            "is no answer to this call",
+            "disposition UNSPECIFIED",
         ),
     ] {
         let bad = about(ENSURE, name, Effect::BadAnswer(bad));
@@ -183,7 +183,7 @@ async fn nonsense_about_a_load_balancer_is_told_and_not_believed() {
         let event = stage.told(&service, "SyncLoadBalancerFailed").await;
         let message = event.message.unwrap();
         assert!(
-            message.contains("is no answer to this call"),
+            message.contains("disposition UNSPECIFIED"),
             "{name}: {message}"
         );
         stage.service_is_gone(name).await;

@@ -6,14 +6,6 @@ use crate::{
     service::{Ingress, PortStatus},
 };
 
-const DISPOSITIONS: [Disposition; 5] = [
-    Disposition::Ready,
-    Disposition::InProgress,
-    Disposition::NotManaged,
-    Disposition::Absent,
-    Disposition::Retained,
-];
-
 fn check(raw: RawAnswer, call: Call) -> Result<Answer, Refusal> {
     raw.check(call, &capability())
 }
@@ -60,7 +52,7 @@ fn each_call_has_its_dispositions() {
         (Call::Update, &[Ready, InProgress, NotManaged, Absent]),
         (Call::Delete, &[InProgress, NotManaged, Absent, Retained]),
     ] {
-        for disposition in DISPOSITIONS {
+        for disposition in Disposition::ALL {
             let raw = RawAnswer {
                 disposition: Some(disposition),
                 ingress: Some(Vec::new()),
@@ -75,8 +67,15 @@ fn each_call_has_its_dispositions() {
         }
         // An empty answer never means anything.
         let empty = check(RawAnswer::default(), call);
-        assert_eq!(empty, Err(Refusal::Disposition(None)), "{call:?}");
+        assert_eq!(empty, Err(Refusal::Disposition(call, None)), "{call:?}");
     }
+    let text = "the provider answered EnsureLoadBalancer with disposition UNSPECIFIED (not set, or \
+                not known to this controller), which is none of READY, IN_PROGRESS, NOT_MANAGED";
+    assert_eq!(Refusal::Disposition(Call::Ensure, None).to_string(), text);
+    let text = "the provider answered DeleteLoadBalancer with disposition READY, which is none of \
+                IN_PROGRESS, NOT_MANAGED, ABSENT, RETAINED";
+    let ready = Refusal::Disposition(Call::Delete, Some(Disposition::Ready));
+    assert_eq!(ready.to_string(), text);
 }
 
 /// S-33.

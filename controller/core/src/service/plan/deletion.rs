@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::{Facts, Failure, Outcome, Progress, Work, outcome::AT_ONCE};
 use crate::{
-    class::Requeue,
+    class::{DELETION_WAIT, Requeue},
     service::{
         ServiceView,
         answer::{Answer, Disposition},
@@ -88,9 +88,10 @@ impl Progress {
                 }
                 Outcome {
                     events,
-                    // S-14: nobody changes what is being deleted, so that it has to be tried again.
+                    // S-14: no edit brings the next try of a deletion forward.
                     requeue: Some(match failure.class.requeue() {
                         Requeue::OnChange => Requeue::BackOff,
+                        Requeue::After(wait) => Requeue::After(DELETION_WAIT.clamp(wait)),
                         requeue => requeue,
                     }),
                     patch: None,

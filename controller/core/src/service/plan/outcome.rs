@@ -252,10 +252,13 @@ impl Progress {
         }
     }
 
-    /// S-55: the Service is ensured at once, unless time alone heals it (not Q-28).
+    /// S-55: the Service is ensured at once, unless time alone heals it (not Q-28). One Ensure for each
+    /// Service of a batch is no answer to a provider that is full: the update itself is repeated.
     fn not_updated(&mut self, targets: &Targets, failure: &Failure) -> Outcome {
         let requeue = match failure.class {
-            ErrorClass::Unavailable | ErrorClass::Unauthenticated => Requeue::BackOff,
+            ErrorClass::Unavailable
+            | ErrorClass::Unauthenticated
+            | ErrorClass::RateLimited { retry_after: None } => Requeue::BackOff,
             class => match class.requeue() {
                 Requeue::BackOff => AT_ONCE,
                 // Wrong is the Service: Ensure says so on it.

@@ -100,6 +100,13 @@ fn the_finalizer_stays_after_an_error() {
         (ErrorClass::Unimplemented, Requeue::BackOff),
         (ErrorClass::Unavailable, Requeue::BackOff),
         (limited, Requeue::After(Duration::from_secs(7))),
+        // S-14: no edit brings the next try forward.
+        (
+            ErrorClass::InProgress {
+                retry_after: Some(Duration::from_mins(4)),
+            },
+            Requeue::After(Duration::from_secs(30)),
+        ),
     ] {
         let mut stage = deleting();
         let outcome = stage.delete(Err(&failure(class)));

@@ -11,6 +11,7 @@ fn an_error_is_shown_and_tried_again() {
         (ErrorClass::Quota, true, Requeue::BackOff),
         (ErrorClass::NotReady, true, Requeue::BackOff),
         (ErrorClass::Forbidden, true, Requeue::BackOff),
+        (ErrorClass::Unimplemented, true, Requeue::BackOff),
         (ErrorClass::Unavailable, false, Requeue::BackOff),
         (ErrorClass::Unauthenticated, false, Requeue::BackOff),
         (ErrorClass::Invalid, true, Requeue::OnChange),

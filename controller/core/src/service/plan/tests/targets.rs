@@ -92,6 +92,11 @@ fn the_providers_own_time_is_kept() {
         ),
         (ErrorClass::Unavailable, Requeue::BackOff),
         (ErrorClass::Unauthenticated, Requeue::BackOff),
+        // One Ensure for each Service of a batch would load a full provider more.
+        (
+            ErrorClass::RateLimited { retry_after: None },
+            Requeue::BackOff,
+        ),
     ] {
         let mut stage = moved();
         let outcome = stage.update(Err(&failure(class)));
