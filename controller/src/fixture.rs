@@ -2,6 +2,7 @@
 
 mod cluster;
 mod services;
+mod warnings;
 
 use std::{
     sync::{
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::{io::DuplexStream, sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::{cluster::Cluster, services::service};
+pub(crate) use self::{cluster::Cluster, services::service, warnings::Warnings};
 use crate::{
     fence::Fence,
     kube::{

@@ -11,7 +11,7 @@ use super::{
     Cause, Class, Connect, Error, Options, Session, Shared, State,
     call::{GetStatus, Handshake, Limits, Link, Unary, Wish, Wishes, unary},
     handshake::{self, Refusal},
-    health,
+    health::{self, Pulse},
     pause::Rate,
     text,
     transport::Connection,
@@ -26,6 +26,10 @@ const HEARTBEAT_STANDBY: Duration = Duration::from_mins(1);
 const MISSED_HEARTBEATS: u32 = 2;
 /// Before a refused provider is asked again, on the same connection. A new one is asked at once.
 const REFUSED: Duration = Duration::from_mins(1);
+/// Before a handshake that the provider asks for right after another one, from the second in a row on.
+const HANDSHAKE_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+/// Handshakes that are further apart are not in a row.
+const IN_A_ROW: Duration = Duration::from_mins(3);
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 const RECONNECT_LONGEST: Duration = Duration::from_secs(1);
 
@@ -38,10 +42,31 @@ pub(super) struct Manager {
     tasks: TaskTracker,
     cancel: CancellationToken,
     handshakes: u64,
+    again: Again,
     connected_before: bool,
     /// Of the first provider that was accepted.
     name: Option<Box<str>>,
     boot_id: Box<str>,
+}
+
+/// Handshakes that the provider asks for by what it answers, on a connection that has one.
+#[derive(Default)]
+struct Again {
+    in_a_row: u32,
+    last: Option<Instant>,
+}
+
+impl Again {
+    /// How long to wait before the next one: not at all before the first in a row.
+    fn wait(&mut self, now: Instant) -> Option<Duration> {
+        let is_first = self.last.is_none_or(|last| now - last > IN_A_ROW);
+        self.in_a_row = if is_first { 0 } else { self.in_a_row + 1 };
+        let (first, longest) = HANDSHAKE_AGAIN;
+        let doublings = self.in_a_row.checked_sub(1);
+        let wait = doublings.map(|n| first.saturating_mul(1 << n.min(16)).min(longest));
+        self.last = Some(now + wait.unwrap_or_default());
+        wait
+    }
 }
 
 /// Why a connection is not used any longer.
@@ -68,6 +93,7 @@ impl Manager {
             tasks: TaskTracker::new(),
             cancel,
             handshakes: 0,
+            again: Again::default(),
             connected_before: false,
             name: None,
             boot_id: Box::default(),
@@ -246,12 +272,19 @@ impl Manager {
                 pulse = self.feel(link) => pulse,
             };
             match pulse {
-                Ok(boot_id) => {
+                Ok((boot_id, pulse)) => {
                     missed = 0;
-                    if !boot_id.is_empty() && *boot_id != *link.session.boot_id {
+                    if *boot_id != *link.session.boot_id {
                         // Another process behind the same connection, with nothing of ours.
-                        return ControlFlow::Continue(());
+                        let why = format!(
+                            "it names boot_id {:?} in GetStatus and {:?} at Handshake, which must be \
+                             one value, chosen when its process starts",
+                            text::cut(&boot_id, 64),
+                            link.session.boot_id,
+                        );
+                        return self.again(connection, &why, true).await;
                     }
+                    self.shared.enter(|since| pulse.state(since));
                 }
                 Err(Error::Timeout { .. }) => {
                     missed += 1;
@@ -292,7 +325,11 @@ impl Manager {
                             continue;
                         }
                         return match wish {
-                            Wish::Handshake => ControlFlow::Continue(()),
+                            Wish::Handshake => {
+                                let why = "it answers NOT_HANDSHAKED, which means that no handshake \
+                                           was made since its process started";
+                                self.again(connection, why, false).await
+                            }
                             Wish::Leave => ControlFlow::Break(shutting_down()),
                         };
                     }
@@ -301,8 +338,34 @@ impl Manager {
         }
     }
 
-    /// One heartbeat. Returns the boot id.
-    async fn feel(&self, link: &Link) -> Result<String, Error> {
+    /// Continues when the next handshake is due, which the provider asked for: `why`. From the second
+    /// in a row on that is reported, and takes longer each time.
+    async fn again(
+        &mut self,
+        connection: &Connection,
+        why: &str,
+        is_degraded: bool,
+    ) -> ControlFlow<Loss> {
+        let Some(wait) = self.again.wait(Instant::now()) else {
+            return ControlFlow::Continue(());
+        };
+        let reason = format!("the provider needs one handshake after the other: {why}");
+        if self.again.in_a_row == 1 {
+            warn!("{reason}; handshakes are repeated with back-off");
+        } else {
+            debug!(?wait, "{reason}");
+        }
+        if is_degraded {
+            self.shared.degraded(&reason);
+        }
+        tokio::select! {
+            () = connection.closed() => ControlFlow::Break(self.closed()),
+            () = sleep(wait) => ControlFlow::Continue(()),
+        }
+    }
+
+    /// One heartbeat. Returns the boot id and how the provider is.
+    async fn feel(&self, link: &Link) -> Result<(String, Pulse), Error> {
         let shared = &self.shared;
         let request = GetStatusRequest {};
         let channel = link.channel.clone();
@@ -310,8 +373,7 @@ impl Manager {
         let (pulse, health) = health::read(&status);
         shared.metrics.health(&health);
         shared.health.send_replace(health);
-        shared.enter(|since| pulse.state(since));
-        Ok(status.boot_id)
+        Ok((status.boot_id, pulse))
     }
 }
 

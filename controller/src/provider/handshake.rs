@@ -1,9 +1,11 @@
 //! The first words of a connection: what is said, and which answers are accepted.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
 use outrigger_core::{ownership::Prefixes, service::capability::Capability};
+
+use tracing::warn;
 
 use super::{
     Cause, Error, Options,
@@ -103,6 +105,11 @@ pub(super) fn accept(
     generation: u64,
     answer: v1::HandshakeResponse,
 ) -> Result<(Session, Vec<Rate>), Refusal> {
+    if answer.minor == 0 {
+        return Err(Refusal::bad(
+            "minor is not set; it is the lower of both maxima, so 1 where both speak only that",
+        ));
+    }
     if !(MIN_MINOR..=MINOR).contains(&answer.minor) {
         return Err(Refusal::new(
             Cause::Incompatible,
@@ -121,6 +128,11 @@ pub(super) fn accept(
                 "provider {name}: the cloud has no cluster id by which this cluster's resources \
                  are told from another's; give it one, or set --allow-untagged-cloud"
             ),
+        ));
+    }
+    if answer.boot_id.is_empty() {
+        return Err(Refusal::bad(
+            "boot_id is empty; it is required, new for each process, and the same in GetStatus",
         ));
     }
     if answer.boot_id.len() > 64 {
@@ -145,7 +157,7 @@ pub(super) fn accept(
         generation,
         version: text::cut(&answer.provider_version, MAX_NAME).into(),
         minor: answer.minor,
-        boot_id: text::cut(&answer.boot_id, 64).into(),
+        boot_id: answer.boot_id.into(),
         instances: offered
             .instances
             .map(|instances| accept_instances(&name, instances))
@@ -157,6 +169,7 @@ pub(super) fn accept(
         routes: offered.routes,
         node_sets: offered.node_sets.is_some(),
         effects,
+        undeclared_effects: Arc::default(),
         node_annotation_prefixes: entries(
             "node_annotation_prefixes",
             answer.node_annotation_prefixes,
@@ -206,7 +219,15 @@ fn accept_name(
 }
 
 fn accept_instances(name: &str, instances: v1::InstancesCapability) -> Result<Instances, Refusal> {
-    let preference = instances.lookup_preference();
+    let mut preference = instances.lookup_preference();
+    if preference == v1::LookupPreference::ListAll && !instances.list {
+        warn!(
+            provider = name,
+            "the provider prefers lookups by list (LOOKUP_PREFERENCE_LIST_ALL) but does not declare \
+             instances.list; it is asked in batches"
+        );
+        preference = v1::LookupPreference::Batch;
+    }
     let visibility_delay = match instances.visibility_delay {
         None => DEFAULT_VISIBILITY_DELAY,
         Some(delay) => Duration::try_from(delay)

@@ -1,12 +1,15 @@
 use outrigger_api::v1::{
     CallClass, Capabilities, EffectsCapability, HandshakeResponse, InstancesCapability,
-    LoadBalancersCapability, RateLimit,
+    LoadBalancersCapability, LookupPreference, RateLimit,
 };
 
 use outrigger_core::ownership::Ownership;
 
 use super::*;
-use crate::provider::{Cluster, tests::fake};
+use crate::{
+    fixture::Warnings,
+    provider::{Cluster, tests::fake},
+};
 
 fn options() -> Options {
     Options {
@@ -37,7 +40,6 @@ fn capabilities(change: impl FnOnce(&mut Capabilities)) -> Result<Session, Refus
 #[test]
 fn what_is_not_said_has_the_contracts_defaults() {
     let (session, rates) = accept_changed(|answer| {
-        answer.boot_id = String::new();
         answer.provider_version = String::new();
     })
     .unwrap();
@@ -134,6 +136,23 @@ fn what_decides_about_a_service_is_taken_over() {
 }
 
 #[test]
+fn a_preference_that_is_not_served_is_reported() {
+    let warnings = Warnings::listen();
+    let prefers = |list: bool| {
+        let session = capabilities(|offered| {
+            let instances = offered.instances.as_mut().unwrap();
+            instances.list = list;
+            instances.set_lookup_preference(LookupPreference::ListAll);
+        });
+        session.unwrap().instances.unwrap().preference
+    };
+    assert_eq!(prefers(true), LookupPreference::ListAll);
+    assert!(warnings.with("").is_empty());
+    assert_eq!(prefers(false), LookupPreference::Batch);
+    assert_eq!(warnings.with("LOOKUP_PREFERENCE_LIST_ALL").len(), 1);
+}
+
+#[test]
 fn nonsense_is_refused_by_name() {
     let check = |refused: Result<Session, Refusal>, cause: Cause, says: &str| {
         let refusal = refused.unwrap_err();
@@ -143,11 +162,7 @@ fn nonsense_is_refused_by_name() {
     };
     let answer = |change: fn(&mut HandshakeResponse)| accept_changed(change).map(|(s, _)| s);
     let bad = Cause::BadHandshake;
-    check(
-        answer(|a| a.minor = 0),
-        Cause::Incompatible,
-        "chose revision 0",
-    );
+    check(answer(|a| a.minor = 0), bad, "minor is not set");
     check(
         answer(|a| a.minor = MINOR + 1),
         Cause::Incompatible,
@@ -158,6 +173,7 @@ fn nonsense_is_refused_by_name() {
         check(refused.map(|(s, _)| s), bad, "provider_name");
     }
     check(answer(|a| a.boot_id = "x".repeat(65)), bad, "boot_id");
+    check(answer(|a| a.boot_id.clear()), bad, "boot_id is empty");
     check(
         answer(|a| a.max_receive_message_bytes = 1),
         bad,

@@ -139,7 +139,7 @@ async fn a_refused_provider_is_asked_again_each_minute_on_the_same_connection() 
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_provider_that_is_replaced_is_asked_at_once() {
-    let rig = Rig::with(|_, fake| fake.introduce(|answer| answer.minor = 0));
+    let rig = Rig::with(|_, fake| fake.introduce(|answer| answer.minor = 9));
     rig.reaches(is_down(Cause::Incompatible)).await;
     rig.fake.introduce(|_| {});
     rig.fake.kill();

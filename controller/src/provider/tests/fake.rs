@@ -123,10 +123,14 @@ pub(in crate::provider) fn status(readiness: v1::Readiness) -> v1::GetStatusResp
     }
 }
 
+/// Of an answer to `GetStatus` that names none. One with an empty id names that of the handshake.
+pub(in crate::provider) const NO_BOOT_ID: &str = "none";
+
 /// The provider's process and its socket.
 pub(crate) struct Fake {
     listens: AtomicBool,
     pub(in crate::provider) dials: AtomicUsize,
+    boot_id: Mutex<String>,
     pub(in crate::provider) handshakes: Mutex<Vec<v1::HandshakeRequest>>,
     pub(in crate::provider) heartbeats: Mutex<Vec<Instant>>,
     pub(in crate::provider) batches: Mutex<Vec<(Instant, v1::BatchGetInstancesRequest)>>,
@@ -146,6 +150,7 @@ impl Fake {
         Arc::new(Self {
             listens: AtomicBool::new(true),
             dials: AtomicUsize::new(0),
+            boot_id: Mutex::default(),
             handshakes: Mutex::default(),
             heartbeats: Mutex::default(),
             batches: Mutex::default(),
@@ -303,7 +308,12 @@ impl ProviderService for Fake {
         let request = request.into_inner();
         let reply = Arc::clone(&*self.on_handshake.lock())(&request);
         self.handshakes.lock().push(request);
-        reply.play().await
+        let answer = reply.play().await?;
+        answer
+            .get_ref()
+            .boot_id
+            .clone_into(&mut self.boot_id.lock());
+        Ok(answer)
     }
 
     async fn get_status(
@@ -312,7 +322,14 @@ impl ProviderService for Fake {
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
         self.heartbeats.lock().push(Instant::now());
         let reply = Arc::clone(&*self.on_status.lock())(request.get_ref());
-        reply.play().await
+        let mut answer = reply.play().await?;
+        let boot_id = &mut answer.get_mut().boot_id;
+        match &**boot_id {
+            "" => self.boot_id.lock().clone_into(boot_id),
+            NO_BOOT_ID => boot_id.clear(),
+            _ => {}
+        }
+        Ok(answer)
     }
 }
 

@@ -2,13 +2,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use outrigger_api::v1::{self, Readiness};
 use tokio::time::{Instant, sleep, timeout};
+use tonic::Code;
 
 use super::{
-    fake::{Reply, status},
-    is_down,
+    fake::{NO_BOOT_ID, Reply, refusal, status},
+    is_down, millis,
     rig::Rig,
     secs,
 };
+use crate::fixture::Warnings;
 use crate::provider::{Cause, Error, State};
 
 #[tokio::test(start_paused = true)]
@@ -147,4 +149,50 @@ async fn a_new_process_behind_the_connection_is_greeted() {
     assert_eq!(&*sessions.borrow().as_ref().unwrap().boot_id, "boot-2");
     sleep(secs(60)).await;
     assert_eq!((rig.fake.dials(), rig.fake.handshakes.lock().len()), (1, 2));
+}
+
+/// Each mistake that a vendor makes with `boot_id`: once a heartbeat is fine, handshakes back off.
+#[tokio::test(start_paused = true)]
+async fn a_boot_id_that_never_fits_is_no_storm_of_handshakes() {
+    for (said, quoted) in [("another", "\"another\""), (NO_BOOT_ID, "\"\"")] {
+        let warnings = Warnings::listen();
+        let rig = Rig::start();
+        rig.fake.on_status(move || {
+            let mut answer = status(Readiness::Ready);
+            answer.boot_id = said.into();
+            Reply::Say(answer)
+        });
+        let degraded = |state: &State| matches!(state, State::Degraded { .. });
+        rig.reaches(degraded).await;
+        sleep(secs(600)).await;
+        // At 0, 0, 1, 3, 7, 15, 31, 63, 123 s and each minute.
+        let handshakes = rig.fake.handshakes.lock().len();
+        assert!((10..=18).contains(&handshakes), "{handshakes}");
+        let lines = warnings.with("handshakes are repeated with back-off");
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains(quoted) && lines[0].contains("\"boot-1\""));
+        assert_eq!(rig.fake.dials(), 1);
+        // It serves all the same.
+        rig.look_up("a").await.unwrap();
+        rig.fake.on_status(|| Reply::Say(status(Readiness::Ready)));
+        rig.reaches(|state| *state == State::Ready).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_handshaked_for_ever_is_no_storm_of_handshakes() {
+    let warnings = Warnings::listen();
+    let rig = Rig::start();
+    rig.serving().await;
+    let refused = refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None);
+    rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
+    let started = Instant::now();
+    while started.elapsed() < secs(600) {
+        rig.look_up("a").await.unwrap_err();
+        sleep(millis(10)).await;
+    }
+    let handshakes = rig.fake.handshakes.lock().len();
+    assert!((5..=20).contains(&handshakes), "{handshakes}");
+    let lines = warnings.with("NOT_HANDSHAKED");
+    assert_eq!(lines.len(), 1, "{lines:?}");
 }
