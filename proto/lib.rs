@@ -30,3 +30,30 @@ pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "
 
 /// One `google.rpc.Status`, the error of a single item in a batch.
 pub use tonic_types::Status as RpcStatus;
+
+/// The gRPC code under which the contract lists a reason, as in `reasons.txt`.
+pub const fn code_of(reason: v1::ErrorReason) -> tonic::Code {
+    use tonic::Code;
+    use v1::ErrorReason as R;
+    match reason {
+        R::Unspecified => Code::Unknown,
+        R::InvalidRequest
+        | R::InvalidAnnotation
+        | R::UnsupportedProtocol
+        | R::MalformedProviderId
+        | R::UnsupportedFeature => Code::InvalidArgument,
+        R::DependencyNotReady
+        | R::ConflictingResource
+        | R::NodeSetUnknown
+        | R::NodeSetBaseMismatch
+        | R::NotHandshaked
+        | R::VersionUnsupported => Code::FailedPrecondition,
+        R::OperationInProgress | R::Conflict => Code::Aborted,
+        R::RateLimited | R::QuotaExceeded | R::Overloaded => Code::ResourceExhausted,
+        R::CredentialsInvalid => Code::Unauthenticated,
+        R::PermissionMissing => Code::PermissionDenied,
+        R::CloudUnavailable | R::ShuttingDown => Code::Unavailable,
+        R::CapabilityDisabled => Code::Unimplemented,
+        R::CloudError => Code::Internal,
+    }
+}

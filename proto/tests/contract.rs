@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::Path};
 
-use outrigger_api::FILE_DESCRIPTOR_SET;
+use outrigger_api::{FILE_DESCRIPTOR_SET, code_of, v1::ErrorReason};
 use prost::Message as _;
 use prost_types::{
     DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
@@ -16,6 +16,9 @@ use prost_types::{
 
 /// The contract as it was committed, one line per name.
 const COMMITTED: &str = include_str!("../contract.txt");
+
+/// The reasons with their codes, for people and machines that write a provider.
+const REASONS: &str = include_str!("../reasons.txt");
 
 fn files() -> Vec<FileDescriptorProto> {
     let set = FileDescriptorSet::decode(FILE_DESCRIPTOR_SET).expect("the build wrote descriptors");
@@ -127,6 +130,71 @@ fn nothing_that_was_promised_has_changed() {
          Raise MINOR in proto/lib.rs if a release is between, then record them with\n\
          UPDATE_CONTRACT=1 cargo test -p outrigger-api"
     );
+}
+
+/// `ResourceExhausted` as the gRPC documents write it.
+fn canonical(code: tonic::Code) -> String {
+    let mut name = String::new();
+    for letter in format!("{code:?}").chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
+
+fn reasons() -> String {
+    let mut text = String::from(
+        "# google.rpc.ErrorInfo.reason (domain cloudprovider.v1), and name and number of the gRPC code\n\
+         # that goes with it. Made from ErrorReason of common.proto, which says what each means:\n\
+         # UPDATE_CONTRACT=1 cargo test -p outrigger-api\n",
+    );
+    let known = (1..1000).filter_map(|number| ErrorReason::try_from(number).ok());
+    for reason in known {
+        let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");
+        let code = code_of(reason);
+        let _ = writeln!(text, "{name} {} {}", canonical(code), code as i32);
+    }
+    text
+}
+
+#[test]
+fn each_reason_is_listed_with_its_code() {
+    if env::var_os("UPDATE_CONTRACT").is_some() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("proto/reasons.txt");
+        fs::write(path, reasons()).expect("proto/reasons.txt can be written");
+        return;
+    }
+    assert_eq!(
+        REASONS,
+        reasons(),
+        "record the reasons with UPDATE_CONTRACT=1 cargo test -p outrigger-api"
+    );
+    // The comment of each reason begins with its code.
+    for file in files() {
+        let info = file
+            .source_code_info
+            .as_ref()
+            .expect("the compiler keeps comments");
+        for (at, proto) in file.enum_type.iter().enumerate() {
+            if proto.name() != "ErrorReason" {
+                continue;
+            }
+            for (value, proto) in proto.value.iter().enumerate().skip(1) {
+                let reason = ErrorReason::try_from(proto.number()).expect("a reason");
+                let path = [5, at as i32, 2, value as i32];
+                let location = info.location.iter().find(|l| l.path == path);
+                let comment = location.map_or("", |l| l.leading_comments()).trim();
+                let code = canonical(code_of(reason));
+                assert!(
+                    comment.starts_with(&code),
+                    "{}: {comment:?} does not begin with {code}",
+                    proto.name()
+                );
+            }
+        }
+    }
 }
 
 #[test]

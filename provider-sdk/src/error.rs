@@ -6,7 +6,7 @@ use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
-use outrigger_api::v1::ErrorReason;
+use outrigger_api::{code_of, v1::ErrorReason};
 use tonic::Code;
 
 use crate::{BoxError, Context, Effects};
@@ -52,6 +52,11 @@ reasons! {
     invalid_annotation => InvalidAnnotation;
     /// The cloud cannot serve this protocol or port. Not repeated until the object changes.
     unsupported_protocol => UnsupportedProtocol;
+    /// The cloud cannot serve something else that the object asks for, such as session affinity, IPv6,
+    /// source ranges or `externalTrafficPolicy: Local`: name it. Also what Go's
+    /// `cloudprovider.NotImplemented` means where it is about one object. Shown on the object and not
+    /// repeated until it changes.
+    unsupported_feature => UnsupportedFeature;
     /// The provider ID has this cloud's prefix but is none of its ids. Not repeated until the
     /// object changes.
     malformed_provider_id => MalformedProviderId;
@@ -70,7 +75,7 @@ reasons! {
     /// The object is being worked on by another call. Repeated after 5 s, or after
     /// [`with_retry_after`](Self::with_retry_after).
     operation_in_progress => OperationInProgress;
-    /// Lost an optimistic lock in the cloud. Repeated within 1 s.
+    /// Lost an optimistic lock in the cloud. Repeated with back-off.
     conflict => Conflict;
     /// A limit of the account or of one object is reached: say which. Concerns this object only;
     /// repeated slowly. "Slow down" is [`rate_limited`](Self::rate_limited).
@@ -86,8 +91,14 @@ reasons! {
     cloud_unavailable => CloudUnavailable;
     /// This process is ending. The server answers this by itself.
     shutting_down => ShuttingDown;
-    /// Not served by this provider. The controller does not ask again on this connection.
+    /// The method is not served at all, whatever the object; for one object it is
+    /// [`unsupported_feature`](Self::unsupported_feature).
     capability_disabled => CapabilityDisabled;
+    /// The cloud refused or failed this one object (a 422, a 500) for a reason that no other
+    /// constructor names. The text is shown as it is, so pass on the cloud's. Concerns this object
+    /// only; repeated with back-off. If the cloud fails every call:
+    /// [`cloud_unavailable`](Self::cloud_unavailable).
+    cloud_error => CloudError;
 }
 
 impl Error {
@@ -218,31 +229,6 @@ impl Error {
             effects: None,
             source: None,
         }
-    }
-}
-
-/// The code under which the contract lists a reason.
-fn code_of(reason: ErrorReason) -> Code {
-    match reason {
-        ErrorReason::Unspecified => Code::Internal,
-        ErrorReason::InvalidRequest
-        | ErrorReason::InvalidAnnotation
-        | ErrorReason::UnsupportedProtocol
-        | ErrorReason::MalformedProviderId => Code::InvalidArgument,
-        ErrorReason::DependencyNotReady
-        | ErrorReason::ConflictingResource
-        | ErrorReason::NodeSetUnknown
-        | ErrorReason::NodeSetBaseMismatch
-        | ErrorReason::NotHandshaked
-        | ErrorReason::VersionUnsupported => Code::FailedPrecondition,
-        ErrorReason::OperationInProgress | ErrorReason::Conflict => Code::Aborted,
-        ErrorReason::RateLimited | ErrorReason::QuotaExceeded | ErrorReason::Overloaded => {
-            Code::ResourceExhausted
-        }
-        ErrorReason::CredentialsInvalid => Code::Unauthenticated,
-        ErrorReason::PermissionMissing => Code::PermissionDenied,
-        ErrorReason::CloudUnavailable | ErrorReason::ShuttingDown => Code::Unavailable,
-        ErrorReason::CapabilityDisabled => Code::Unimplemented,
     }
 }
 

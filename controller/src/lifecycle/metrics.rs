@@ -111,7 +111,7 @@ impl LifecycleMetrics {
         let result = match lookup {
             Ok(Lookup::Found(_) | Lookup::NotManaged { .. }) => "success",
             Ok(Lookup::Absent { .. }) => "instance_not_found",
-            Err(Error::NotServed { .. }) => "not_implemented",
+            Err(Error::NotServed { .. } | Error::NotOffered { .. }) => "not_implemented",
             Err(_) => "error",
         };
         let labels = [("operation", "instance_exists"), ("result", result)];

@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tonic::{Request, Response, Status};
-use tracing::debug;
+use tracing::{debug, warn};
 use uuid::Uuid;
 
 use super::{
@@ -36,6 +36,11 @@ pub(super) trait Unary {
     const DEADLINE: Duration;
     /// Whether it can change the cloud.
     const CHANGES: bool = false;
+    /// Whether one call is about one object. UNIMPLEMENTED may then mean that object, so that the
+    /// others are asked about all the same.
+    const IS_ABOUT_ONE_OBJECT: bool = false;
+    /// What the controller does without the method, for people.
+    const WITHOUT: &'static str = "calls of it are repeated with back-off";
 
     /// Sends it.
     fn send(
@@ -119,6 +124,7 @@ impl Unary for BatchGetInstances {
     type Response = v1::BatchGetInstancesResponse;
     const NAME: &'static str = "BatchGetInstances";
     const DEADLINE: Duration = Duration::from_secs(30);
+    const WITHOUT: &'static str = "no Node is initialized, kept in step or deleted";
 
     async fn send(
         channel: Checked,
@@ -161,8 +167,17 @@ impl Link {
         self.unserved.lock().contains(rpc)
     }
 
-    pub(super) fn note_missing(&self, rpc: &'static str) {
-        self.unserved.lock().insert(rpc);
+    /// Remembers that a method is missing, and reports it once.
+    fn note_missing<R: Unary>(&self) {
+        if self.unserved.lock().insert(R::NAME) {
+            warn!(
+                rpc = R::NAME,
+                provider = &*self.session.name,
+                "the provider declares a capability but answers UNIMPLEMENTED to a method of it: {}; \
+                 serve the method, or do not declare the capability",
+                R::WITHOUT
+            );
+        }
     }
 }
 
@@ -201,6 +216,38 @@ pub(super) async fn unary<R: Unary>(
 }
 
 impl Shared {
+    /// Publishes `link`'s session without node sets, since `SyncNodeSet` is not served on it. `false` if
+    /// that was done before.
+    pub(super) fn give_up_node_sets(&self, link: &Link) -> bool {
+        let mut session = Session::clone(&link.session);
+        if !std::mem::take(&mut session.node_sets) {
+            return false;
+        }
+        let session = Arc::new(session);
+        let without = Link {
+            session: Arc::clone(&session),
+            channel: link.channel.clone(),
+            limits: link.limits,
+            unserved: Mutex::new(link.unserved.lock().clone()),
+        };
+        // A newer handshake may have found another process.
+        let is_mine = |now: &Option<Arc<Link>>| {
+            now.as_ref()
+                .is_some_and(|now| std::ptr::eq(Arc::as_ptr(now), link))
+        };
+        let replaced = self.link.send_if_modified(|now| {
+            let is_mine = is_mine(now);
+            if is_mine {
+                *now = Some(Arc::new(without));
+            }
+            is_mine
+        });
+        if replaced {
+            self.session.send_replace(Some(session));
+        }
+        true
+    }
+
     /// The session of the moment.
     pub(super) fn link(&self) -> Result<Arc<Link>, Error> {
         let link = self.link.borrow().clone();
@@ -290,7 +337,7 @@ impl Shared {
         context: &CallContext,
         message: &impl Fn(&Session, CallContext) -> R::Request,
     ) -> Result<R::Response, Error> {
-        if link.lacks(R::NAME) {
+        if !R::IS_ABOUT_ONE_OBJECT && link.lacks(R::NAME) {
             return Err(Error::NotServed { rpc: R::NAME });
         }
         let in_flight = leave.begin::<R>()?;
@@ -317,7 +364,7 @@ impl Shared {
         }
         if let Err(error) = &result {
             match error {
-                Error::NotServed { rpc } => link.note_missing(rpc),
+                Error::NotServed { .. } => link.note_missing::<R>(),
                 error if error.reason() == Some(ErrorReason::ShuttingDown) => {
                     self.wish(link, Wish::Leave);
                 }

@@ -21,6 +21,11 @@ mod failure;
 /// What a provider may pack beside its words.
 const EFFECTS: &str = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
 
+/// Of the names in generated code.
+const REASON_PREFIX: &str = "ERROR_REASON_";
+/// Bytes of a reason that is shown.
+const MAX_REASON: usize = 63;
+
 /// Why a call to the provider, or the part of it that concerns one node or Service, did not succeed.
 ///
 /// Cheap to clone: one failed batch answers many callers. Every text of the provider in it is cut
@@ -77,8 +82,8 @@ pub enum Error {
         /// For people.
         message: Arc<str>,
     },
-    /// The provider said no, in the words of the contract.
-    #[error("{message} ({})", reason_name(*.reason))]
+    /// The provider refused, with a reason of the contract.
+    #[error("{}", refused(*.reason, .message))]
     Refused {
         /// Name of the method.
         rpc: &'static str,
@@ -88,6 +93,19 @@ pub enum Error {
         message: Arc<str>,
         /// When to call again, if the provider said so.
         retry_after: Option<Duration>,
+        /// What it wants written about the object of the call, unchecked.
+        effects: Option<Arc<RawEffects>>,
+    },
+    /// The provider refused, with a reason that this minor of the contract does not have. It says
+    /// nothing about any other key.
+    #[error("{message} ({code} with the reason {said:?}, which this controller does not know)")]
+    UnknownReason {
+        /// Canonical code, such as `RESOURCE_EXHAUSTED`.
+        code: &'static str,
+        /// As sent, cut and escaped.
+        said: Arc<str>,
+        /// For people.
+        message: Arc<str>,
         /// What it wants written about the object of the call, unchecked.
         effects: Option<Arc<RawEffects>>,
     },
@@ -118,8 +136,17 @@ pub enum Error {
     /// The Service says in a way that cannot be read who may reach it; nothing was sent.
     #[error(transparent)]
     SourceRanges(Arc<source_ranges::Error>),
-    /// The provider does not serve this method, at least not on this connection.
-    #[error("{rpc}: not served by this provider")]
+    /// The provider does not declare the capability that this method belongs to; nothing was sent.
+    #[error("{rpc}: the provider does not offer this capability")]
+    NotOffered {
+        /// Name of the method.
+        rpc: &'static str,
+    },
+    /// The provider answered UNIMPLEMENTED, or did so before on this connection.
+    #[error(
+        "{rpc}: the provider declares this capability but answers UNIMPLEMENTED; it must serve the \
+         method, or not declare the capability"
+    )]
     NotServed {
         /// Name of the method.
         rpc: &'static str,
@@ -134,9 +161,10 @@ impl Error {
                 ErrorClass::Unavailable
             }
             Self::Outdated { .. } => ErrorClass::Conflict,
-            Self::Timeout { .. } | Self::ConnectionLost { .. } | Self::Unexplained { .. } => {
-                ErrorClass::Transient
-            }
+            Self::Timeout { .. }
+            | Self::ConnectionLost { .. }
+            | Self::Unexplained { .. }
+            | Self::UnknownReason { .. } => ErrorClass::Transient,
             Self::Refused {
                 reason,
                 retry_after,
@@ -146,7 +174,7 @@ impl Error {
             Self::SourceRanges(error) => error.class(),
             Self::Malformed { .. } => ErrorClass::Malformed,
             Self::TooLarge { .. } => ErrorClass::Invalid,
-            Self::NotServed { .. } => ErrorClass::Unimplemented,
+            Self::NotOffered { .. } | Self::NotServed { .. } => ErrorClass::Unimplemented,
         }
     }
 
@@ -191,9 +219,20 @@ impl Error {
     }
 
     /// Reads the error of one item of a batch. `None` for code OK, which is no error.
+    ///
+    /// UNIMPLEMENTED of one item is not the method's: the outcome of that item is unknown.
     pub(super) fn from_item(rpc: &'static str, status: &RpcStatus) -> Option<Self> {
         let code = Code::from_i32(status.code);
-        (code != Code::Ok).then(|| Self::from_peer(rpc, code, &status.message, &status.details))
+        (code != Code::Ok).then(|| {
+            match Self::from_peer(rpc, code, &status.message, &status.details) {
+                Self::NotServed { rpc } => Self::Unexplained {
+                    rpc,
+                    code: code_name(code),
+                    message: shown(&status.message),
+                },
+                error => error,
+            }
+        })
     }
 
     fn from_peer(
@@ -202,28 +241,45 @@ impl Error {
         message: &str,
         details: &[prost_types::Any],
     ) -> Self {
-        let message: Arc<str> = text::message(message).into();
-        let Some(reason) = said_reason(details).and_then(|said| read_reason(&said, code)) else {
+        let message = shown(message);
+        match said_reason(details).map(|said| read_reason(&said).ok_or(said)) {
             // What a server answers for a method that it does not have.
-            if code == Code::Unimplemented {
-                return Self::NotServed { rpc };
-            }
-            return Self::Unexplained {
+            None if code == Code::Unimplemented => Self::NotServed { rpc },
+            Some(Ok(ErrorReason::CapabilityDisabled)) => Self::NotServed { rpc },
+            None => Self::Unexplained {
                 rpc,
                 code: code_name(code),
                 message,
-            };
-        };
-        if reason == ErrorReason::CapabilityDisabled {
-            return Self::NotServed { rpc };
+            },
+            Some(Ok(reason)) => Self::Refused {
+                rpc,
+                reason,
+                message,
+                retry_after: retry_after(details),
+                effects: effects(details),
+            },
+            Some(Err(said)) => Self::UnknownReason {
+                code: code_name(code),
+                said: text::cut(&said, MAX_REASON).into(),
+                message,
+                effects: effects(details),
+            },
         }
-        Self::Refused {
-            rpc,
-            reason,
-            message,
-            retry_after: retry_after(details),
-            effects: effects(details),
-        }
+    }
+}
+
+/// The text of a refusal. That of `CLOUD_ERROR` is the cloud's own and stands alone (S-36, S-43).
+fn refused(reason: ErrorReason, message: &str) -> String {
+    match reason {
+        ErrorReason::CloudError => message.to_owned(),
+        reason => format!("{message} ({})", reason_name(reason)),
+    }
+}
+
+fn shown(message: &str) -> Arc<str> {
+    match message {
+        "" => "the provider gave no message".into(),
+        message => text::message(message).into(),
     }
 }
 
@@ -252,7 +308,7 @@ fn origin(status: &Status) -> Origin {
     }
 }
 
-/// The reason in the one `ErrorInfo` of our domain. Two of them are no word of anybody.
+/// The reason in the one `ErrorInfo` of our domain. Two of them are ambiguous, and read as none.
 fn said_reason(details: &[prost_types::Any]) -> Option<String> {
     let mut ours = details
         .iter()
@@ -279,35 +335,22 @@ fn effects(details: &[prost_types::Any]) -> Option<Arc<RawEffects>> {
     Some(Arc::new(wire::effects(effects)))
 }
 
-/// A reason that a later minor added is the first of its code.
-fn read_reason(said: &str, code: Code) -> Option<ErrorReason> {
-    let known = ErrorReason::from_str_name(&format!("ERROR_REASON_{said}"))
-        .filter(|reason| *reason != ErrorReason::Unspecified);
-    known.or_else(|| first_of(code))
-}
-
-fn first_of(code: Code) -> Option<ErrorReason> {
-    Some(match code {
-        Code::InvalidArgument => ErrorReason::InvalidRequest,
-        Code::FailedPrecondition => ErrorReason::DependencyNotReady,
-        Code::Aborted => ErrorReason::OperationInProgress,
-        Code::ResourceExhausted => ErrorReason::RateLimited,
-        Code::Unauthenticated => ErrorReason::CredentialsInvalid,
-        Code::PermissionDenied => ErrorReason::PermissionMissing,
-        Code::Unavailable => ErrorReason::CloudUnavailable,
-        Code::Unimplemented => ErrorReason::CapabilityDisabled,
-        _ => return None,
-    })
+/// The reason of the contract that was said: `X`, or as generated code names it `ERROR_REASON_X`.
+fn read_reason(said: &str) -> Option<ErrorReason> {
+    let name = said.strip_prefix(REASON_PREFIX).unwrap_or(said);
+    ErrorReason::from_str_name(&format!("{REASON_PREFIX}{name}"))
+        .filter(|reason| *reason != ErrorReason::Unspecified)
 }
 
 fn class_of(reason: ErrorReason, retry_after: Option<Duration>) -> ErrorClass {
     use ErrorReason as R;
     match reason {
-        R::Unspecified => ErrorClass::Transient,
+        R::Unspecified | R::CloudError => ErrorClass::Transient,
         R::InvalidRequest
         | R::InvalidAnnotation
         | R::UnsupportedProtocol
-        | R::MalformedProviderId => ErrorClass::Invalid,
+        | R::MalformedProviderId
+        | R::UnsupportedFeature => ErrorClass::Invalid,
         R::DependencyNotReady | R::ConflictingResource => ErrorClass::NotReady,
         R::NodeSetUnknown | R::NodeSetBaseMismatch | R::Conflict => ErrorClass::Conflict,
         R::OperationInProgress => ErrorClass::InProgress { retry_after },
@@ -325,7 +368,7 @@ fn class_of(reason: ErrorReason, retry_after: Option<Duration>) -> ErrorClass {
 /// The reason as it stands on the wire and in metrics.
 pub(super) fn reason_name(reason: ErrorReason) -> &'static str {
     let name = reason.as_str_name();
-    name.strip_prefix("ERROR_REASON_").unwrap_or(name)
+    name.strip_prefix(REASON_PREFIX).unwrap_or(name)
 }
 
 /// The canonical name of a gRPC code.

@@ -23,6 +23,7 @@ impl Unary for ListInstances {
     type Response = Gathered<v1::Instance>;
     const NAME: &'static str = "ListInstances";
     const DEADLINE: Duration = Duration::from_mins(5);
+    const WITHOUT: &'static str = "labels and addresses of Nodes are not kept in step";
 
     async fn send(
         channel: Checked,
@@ -45,13 +46,13 @@ impl Provider {
     /// Waits while the class [`Class::Instances`](super::Class::Instances) is paused.
     ///
     /// # Errors
-    /// [`Error::NotServed`] where the provider does not offer lists, else any [`Error`].
+    /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
     pub async fn list(&self, purpose: Purpose) -> Result<Vec<Instance>, Error> {
         let rpc = ListInstances::NAME;
         let (permit, link) = self.admit::<ListInstances>(purpose.into()).await?;
         let session = Arc::clone(&link.session);
         let offered = session.instances.as_ref().filter(|offered| offered.list);
-        let offered = offered.ok_or(Error::NotServed { rpc })?;
+        let offered = offered.ok_or(Error::NotOffered { rpc })?;
         self.shared.metrics.asked(purpose);
         let instances = self
             .shared

@@ -140,7 +140,7 @@ impl Provider {
 
 fn offered<'a>(link: &'a Link, rpc: &'static str) -> Result<&'a LoadBalancers, Error> {
     let offered = link.session.load_balancers.as_ref();
-    offered.ok_or(Error::NotServed { rpc })
+    offered.ok_or(Error::NotOffered { rpc })
 }
 
 fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {

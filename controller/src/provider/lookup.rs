@@ -55,7 +55,7 @@ impl Subject for Node {
 
     fn without_asking(&self, session: &Session) -> Option<Result<Lookup, Error>> {
         match &session.instances {
-            None => Some(Err(Error::NotServed { rpc: Self::RPC })),
+            None => Some(Err(Error::NotOffered { rpc: Self::RPC })),
             Some(instances) => answer::without_asking(&self.0, instances).map(Ok),
         }
     }

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_api::v1::ErrorReason;
 use prometheus_client::{
     metrics::{
         counter::Counter,
@@ -259,45 +258,25 @@ impl Drop for InFlight {
     }
 }
 
-/// Code and reason of an error. A reason that a later minor adds never gets here: it was read as
-/// the first of its code.
+/// Code and reason of an error. A reason that is not of the contract is not a label.
 fn outcome(error: &Error) -> (&'static str, &'static str) {
     match error {
         Error::Unavailable { .. } => ("UNAVAILABLE", "not_connected"),
         Error::Timeout { .. } => ("DEADLINE_EXCEEDED", "timeout"),
         Error::ConnectionLost { .. } => ("UNAVAILABLE", "connection_lost"),
         Error::Unexplained { code, .. } => (code, "unexplained"),
-        Error::Refused { reason, .. } => (code_of(*reason), error::reason_name(*reason)),
+        Error::Refused { reason, .. } => {
+            let code = outrigger_api::code_of(*reason);
+            (error::code_name(code), error::reason_name(*reason))
+        }
+        Error::UnknownReason { code, .. } => (code, "unknown_reason"),
         Error::Malformed { .. } | Error::Unusable(_) => ("OK", "malformed"),
         Error::Cancelled { .. } => ("CANCELLED", "cancelled"),
         // Of calls that were never made.
         Error::Fenced { .. } | Error::Outdated { .. } => ("ABORTED", "not_sent"),
         Error::SourceRanges(_) => ("INVALID_ARGUMENT", "not_sent"),
         Error::TooLarge { .. } => ("RESOURCE_EXHAUSTED", "too_large"),
+        Error::NotOffered { .. } => ("UNIMPLEMENTED", "not_sent"),
         Error::NotServed { .. } => ("UNIMPLEMENTED", "not_served"),
-    }
-}
-
-/// The code that the contract puts a reason under.
-const fn code_of(reason: ErrorReason) -> &'static str {
-    use ErrorReason as R;
-    match reason {
-        R::Unspecified => "UNKNOWN",
-        R::InvalidRequest
-        | R::InvalidAnnotation
-        | R::UnsupportedProtocol
-        | R::MalformedProviderId => "INVALID_ARGUMENT",
-        R::DependencyNotReady
-        | R::ConflictingResource
-        | R::NodeSetUnknown
-        | R::NodeSetBaseMismatch
-        | R::NotHandshaked
-        | R::VersionUnsupported => "FAILED_PRECONDITION",
-        R::OperationInProgress | R::Conflict => "ABORTED",
-        R::RateLimited | R::QuotaExceeded | R::Overloaded => "RESOURCE_EXHAUSTED",
-        R::CredentialsInvalid => "UNAUTHENTICATED",
-        R::PermissionMissing => "PERMISSION_DENIED",
-        R::CloudUnavailable | R::ShuttingDown => "UNAVAILABLE",
-        R::CapabilityDisabled => "UNIMPLEMENTED",
     }
 }

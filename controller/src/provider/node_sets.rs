@@ -63,22 +63,8 @@ struct Name {
     revision: Revision,
 }
 
-/// One life of the provider's process: its boot id, or where it names none, the handshake.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Process {
-    Boot(Box<str>),
-    Handshake(u64),
-}
-
-impl Process {
-    fn of(session: &Session) -> Self {
-        if session.boot_id.is_empty() {
-            Self::Handshake(session.generation)
-        } else {
-            Self::Boot(session.boot_id.clone())
-        }
-    }
-}
+/// The boot id of one life of the provider's process.
+type Process = Box<str>;
 
 impl State {
     fn holds(&self, name: &Name) -> bool {
@@ -88,8 +74,8 @@ impl State {
         })
     }
 
-    fn base(&self, process: &Process) -> Option<Arc<Targets>> {
-        let held = self.held.as_ref().filter(|held| held.process == *process);
+    fn base(&self, process: &str) -> Option<Arc<Targets>> {
+        let held = self.held.as_ref().filter(|held| *held.process == *process);
         held.map(|held| Arc::clone(&held.latest))
     }
 
@@ -118,12 +104,27 @@ impl Shared {
         loop {
             let link = self.link()?;
             let sync = leave.wait(R::NAME, self.sync(leave, &link, targets));
-            let sync = sync.await??;
+            let sync = match sync.await? {
+                // The link that follows has no node sets.
+                Err(Error::NotServed { .. }) if self.give_up_node_sets(&link) => continue,
+                sync => sync?,
+            };
             let call = self.call::<R>(permit, leave, link, |session, context| {
                 message(context, wire_targets(targets, session))
             });
             match call.await {
-                Err(error) if is_first && is_unknown(&error) => {
+                Err(error) if is_unknown(&error) => {
+                    if !is_first {
+                        return Err(Error::Malformed {
+                            rpc: R::NAME,
+                            what: format!(
+                                "the node set of revision {} is not held ({error}), though SyncNodeSet \
+                                 of it has just succeeded",
+                                targets.revision().as_str()
+                            )
+                            .into(),
+                        });
+                    }
                     is_first = false;
                     debug!(rpc = R::NAME, "the provider does not hold the node set");
                     self.node_sets.doubt(sync);
@@ -145,7 +146,7 @@ impl Shared {
             return Ok(0);
         }
         let name = Name {
-            process: Process::of(&link.session),
+            process: link.session.boot_id.clone(),
             revision: targets.revision().clone(),
         };
         loop {
@@ -216,7 +217,13 @@ impl Shared {
             }
         }
         let snapshot = Upload::snapshot(&link.session, targets)?;
-        self.send_upload(leave, link, snapshot).await
+        match self.send_upload(leave, link, snapshot).await {
+            Err(error) if is_unknown(&error) => Err(Error::Malformed {
+                rpc: SyncNodeSet::NAME,
+                what: format!("a snapshot needs no base ({error})").into(),
+            }),
+            result => result,
+        }
     }
 
     async fn send_upload(

@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use outrigger_api::v1::{self, ErrorReason};
+use outrigger_core::class::CLASS_PAUSE;
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
@@ -22,8 +23,6 @@ use lane::{Backoff, Bucket, Lane};
 
 /// A `RATE_LIMITED` that does not say for how long.
 const RATE_LIMITED: Duration = Duration::from_secs(30);
-/// No pause is longer, whatever the provider says: an operator must be able to see it end.
-const LONGEST: Duration = Duration::from_hours(1);
 const CREDENTIALS: (Duration, Duration) = (Duration::from_mins(1), Duration::from_mins(10));
 
 impl Class {
@@ -247,7 +246,7 @@ impl Permit {
         let own = self.claim.class();
         let mut lanes = self.gate.lanes.lock();
         let lane = &mut lanes.each[own as usize];
-        let asked = retry_after.map(|after| after.min(LONGEST));
+        let asked = retry_after.map(|after| CLASS_PAUSE.clamp(after));
         let (pause, every_class) = match reason {
             ErrorReason::RateLimited => (lane.rate_limited(asked.unwrap_or(RATE_LIMITED)), false),
             ErrorReason::CloudUnavailable => (lane.cloud.failed(self.started, asked), false),
@@ -262,6 +261,14 @@ impl Permit {
         };
         drop(lanes);
         let Some(pause) = pause else { return };
+        if *reason == ErrorReason::RateLimited && retry_after.is_none() {
+            warn!(
+                class = own.as_str(),
+                pause = ?RATE_LIMITED,
+                "the provider answers RATE_LIMITED without RetryInfo, which the contract requires: \
+                 send when the cloud takes calls again"
+            );
+        }
         let label = super::error::reason_name(*reason);
         let classes = if every_class {
             Class::ALL.as_slice()

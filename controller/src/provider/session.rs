@@ -1,13 +1,26 @@
 //! What one handshake agreed on.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use outrigger_api::v1;
-use outrigger_core::{ownership::Prefixes, service::capability::Capability};
+use outrigger_core::{
+    ownership::Prefixes,
+    service::{
+        capability::Capability,
+        effects::{Effects, RawEffects},
+    },
+};
+use tracing::warn;
 
 /// What one handshake agreed on. A new one is published after each handshake, also on the same
 /// connection; whoever keeps facts about the provider compares [`Session::boot_id`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     /// Counts the handshakes of this controller.
     pub generation: u64,
@@ -29,10 +42,31 @@ pub struct Session {
     pub node_sets: bool,
     /// What the provider may write to Kubernetes; checked against the reserved prefixes.
     pub effects: Option<v1::EffectsCapability>,
+    /// Whether effects of a provider that declares none were reported since the handshake.
+    pub(super) undeclared_effects: Arc<AtomicBool>,
     /// Node annotations that are sent; empty: none.
     pub node_annotation_prefixes: Box<[Box<str>]>,
     /// Largest message that may be sent, in bytes.
     pub max_send_bytes: usize,
+}
+
+impl Session {
+    /// What of `raw` may be written to a Service. Without the capability that is nothing, which is
+    /// reported once for each handshake.
+    pub(super) fn effects(&self, raw: RawEffects, capability: &Capability) -> Effects {
+        if self.effects.is_some() {
+            return raw.check(capability);
+        }
+        let effects = raw.undeclared();
+        if effects.dropped > 0 && !self.undeclared_effects.swap(true, Ordering::Relaxed) {
+            warn!(
+                provider = &*self.name,
+                "the provider sends KubernetesEffects but does not declare capabilities.effects: they \
+                 are left out and counted"
+            );
+        }
+        effects
+    }
 }
 
 /// How instances are looked up.

@@ -205,12 +205,16 @@ impl ServiceLb {
         };
         if effects.dropped > 0 {
             self.parts.metrics.effects_dropped(effects.dropped);
-            warn!(
-                service = &*key.name,
-                dropped = effects.dropped,
-                "the provider wants events, annotations or conditions that it may not have, or too \
-                 many of them; they are left out"
-            );
+            let session = self.parts.provider.session();
+            // Without the capability all are left out, which is reported once for all Services.
+            if session.is_some_and(|session| session.effects.is_some()) {
+                warn!(
+                    service = &*key.name,
+                    dropped = effects.dropped,
+                    "the provider wants events, annotations or conditions that it may not have, or \
+                     too many of them; they are left out"
+                );
+            }
         }
         match result {
             Ok(answer) => Ok(answer),

@@ -2,6 +2,8 @@ mod ends;
 mod released;
 mod rig;
 mod rollout;
+mod unserved;
+mod waits;
 
 use std::time::Duration;
 
@@ -103,7 +105,8 @@ async fn failures_back_off_as_upstreams() {
     rig.ready(WEB).await;
 }
 
-/// S-14: nobody changes what is being deleted. Q-28: and where the provider says when, that counts.
+/// S-14: nobody changes what is being deleted. Q-28: and where the provider says when, that counts,
+/// up to 30 s.
 #[tokio::test(start_paused = true)]
 async fn deletions_are_retried_often() {
     for (error, expected) in [
@@ -112,7 +115,7 @@ async fn deletions_are_retried_often() {
             InjectedError::new(tonic::Code::Aborted)
                 .with_reason("OPERATION_IN_PROGRESS")
                 .retry_after(Duration::from_secs(40)),
-            vec![0, 40, 80],
+            vec![0, 30, 60, 90],
         ),
     ] {
         let rig = Rig::start().await;

@@ -29,13 +29,13 @@ impl Error {
     }
 
     fn allowed_effects(&self, session: Option<&Session>) -> Option<Effects> {
-        let Self::Refused { effects, .. } = self else {
+        let (Self::Refused { effects, .. } | Self::UnknownReason { effects, .. }) = self else {
             return None;
         };
-        let session = session.filter(|session| session.effects.is_some())?;
+        let session = session?;
         let declared = session.load_balancers.as_ref()?;
         let effects = RawEffects::clone(effects.as_ref()?);
-        Some(effects.check(&declared.capability))
+        Some(session.effects(effects, &declared.capability))
     }
 }
 

@@ -31,6 +31,7 @@ fn every_reason_has_a_class_under_its_code() {
         (R::InvalidAnnotation, C::InvalidArgument, E::Invalid),
         (R::UnsupportedProtocol, C::InvalidArgument, E::Invalid),
         (R::MalformedProviderId, C::InvalidArgument, E::Invalid),
+        (R::UnsupportedFeature, C::InvalidArgument, E::Invalid),
         (R::DependencyNotReady, C::FailedPrecondition, E::NotReady),
         (R::ConflictingResource, C::FailedPrecondition, E::NotReady),
         (R::NodeSetUnknown, C::FailedPrecondition, E::Conflict),
@@ -63,17 +64,28 @@ fn every_reason_has_a_class_under_its_code() {
         (R::CloudUnavailable, C::Unavailable, E::Unavailable),
         (R::ShuttingDown, C::Unavailable, E::Unavailable),
         (R::CapabilityDisabled, C::Unimplemented, E::Unimplemented),
+        (R::CloudError, C::Internal, E::Transient),
     ];
     for (reason, code, class) in table {
         let status = refusal(code, reason_name(reason), None);
         let error = read(&status);
         assert_eq!(error.class(), class, "{reason:?}");
-        if reason != R::CapabilityDisabled {
-            assert_eq!(error.reason(), Some(reason));
-            assert_eq!(error.to_string(), format!("why ({})", reason_name(reason)));
+        assert_eq!(outrigger_api::code_of(reason), code, "{reason:?}");
+        if reason == R::CapabilityDisabled {
+            continue;
         }
+        assert_eq!(error.reason(), Some(reason));
+        let shown = match reason {
+            // S-36: the cloud's own words.
+            R::CloudError => "why".to_owned(),
+            reason => format!("why ({})", reason_name(reason)),
+        };
+        assert_eq!(error.to_string(), shown);
         let item = RpcStatus::decode(status.details()).unwrap();
-        assert_eq!(Error::from_item(RPC, &item), Some(error));
+        assert_eq!(Error::from_item(RPC, &item), Some(error.clone()));
+        // As generated code names it in Go and Python.
+        let prefixed = read(&refusal(code, reason.as_str_name(), None));
+        assert_eq!(prefixed, error, "{reason:?}");
     }
     // Complete: all that the contract knows but UNSPECIFIED.
     let known = (0..1000)
@@ -82,38 +94,60 @@ fn every_reason_has_a_class_under_its_code() {
     assert_eq!(known, table.len() + 1);
 }
 
+/// Whatever its code: it concerns one key, which backs off, and is shown as it was sent.
 #[test]
-fn a_reason_of_a_later_minor_is_the_first_of_its_code() {
-    let check = |code, reason| {
-        assert_eq!(
-            read(&refusal(code, "BRAND_NEW", None)).reason(),
-            Some(reason),
-            "{code:?}"
-        );
-        assert_eq!(
-            read(&refusal(code, "UNSPECIFIED", None)).reason(),
-            Some(reason)
-        );
-        assert_eq!(read(&refusal(code, "", None)).reason(), Some(reason));
-    };
-    check(Code::InvalidArgument, ErrorReason::InvalidRequest);
-    check(Code::FailedPrecondition, ErrorReason::DependencyNotReady);
-    check(Code::Aborted, ErrorReason::OperationInProgress);
-    check(Code::ResourceExhausted, ErrorReason::RateLimited);
-    check(Code::Unauthenticated, ErrorReason::CredentialsInvalid);
-    check(Code::PermissionDenied, ErrorReason::PermissionMissing);
-    check(Code::Unavailable, ErrorReason::CloudUnavailable);
-    assert!(matches!(
-        read(&refusal(Code::Unimplemented, "BRAND_NEW", None)),
-        Error::NotServed { .. }
-    ));
-    assert!(matches!(
-        read(&refusal(Code::Internal, "BRAND_NEW", None)),
-        Error::Unexplained {
-            code: "INTERNAL",
-            ..
+fn an_unknown_reason_is_a_failure_of_one_key_and_quoted() {
+    for code in (1..=16).map(Code::from_i32) {
+        for said in ["SUBNET_FULL", "UNSPECIFIED", ""] {
+            let error = read(&refusal(code, said, Some(1 << 30)));
+            assert_eq!(error.class(), ErrorClass::Transient, "{code:?}");
+            assert_eq!(error.reason(), None);
+            assert!(!error.speaks_for_all(true), "{code:?}");
+            let code = code_name(code);
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "why ({code} with the reason {said:?}, which this controller does not know)"
+                )
+            );
         }
-    ));
+    }
+    let forged = "X\n\u{202e}".to_owned() + &"y".repeat(500);
+    let text = read(&refusal(Code::Aborted, &forged, None)).to_string();
+    assert!(
+        !text.contains(['\n', '\u{202e}']) && text.len() < 200,
+        "{text}"
+    );
+}
+
+/// A provider that maps "not implemented" for one object to UNIMPLEMENTED does not lose the method.
+#[test]
+fn unimplemented_of_one_item_is_not_the_methods() {
+    for status in [
+        Status::unimplemented("why"),
+        refusal(Code::Unimplemented, "CAPABILITY_DISABLED", None),
+    ] {
+        assert!(matches!(read(&status), Error::NotServed { .. }));
+        let item = RpcStatus {
+            code: Code::Unimplemented as i32,
+            message: "why".into(),
+            details: pb::Status::decode(status.details())
+                .unwrap_or_default()
+                .details,
+        };
+        let error = Error::from_item(RPC, &item).unwrap();
+        assert_eq!(error.class(), ErrorClass::Transient);
+        assert!(error.to_string().contains("why"), "{error}");
+    }
+}
+
+#[test]
+fn a_refusal_without_a_message_says_so() {
+    let mut status = pb::Status::decode(refusal(Code::Internal, "CLOUD_ERROR", None).details());
+    status.as_mut().unwrap().message.clear();
+    let item = status.unwrap();
+    let text = Error::from_item(RPC, &item).unwrap().to_string();
+    assert_eq!(text, "the provider gave no message");
 }
 
 #[test]

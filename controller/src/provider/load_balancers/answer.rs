@@ -6,7 +6,6 @@ use outrigger_api::v1;
 use outrigger_core::service::{
     Ingress, PortStatus, ServiceView,
     answer::{Answer, Call, Disposition, RawAnswer},
-    effects::RawEffects,
 };
 use tracing::debug;
 
@@ -25,7 +24,7 @@ impl Said {
     /// The answer to `call`, if it is one and all of it is legal. Of a provider that declared no
     /// effects there are none.
     pub(super) fn check(
-        mut self,
+        self,
         call: Call,
         service: &ServiceView,
         session: &Session,
@@ -37,15 +36,16 @@ impl Said {
             name = text::cut(&self.identity.name, NAME),
             "the provider answered"
         );
-        if session.effects.is_none() {
-            self.answer.effects = RawEffects::default();
-        }
-        let no_longer = || Error::NotServed {
+        let no_longer = || Error::NotOffered {
             rpc: "LoadBalancersService",
         };
         let offered = session.load_balancers.as_ref().ok_or_else(no_longer)?;
-        let checked = self.answer.check(call, &offered.capability);
-        checked.map_err(|refusal| Error::Unusable(refusal.into()))
+        let mut answer = self.answer;
+        let effects = std::mem::take(&mut answer.effects);
+        let checked = answer.check(call, &offered.capability);
+        let mut answer = checked.map_err(|refusal| Error::Unusable(refusal.into()))?;
+        answer.effects = session.effects(effects, &offered.capability);
+        Ok(answer)
     }
 }
 

@@ -18,7 +18,8 @@ pub(super) fn client(channel: Checked, limits: Limits) -> LoadBalancersServiceCl
 }
 
 macro_rules! unary {
-    ($call:ident, $method:ident, $request:ident -> $response:ident, changes: $changes:literal) => {
+    ($call:ident, $method:ident, $request:ident -> $response:ident, changes: $changes:literal,
+     without: $without:literal) => {
         #[doc = concat!("`LoadBalancersService.", stringify!($call), "`.")]
         pub(super) struct $call;
 
@@ -28,6 +29,8 @@ macro_rules! unary {
             const NAME: &'static str = stringify!($call);
             const DEADLINE: Duration = Duration::from_mins(2);
             const CHANGES: bool = $changes;
+            const IS_ABOUT_ONE_OBJECT: bool = true;
+            const WITHOUT: &'static str = $without;
 
             async fn send(
                 channel: Checked,
@@ -48,23 +51,27 @@ unary!(
     GetLoadBalancer,
     get_load_balancer,
     GetLoadBalancerRequest -> GetLoadBalancerResponse,
-    changes: false
+    changes: false,
+    without: "load balancers that were changed in the cloud are not found"
 );
 unary!(
     EnsureLoadBalancer,
     ensure_load_balancer,
     EnsureLoadBalancerRequest -> EnsureLoadBalancerResponse,
-    changes: true
+    changes: true,
+    without: "no load balancer is made or changed; each Service is tried again with back-off"
 );
 unary!(
     DeleteLoadBalancer,
     delete_load_balancer,
     DeleteLoadBalancerRequest -> DeleteLoadBalancerResponse,
-    changes: true
+    changes: true,
+    without: "no load balancer is deleted, and no Service with one ends; each is tried again with back-off"
 );
 unary!(
     PlanLoadBalancer,
     plan_load_balancer,
     PlanLoadBalancerRequest -> PlanLoadBalancerResponse,
-    changes: false
+    changes: false,
+    without: "changes are not previewed"
 );

@@ -48,6 +48,7 @@ impl Unary for ListLoadBalancers {
     type Response = Gathered<OwnedLoadBalancer>;
     const NAME: &'static str = "ListLoadBalancers";
     const DEADLINE: Duration = Duration::from_mins(5);
+    const WITHOUT: &'static str = "load balancers that no Service wants are not found";
 
     async fn send(
         channel: Checked,
@@ -68,7 +69,7 @@ impl Provider {
     /// reports: nothing may be deleted by it.
     ///
     /// # Errors
-    /// [`Error::NotServed`] where the provider does not offer lists, else any [`Error`].
+    /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
     pub async fn list_load_balancers(&self) -> Result<Vec<OwnedLoadBalancer>, Error> {
         let rpc = ListLoadBalancers::NAME;
         let (permit, link) = self
@@ -76,7 +77,7 @@ impl Provider {
             .await?;
         let offered = link.session.load_balancers.as_ref();
         if !offered.is_some_and(|offered| offered.list) {
-            return Err(Error::NotServed { rpc });
+            return Err(Error::NotOffered { rpc });
         }
         let call =
             self.shared

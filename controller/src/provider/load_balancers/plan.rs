@@ -67,7 +67,7 @@ impl Provider {
     /// What `operation` would change in the cloud; empty: nothing. Changes nothing.
     ///
     /// # Errors
-    /// [`Error::NotServed`] where the provider does not offer plans, else as the operation itself.
+    /// [`Error::NotOffered`] where the provider does not offer plans, else as the operation itself.
     pub async fn plan_load_balancer(
         &self,
         operation: PlanOperation,
@@ -84,7 +84,7 @@ impl Provider {
             .await?;
         let offered = offered(&link, rpc)?;
         if !offered.plan {
-            return Err(Error::NotServed { rpc });
+            return Err(Error::NotOffered { rpc });
         }
         let shared = &self.shared;
         let plan = match operation {

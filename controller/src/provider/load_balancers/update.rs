@@ -86,7 +86,7 @@ impl Subject for Update {
 
     fn without_asking(&self, session: &Session) -> Option<Result<Answer, Error>> {
         let is_served = session.load_balancers.is_some();
-        (!is_served).then_some(Err(Error::NotServed { rpc: Self::RPC }))
+        (!is_served).then_some(Err(Error::NotOffered { rpc: Self::RPC }))
     }
 
     fn most(session: Option<&Session>) -> usize {
@@ -268,7 +268,8 @@ fn malformed(what: &str) -> Error {
 impl Provider {
     /// Gives the load balancer of `service` these targets and changes nothing else of it, in one call
     /// with whoever asks for the same targets at the same time. The answer comes as soon as it is
-    /// known, whatever becomes of the others.
+    /// known, whatever becomes of the others. A provider that does not serve updates is asked to
+    /// ensure the load balancer as it is in `service`.
     ///
     /// Dropping the future takes back this one question, if it has not left yet.
     ///
@@ -280,7 +281,14 @@ impl Provider {
         targets: Arc<Targets>,
     ) -> Result<Answer, Error> {
         let ranges = ranges(&service)?;
-        let update = Update { service, ranges };
-        coalesce::ask(&self.updates, update, Wanted(targets), &self.leave).await
+        let update = Update {
+            service: Arc::clone(&service),
+            ranges,
+        };
+        let wanted = Wanted(Arc::clone(&targets));
+        match coalesce::ask(&self.updates, update, wanted, &self.leave).await {
+            Err(Error::NotServed { .. }) => self.ensure_load_balancer(&service, &targets).await,
+            result => result,
+        }
     }
 }

@@ -95,7 +95,7 @@ fn read_one(
     match outcome {
         None => Err(malformed("a result without an outcome")),
         Some(Outcome::Found(raw)) => {
-            let instances = instances.ok_or(Error::NotServed {
+            let instances = instances.ok_or(Error::NotOffered {
                 rpc: BatchGetInstances::NAME,
             })?;
             let rules = Rules {

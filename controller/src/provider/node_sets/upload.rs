@@ -35,6 +35,7 @@ impl Unary for SyncNodeSet {
     type Response = v1::SyncNodeSetResponse;
     const NAME: &'static str = "SyncNodeSet";
     const DEADLINE: Duration = Duration::from_mins(1);
+    const WITHOUT: &'static str = "each load balancer call carries all target nodes instead";
 
     async fn send(
         channel: Checked,

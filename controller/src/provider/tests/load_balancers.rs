@@ -17,7 +17,10 @@ use super::{
     rig::{Rig, service, service_with, targets},
     secs,
 };
-use crate::provider::{Error, PlanOperation};
+use crate::{
+    fixture::Warnings,
+    provider::{Error, PlanOperation},
+};
 
 fn ensured(disposition: D) -> v1::LoadBalancerAnswer {
     v1::LoadBalancerAnswer {
@@ -263,11 +266,16 @@ async fn effects_stay_within_what_was_declared() {
     // Who declares none has none, events included.
     let rig = Rig::balancing(|_| {}).await;
     rig.fake.balancers.ensure.on(with_effects);
-    let written = ensure(&rig, "web").await.unwrap().effects;
-    assert_eq!(
-        written,
-        outrigger_core::service::effects::Effects::default()
-    );
+    let warnings = Warnings::listen();
+    for _ in 0..2 {
+        let written = ensure(&rig, "web").await.unwrap().effects;
+        let none = Effects {
+            dropped: 8,
+            ..Effects::default()
+        };
+        assert_eq!(written, none);
+    }
+    assert_eq!(warnings.with("KubernetesEffects").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

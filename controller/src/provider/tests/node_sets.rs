@@ -232,13 +232,6 @@ async fn another_process_is_synced_anew() {
     ensure(&rig, "web", &all).await.unwrap();
     assert_eq!(uploads(&rig), [(false, 10, 0); 2]);
     assert_eq!(rig.fake.balancers.ensure.calls().len(), 2);
-    // One that does not name its lives is taken for another at each handshake.
-    restart(&rig, "").await;
-    ensure(&rig, "web", &all).await.unwrap();
-    restart(&rig, "").await;
-    ensure(&rig, "web", &all).await.unwrap();
-    assert_eq!(uploads(&rig), [(false, 10, 0); 4]);
-    assert_eq!(rig.fake.balancers.ensure.calls().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -273,7 +266,10 @@ async fn a_set_that_the_provider_lost_is_synced_once_for_all_and_each_call_repea
         .ensure
         .on(move |_| Reply::Fail(unknown.clone()));
     let error = ensure(&rig, "web", &all).await.unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Conflict);
+    // Its owner is told, for it would go on for ever.
+    assert_eq!(error.class(), ErrorClass::Malformed);
+    let text = error.to_string();
+    assert!(text.contains("NODE_SET_UNKNOWN"), "{text}");
     assert_eq!(rig.fake.balancers.ensure.calls().len(), 1 + 2 * 10 + 2);
 }
 
@@ -288,6 +284,17 @@ async fn a_base_that_is_not_held_is_followed_by_a_snapshot() {
         [(false, 10, 0), (true, 1, 0), (false, 11, 0)]
     );
     assert_eq!(rig.fake.balancers.ensure.calls().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_whose_base_is_not_held_is_malformed() {
+    let rig = Rig::holding().await;
+    rig.fake.balancers.on_sync(|_| {
+        let refused = refusal(Code::FailedPrecondition, "NODE_SET_BASE_MISMATCH", None);
+        Reply::Fail(refused)
+    });
+    let error = ensure(&rig, "web", &numbered(0..10)).await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Malformed, "{error}");
 }
 
 #[tokio::test(start_paused = true)]

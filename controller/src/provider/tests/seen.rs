@@ -1,20 +1,34 @@
 use super::{
     fake::{Reply, refusal},
-    rig::Rig,
+    rig::{Rig, service, targets},
 };
+use outrigger_api::v1;
 use tonic::Code;
 
 #[tokio::test(start_paused = true)]
 async fn operators_see_the_provider() {
-    let rig = Rig::start();
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| {
+            let offered = answer.capabilities.get_or_insert_default();
+            offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+        });
+    });
     assert!(
         rig.metrics()
             .contains("outrigger_provider_state{state=\"connecting\"} 1")
     );
     rig.serving().await;
-    let refused = refusal(Code::ResourceExhausted, "SOMETHING_NEW", None);
+    let refused = refusal(Code::ResourceExhausted, "RATE_LIMITED", None);
     rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
     rig.look_up("a").await.unwrap_err();
+    let unknown = refusal(Code::ResourceExhausted, "SUBNET_FULL", None);
+    rig.fake
+        .balancers
+        .ensure
+        .on(move |_| Reply::Fail(unknown.clone()));
+    let (web, all) = (service("web"), targets(["a"]));
+    let ensured = rig.provider.ensure_load_balancer(&web, &all).await;
+    ensured.unwrap_err();
     let metrics = rig.metrics();
     let has = |line: &str| {
         assert!(
@@ -34,6 +48,11 @@ async fn operators_see_the_provider() {
     has(
         "outrigger_provider_rpc_duration_seconds_count{rpc=\"BatchGetInstances\",\
          code=\"RESOURCE_EXHAUSTED\",reason=\"RATE_LIMITED\"} 1",
+    );
+    // A label is a word of the contract, or ours.
+    has(
+        "outrigger_provider_rpc_duration_seconds_count{rpc=\"EnsureLoadBalancer\",\
+         code=\"RESOURCE_EXHAUSTED\",reason=\"unknown_reason\"} 1",
     );
     rig.fake.kill();
     rig.reaches(|state| !state.serves()).await;

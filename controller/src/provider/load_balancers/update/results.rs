@@ -39,6 +39,8 @@ impl Unary for UpdateLoadBalancerNodes {
     const NAME: &'static str = "UpdateLoadBalancerNodes";
     const DEADLINE: Duration = Duration::from_mins(5);
     const CHANGES: bool = true;
+    const WITHOUT: &'static str =
+        "targets are changed with one EnsureLoadBalancer for each Service instead";
 
     async fn send(
         channel: Checked,
