@@ -19,7 +19,12 @@ use outrigger_provider_mock::{
 };
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use serde_json::{Value, json};
-use tokio::{io::DuplexStream, sync::mpsc, task::JoinSet, time::Instant};
+use tokio::{
+    io::DuplexStream,
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::{cluster::Cluster, services::service, warnings::Warnings};
@@ -74,8 +79,35 @@ pub(crate) const PERIOD: Duration = Duration::from_mins(5);
 /// Nodes in one question.
 const BATCH: u32 = 100;
 
+/// The way between controller and provider, which a test can interrupt. The process behind it goes on.
+#[derive(Clone, Debug)]
+pub(crate) struct Wire {
+    is_cut: watch::Sender<bool>,
+}
+
+impl Wire {
+    fn new() -> Self {
+        Self {
+            is_cut: watch::Sender::new(false),
+        }
+    }
+
+    /// Ends the connection and refuses new ones.
+    pub(crate) fn cut(&self) {
+        self.is_cut.send_replace(true);
+    }
+
+    /// Lets connections through again.
+    pub(crate) fn mend(&self) {
+        self.is_cut.send_replace(false);
+    }
+}
+
 /// Connections to a server in this process.
-struct Pipe(mpsc::UnboundedSender<DuplexStream>);
+struct Pipe {
+    dialed: mpsc::UnboundedSender<DuplexStream>,
+    wire: Wire,
+}
 
 impl std::fmt::Display for Pipe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -85,11 +117,23 @@ impl std::fmt::Display for Pipe {
 
 impl Connect for Pipe {
     fn connect(&self) -> Connecting {
-        let (here, there) = tokio::io::duplex(1 << 20);
-        let sent = self.0.send(there);
+        let refused = || Err(std::io::ErrorKind::ConnectionRefused.into());
+        let mut is_cut = self.wire.is_cut.subscribe();
+        if *is_cut.borrow() {
+            return std::future::ready(refused()).boxed();
+        }
+        let (here, mut near) = tokio::io::duplex(1 << 20);
+        let (mut far, there) = tokio::io::duplex(1 << 20);
+        let sent = self.dialed.send(there);
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
+                _ = is_cut.wait_for(|is_cut| *is_cut) => {}
+            }
+        });
         std::future::ready(match sent {
             Ok(()) => Ok(Box::new(here) as Box<dyn Transport>),
-            Err(_) => Err(std::io::ErrorKind::ConnectionRefused.into()),
+            Err(_) => refused(),
         })
         .boxed()
     }
@@ -168,7 +212,7 @@ impl Fixture {
         (setup.provider)(&mut options);
         let mut registry = Registry::default();
         let mut tasks = JoinSet::new();
-        let provider = provider(&cloud, options, &mut registry, &mut tasks);
+        let (provider, _) = provider(&cloud, options, &mut registry, &mut tasks);
         let metrics = EventMetrics::register(&mut registry);
         let (events, writer) = Events::new(client.clone(), Traffic::default(), &metrics);
         tasks.spawn(writer.run(CancellationToken::new()));
@@ -342,13 +386,13 @@ async fn tell_deletions(cluster: Cluster, nodes: Arc<Store<NodeView>>) {
     }
 }
 
-/// An adapter to a mock of `cloud`, over a pipe.
+/// An adapter to a mock of `cloud`, and the wire between them.
 pub(crate) fn provider(
     cloud: &Cloud,
     options: ProviderOptions,
     registry: &mut Registry,
     tasks: &mut JoinSet<()>,
-) -> Provider {
+) -> (Provider, Wire) {
     let (dialed, accepted) = mpsc::unbounded_channel();
     let incoming = futures::stream::unfold(accepted, async |mut accepted| {
         let stream: Option<DuplexStream> = accepted.recv().await;
@@ -376,7 +420,12 @@ pub(crate) fn provider(
     };
     let cancel = CancellationToken::new();
     let metrics = ProviderMetrics::register(registry);
-    let (provider, connection) = Provider::new(options, Pipe(dialed), metrics, cancel);
+    let wire = Wire::new();
+    let pipe = Pipe {
+        dialed,
+        wire: wire.clone(),
+    };
+    let (provider, connection) = Provider::new(options, pipe, metrics, cancel);
     tasks.spawn(connection);
-    provider
+    (provider, wire)
 }

@@ -207,12 +207,14 @@ impl ServiceLb {
                 let declared = load_balancers.map(|declared| Arc::clone(&declared.capability));
                 (session.boot_id.clone(), declared)
             });
-            if let Some(now) = now
-                && known.as_ref() != Some(&now)
-            {
-                if known.is_some() {
+            if let Some(now) = now {
+                if known.as_ref().is_some_and(|known| *known != now) {
                     self.memory.provider_changed();
                     self.queue_all(Priority::Bulk);
+                }
+                if known.is_some() {
+                    // The nodes may have changed while there was no session.
+                    self.queue_without_targets();
                 }
                 known = Some(now);
             }

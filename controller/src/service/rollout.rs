@@ -191,10 +191,16 @@ impl ServiceLb {
             .under_way
             .lock()
             .get_or_insert(UnderWay { changed, sent });
+        self.queue_without_targets();
+        rollout.progressed();
+    }
+
+    /// Queues the Services whose load balancers do not have the current targets. Queues none while
+    /// there is no session: the next one calls this again.
+    pub(super) fn queue_without_targets(&self) {
         for key in self.without_targets() {
             self.queue.add(key, Priority::Fresh);
         }
-        rollout.progressed();
     }
 
     /// The Services whose load balancers do not have the targets of now.

@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     fence::Fence,
-    fixture::{self, Cluster, PATIENCE, settled},
+    fixture::{self, Cluster, PATIENCE, Wire, settled},
     kube::{
         api::Api,
         events::{EventMetrics, Events},
@@ -82,6 +82,7 @@ pub(super) struct Rig {
     pub(super) lease: LeaseStore,
     pub(super) nodes: Arc<Store<NodeView>>,
     pub(super) services: Arc<Store<ServiceView>>,
+    pub(super) wire: Wire,
     may_act: Arc<AtomicBool>,
     registry: Registry,
     start: Mutex<Option<(Parts, Intake)>>,
@@ -106,7 +107,7 @@ impl Rig {
         let mut registry = Registry::default();
         let mut tasks = JoinSet::new();
         let options = ProviderOptions::default();
-        let provider = fixture::provider(&cloud, options, &mut registry, &mut tasks);
+        let (provider, wire) = fixture::provider(&cloud, options, &mut registry, &mut tasks);
         let events = EventMetrics::register(&mut registry);
         let (events, writer) = Events::new(cluster.client(), Traffic::default(), &events);
         tasks.spawn(writer.run(CancellationToken::new()));
@@ -153,6 +154,7 @@ impl Rig {
             lease: setup.lease,
             nodes,
             services,
+            wire,
             may_act: Arc::new(AtomicBool::new(true)),
             registry,
             start: Mutex::new(Some((parts, intake))),

@@ -204,3 +204,18 @@ async fn a_load_balancer_that_was_being_made_gets_what_changed_meanwhile() {
             .all(|lb| lb.targets.len() == 9)
     );
 }
+
+/// The provider's process goes on, so that its boot id says nothing of the time without a connection.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_leaves_while_the_connection_is_away_goes_out_after_it() {
+    let rig = with_services(3, Setup::default()).await;
+    rig.wire.cut();
+    secs(5).await;
+    rig.leave("n1");
+    secs(5).await;
+    rig.wire.mend();
+    secs(5).await;
+    for load_balancer in rig.cloud.load_balancers() {
+        assert_eq!(load_balancer.targets.len(), 9, "{load_balancer:?}");
+    }
+}
