@@ -17,6 +17,7 @@ use outrigger_core::{brake::Limits, node::NodeView};
 use outrigger_provider_mock::{
     Cloud, CloudConfig, MockProvider, ProviderOptions, cloud::Clock, instances::InstanceSpec,
 };
+use parking_lot::Mutex;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use serde_json::{Value, json};
 use tokio::{
@@ -107,6 +108,7 @@ impl Wire {
 struct Pipe {
     dialed: mpsc::UnboundedSender<DuplexStream>,
     wire: Wire,
+    connections: Mutex<JoinSet<()>>,
 }
 
 impl std::fmt::Display for Pipe {
@@ -125,7 +127,7 @@ impl Connect for Pipe {
         let (here, mut near) = tokio::io::duplex(1 << 20);
         let (mut far, there) = tokio::io::duplex(1 << 20);
         let sent = self.dialed.send(there);
-        tokio::spawn(async move {
+        self.connections.lock().spawn(async move {
             tokio::select! {
                 _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
                 _ = is_cut.wait_for(|is_cut| *is_cut) => {}
@@ -424,6 +426,7 @@ pub(crate) fn provider(
     let pipe = Pipe {
         dialed,
         wire: wire.clone(),
+        connections: Mutex::default(),
     };
     let (provider, connection) = Provider::new(options, pipe, metrics, cancel);
     tasks.spawn(connection);

@@ -14,7 +14,7 @@
 //! load balancers have, on the Lease.
 //!
 //! RBAC: `get`, `list`, `watch` on `services`; `patch` on `services/status`; `list`, `watch` on
-//! `nodes`; `create`, `patch` on `events`.
+//! `nodes`, `get` on `nodes` for those that a list did not show; `create`, `patch` on `events`.
 
 mod act;
 mod drift;
@@ -166,6 +166,7 @@ impl ServiceLb {
         info!(services = self.parts.services.len(), "starting {NAME}");
         self.memory.takes_office();
         self.take_targets();
+        self.announce();
         self.queue_all(Priority::Bulk);
         let this = Arc::new(self);
         let gate = Gate::new(this.parts.provider.state(), State::serves);
@@ -180,6 +181,7 @@ impl ServiceLb {
         let others = async {
             tokio::join!(
                 this.follow_nodes(),
+                this.confirm_deletions(),
                 this.follow_provider(),
                 this.look_for_drift(),
                 this.look_for_orphans(),

@@ -2,7 +2,7 @@
 //! it is too large to be believed at once.
 //!
 //! ```text
-//!  node changed ─► is_departure? ─► Debounce ─► (time) ─► Targets ─► ShrinkGuard ─► update all
+//!  node changed ─► is_departure? ─► Debounce ─► (time) ─► ShrinkGuard ─► Targets ─► update all
 //! ```
 //!
 //! There is one set for all Services: `externalTrafficPolicy` makes no difference (S-51).
@@ -18,7 +18,7 @@ mod debounce;
 mod shrink;
 
 pub use debounce::{Debounce, Pace};
-pub use shrink::{Allowance, ShrinkGuard, Step};
+pub use shrink::{Allowance, Held, Proposal, ShrinkGuard};
 
 /// Label that keeps a node out of all load balancers, unless its value is a false one.
 pub const LABEL_EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -132,7 +132,12 @@ impl Targets {
     /// The targets among `nodes`, which may come in any order.
     pub fn among(nodes: impl IntoIterator<Item = Arc<NodeView>>) -> Self {
         let nodes = nodes.into_iter();
-        let mut nodes: Vec<_> = nodes.filter(|node| exclusion(node).is_none()).collect();
+        Self::of(nodes.filter(|node| exclusion(node).is_none()))
+    }
+
+    /// These nodes, excluded or not.
+    fn of(nodes: impl IntoIterator<Item = Arc<NodeView>>) -> Self {
+        let mut nodes: Vec<_> = nodes.into_iter().collect();
         nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Self {
             revision: Revision::of(&nodes),
@@ -155,13 +160,11 @@ impl Targets {
         self.nodes.is_empty()
     }
 
-    /// How many of these are none in `later`.
-    fn gone_in(&self, later: &Self) -> usize {
-        let stays = |node: &&Arc<NodeView>| {
-            let by_name = |other: &Arc<NodeView>| other.name.cmp(&node.name);
-            later.nodes.binary_search_by(by_name).is_ok()
-        };
-        self.nodes.len() - self.nodes.iter().filter(stays).count()
+    /// The node `name`, if it is one of them.
+    pub fn get(&self, name: &str) -> Option<&Arc<NodeView>> {
+        let by_name = |node: &Arc<NodeView>| (*node.name).cmp(name);
+        let at = self.nodes.binary_search_by(by_name).ok()?;
+        self.nodes.get(at)
     }
 }
 

@@ -140,6 +140,7 @@ impl fmt::Debug for NodeWriter {
     }
 }
 
-fn path(name: &str) -> String {
+/// Path of the Node `name`.
+pub fn path(name: &str) -> String {
     format!("/api/v1/nodes/{name}")
 }

@@ -23,8 +23,8 @@ pub fn standing(flag: &str) -> Standing {
 const ONE_WORKER: &str = "with upstream's 1, one slow answer of the cloud holds up all others";
 const BRAKE: &str = "a cloud that suddenly knows many instances no more is more likely to be wrong \
                      than right; upstream deletes all of their Nodes";
-const SHRINK: &str = "that most nodes are gone is more likely a mistake than true, and an outage if it \
-                      is believed; upstream believes it";
+const SHRINK: &str = "a label or taint on most nodes, or a list that misses them, is more likely a mistake \
+                      than true, and an outage if it is believed; upstream believes it";
 const GATHERED: &str = "upstream calls the cloud for each load balancer and each node that joins";
 const PLAN: &str = "a change of configuration or version can be looked at before it is made";
 const NO_WEBHOOK: &str = "there is no webhook, so its server is not started";

@@ -74,15 +74,32 @@ impl Provider {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<Answer, Error> {
+        let targets = std::future::ready(Some(Arc::clone(targets)));
+        self.ensure_load_balancer_with(service, targets).await
+    }
+
+    /// As [`Provider::ensure_load_balancer`], with the targets that `targets` gives when the call has
+    /// leave to go out; none: it does not.
+    ///
+    /// # Errors
+    /// As [`Provider::get_load_balancer`]; [`Error::SourceRanges`] without a call, [`Error::Fenced`]
+    /// without targets.
+    pub async fn ensure_load_balancer_with(
+        &self,
+        service: &ServiceView,
+        targets: impl Future<Output = Option<Arc<Targets>>>,
+    ) -> Result<Answer, Error> {
+        const RPC: &str = EnsureLoadBalancer::NAME;
         let ranges = ranges(service)?;
         let (permit, link) = self
             .admit::<EnsureLoadBalancer>(Claim::LoadBalancers)
             .await?;
-        let offered = offered(&link, EnsureLoadBalancer::NAME)?;
+        let offered = offered(&link, RPC)?;
+        let targets = targets.await.ok_or(Error::Fenced { rpc: RPC })?;
         let call = self.shared.call_with_targets::<EnsureLoadBalancer>(
             &permit,
             &self.leave,
-            targets,
+            &targets,
             |context, targets| v1::EnsureLoadBalancerRequest {
                 context: Some(context),
                 service: Some(wire::service(service, &offered.capability, &ranges)),

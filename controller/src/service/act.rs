@@ -30,25 +30,33 @@ impl ServiceLb {
         &self,
         key: &Key,
         service: Arc<ServiceView>,
-        ensure: Ensure,
+        mut ensure: Ensure,
         ground: &Ground,
     ) -> Outcome {
-        let Some(_giving) = self.may_target(&ensure.revision).await else {
-            return Outcome::Retry;
-        };
-        self.memory.may_have_some(&key.uid);
-        self.tell_all(&service, &ensure.events);
         let cause = ensure.cause.as_str();
-        debug!(
-            service = &*key.name,
-            cause,
-            targets = ground.targets.nodes().len(),
-            "ensuring the load balancer"
-        );
+        let mut given = None;
+        // Read when the call has leave to go out: it may have waited for long.
+        let targets = async {
+            self.take_waiting_nodes().await;
+            let announced = self.rollout.announced();
+            let targets = self.rollout.current();
+            let giving = self.may_target(targets.revision()).await?;
+            ensure.goes_with(&targets);
+            self.memory.may_have_some(&key.uid);
+            self.tell_all(&service, &ensure.events);
+            debug!(
+                service = &*key.name,
+                cause,
+                targets = targets.nodes().len(),
+                "ensuring the load balancer"
+            );
+            given = Some((giving, announced));
+            Some(targets)
+        };
         let call = self
             .parts
             .provider
-            .ensure_load_balancer(&service, &ground.targets);
+            .ensure_load_balancer_with(&service, targets);
         let result = self.hear(key, "ensure", call.await);
         self.parts.metrics.ensured(ensure.cause, in_short(&result));
         let ended = self
@@ -68,7 +76,9 @@ impl ServiceLb {
                 self.parts.metrics.ready(since.elapsed());
             }
         }
-        self.catch_up(key, ground);
+        if let Some((_, announced)) = given {
+            self.catch_up(key, &ensure.revision, announced);
+        }
         // The end of a Service is told to the queue by the store.
         ended.unwrap_or(Outcome::Done)
     }
@@ -103,14 +113,16 @@ impl ServiceLb {
                 )
             })
             .await;
-        self.catch_up(key, ground);
+        self.catch_up(key, targets.revision(), ground.announced);
         // The end of a Service is told to the queue by the store.
         ended.unwrap_or(Outcome::Done)
     }
 
-    /// Others may go out than when the call began, and nobody told this Service: it had none yet.
-    fn catch_up(&self, key: &Key, given: &Ground) {
-        if self.rollout.current().revision() != given.targets.revision() {
+    /// Queues a Service if other targets than `given` were announced during the call, after the
+    /// announcement of the number `announced`: it may have had none at that time. Targets that were
+    /// only taken will be announced.
+    fn catch_up(&self, key: &Key, given: &Revision, announced: u64) {
+        if self.rollout.announced() != announced && self.rollout.current().revision() != given {
             self.queue.add(key.clone(), Priority::Fresh);
         }
     }

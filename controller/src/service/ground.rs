@@ -14,6 +14,8 @@ use super::{ServiceLb, intake::Key};
 pub(super) struct Ground {
     pub(super) capability: Arc<Capability>,
     pub(super) targets: Arc<Targets>,
+    /// [`super::rollout::Rollout::announced`] when `targets` were read.
+    pub(super) announced: u64,
     applied: Option<Revision>,
 }
 
@@ -41,8 +43,11 @@ impl ServiceLb {
     }
 
     pub(super) fn ground_of(&self, capability: Arc<Capability>) -> Ground {
+        // Read before the targets: a set that is announced in between is announced to this one too.
+        let announced = self.rollout.announced();
         Ground {
             capability,
+            announced,
             targets: self.rollout.current(),
             applied: self.rollout.applied(),
         }

@@ -131,7 +131,7 @@ impl ServiceMetrics {
         );
         registry.register(
             "outrigger_service_targets_held",
-            "Whether fewer targets are held back since too many went at once",
+            "Whether nodes are kept as targets since too many went at once without being deleted",
             self.targets_held.clone(),
         );
         registry.register(
@@ -225,7 +225,7 @@ impl ServiceMetrics {
         self.targets.set(number(nodes));
     }
 
-    /// Whether the shrink guard holds a smaller set back.
+    /// Whether the shrink guard keeps nodes as targets.
     pub fn held(&self, is_held: bool) {
         self.targets_held.set(i64::from(is_held));
     }

@@ -1,10 +1,15 @@
 //! The targets that go out now, and which of them every load balancer has.
 //!
 //! ```text
-//!  node changed ─► Debounce ─► ShrinkGuard ─► current ─► (each Service: update) ─► all have it?
-//!                                                 │                                     │
-//!  Lease: outrigger.dev/load-balancer-targets     └── forgotten before the first call   └── written
+//!  node changed ─┬► Debounce ─► take ─► announce ─► (each Service: update) ─► all have it?
+//!                └────────► an Ensure ─► take                                     │
+//!                                                                                 │
+//!  Lease: outrigger.dev/load-balancer-targets ◄── forgotten before the first call └── written
 //! ```
+//!
+//! Taking reads the nodes of now through the [`ShrinkGuard`] and makes them the current targets.
+//! An Ensure takes what waits before it goes out; the load balancers that exist are told of it by the
+//! announcement, which alone is debounced.
 //!
 //! That all have it is remembered once, on the Lease, and not on each Service: nodes that come and
 //! go must not write every Service. It is forgotten before the first call that gives other targets:
@@ -12,12 +17,16 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use futures::StreamExt;
 use jiff::Timestamp;
-use outrigger_core::targets::{Allowance, Revision, ShrinkGuard, Step, Targets};
-use parking_lot::Mutex;
+use outrigger_core::{
+    node::NodeView,
+    targets::{Allowance, Held, Proposal, Revision, ShrinkGuard, Targets},
+};
+use parking_lot::{Mutex, RwLock};
 use tokio::{
     sync::{Notify, watch},
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 use tracing::{debug, warn};
 
@@ -25,7 +34,7 @@ use super::{
     ServiceLb,
     intake::{self, Key},
 };
-use crate::{clock::until, leader::Handle, queue::Priority};
+use crate::{clock::until, kube::nodes, leader::Handle, queue::Priority};
 
 /// Annotation of the Lease with the revision of the targets that every load balancer has.
 pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
@@ -33,9 +42,20 @@ pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
 /// From a step forward to the look whether all have the targets, which goes over all Services.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// Ensures in this time go out with one set of targets, since each set is uploaded and providers keep
+/// only two.
+const SHARED: Duration = Duration::from_millis(100);
+
+/// Nodes whose deletion is confirmed at one time.
+const CONFIRMED_AT_ONCE: usize = 16;
+
 pub(super) struct Rollout {
-    guard: Mutex<ShrinkGuard>,
-    current: watch::Sender<Arc<Targets>>,
+    taking: Mutex<Taking>,
+    current: RwLock<Arc<Targets>>,
+    /// How often load balancers that exist were told of other targets.
+    announced: watch::Sender<u64>,
+    /// Wakes the confirmation of deletions.
+    has_missing: Notify,
     applied: Mutex<Option<Revision>>,
     /// What goes out; none: all have the current targets.
     under_way: Mutex<Option<UnderWay>>,
@@ -43,6 +63,17 @@ pub(super) struct Rollout {
     given: Mutex<HashMap<Revision, usize>>,
     lease: Option<Handle>,
     progressed: Notify,
+}
+
+/// How the current targets came about.
+struct Taking {
+    guard: ShrinkGuard,
+    /// When they were taken.
+    at: Option<Instant>,
+    /// Whether load balancers that exist were not told of them yet.
+    is_news: bool,
+    /// Set while the guard holds nodes back.
+    held: Option<Held>,
 }
 
 /// Since when load balancers are given other targets.
@@ -81,8 +112,15 @@ impl Rollout {
             .as_ref()
             .and_then(|lease| lease.annotation(TARGETS_ANNOTATION));
         Self {
-            guard: Mutex::new(ShrinkGuard::new(allowance)),
-            current: watch::Sender::new(Arc::new(Targets::among([]))),
+            taking: Mutex::new(Taking {
+                guard: ShrinkGuard::new(allowance),
+                at: None,
+                is_news: false,
+                held: None,
+            }),
+            current: RwLock::new(Arc::new(Targets::among([]))),
+            announced: watch::Sender::default(),
+            has_missing: Notify::new(),
             applied: Mutex::new(applied.as_deref().map(Revision::stored)),
             under_way: Mutex::default(),
             given: Mutex::default(),
@@ -92,16 +130,19 @@ impl Rollout {
     }
 
     pub(super) fn current(&self) -> Arc<Targets> {
-        Arc::clone(&self.current.borrow())
+        Arc::clone(&self.current.read())
     }
 
-    /// Returns when other targets than these go out.
-    pub(super) async fn leaves(&self, revision: &Revision) {
-        let mut current = self.current.subscribe();
+    /// Another value after each announcement of targets.
+    pub(super) fn announced(&self) -> u64 {
+        *self.announced.borrow()
+    }
+
+    /// Returns at the next announcement after the one of this number.
+    pub(super) async fn announces(&self, after: u64) {
+        let mut announced = self.announced.subscribe();
         // The sender lives as long as self: waiting cannot fail.
-        let _ = current
-            .wait_for(|targets| targets.revision() != revision)
-            .await;
+        let _ = announced.wait_for(|announced| *announced != after).await;
     }
 
     /// The targets that every load balancer has.
@@ -150,48 +191,86 @@ impl Rollout {
 }
 
 impl ServiceLb {
-    /// Takes the nodes of now for the targets, unless too many of the last ones are gone. Tells until
-    /// when they are held back.
-    pub(super) fn take_targets(&self) -> Option<Timestamp> {
-        let targets = Targets::among(self.parts.nodes.all());
-        let now = self.now();
-        let step = self.rollout.guard.lock().propose(now, &targets);
-        self.parts.metrics.held(step != Step::Go);
-        match step {
-            Step::Go => {
-                self.send_out(targets);
-                None
-            }
-            Step::Hold { until, gone } => {
+    /// Makes the nodes of now the current targets, but for those that the guard holds back.
+    pub(super) fn take_targets(&self) {
+        let rollout = &self.rollout;
+        let taking = &mut *rollout.taking.lock();
+        self.node_changes.taken();
+        let missing = self.node_changes.missing();
+        let Proposal { targets, held } =
+            taking
+                .guard
+                .propose(self.now(), self.parts.nodes.all(), &missing);
+        self.node_changes.keep_missing(&targets);
+        taking.at = Some(Instant::now());
+        let metrics = &self.parts.metrics;
+        metrics.held(held.is_some());
+        metrics.targets(targets.nodes().len());
+        if let Some(Held {
+            until,
+            kept,
+            missing,
+        }) = held
+        {
+            if taking.held.is_none() {
                 warn!(
-                    gone,
-                    left = targets.nodes().len(),
-                    "too many nodes stop being targets of load balancers in one step;                      not believed before {until}"
+                    kept,
+                    missing,
+                    targets = targets.nodes().len(),
+                    "too many nodes stop being targets of load balancers in one step though they are \
+                     not deleted; they stay targets until {until}"
                 );
-                Some(until)
             }
+            if missing > 0 {
+                rollout.has_missing.notify_one();
+            }
+        }
+        taking.held = held;
+        taking.is_news |= rollout.current().revision() != targets.revision();
+        *rollout.current.write() = targets;
+    }
+
+    /// Takes in the changes of nodes that still wait, so that a load balancer is made with the nodes
+    /// of now. The others are told of them when the debounce is over. Waits up to 100 ms.
+    pub(super) async fn take_waiting_nodes(&self) {
+        if !self.node_changes.is_stale() {
+            return;
+        }
+        let taken = self.rollout.taking.lock().at;
+        if let Some(taken) = taken {
+            sleep_until(taken + SHARED).await;
+        }
+        let is_shared = self.rollout.taking.lock().at != taken;
+        if self.node_changes.is_stale() && !is_shared {
+            self.take_targets();
         }
     }
 
-    fn send_out(&self, targets: Targets) {
+    /// Has the load balancers that exist given the current targets.
+    pub(super) fn announce(&self) {
         let rollout = &self.rollout;
-        self.parts.metrics.targets(targets.nodes().len());
-        if rollout.current().revision() == targets.revision() {
-            return;
-        }
-        debug!(
-            targets = targets.nodes().len(),
-            revision = targets.revision().as_str(),
-            "load balancers are given other targets"
-        );
-        rollout.current.send_replace(Arc::new(targets));
+        let is_news = std::mem::take(&mut rollout.taking.lock().is_news);
         let sent = Instant::now();
         let changed = self.node_changes.since.lock().take().unwrap_or(sent);
-        rollout
-            .under_way
-            .lock()
-            .get_or_insert(UnderWay { changed, sent });
-        self.queue_without_targets();
+        if !is_news {
+            return;
+        }
+        let targets = rollout.current();
+        rollout.announced.send_modify(|announced| *announced += 1);
+        if rollout.applied().as_ref() == Some(targets.revision()) {
+            // Back to what all of them have, before any was given something else.
+            *rollout.under_way.lock() = None;
+        } else {
+            debug!(
+                targets = targets.nodes().len(),
+                revision = targets.revision().as_str(),
+                "load balancers are given other targets"
+            );
+            let mut under_way = rollout.under_way.lock();
+            under_way.get_or_insert(UnderWay { changed, sent });
+            drop(under_way);
+            self.queue_without_targets();
+        }
         rollout.progressed();
     }
 
@@ -226,10 +305,10 @@ impl ServiceLb {
     /// Sends out what changes among the nodes, and remembers when every load balancer has it. Never
     /// returns.
     pub(super) async fn follow_nodes(&self) {
-        let mut held: Option<Timestamp> = None;
         let mut look: Option<Timestamp> = None;
         loop {
             let due = self.node_changes.debounce.lock().due();
+            let held = self.rollout.taking.lock().held.map(|held| held.until);
             let next = due.into_iter().chain(held).chain(look).min();
             let time = async {
                 match next {
@@ -247,11 +326,51 @@ impl ServiceLb {
             let now = self.now();
             let is_time = self.node_changes.debounce.lock().take(now);
             if is_time || held.is_some_and(|until| until <= now) {
-                held = self.take_targets();
+                self.take_targets();
+                self.announce();
             }
             if look.is_some_and(|at| at <= now) {
                 look = None;
                 self.look_whether_all_have_them().await;
+            }
+        }
+    }
+
+    /// Asks the API server about the Nodes that a list did not show, where the guard holds them back:
+    /// those that are deleted need not wait. Never returns.
+    pub(super) async fn confirm_deletions(&self) {
+        loop {
+            self.rollout.has_missing.notified().await;
+            let names = futures::stream::iter(self.node_changes.missing());
+            let looks = names.map(|name| async move { (self.is_deleted(&name).await, name) });
+            let looks = looks.buffer_unordered(CONFIRMED_AT_ONCE);
+            let deleted = looks.filter_map(async |(is_deleted, name)| is_deleted.then_some(name));
+            let deleted: Vec<_> = deleted.collect().await;
+            self.node_changes.confirm_deleted(self.now(), &deleted);
+        }
+    }
+
+    /// Whether the API server says that the Node `name` of the current targets is deleted.
+    async fn is_deleted(&self, name: &str) -> bool {
+        let targets = self.rollout.current();
+        let known = targets.get(name);
+        let path = nodes::path(name);
+        match self.parts.api.get::<NodeView>(&path).await {
+            Ok(live) if known.is_some_and(|known| known.uid == live.uid) => {
+                warn!(
+                    node = name,
+                    "a list did not show the Node, but the API server has it"
+                );
+                false
+            }
+            Ok(_) => true,
+            Err(error) if error.is_not_found() => true,
+            Err(error) => {
+                debug!(
+                    node = name,
+                    "cannot confirm that the Node is deleted: {error}"
+                );
+                false
             }
         }
     }

@@ -92,7 +92,7 @@ impl ServiceLb {
                 tokio::select! {
                     mine = self.turn(is_quiet) => turn = Some(mine),
                     // What nobody asked for may wait for hours, but a node that leaves may not.
-                    () = self.rollout.leaves(ground.targets.revision()), if is_quiet => {
+                    () = self.rollout.announces(ground.announced), if is_quiet => {
                         let ground = self.ground_of(ground.capability);
                         self.update(key, service, &ground).await;
                     }

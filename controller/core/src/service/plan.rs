@@ -93,6 +93,14 @@ pub struct Ensure {
     pub events: Vec<Event>,
 }
 
+impl Ensure {
+    /// The call goes out with these targets, which may be newer than those of the decision.
+    pub fn goes_with(&mut self, targets: &Targets) {
+        self.revision = targets.revision().clone();
+        self.events = events(self.cause, self.is_quiet, targets);
+    }
+}
+
 /// Why a load balancer is ensured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
@@ -351,20 +359,21 @@ fn prepare(now: Timestamp, service: &ServiceView, capability: &Capability) -> Op
 }
 
 fn ensure(cause: Cause, hash: Hash, is_quiet: bool, targets: &Targets) -> Ensure {
-    let mut events = Vec::new();
-    if !is_quiet && cause != Cause::Continued {
-        events.push(Event::ensuring());
-        if targets.is_empty() {
-            events.push(Event::no_nodes());
-        }
-    }
     Ensure {
         cause,
         hash,
         revision: targets.revision().clone(),
         is_quiet,
-        events,
+        events: events(cause, is_quiet, targets),
     }
+}
+
+fn events(cause: Cause, is_quiet: bool, targets: &Targets) -> Vec<Event> {
+    if is_quiet || cause == Cause::Continued {
+        return Vec::new();
+    }
+    let no_nodes = targets.is_empty().then(Event::no_nodes);
+    [Event::ensuring()].into_iter().chain(no_nodes).collect()
 }
 
 /// Whether the provider's last word was that it does not manage the Service. One that is wrong in

@@ -1,12 +1,17 @@
-//! Holds back a set that has lost most of its targets in one step: more likely a mistake (a label
-//! on all nodes, a list that was cut) than the truth, and an outage if it is believed.
+//! Holds back a set of targets when many nodes stop being targets in one step though the API server
+//! does not say that they are deleted: more likely a mistake (a label on all nodes, a list that was
+//! cut) than the truth, and an outage if it is believed.
 
-use std::time::Duration;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 
-use super::Targets;
-use crate::brake::after;
+use super::{Excluded, Targets, exclusion};
+use crate::{brake::after, node::NodeView};
 
 /// How many targets may go in one step. The defaults are those of the flags.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,26 +34,34 @@ impl Default for Allowance {
     }
 }
 
-/// What to do with a set of targets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// It goes out.
-    Go,
-    /// It waits: asked again then, or when the targets change.
-    Hold {
-        /// When it is believed.
-        until: Timestamp,
-        /// How many targets of the last set are gone.
-        gone: usize,
-    },
+/// The targets that go out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    /// With the nodes that are held back, if some are.
+    pub targets: Arc<Targets>,
+    /// Set while nodes are kept that are no targets by their label, taint or absence from a list.
+    pub held: Option<Held>,
 }
 
-/// Compares each set with the last one that went out. Knows none at the start, when nothing is held:
+/// Nodes that are kept as targets for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// When they go too: to be asked again then, or when the nodes change.
+    pub until: Timestamp,
+    /// How many nodes are kept.
+    pub kept: usize,
+    /// How many of them are kept because a list did not show them.
+    pub missing: usize,
+}
+
+/// Compares the nodes with the set that went out last. Knows none at the start, when nothing is held:
 /// there is nothing to compare with.
+///
+/// A Node that the API server says is deleted, or being deleted, goes at any number.
 #[derive(Clone, Debug)]
 pub struct ShrinkGuard {
     allowance: Allowance,
-    last: Option<Targets>,
+    last: Option<Arc<Targets>>,
     held_since: Option<Timestamp>,
 }
 
@@ -62,62 +75,140 @@ impl ShrinkGuard {
         }
     }
 
-    /// Whether `targets` go out now. The time counts from the first set in a row that has lost too
-    /// many; one that has not ends it and goes out.
-    pub fn propose(&mut self, now: Timestamp, targets: &Targets) -> Step {
-        if let Some(gone) = self.too_many(targets) {
+    /// The targets that go out now, of all `nodes`. `missing` are names that a list did not show and
+    /// whose deletion is not confirmed; any other node of the last set that is not among `nodes` is
+    /// deleted.
+    ///
+    /// The time counts from the first set in a row that has lost too many; one that has not ends it.
+    pub fn propose(
+        &mut self,
+        now: Timestamp,
+        nodes: Vec<Arc<NodeView>>,
+        missing: &HashSet<Arc<str>>,
+    ) -> Proposal {
+        let (mut nodes, mut excluded) = (nodes, HashMap::new());
+        nodes.retain(|node| {
+            let why = exclusion(node);
+            if matches!(why, Some(Excluded::Label | Excluded::Autoscaler)) {
+                excluded.insert(Arc::clone(&node.name), Arc::clone(node));
+            }
+            why.is_none()
+        });
+        let mut targets = Targets::among(nodes);
+        let mut held = None;
+        if let Some((kept, missing)) = self.too_many(&targets, &excluded, missing) {
             let since = *self.held_since.get_or_insert(now);
             let until = after(since, self.allowance.hold);
             if now < until {
-                return Step::Hold { until, gone };
+                held = Some(Held {
+                    until,
+                    kept: kept.len(),
+                    missing,
+                });
+                targets = Targets::of(targets.nodes().iter().cloned().chain(kept));
             }
         }
-        self.held_since = None;
-        self.last = Some(targets.clone());
-        Step::Go
+        if held.is_none() {
+            self.held_since = None;
+        }
+        let targets = Arc::new(targets);
+        self.last = Some(Arc::clone(&targets));
+        Proposal { targets, held }
     }
 
-    /// The set that went out last: what load balancers are made with meanwhile.
-    pub const fn last(&self) -> Option<&Targets> {
-        self.last.as_ref()
-    }
-
-    fn too_many(&self, targets: &Targets) -> Option<usize> {
+    /// The nodes that would go without being deleted, if they are too many, and how many of them a
+    /// list did not show.
+    fn too_many(
+        &self,
+        targets: &Targets,
+        excluded: &HashMap<Arc<str>, Arc<NodeView>>,
+        missing: &HashSet<Arc<str>>,
+    ) -> Option<(Vec<Arc<NodeView>>, usize)> {
         let last = self.last.as_ref()?;
-        let gone = last.gone_in(targets);
-        let part = self.allowance.fraction * last.nodes().len() as f64;
-        (gone > self.allowance.few && gone as f64 > part).then_some(gone)
+        let (mut stay, mut kept, mut unseen) = (0_usize, Vec::new(), 0);
+        for node in last.nodes() {
+            if targets.get(&node.name).is_some() {
+                stay += 1;
+            } else if let Some(now) = excluded.get(&node.name) {
+                kept.push(Arc::clone(now));
+            } else if missing.contains(&node.name) {
+                kept.push(Arc::clone(node));
+                unseen += 1;
+            }
+        }
+        let part = self.allowance.fraction * (stay + kept.len()) as f64;
+        let is_much = kept.len() > self.allowance.few && kept.len() as f64 > part;
+        is_much.then_some((kept, unseen))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, time::Duration};
+    use std::{collections::HashSet, ops::Range, sync::Arc, time::Duration};
 
     use jiff::Timestamp;
     use proptest::{collection::vec, prelude::*};
 
-    use super::{Allowance, ShrinkGuard, Step, Targets};
-    use crate::fixture::registered;
+    use super::{Allowance, Held, NodeView, Proposal, ShrinkGuard, Targets};
+    use crate::{
+        fixture::{map, registered},
+        targets::LABEL_EXCLUDE,
+    };
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_second(1_000_000 + secs).unwrap()
     }
 
-    fn targets(numbers: impl IntoIterator<Item = usize>) -> Targets {
-        let nodes = numbers.into_iter();
-        Targets::among(nodes.map(|n| Arc::new(registered(&format!("n{n}")))))
+    fn node(n: usize) -> Arc<NodeView> {
+        Arc::new(registered(&format!("n{n}")))
+    }
+
+    fn excluded(n: usize) -> Arc<NodeView> {
+        Arc::new(NodeView {
+            labels: map(&[(LABEL_EXCLUDE, "true")]),
+            ..registered(&format!("n{n}"))
+        })
+    }
+
+    /// `all` nodes of which those in `targets` are targets and the others excluded by their label.
+    fn labelled(all: usize, targets: &Range<usize>) -> Vec<Arc<NodeView>> {
+        let is_target = |n: &usize| targets.contains(n);
+        let nodes = 0..all.max(targets.end);
+        nodes
+            .map(|n| if is_target(&n) { node(n) } else { excluded(n) })
+            .collect()
+    }
+
+    fn propose(guard: &mut ShrinkGuard, secs: i64, nodes: Vec<Arc<NodeView>>) -> Proposal {
+        guard.propose(at(secs), nodes, &HashSet::new())
     }
 
     fn guard(last: usize) -> ShrinkGuard {
         let mut guard = ShrinkGuard::new(Allowance::default());
-        assert_eq!(guard.propose(at(0), &targets(0..last)), Step::Go);
+        let proposal = propose(&mut guard, 0, (0..last).map(node).collect());
+        assert_eq!(
+            (proposal.targets.nodes().len(), proposal.held),
+            (last, None)
+        );
         guard
+    }
+
+    fn names(proposal: &Proposal) -> Vec<&str> {
+        let nodes = proposal.targets.nodes().iter();
+        nodes.map(|node| &*node.name).collect()
+    }
+
+    fn held(until: i64, kept: usize) -> Held {
+        Held {
+            until: at(until),
+            kept,
+            missing: 0,
+        }
     }
 
     #[test]
     fn more_than_half_and_more_than_three_are_held() {
-        for (before, after, held) in [
+        for (before, after, is_held) in [
             (0, 0, false),
             (3, 0, false),
             (4, 0, true),
@@ -127,89 +218,141 @@ mod tests {
             (100, 50, false),
             (100, 49, true),
         ] {
-            let step = guard(before).propose(at(1), &targets(0..after));
-            let expected = Step::Hold {
-                until: at(31),
-                gone: before - after,
-            };
-            assert_eq!(
-                step,
-                if held { expected } else { Step::Go },
-                "{before} to {after}"
-            );
+            let proposal = propose(&mut guard(before), 1, labelled(before, &(0..after)));
+            let expected = is_held.then(|| held(31, before - after));
+            assert_eq!(proposal.held, expected, "{before} to {after}");
+            let count = if is_held { before } else { after };
+            assert_eq!(proposal.targets.nodes().len(), count, "{before} to {after}");
         }
     }
 
     /// As many as before, but others.
     #[test]
-    fn who_is_gone_counts_and_not_how_many_there_are() {
-        let step = guard(8).propose(at(1), &targets(3..11));
-        assert_eq!(step, Step::Go);
-        let step = guard(8).propose(at(1), &targets(5..13));
+    fn the_nodes_that_go_count_and_not_how_many_there_are() {
+        let proposal = propose(&mut guard(8), 1, labelled(8, &(3..11)));
+        assert_eq!(proposal.held, None);
+        let proposal = propose(&mut guard(8), 1, labelled(8, &(5..13)));
+        assert_eq!(proposal.held, Some(held(31, 5)));
         assert_eq!(
-            step,
-            Step::Hold {
-                until: at(31),
-                gone: 5
-            }
+            proposal.targets.nodes().len(),
+            13,
+            "with those that are new"
         );
     }
 
     #[test]
     fn a_loss_that_lasts_is_believed() {
         let mut guard = guard(10);
-        let lost = Step::Hold {
-            until: at(31),
-            gone: 8,
-        };
-        assert_eq!(guard.propose(at(1), &targets(0..2)), lost);
-        assert_eq!(guard.last(), Some(&targets(0..10)));
+        let proposal = propose(&mut guard, 1, labelled(10, &(0..2)));
+        assert_eq!(proposal.held, Some(held(31, 8)));
         // It goes on falling, and its time with it.
-        let worse = Step::Hold {
-            until: at(31),
-            gone: 9,
-        };
-        assert_eq!(guard.propose(at(20), &targets(0..1)), worse);
-        assert_eq!(guard.propose(at(31), &targets(0..1)), Step::Go);
-        assert_eq!(guard.last(), Some(&targets(0..1)));
+        let proposal = propose(&mut guard, 20, labelled(10, &(0..1)));
+        assert_eq!(proposal.held, Some(held(31, 9)));
+        let proposal = propose(&mut guard, 31, labelled(10, &(0..1)));
+        assert_eq!((names(&proposal), proposal.held), (vec!["n0"], None));
     }
 
     #[test]
-    fn who_comes_back_ends_it() {
+    fn nodes_that_come_back_end_it() {
         let mut guard = guard(10);
-        assert_ne!(guard.propose(at(1), &targets(0..2)), Step::Go);
-        assert_eq!(guard.propose(at(5), &targets(0..9)), Step::Go);
-        let anew = Step::Hold {
-            until: at(36),
-            gone: 7,
+        assert!(propose(&mut guard, 1, labelled(10, &(0..2))).held.is_some());
+        assert_eq!(propose(&mut guard, 5, labelled(10, &(0..9))).held, None);
+        let proposal = propose(&mut guard, 6, labelled(10, &(0..2)));
+        assert_eq!(proposal.held, Some(held(36, 7)));
+    }
+
+    #[test]
+    fn deleted_nodes_go_at_any_number() {
+        let mut guard = guard(10);
+        assert_eq!(names(&propose(&mut guard, 1, vec![node(3)])), ["n3"]);
+        let being_deleted = |n| {
+            Arc::new(NodeView {
+                deleted: Some(at(0)),
+                ..registered(&format!("n{n}"))
+            })
         };
-        assert_eq!(guard.propose(at(6), &targets(0..2)), anew);
+        let mut guard = self::guard(10);
+        let proposal = propose(&mut guard, 1, (0..10).map(being_deleted).collect());
+        assert_eq!((names(&proposal), proposal.held), (vec![], None));
+    }
+
+    /// Those that are deleted while others are held back do not wait for them.
+    #[test]
+    fn a_node_that_is_held_back_goes_when_it_is_deleted() {
+        let mut guard = guard(10);
+        let mut nodes = labelled(10, &(0..2));
+        assert!(propose(&mut guard, 1, nodes.clone()).held.is_some());
+        nodes.retain(|node| &*node.name != "n0" && &*node.name != "n9");
+        let proposal = propose(&mut guard, 2, nodes);
+        assert_eq!(proposal.held, Some(held(31, 7)));
+        assert_eq!(
+            names(&proposal),
+            ["n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"]
+        );
+    }
+
+    #[test]
+    fn nodes_that_a_list_did_not_show_are_held_until_their_deletion_is_confirmed() {
+        let mut guard = guard(10);
+        let mut missing: HashSet<Arc<str>> = (2..10).map(|n| node(n).name.clone()).collect();
+        let left = || vec![node(0), node(1)];
+        let proposal = guard.propose(at(1), left(), &missing);
+        let expected = Held {
+            missing: 8,
+            ..held(31, 8)
+        };
+        assert_eq!(proposal.held, Some(expected));
+        assert_eq!(proposal.targets.nodes().len(), 10);
+        missing.remove("n2");
+        let proposal = guard.propose(at(2), left(), &missing);
+        assert_eq!(proposal.targets.nodes().len(), 9);
+        missing.clear();
+        let proposal = guard.propose(at(3), left(), &missing);
+        assert_eq!((names(&proposal), proposal.held), (vec!["n0", "n1"], None));
+    }
+
+    #[test]
+    fn a_held_node_goes_out_as_it_is_now() {
+        let mut guard = guard(4);
+        let proposal = propose(&mut guard, 1, labelled(4, &(0..0)));
+        assert!(proposal.held.is_some());
+        let nodes = proposal.targets.nodes();
+        assert!(
+            nodes
+                .iter()
+                .all(|node| node.labels.get(LABEL_EXCLUDE).is_some())
+        );
     }
 
     proptest! {
         /// Whatever is proposed, it goes out within the hold of being proposed steadily.
         #[test]
         fn nothing_is_held_for_longer_than_the_hold(
-            steps in vec((0..20_i64, 0..12_usize), 1..40),
+            steps in vec((0..20_i64, 0..12_usize, 0..12_usize), 1..40),
         ) {
             let allowance = Allowance::default();
             let mut guard = ShrinkGuard::new(allowance);
             let mut now = at(0);
-            let mut went = now;
-            for (gap, count) in steps {
+            for (gap, count, all) in steps {
                 now += Duration::from_secs(gap as u64);
-                let wanted = targets(0..count);
-                match guard.propose(now, &wanted) {
-                    Step::Go => {
-                        prop_assert_eq!(guard.last(), Some(&wanted));
-                        went = now;
-                    }
-                    Step::Hold { until, gone } => {
-                        prop_assert!(gone > allowance.few);
+                let nodes = labelled(all, &(0..count));
+                let wanted = Targets::among(nodes.iter().cloned());
+                let there: HashSet<_> = nodes.iter().map(|node| node.name.clone()).collect();
+                let none = HashSet::new();
+                let proposal = guard.propose(now, nodes.clone(), &none);
+                for node in proposal.targets.nodes() {
+                    prop_assert!(there.contains(&node.name), "a deleted node");
+                }
+                for node in wanted.nodes() {
+                    prop_assert!(proposal.targets.nodes().contains(node), "a node was left out");
+                }
+                match proposal.held {
+                    None => prop_assert_eq!(&*proposal.targets, &wanted),
+                    Some(Held { until, kept, .. }) => {
+                        prop_assert!(kept > allowance.few);
                         prop_assert!(now < until && until <= now + allowance.hold);
-                        prop_assert!(went <= now);
-                        let mut later = guard.clone();
-                        prop_assert_eq!(later.propose(until, &wanted), Step::Go);
+                        let later = guard.clone().propose(until, nodes, &none);
+                        prop_assert_eq!(&*later.targets, &wanted);
                     }
                 }
             }

@@ -58,10 +58,11 @@ pub(in crate::options) struct ServiceFlags {
     /// differs; 0: never.
     #[arg(long, value_name = "duration", default_value = "12h0m0s")]
     pub(in crate::options) load_balancer_drift_period: GoDuration,
-    /// Nodes that may always leave the targets of the load balancers in one step.
+    /// Nodes that may always leave the targets of the load balancers in one step without being deleted.
     #[arg(long, value_name = "int32", default_value = "3")]
     pub(in crate::options) load_balancer_shrink_count: i32,
-    /// Part of the targets of the load balancers, 0 to 1, that may leave in one step.
+    /// Part of the targets of the load balancers, 0 to 1, that may leave in one step without being
+    /// deleted.
     #[arg(long, value_name = "float64", default_value = "0.5")]
     pub(in crate::options) load_balancer_shrink_fraction: f64,
     /// How long a step is held back that takes more targets than --load-balancer-shrink-count and
