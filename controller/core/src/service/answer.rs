@@ -72,8 +72,9 @@ pub enum Disposition {
 }
 
 impl Disposition {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Ready,
+        Self::Differs,
         Self::InProgress,
         Self::NotManaged,
         Self::Absent,
@@ -89,6 +90,7 @@ impl Disposition {
             Some(Self::NotManaged) => "NOT_MANAGED",
             Some(Self::Absent) => "ABSENT",
             Some(Self::Retained) => "RETAINED",
+            Some(Self::Differs) => "DIFFERS",
         }
     }
 

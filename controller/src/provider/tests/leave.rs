@@ -117,7 +117,7 @@ async fn what_waits_at_a_pause_ends_with_the_stop() {
         provider.ensure_load_balancer(&web, &all),
         provider.update_load_balancer(web.clone(), all.clone()),
         provider.delete_load_balancer(&web),
-        provider.get_load_balancer(&web),
+        provider.get_load_balancer(&web, &all),
         provider.lookup(node("b"), Purpose::Lifecycle),
         provider.list(Purpose::Initialization),
         async {
