@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use outrigger_controller::{app, options, telemetry::Telemetry};
+use outrigger_controller::{app, options, runtime::run_to_end, telemetry::Telemetry};
 use tracing::{error, info};
 
 fn main() -> ExitCode {
@@ -19,16 +19,13 @@ fn main() -> ExitCode {
     };
     config.log();
     info!(version = options::VERSION, "cloud-controller-manager");
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
+    match run_to_end(app::run(config, telemetry)) {
         Err(error) => {
             error!("cannot start: {error}");
-            return ExitCode::FAILURE;
+            ExitCode::FAILURE
         }
-    };
-    match runtime.block_on(app::run(config, telemetry)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(fatal) => {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(fatal)) => {
             error!("command failed: {fatal}");
             ExitCode::from(fatal.exit_code())
         }
