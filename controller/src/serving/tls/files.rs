@@ -14,6 +14,14 @@ use rustls::{
 
 use super::{TlsError, made::Pem};
 
+/// Which files of a pair there are.
+pub(super) enum Found<'a> {
+    Both,
+    /// This one alone.
+    Half(&'a Path),
+    None,
+}
+
 /// Two files, and what they held when they were last read.
 pub(super) struct Files {
     pub(super) certificate: PathBuf,
@@ -48,17 +56,18 @@ impl Files {
         Ok(Some(pair))
     }
 
-    /// Whether both are there; one alone is an error.
-    pub(super) fn exist(&self) -> Result<bool, TlsError> {
+    /// Which of them are there.
+    pub(super) fn found(&self) -> Result<Found<'_>, TlsError> {
         let exists = |path: &Path| match fs::metadata(path) {
             Ok(_) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(self.refuse(&error.to_string())),
         };
         match (exists(&self.certificate)?, exists(&self.key)?) {
-            (true, true) => Ok(true),
-            (false, false) => Ok(false),
-            _ => Err(self.refuse("one is missing; certificate and key must be supplied as a pair")),
+            (true, true) => Ok(Found::Both),
+            (false, false) => Ok(Found::None),
+            (true, false) => Ok(Found::Half(&self.certificate)),
+            (false, true) => Ok(Found::Half(&self.key)),
         }
     }
 

@@ -1,11 +1,11 @@
 //! Certificates for a server that was given none (CLI-52).
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Write},
     net::IpAddr,
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
@@ -52,7 +52,8 @@ fn parts(date: Date) -> (i32, u8, u8) {
     )
 }
 
-/// Keeps the pair for the next start; the key for the owner's eyes only.
+/// Keeps the pair for the next start; the key for the owner's eyes only. Each file is there whole or not
+/// at all, and the certificate last, so that a crash leaves no pair that does not fit.
 pub(super) fn keep(pem: &Pem, certificate: &Path, key: &Path) -> io::Result<()> {
     if let Some(directory) = certificate.parent() {
         fs::create_dir_all(directory)?;
@@ -61,11 +62,27 @@ pub(super) fn keep(pem: &Pem, certificate: &Path, key: &Path) -> io::Result<()> 
     write(certificate, &pem.certificate, 0o644)
 }
 
+/// Moves what a crash left of a pair out of the way; the name of the file that it is in now.
+pub(super) fn move_aside(half: &Path) -> io::Result<PathBuf> {
+    let aside = half.with_added_extension("unpaired");
+    fs::rename(half, &aside)?;
+    Ok(aside)
+}
+
 fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
-    OpenOptions::new()
+    // A fixed name: what a crash leaves behind is overwritten by the next start.
+    let aside = path.with_added_extension("new");
+    let mut file = OpenOptions::new()
         .write(true)
-        .create_new(true)
+        .create(true)
+        .truncate(true)
         .mode(mode)
-        .open(path)?
-        .write_all(text.as_bytes())
+        .open(&aside)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&aside, path)?;
+    match path.parent() {
+        Some(directory) => File::open(directory)?.sync_all(),
+        None => Ok(()),
+    }
 }

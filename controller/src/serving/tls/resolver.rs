@@ -11,7 +11,11 @@ use rustls::{
 };
 use tracing::{info, warn};
 
-use super::{TlsError, files, files::Files, made, names};
+use super::{
+    TlsError, files,
+    files::{Files, Found},
+    made, names,
+};
 use crate::options::config::{Certificate, Serving};
 
 /// The certificates of one server.
@@ -41,7 +45,18 @@ impl Certificates {
             Certificate::SelfSigned => Entry::made(serving.address, &crypto)?,
             Certificate::Kept { certificate, key } => {
                 let files = Files::new(certificate, key);
-                if !files.exist()? {
+                let found = files.found()?;
+                if let Found::Half(half) = found {
+                    let aside =
+                        made::move_aside(half).map_err(|error| files.refuse(&error.to_string()))?;
+                    warn!(
+                        "{} is there without its certificate or key, as a crash leaves it: it is \
+                         {} now, and both are made anew",
+                        half.display(),
+                        aside.display()
+                    );
+                }
+                if !matches!(found, Found::Both) {
                     let pem = made::self_signed(serving.address, Timestamp::now())?;
                     made::keep(&pem, certificate, key)
                         .map_err(|error| files.refuse(&error.to_string()))?;
