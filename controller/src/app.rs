@@ -32,7 +32,7 @@ use self::{
     supervise::{Signals, Supervisor},
 };
 use crate::{
-    kube::{api::Api, client::Clients, cluster, store::Store},
+    kube::{api::Api, authenticator::Authenticators, client::Clients, cluster, store::Store},
     leader,
     options::Config,
     provider::{self, Cause, Provider},
@@ -119,7 +119,9 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         .load()
         .await
         .map_err(|error| Fatal::setup(&error))?;
-    let clients = Clients::new(kube, metrics.client.clone());
+    let authenticators = Authenticators::new(&metrics.client);
+    let clients = Clients::new(kube, &authenticators, metrics.client.clone())
+        .map_err(|error| Fatal::setup(&error))?;
     let server = clients.server();
     let access = ApiAccess::new(&config, clients, metrics.events.clone());
     let informers = access.root("shared-informers")?;
@@ -135,7 +137,13 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let mut visitors = None;
     if let Some(https) = https {
         let (authentication, authorization) = (&config.authentication, &config.authorization);
-        let access = Access::new(authentication, authorization, &metrics.client).await;
+        let access = Access::new(
+            authentication,
+            authorization,
+            &authenticators,
+            &metrics.client,
+        )
+        .await;
         let access = Arc::new(access.map_err(|error| Fatal::setup(&error))?);
         visitors = Some(Arc::clone(&access));
         let served = serving::Parts {

@@ -1,6 +1,7 @@
 //! The Kubernetes side: clients, watches, stores of views, writes, events.
 
 pub mod api;
+pub mod authenticator;
 pub mod client;
 pub mod cluster;
 pub mod error;
@@ -8,11 +9,13 @@ pub mod events;
 pub mod metrics;
 pub mod nodes;
 pub mod patch;
+mod proxy;
 pub mod resync;
 pub mod service_account;
 pub mod services;
 pub mod store;
 pub mod traffic;
+mod transport;
 pub mod watch;
 
 #[cfg(test)]

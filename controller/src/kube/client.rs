@@ -17,17 +17,21 @@ use http::{
 };
 use kube::{
     Client, Config,
-    client::{Body, ClientBuilder},
-    config::{AuthInfo, KubeConfigOptions, Kubeconfig},
+    client::{Body, ClientBuilder, ConfigExt},
+    config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig},
 };
 use tokio::time::Instant;
-use tower::{BoxError, Layer, Service};
+use tower::{BoxError, Layer, Service, ServiceBuilder};
+use tracing::info;
 
 use super::{
+    authenticator::{Authenticator, Authenticators},
     error::{Fenced, chain},
     metrics::{ClientMetrics, is_watch},
+    proxy::{Environment, Proxy},
     service_account::Credentials,
     traffic::Traffic,
+    transport::Transport,
 };
 use crate::fence::Fence;
 
@@ -63,6 +67,9 @@ pub enum SourceError {
     /// `--master` is no URL.
     #[error("--master {0:?} is not a URL such as https://10.0.0.1:6443")]
     Master(String),
+    /// A proxy that cannot be used.
+    #[error("the proxy on the way to the API server: {0}")]
+    Proxy(String),
     /// Certificates or credentials that cannot be used.
     #[error("cannot build a client for the API server at {server}: {reason}")]
     Client {
@@ -74,8 +81,9 @@ pub enum SourceError {
 }
 
 impl Source {
-    /// Reads the kubeconfig or the Pod's service account. Makes no request.
-    pub async fn load(&self) -> Result<Config, SourceError> {
+    /// Reads the kubeconfig or the Pod's service account, and which proxy the environment names. Makes
+    /// no request and runs no credential plugin.
+    pub async fn load(&self) -> Result<ApiServer, SourceError> {
         let master = match &self.master {
             Some(master) => Some(
                 master
@@ -86,31 +94,74 @@ impl Source {
             ),
             None => None,
         };
-        let mut config = match (&self.kubeconfig, &master) {
+        let (mut config, proxy_url) = match (&self.kubeconfig, &master) {
             (Some(path), _) => from_file(path).await?,
-            (None, Some(server)) => Config::new(server.clone()),
-            (None, None) => Config::incluster().map_err(SourceError::NotInCluster)?,
+            (None, Some(server)) => (Config::new(server.clone()), None),
+            (None, None) => {
+                let config = Config::incluster().map_err(SourceError::NotInCluster)?;
+                (config, None)
+            }
         };
         if let Some(server) = master {
             config.cluster_url = server;
         }
-        // Only the work queue retries, so that back-off is visible: kube's own retries wait up to
-        // 1,000 s out of sight.
-        config.default_retry = false;
-        config.connect_timeout = Some(Duration::from_secs(5));
-        Ok(config)
+        let environment = Environment::read();
+        let proxy = Proxy::to(&config.cluster_url, proxy_url.as_deref(), &environment);
+        let proxy = proxy.map_err(SourceError::Proxy)?;
+        if let Some(proxy) = &proxy {
+            info!(
+                "the API server at {} is reached through the proxy {proxy:?}",
+                config.cluster_url
+            );
+        }
+        Ok(ApiServer { config, proxy })
     }
 }
 
-async fn from_file(path: &Path) -> Result<Config, SourceError> {
+/// The configuration and the `proxy-url` of a kubeconfig.
+async fn from_file(path: &Path) -> Result<(Config, Option<String>), SourceError> {
     let refuse = |reason: String| SourceError::Kubeconfig {
         path: path.to_owned(),
         reason,
     };
-    let file = Kubeconfig::read_from(path).map_err(|error| refuse(chain(&error)))?;
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+    let mut file = Kubeconfig::read_from(path).map_err(|error| refuse(chain(&error)))?;
+    // kube takes a proxy from the environment by rules of its own where the file names none.
+    let proxy_url =
+        cluster(&mut file).and_then(|cluster| cluster.proxy_url.replace(ANY_PROXY.into()));
+    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
-        .map_err(|error| refuse(chain(&error)))
+        .map_err(|error| refuse(chain(&error)))?;
+    config.proxy_url = None;
+    let exec = config.auth_info.exec.as_mut();
+    if let Some(told) = exec.and_then(|exec| exec.cluster.as_mut()) {
+        told.proxy_url.clone_from(&proxy_url);
+    }
+    Ok((config, proxy_url))
+}
+
+/// Stands in for `proxy-url` while kube reads a kubeconfig.
+const ANY_PROXY: &str = "http://proxy";
+
+/// The cluster of the current context.
+fn cluster(file: &mut Kubeconfig) -> Option<&mut Cluster> {
+    let current = file.current_context.as_ref()?;
+    let context = file
+        .contexts
+        .iter()
+        .find(|context| context.name == *current)?;
+    let name = context.context.as_ref()?.cluster.clone();
+    let cluster = file
+        .clusters
+        .iter_mut()
+        .find(|cluster| cluster.name == name)?;
+    cluster.cluster.as_mut()
+}
+
+/// An API server, who we are to it, and the way to it.
+#[derive(Clone, Debug)]
+pub struct ApiServer {
+    config: Config,
+    proxy: Option<Proxy>,
 }
 
 /// What one client may ask for.
@@ -139,22 +190,38 @@ impl Budget {
     }
 }
 
-/// Makes the clients of one process; they share metrics but no connection and no budget.
+/// Makes the clients of one process; they share metrics and credentials, but no connection and no
+/// budget.
 #[derive(Clone, Debug)]
 pub struct Clients {
-    config: Config,
+    server: ApiServer,
+    authenticator: Authenticator,
     metrics: ClientMetrics,
     traffic: Traffic,
 }
 
 impl Clients {
-    /// Clients for the API server of `config`.
-    pub fn new(config: Config, metrics: ClientMetrics) -> Self {
-        Self {
-            config,
+    /// Clients for `server`. Reads the files of its user; credential plugins run with the first
+    /// request, once for all clients of `authenticators`.
+    ///
+    /// # Errors
+    /// Certificates or credentials that cannot be used.
+    pub fn new(
+        server: ApiServer,
+        authenticators: &Authenticators,
+        metrics: ClientMetrics,
+    ) -> Result<Self, SourceError> {
+        let authenticator = authenticators.of(&server.config.auth_info);
+        let authenticator = authenticator.map_err(|reason| SourceError::Client {
+            server: server.config.cluster_url.to_string(),
+            reason,
+        })?;
+        Ok(Self {
+            server,
+            authenticator,
             metrics,
             traffic: Traffic::default(),
-        }
+        })
     }
 
     /// The writes in flight of all clients, which events yield to.
@@ -164,13 +231,13 @@ impl Clients {
 
     /// URL of the API server, for messages.
     pub fn server(&self) -> String {
-        self.config.cluster_url.to_string()
+        self.server.config.cluster_url.to_string()
     }
 
     /// A client whose User-Agent ends in `name` (upstream's line E-7). Requests wait for the
     /// budget; an answer that has not begun after 30 s is an error, except of a watch.
     pub fn build(&self, name: &str, budget: Budget) -> Result<Client, SourceError> {
-        self.client(self.config.clone(), name, budget, None)
+        self.client(self.authenticator.clone(), name, budget, None)
     }
 
     /// [`Self::build`], but with the rights of a service account instead of the process's own.
@@ -180,14 +247,13 @@ impl Clients {
         name: &str,
         budget: Budget,
     ) -> Result<Client, SourceError> {
-        let mut config = self.config.clone();
-        config.auth_info = AuthInfo::default();
-        self.client(config, name, budget, Some(account.clone()))
+        let anonymous = Authenticator::anonymous();
+        self.client(anonymous, name, budget, Some(account.clone()))
     }
 
     fn client(
         &self,
-        mut config: Config,
+        authenticator: Authenticator,
         name: &str,
         budget: Budget,
         account: Option<Credentials>,
@@ -196,9 +262,9 @@ impl Clients {
             server: self.server(),
             reason,
         };
+        let mut config = self.server.config.clone();
         let agent = HeaderValue::from_str(&user_agent(name)).map_err(|e| refuse(chain(&e)))?;
-        let host = self
-            .config
+        let host = config
             .cluster_url
             .authority()
             .map_or("", |a| a.as_str())
@@ -209,10 +275,23 @@ impl Clients {
             metrics: self.metrics.clone(),
             traffic: self.traffic.clone(),
             host,
-            account,
+            account: account.clone(),
         };
+        let proxy = self.server.proxy.as_ref();
+        let transport = Transport::new(&config, proxy, authenticator).map_err(refuse)?;
         config.headers.retain(|(name, _)| name != USER_AGENT);
-        let builder = ClientBuilder::try_from(config).map_err(|error| refuse(chain(&error)))?;
+        if account.is_some() {
+            // Whom the user of the kubeconfig acts as is nothing to a service account.
+            config.auth_info = AuthInfo::default();
+        }
+        let headers = config
+            .extra_headers_layer()
+            .map_err(|error| refuse(chain(&error)))?;
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .layer(headers)
+            .service(transport);
+        let builder = ClientBuilder::new(service, config.default_namespace);
         Ok(builder.with_layer(&layer).build())
     }
 }

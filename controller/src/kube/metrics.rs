@@ -9,6 +9,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use super::authenticator::metrics::ExecMetrics;
+
 /// Upstream's buckets of the request and rate limiter latencies, in seconds.
 const LATENCY: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
@@ -41,6 +43,7 @@ pub struct ClientMetrics {
     requests: Family<RequestLabels, Counter>,
     duration: Latency,
     waited: Latency,
+    pub(super) exec: ExecMetrics,
 }
 
 impl ClientMetrics {
@@ -51,6 +54,7 @@ impl ClientMetrics {
             requests: Family::default(),
             duration: latency(),
             waited: latency(),
+            exec: ExecMetrics::register(registry),
         };
         registry.register(
             "rest_client_requests",
@@ -77,6 +81,7 @@ impl ClientMetrics {
         self.waited(&Method::GET, &host, time);
         self.answered(&Method::GET, false, &host, Some(200), time);
         self.answered(&Method::GET, false, &host, None, time);
+        self.exec.sample();
     }
 
     pub(super) fn waited(&self, method: &Method, host: &Arc<str>, time: Duration) {

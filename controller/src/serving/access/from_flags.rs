@@ -16,6 +16,7 @@ use super::{
 use crate::{
     kube::{
         api::Api,
+        authenticator::Authenticators,
         client::{Budget, Clients, Source, SourceError},
         metrics::ClientMetrics,
     },
@@ -36,11 +37,13 @@ impl Access {
     pub async fn new(
         authentication: &Authentication,
         authorization: &Authorization,
+        authenticators: &Authenticators,
         metrics: &ClientMetrics,
     ) -> Result<Self, AccessError> {
         let reviewer = client(
             "--authentication-kubeconfig",
             authentication.kubeconfig.as_ref(),
+            authenticators,
             metrics,
         );
         let reviewer = reviewer.await?;
@@ -69,6 +72,7 @@ impl Access {
         let judge = client(
             "--authorization-kubeconfig",
             authorization.kubeconfig.as_ref(),
+            authenticators,
             metrics,
         );
         let judge = judge.await?;
@@ -109,6 +113,7 @@ impl Access {
 async fn client(
     flag: &'static str,
     kubeconfig: Option<&PathBuf>,
+    authenticators: &Authenticators,
     metrics: &ClientMetrics,
 ) -> Result<Option<Api>, AccessError> {
     let refuse = |error| match error {
@@ -119,10 +124,11 @@ async fn client(
         kubeconfig: kubeconfig.cloned(),
         master: None,
     };
-    let config = match source.load().await {
+    let server = match source.load().await {
         Err(SourceError::NotInCluster(_)) => return Ok(None),
-        config => config.map_err(refuse)?,
+        server => server.map_err(refuse)?,
     };
-    let client = Clients::new(config, metrics.clone()).build("delegated-access", REVIEWS);
+    let clients = Clients::new(server, authenticators, metrics.clone()).map_err(refuse)?;
+    let client = clients.build("delegated-access", REVIEWS);
     Ok(Some(Api::new(client.map_err(refuse)?)))
 }
