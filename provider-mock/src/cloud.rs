@@ -3,6 +3,7 @@
 //! Rooms for the resources stand beside: [`instances`](crate::instances) and
 //! [`load_balancers`](crate::load_balancers); this one holds what they share.
 
+mod calls;
 mod clock;
 mod cost;
 mod counters;
@@ -10,7 +11,7 @@ mod description;
 mod load_balancers;
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -23,11 +24,13 @@ pub use counters::{CloudCounts, Counts};
 pub use description::{BadDescription, Description};
 pub use load_balancers::{Deletion, LoadBalancerError};
 
-use crate::faults::{Fault, Faults};
+use crate::connections::Connections;
+use crate::faults::Faults;
 use crate::instances::{
     Asked, BadText, Found, Instance, InstanceId, InstanceSpec, Inventory, NodeName, Placement,
     Power, ProviderName, Refused, Rules, is_visible,
 };
+use crate::journal::Journal;
 use crate::load_balancers::{LoadBalancerInventory, LoadBalancerRules};
 use cost::Meter;
 use counters::Counters;
@@ -132,6 +135,8 @@ struct Shared {
     meter: Mutex<Meter>,
     faults: Faults,
     counters: Counters,
+    connections: Connections,
+    journal: OnceLock<Journal>,
     /// Counts the changes of the inventories, for whoever writes them down.
     changes: watch::Sender<u64>,
     /// How many of them are written down.
@@ -154,6 +159,8 @@ impl Cloud {
             meter: Mutex::new(meter),
             faults: Faults::new(random),
             counters: Counters::default(),
+            connections: Connections::default(),
+            journal: OnceLock::new(),
             changes: watch::Sender::new(0),
             saved: watch::Sender::new(0),
             config,
@@ -329,34 +336,6 @@ impl Cloud {
     /// Sets how many calls are taken from now on, starting with a full burst.
     pub fn set_quota(&self, quota: Option<Quota>) {
         self.0.meter.lock().set_quota(quota, Instant::now());
-    }
-
-    /// Sets a fault, to happen after those that are set.
-    pub fn inject(&self, fault: Fault) {
-        self.0.faults.add(fault);
-    }
-
-    /// Removes all faults and lets go of each call that hangs; says how many faults there were.
-    pub fn clear_faults(&self) -> usize {
-        self.0.faults.clear()
-    }
-
-    pub(crate) fn faults(&self) -> &Faults {
-        &self.0.faults
-    }
-
-    /// Counts since the start or the last reset.
-    pub fn counters(&self) -> Counts {
-        self.0.counters.read()
-    }
-
-    /// Reads the counts and starts again at zero.
-    pub fn take_counters(&self) -> Counts {
-        self.0.counters.take()
-    }
-
-    pub(crate) fn count(&self) -> &Counters {
-        &self.0.counters
     }
 
     // ---- what the state file needs --------------------------------------------------------

@@ -13,7 +13,8 @@ pub use load_balancers::{
     EditLoadBalancer, NewLoadBalancer, ShownLoadBalancer, ShownLoadBalancers,
 };
 pub use messages::{
-    ChangeCost, Changed, Cleared, Failure, InjectFault, Listed, NewQuota, Status, Targets,
+    ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
+    Listed, NewQuota, Status, Targets,
 };
 pub use server::{About, serve};
 

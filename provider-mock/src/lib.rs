@@ -12,10 +12,12 @@
 //! goes wrong with [`Cloud::inject`].
 
 pub mod cloud;
+pub mod connections;
 pub mod control;
 pub mod duration;
 pub mod faults;
 pub mod instances;
+pub mod journal;
 pub mod load_balancers;
 pub mod state;
 

@@ -26,6 +26,8 @@ pub struct ProviderOptions {
     pub load_balancers: Option<ServedLoadBalancers>,
     /// Every load balancer call brings its backend nodes along.
     pub without_node_sets: bool,
+    /// Prefixes of the Service annotations that are read.
+    pub service_annotation_prefixes: Vec<String>,
 }
 
 /// What the provider says about load balancers at handshake.
@@ -64,6 +66,7 @@ impl Default for ProviderOptions {
             announce_quota: false,
             load_balancers: Some(ServedLoadBalancers::default()),
             without_node_sets: false,
+            service_annotation_prefixes: vec![ANNOTATION_PREFIX.to_owned()],
         }
     }
 }
@@ -125,7 +128,7 @@ impl Provider for MockProvider {
         let served = self.options.load_balancers.as_ref();
         ProviderInfo {
             without_cluster_id: self.options.without_cluster_id,
-            service_annotation_prefixes: vec![ANNOTATION_PREFIX.to_owned()],
+            service_annotation_prefixes: self.options.service_annotation_prefixes.clone(),
             node_annotation_prefixes: vec![PROVIDED_NODE_IP.to_owned()],
             effects: served
                 .is_some_and(|served| served.effects)

@@ -18,10 +18,11 @@ use hyper::body::{Body as HttpBody, Bytes};
 use outrigger_provider_sdk::BoxError;
 use tonic::Status;
 use tonic::body::Body;
+use tonic::transport::server::UdsConnectInfo;
 use tower::{Layer, Service};
 
 use crate::cloud::Cloud;
-use crate::faults::{About, Method};
+use crate::faults::Method;
 use count::{Counted, Ended};
 
 /// Puts the faults and the counters of a [`Cloud`] in front of a gRPC service.
@@ -82,7 +83,9 @@ where
                 return Ok(inner.call(request).await?.map(Body::new));
             };
             let mut ended = Ended::cancelled_unless_said(cloud.clone(), method);
-            let (request, about) = if cloud.faults().names_a_service(method) {
+            let caller = caller(&request);
+            let is_journalled = cloud.journal().is_some() && method.is_about_services();
+            let (request, services) = if is_journalled || cloud.faults().names_a_service(method) {
                 match peek::peek(method, request).await {
                     Ok(peeked) => peeked,
                     Err(status) => {
@@ -91,8 +94,10 @@ where
                     }
                 }
             } else {
-                (request, About::default())
+                (request, Vec::new())
             };
+            let about = peek::about(method, &services);
+            ended.began(caller, services);
             if let Err(error) = cloud.faults().interfere(method, &about).await {
                 let status = error.to_status();
                 ended.with(status.code());
@@ -126,4 +131,10 @@ where
             ))
         })
     }
+}
+
+/// Process id of the caller, where the connection is a Unix socket and the system tells.
+fn caller<Q>(request: &Request<Q>) -> Option<i32> {
+    let info = request.extensions().get::<UdsConnectInfo>()?;
+    info.peer_cred.as_ref()?.pid()
 }

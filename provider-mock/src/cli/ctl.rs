@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use outrigger_provider_mock::cloud::Jitter;
 use outrigger_provider_mock::control::{
-    ChangeCost, Client, InjectFault, NewQuota, Targets, control_endpoint,
+    ChangeCost, Client, CloseConnections, InjectFault, NewQuota, Targets, control_endpoint,
 };
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::instances::{
@@ -72,6 +72,12 @@ enum Action {
     Answers(AnswersArgs),
     /// Remove all faults and let go of each call that hangs
     Clear,
+    /// Close every connection of callers, as a broken relay does; the mock lives on
+    Disconnect {
+        /// How long new connections are left unanswered, for example 3s [default: not at all]
+        #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
+        hold: Option<Duration>,
+    },
     /// Show what was asked of the mock, and what it asked of its cloud
     Counters {
         /// Start again at zero
@@ -229,6 +235,9 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
         Action::Hang(args) => inject(client, args.into_fault()).await?,
         Action::Lose(args) => inject(client, args.into_fault()).await?,
         Action::Answers(args) => inject(client, args.into_fault()).await?,
+        Action::Disconnect { hold } => {
+            Shown::Closed(client.close_connections(&CloseConnections { hold }).await?)
+        }
         Action::Clear => Shown::Cleared(client.clear().await?),
         Action::Counters { reset } => Shown::Counters(client.counters(reset).await?),
         Action::Status => Shown::Status(client.status().await?),

@@ -9,8 +9,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Jitter, Preference, Quota};
+use outrigger_provider_mock::connections;
 use outrigger_provider_mock::control::{self, About, control_endpoint};
 use outrigger_provider_mock::instances::{LabelKey, LabelValue, Placement, ProviderName};
+use outrigger_provider_mock::journal::Journal;
 use outrigger_provider_mock::state::{Keeper, StateFile};
 use outrigger_provider_mock::{Cloud, CloudConfig, MockProvider, ProviderOptions, duration};
 use outrigger_provider_sdk::{Endpoint, Listener, ServeArgs};
@@ -80,6 +82,19 @@ pub(crate) struct ServeCommand {
     /// nothing that was answered; it waits up to --state-interval
     #[arg(long, requires = "state")]
     state_sync: bool,
+
+    /// Prefix of the Service annotations that it says it reads; may be repeated
+    #[arg(
+        long = "service-annotation-prefix",
+        default_value = "mock.example/",
+        value_name = "PREFIX"
+    )]
+    service_annotation_prefixes: Vec<String>,
+
+    /// File to which a JSON line is appended for each call that begins and ends, and for each load
+    /// balancer that is created and deleted
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
 
     #[command(flatten)]
     load_balancers: LoadBalancerArgs,
@@ -211,6 +226,7 @@ impl ServeCommand {
             announce_quota: self.announce_rate_limit,
             load_balancers: self.load_balancers.served(),
             without_node_sets: self.load_balancers.without_node_sets,
+            service_annotation_prefixes: self.service_annotation_prefixes.clone(),
         }
     }
 }
@@ -237,6 +253,10 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
             .describe(Description::read(path)?)
             .with_context(|| format!("the cloud description {}", path.display()))
             .map_err(|error| anyhow::anyhow!("{error:#}"))?;
+    }
+
+    if let Some(path) = &args.journal {
+        cloud.keep_journal(Journal::open(path)?);
     }
 
     // The sockets before the state: who finds another mock there must not write its file. The
@@ -271,7 +291,11 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
         cloud.clear_faults();
     };
     let serving = async {
-        let served = provider.into_server().serve_on(socket, stopping).await;
+        let incoming = Box::pin(connections::incoming(cloud.clone(), socket));
+        let served = provider
+            .into_server()
+            .serve_with_incoming(incoming, stopping)
+            .await;
         // Only now: calls that were drained may still have changed the cloud.
         ended.cancel();
         served

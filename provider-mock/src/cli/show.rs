@@ -7,7 +7,9 @@ use std::io::{self, IsTerminal as _, Write};
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use outrigger_provider_mock::cloud::Counts;
-use outrigger_provider_mock::control::{Changed, Cleared, Listed, ShownLoadBalancers, Status};
+use outrigger_provider_mock::control::{
+    Changed, Cleared, ClosedConnections, Listed, ShownLoadBalancers, Status,
+};
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::faults::{Budget, Effect, Fault, InjectedError, Method};
 use outrigger_provider_mock::instances::Instance;
@@ -51,6 +53,7 @@ pub(crate) enum Shown {
     },
     Fault(Fault),
     Cleared(Cleared),
+    Closed(ClosedConnections),
     Counters(Counts),
     Status(Status),
     /// Of a status only what a call costs.
@@ -85,6 +88,12 @@ impl Shown {
             Self::Fault(fault) => writeln!(out, "set: {}", sentence(fault)),
             Self::Cleared(Cleared { cleared: 1 }) => writeln!(out, "1 fault removed"),
             Self::Cleared(Cleared { cleared }) => writeln!(out, "{cleared} faults removed"),
+            Self::Closed(ClosedConnections { closed: 1 }) => {
+                writeln!(out, "1 connection closed")
+            }
+            Self::Closed(ClosedConnections { closed }) => {
+                writeln!(out, "{closed} connections closed")
+            }
             Self::Counters(counts) => print_counters(counts, output, out),
             Self::Status(status) => print_status(status, output, out),
             Self::Cost(status) => {
@@ -110,6 +119,7 @@ impl Shown {
             | Self::ChangedLoadBalancers { changed: shown, .. } => json(shown, out),
             Self::Fault(fault) => json(fault, out),
             Self::Cleared(cleared) => json(cleared, out),
+            Self::Closed(closed) => json(closed, out),
             Self::Counters(counts) => json(counts, out),
             Self::Status(status) | Self::Cost(status) => json(status, out),
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Cloud, RateLimited};
+use crate::journal::{Event, LoadBalancerName};
 use crate::load_balancers::{
     LoadBalancer, LoadBalancerInventory, LoadBalancerRefused, Target, Wanted,
 };
@@ -54,7 +55,12 @@ impl Cloud {
         self.pay("CreateLoadBalancer").await?;
         let rules = &self.config().load_balancers;
         self.change_load_balancers(|inventory, now| {
-            inventory.create(cluster, wanted, targets, rules, now)
+            let is_new = inventory.find(cluster, &wanted.service.uid).is_none();
+            let made = inventory.create(cluster, wanted, targets, rules, now)?;
+            if is_new {
+                self.record(|| Event::LoadBalancerCreated(name_of(&made)));
+            }
+            Ok(made)
         })
         .await
     }
@@ -92,6 +98,9 @@ impl Cloud {
             };
             if known.protected {
                 return Ok(Deletion::Protected);
+            }
+            if known.gone_at.is_none() {
+                self.record(|| Event::LoadBalancerDeleted(name_of(&known)));
             }
             if takes.is_zero() {
                 inventory.remove(id);
@@ -194,5 +203,12 @@ impl Cloud {
         self.changed();
         self.kept().await;
         Ok(changed)
+    }
+}
+
+fn name_of(load_balancer: &LoadBalancer) -> LoadBalancerName {
+    LoadBalancerName {
+        id: load_balancer.id.clone(),
+        uid: load_balancer.service.as_ref().map(|tag| tag.uid.clone()),
     }
 }

@@ -15,7 +15,8 @@ use tokio::net::UnixStream;
 
 use super::load_balancers::{EditLoadBalancer, NewLoadBalancer, ShownLoadBalancers};
 use super::messages::{
-    ChangeCost, Changed, Cleared, Failure, InjectFault, Listed, Status, Targets,
+    ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
+    Listed, Status, Targets,
 };
 use crate::cloud::Counts;
 use crate::faults::Fault;
@@ -160,6 +161,14 @@ impl Client {
     pub async fn counters(&self, reset: bool) -> Result<Counts, ClientError> {
         let method = if reset { Method::DELETE } else { Method::GET };
         self.ask(method, "/v1/counters", &()).await
+    }
+
+    /// Closes every connection of callers; the mock lives on.
+    pub async fn close_connections(
+        &self,
+        close: &CloseConnections,
+    ) -> Result<ClosedConnections, ClientError> {
+        self.ask(Method::POST, "/v1/connections/close", close).await
     }
 
     async fn ask<Q: Serialize + Sync, A: DeserializeOwned>(

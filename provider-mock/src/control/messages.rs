@@ -125,6 +125,27 @@ pub struct Cleared {
     pub cleared: usize,
 }
 
+/// `POST /v1/connections/close`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct CloseConnections {
+    /// How long new connections are left unanswered; absent: not at all.
+    #[serde(
+        default,
+        rename = "for",
+        with = "duration::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub hold: Option<Duration>,
+}
+
+/// What was closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClosedConnections {
+    /// How many connections there were.
+    pub closed: usize,
+}
+
 /// Any answer that is not 2xx.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {

@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::load_balancers;
 use super::messages::{
-    ChangeCost, Changed, Cleared, Failure, InjectFault, Listed, NewQuota, Status, Targets,
+    ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
+    Listed, NewQuota, Status, Targets,
 };
 use crate::cloud::{Cloud, Jitter, Quota};
 use crate::instances::{Instance, InstanceSpec, Power};
@@ -128,12 +129,13 @@ fn route(cloud: &Cloud, about: &About, method: &Method, path: &str, body: &[u8])
         }),
         ("GET", "/v1/counters") => json(&cloud.counters()),
         ("DELETE", "/v1/counters") => json(&cloud.take_counters()),
+        ("POST", "/v1/connections/close") => close_connections(cloud, body),
         _ => Err(Refusal {
             status: StatusCode::NOT_FOUND,
             error: format!(
                 "there is no {method} {path}; there are /v1/status, /v1/instances, \
                  /v1/instances/start, …/stop, …/delete, /v1/load-balancers, …/show, …/edit, \
-                 …/delete, /v1/cost, /v1/faults and /v1/counters"
+                 …/delete, /v1/cost, /v1/faults, /v1/counters and /v1/connections/close"
             ),
         }),
     }
@@ -264,6 +266,13 @@ fn change_cost(cloud: &Cloud, body: &[u8]) -> Answer {
         cloud.set_quota(quota);
     }
     json(&change)
+}
+
+fn close_connections(cloud: &Cloud, body: &[u8]) -> Answer {
+    let CloseConnections { hold } = read(body)?;
+    json(&ClosedConnections {
+        closed: cloud.close_connections(hold.unwrap_or_default()),
+    })
 }
 
 fn quota(new: NewQuota) -> Result<Option<Quota>, Refusal> {

@@ -9,6 +9,7 @@ use tonic::{Code, Status};
 
 use crate::cloud::Cloud;
 use crate::faults::{self, Method};
+use crate::journal::{Event, ServiceName};
 
 /// Counts a call when dropped.
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct Ended {
     cloud: Cloud,
     method: Method,
     code: Code,
+    /// Its number in the journal, if there is one.
+    call: Option<u64>,
 }
 
 impl Ended {
@@ -25,6 +28,21 @@ impl Ended {
             cloud,
             method,
             code: Code::Cancelled,
+            call: None,
+        }
+    }
+
+    /// Writes into the journal, if there is one, that the call has begun, and later that it has ended.
+    pub(super) fn began(&mut self, caller: Option<i32>, services: Vec<ServiceName>) {
+        if let Some(journal) = self.cloud.journal() {
+            let call = journal.next_call();
+            self.call = Some(call);
+            journal.record(Event::CallBegan {
+                call,
+                method: self.method,
+                caller,
+                services,
+            });
         }
     }
 
@@ -38,6 +56,13 @@ impl Drop for Ended {
         self.cloud
             .count()
             .call_ended(self.method.as_str(), faults::Code(self.code).as_str());
+        if let (Some(journal), Some(call)) = (self.cloud.journal(), self.call) {
+            journal.record(Event::CallEnded {
+                call,
+                method: self.method,
+                code: faults::Code(self.code),
+            });
+        }
     }
 }
 

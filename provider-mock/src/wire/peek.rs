@@ -1,14 +1,17 @@
-//! Which Service a call is about.
+//! Which Services a call is about.
 
 use http::Request;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Bytes};
-use outrigger_api::v1::{GetLoadBalancerRequest, PlanLoadBalancerRequest};
+use outrigger_api::v1::{
+    GetLoadBalancerRequest, PlanLoadBalancerRequest, UpdateLoadBalancerNodesRequest,
+};
 use outrigger_provider_sdk::BoxError;
 use prost::Message as _;
 use tonic::Status;
 
 use crate::faults::{About, Method};
+use crate::journal::ServiceName;
 
 /// Flag and length before a message.
 const PREFIX: usize = 5;
@@ -17,7 +20,7 @@ const PREFIX: usize = 5;
 pub(super) async fn peek<Q>(
     method: Method,
     request: Request<Q>,
-) -> Result<(Request<Q>, About), Status>
+) -> Result<(Request<Q>, Vec<ServiceName>), Status>
 where
     Q: HttpBody<Data = Bytes> + From<Bytes>,
     Q::Error: Into<BoxError>,
@@ -27,19 +30,36 @@ where
     let body = body.map_err(|error| Status::from_error(error.into()))?;
     let body = body.to_bytes();
     let message = body.get(PREFIX..).unwrap_or_default();
-    let service = match method {
+    let services = match method {
         Method::PlanLoadBalancer => PlanLoadBalancerRequest::decode(message)
-            .ok()
-            .and_then(|request| request.service),
-        // Those of an update and of a list are in the answer.
-        Method::UpdateLoadBalancerNodes | Method::ListLoadBalancers => None,
+            .map(|request| request.service.into_iter().collect()),
+        Method::UpdateLoadBalancerNodes => {
+            UpdateLoadBalancerNodesRequest::decode(message).map(|request| request.services)
+        }
+        Method::ListLoadBalancers => Ok(Vec::new()),
         // The Service has the same place in all the others.
         _ => GetLoadBalancerRequest::decode(message)
-            .ok()
-            .and_then(|request| request.service),
+            .map(|request| request.service.into_iter().collect()),
     };
-    let about = service.map_or_else(About::default, |service| {
-        About::service(&service.namespace, &service.name, &service.uid)
-    });
-    Ok((Request::from_parts(head, Q::from(body)), about))
+    let named = services
+        .unwrap_or_default()
+        .into_iter()
+        .map(|service| ServiceName {
+            name: format!("{}/{}", service.namespace, service.name),
+            uid: service.uid,
+        });
+    let named = named.collect();
+    Ok((Request::from_parts(head, Q::from(body)), named))
+}
+
+/// What a fault has to be about to concern the call. What each result of an update is about is in
+/// the answer.
+pub(super) fn about(method: Method, services: &[ServiceName]) -> About {
+    match services {
+        [one] if method != Method::UpdateLoadBalancerNodes => About {
+            node: None,
+            service: Some((one.name.clone(), one.uid.clone())),
+        },
+        _ => About::default(),
+    }
 }

@@ -4,6 +4,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use outrigger_api::v1::instance_result::Outcome;
+use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
+use outrigger_api::v1::provider_service_client::ProviderServiceClient;
+use outrigger_api::v1::{CallContext, DeleteLoadBalancerRequest, GetStatusRequest, Service};
+use outrigger_provider_mock::faults::{Code, Method};
+use outrigger_provider_mock::journal::{Event, Line};
 use serde_json::Value;
 
 use crate::harness::{Served, binary, within};
@@ -249,4 +254,81 @@ async fn a_call_that_hangs_does_not_hold_up_the_end() {
         assert_eq!(refused.code(), tonic::Code::Unavailable);
     }
     mock.ended().await;
+}
+
+#[tokio::test]
+async fn connections_are_closed_and_the_process_lives_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let mock = Served::start(directory.path(), &["--synthesize-instances"]).await;
+    let before = mock.channel().await;
+    let closed = mock.ctl("disconnect --for 300ms").await;
+    assert_eq!(closed, "1 connection closed\n");
+    let mut old = ProviderServiceClient::new(before);
+    let asked = std::time::Instant::now();
+    let lost = old.get_status(GetStatusRequest {}).await;
+    // The channel connects anew, and is answered once the time is over.
+    assert!(
+        lost.is_err() || asked.elapsed().as_millis() > 200,
+        "{lost:?}"
+    );
+    assert_eq!(mock.ask(&["n-1".into()]).await.unwrap().len(), 1);
+    mock.terminate().await;
+}
+
+#[tokio::test]
+async fn the_journal_says_who_called_and_what_came_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("journal");
+    let flag = file.display().to_string();
+    let mock = Served::start(directory.path(), &["--journal", &flag]).await;
+    mock.ctl("lose --method DeleteLoadBalancer --count 1").await;
+    let service = Service {
+        namespace: "default".into(),
+        name: "web".into(),
+        uid: "u-1".into(),
+        ..Service::default()
+    };
+    let mut balancers = LoadBalancersServiceClient::new(mock.channel().await);
+    let context = CallContext {
+        request_id: "r".into(),
+        cluster_name: "kubernetes".into(),
+        ..CallContext::default()
+    };
+    let delete = DeleteLoadBalancerRequest {
+        context: Some(context),
+        service: Some(service),
+        ..DeleteLoadBalancerRequest::default()
+    };
+    balancers.delete_load_balancer(delete).await.unwrap_err();
+
+    let text = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<Line> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(lines.is_sorted_by_key(|line| line.at));
+    let mut calls = lines.into_iter().map(|line| line.event).skip_while(
+        |event| !matches!(event, Event::CallBegan { method, .. } if *method == Method::DeleteLoadBalancer),
+    );
+    let Some(Event::CallBegan {
+        call,
+        caller,
+        services,
+        ..
+    }) = calls.next()
+    else {
+        panic!("no call began: {text}");
+    };
+    assert_eq!(caller, Some(std::process::id() as i32));
+    assert_eq!(
+        (&*services[0].name, &*services[0].uid),
+        ("default/web", "u-1")
+    );
+    let ended = Event::CallEnded {
+        call,
+        method: Method::DeleteLoadBalancer,
+        code: Code(tonic::Code::Unavailable),
+    };
+    assert_eq!(calls.next(), Some(ended), "{text}");
+    mock.terminate().await;
 }

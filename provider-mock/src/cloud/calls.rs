@@ -1,0 +1,64 @@
+//! What happens to the calls of callers: faults, counters, the journal, and their connections.
+
+use std::time::Duration;
+
+use super::Cloud;
+use super::counters::{Counters, Counts};
+use crate::connections::Connections;
+use crate::faults::{Fault, Faults};
+use crate::journal::{Event, Journal};
+
+impl Cloud {
+    /// Sets a fault, to happen after those that are set.
+    pub fn inject(&self, fault: Fault) {
+        self.0.faults.add(fault);
+    }
+
+    /// Removes all faults and lets go of each call that hangs; says how many faults there were.
+    pub fn clear_faults(&self) -> usize {
+        self.0.faults.clear()
+    }
+
+    pub(crate) fn faults(&self) -> &Faults {
+        &self.0.faults
+    }
+
+    /// Counts since the start or the last reset.
+    pub fn counters(&self) -> Counts {
+        self.0.counters.read()
+    }
+
+    /// Reads the counts and starts again at zero.
+    pub fn take_counters(&self) -> Counts {
+        self.0.counters.take()
+    }
+
+    pub(crate) fn count(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    /// Closes every connection that [`incoming`](crate::connections::incoming) gave and leaves new
+    /// ones unanswered for `hold`; says how many were closed. Calls on them are cancelled.
+    pub fn close_connections(&self, hold: Duration) -> usize {
+        self.0.connections.close(hold)
+    }
+
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.0.connections
+    }
+
+    /// Records calls and load balancers from now on. Only the first journal is kept.
+    pub fn keep_journal(&self, journal: Journal) {
+        let _ = self.0.journal.set(journal);
+    }
+
+    pub(crate) fn journal(&self) -> Option<&Journal> {
+        self.0.journal.get()
+    }
+
+    pub(super) fn record(&self, event: impl FnOnce() -> Event) {
+        if let Some(journal) = self.journal() {
+            journal.record(event());
+        }
+    }
+}

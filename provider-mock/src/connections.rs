@@ -1,0 +1,144 @@
+//! The connections of callers, which can be closed while the process lives on: what a caller sees of
+//! a broken relay, or of a container that is restored.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::Stream;
+use outrigger_provider_sdk::Listener;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::transport::server::{Connected, UdsConnectInfo};
+
+use crate::cloud::Cloud;
+
+/// All connections of a mock.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    /// Closes those that were accepted since the last time.
+    close: Mutex<CancellationToken>,
+    /// Until when a new one is left unanswered.
+    held_until: Mutex<Option<Instant>>,
+    open: Arc<AtomicUsize>,
+}
+
+impl Connections {
+    /// Closes all, and leaves new ones unanswered for a time. Says how many there were.
+    pub(crate) fn close(&self, hold: Duration) -> usize {
+        *self.held_until.lock() = Instant::now().checked_add(hold);
+        let open = self.open.load(Ordering::Relaxed);
+        std::mem::take(&mut *self.close.lock()).cancel();
+        open
+    }
+
+    async fn held(&self) {
+        loop {
+            let until = *self.held_until.lock();
+            match until {
+                Some(until) if until > Instant::now() => sleep_until(until).await,
+                _ => return,
+            }
+        }
+    }
+
+    fn accepted(&self, stream: UnixStream) -> Connection {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Connection {
+            stream,
+            closing: Box::pin(self.close.lock().clone().cancelled_owned()),
+            is_closed: false,
+            open: Arc::clone(&self.open),
+        }
+    }
+}
+
+/// The connections that a listener accepts for a cloud.
+pub fn incoming(
+    cloud: Cloud,
+    listener: Listener,
+) -> impl Stream<Item = io::Result<Connection>> + Send {
+    futures::stream::unfold((cloud, listener), |(cloud, listener)| async move {
+        let accepted = listener.accept().await;
+        cloud.connections().held().await;
+        let accepted = accepted.map(|stream| cloud.connections().accepted(stream));
+        Some((accepted, (cloud, listener)))
+    })
+}
+
+/// A connection of one caller.
+#[derive(Debug)]
+pub struct Connection {
+    stream: UnixStream,
+    closing: Pin<Box<WaitForCancellationFutureOwned>>,
+    is_closed: bool,
+    open: Arc<AtomicUsize>,
+}
+
+impl Connection {
+    /// Ready once it is closed; wakes the caller when that happens.
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        if !self.is_closed && self.closing.as_mut().poll(cx).is_ready() {
+            self.is_closed = true;
+        }
+        if self.is_closed {
+            Poll::Ready(io::ErrorKind::ConnectionReset.into())
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = UdsConnectInfo;
+
+    fn connect_info(&self) -> UdsConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Poll::Ready(error) = self.poll_closed(cx) {
+            return Poll::Ready(Err(error));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.is_closed {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
