@@ -8,7 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, info, warn};
 
 use super::{
-    Cause, Class, Connect, Error, Options, Session, Shared, State,
+    Cause, Class, Connect, Endpoint, Error, Options, Session, Shared, State,
     call::{GetStatus, Handshake, Limits, Link, Unary, Wish, Wishes, unary},
     handshake::{self, Refusal},
     health::{self, Pulse},
@@ -44,6 +44,8 @@ pub(super) struct Manager {
     handshakes: u64,
     again: Again,
     connected_before: bool,
+    /// About the last connection.
+    suspicion: Option<String>,
     /// Of the first provider that was accepted.
     name: Option<Box<str>>,
     boot_id: Box<str>,
@@ -95,6 +97,7 @@ impl Manager {
             handshakes: 0,
             again: Again::default(),
             connected_before: false,
+            suspicion: None,
             name: None,
             boot_id: Box::default(),
         }
@@ -140,8 +143,9 @@ impl Manager {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => {
                 return Loss::Disconnected(format!(
-                    "no provider answers at {}: {error}; is it running, and is this its endpoint?",
-                    self.connector
+                    "no provider answers at {}: {error}; {}",
+                    self.connector,
+                    Endpoint::hint(&error)
                 ));
             }
             Err(_elapsed) => {
@@ -152,6 +156,7 @@ impl Manager {
                 ));
             }
         };
+        self.warn_of_strangers();
         let mut new_connection = true;
         loop {
             let tried = tokio::select! {
@@ -178,6 +183,20 @@ impl Manager {
                 Err(loss) => return loss,
             }
         }
+    }
+
+    /// Once for each reason.
+    fn warn_of_strangers(&mut self) {
+        let suspicion = self.connector.suspicion();
+        if suspicion != self.suspicion
+            && let Some(why) = &suspicion
+        {
+            warn!(
+                "{why}; if that is not the provider's user, another process can answer in its place: \
+                 let root or the provider own the socket and its directory"
+            );
+        }
+        self.suspicion = suspicion;
     }
 
     fn closed(&self) -> Loss {

@@ -22,8 +22,9 @@ use tower::service_fn;
 
 use super::{Endpoint, details::Checked};
 
-/// Room for a status with all the details that the contract allows, and then some.
-const MAX_HEADER_LIST: u32 = 64 << 10;
+/// Bytes of headers or trailers that HTTP/2 takes: more ends the connection, and all calls on it. So it
+/// is far more than [`super::details`] lets one call have.
+const MAX_HEADER_LIST: u32 = 4 << 20;
 
 /// A connected stream of bytes.
 pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -37,6 +38,11 @@ pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>
 pub trait Connect: fmt::Display + Send + Sync + 'static {
     /// Makes one. The text of `Display` says where to, for people.
     fn connect(&self) -> Connecting;
+
+    /// Why whoever listens there may not be the provider that was meant, for people.
+    fn suspicion(&self) -> Option<String> {
+        None
+    }
 }
 
 impl Connect for Endpoint {
@@ -46,6 +52,10 @@ impl Connect for Endpoint {
             let stream = UnixStream::connect(path).await?;
             Ok(Box::new(stream) as Box<dyn Transport>)
         })
+    }
+
+    fn suspicion(&self) -> Option<String> {
+        Endpoint::suspicion(self)
     }
 }
 
