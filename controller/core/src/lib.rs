@@ -37,6 +37,7 @@ pub mod selector;
 pub mod service;
 pub mod syntax;
 pub mod targets;
+pub mod text;
 
 #[cfg(test)]
 mod fixture;

@@ -1,4 +1,4 @@
-//! Keeps a provider's nonsense in status details away from tonic, which panics on it.
+//! Keeps a status away from tonic that it panics on, or that is too large.
 
 use std::{
     pin::Pin,
@@ -9,6 +9,7 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Frame;
 use tonic::{
+    Status,
     body::Body,
     metadata::MetadataMap,
     transport::{Channel, Error},
@@ -16,6 +17,14 @@ use tonic::{
 use tower::Service;
 
 const DETAILS: &str = "grpc-status-details-bin";
+const STATUS: &str = "grpc-status";
+/// Stands, with the bytes, in the place of a status that is too large.
+const OVERSIZED: &str = "outrigger-oversized-status";
+/// Bytes of headers or trailers with a status. Room for a message and all the details that the contract
+/// allows, and then some.
+const MAX_STATUS: usize = 64 << 10;
+/// Of one header, beside name and value (RFC 9113, section 6.5.2).
+const AROUND: usize = 32;
 
 /// A channel that drops `grpc-status-details-bin` where it is no base64. tonic's
 /// `Status::from_header_map` expects that it is, so a provider could end whatever task calls it.
@@ -59,7 +68,28 @@ fn check_frame<T>(frame: Frame<T>) -> Frame<T> {
     }
 }
 
+/// Why a status is not read, where it was too large.
+pub(super) fn refusal(status: &Status) -> Option<String> {
+    let bytes = status.metadata().get(OVERSIZED)?.to_str().ok()?;
+    Some(format!(
+        "its status has {bytes} bytes, more than the {MAX_STATUS} that are read; a message has at most \
+         1 KiB and all details 4 KiB"
+    ))
+}
+
 fn check(headers: &mut HeaderMap) {
+    let sizes = headers.iter();
+    let bytes: usize = sizes
+        .map(|(name, value)| name.as_str().len() + value.len() + AROUND)
+        .sum();
+    if bytes > MAX_STATUS
+        && let Some(status) = headers.get(STATUS).cloned()
+    {
+        headers.clear();
+        headers.insert(STATUS, status);
+        headers.insert(OVERSIZED, bytes.into());
+        return;
+    }
     let Some(details) = headers.get(DETAILS) else {
         return;
     };
@@ -76,7 +106,6 @@ fn check(headers: &mut HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tonic::Status;
 
     #[test]
     fn details_that_are_no_base64_are_dropped_and_the_status_is_read() {

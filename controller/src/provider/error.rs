@@ -14,7 +14,7 @@ use prost::Message;
 use tonic::{Code, Status, TimeoutExpired};
 use tonic_types::{ErrorInfo, RetryInfo, pb};
 
-use super::{text, wire};
+use super::{details, text, wire};
 
 mod failure;
 
@@ -209,6 +209,11 @@ impl Error {
             },
             Origin::Transport => Self::ConnectionLost { rpc },
             Origin::Peer => {
+                let oversized = details::refusal(status).or_else(|| oversized_reply(status));
+                if let Some(what) = oversized {
+                    let what = what.into();
+                    return Self::Malformed { rpc, what };
+                }
                 // Details that do not decode are as good as none.
                 let details = pb::Status::decode(status.details())
                     .map(|status| status.details)
@@ -281,6 +286,21 @@ fn shown(message: &str) -> Arc<str> {
         "" => "the provider gave no message".into(),
         message => text::message(message).into(),
     }
+}
+
+/// What tonic makes of a reply that is larger than we said at handshake; the text names both sizes. No
+/// provider answers OUT_OF_RANGE.
+fn oversized_reply(status: &Status) -> Option<String> {
+    let sizes = status
+        .message()
+        .strip_prefix("Error, decoded message length too large: ")?;
+    let is_local = status.code() == Code::OutOfRange;
+    is_local.then(|| {
+        format!(
+            "its reply is larger than max_receive_message_bytes of the handshake: {}",
+            text::message(sizes)
+        )
+    })
 }
 
 /// Where a status was made.

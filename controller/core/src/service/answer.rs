@@ -8,12 +8,12 @@ use std::{fmt, net::IpAddr, time::Duration};
 use super::{
     Ingress, PortStatus,
     capability::Capability,
-    effects::{Effects, RawEffects, cut},
+    effects::{Effects, RawEffects},
 };
 use crate::{
     answer::{Fault, few, legal},
     class::{DELETION_WAIT, ErrorClass, KEY_WAIT},
-    syntax,
+    syntax, text,
 };
 
 /// Entries of one status.
@@ -238,7 +238,7 @@ impl RawAnswer {
                 Call::Get | Call::Ensure | Call::Update => KEY_WAIT.clamp(retry_after),
             },
             reason: self.reason.into(),
-            message: cut(&self.message),
+            message: text::message(&self.message).into(),
             effects: self.effects.check(capability),
         })
     }

@@ -2,15 +2,12 @@
 //! it declared.
 
 use super::{capability::Capability, condition::Status, event::Event};
-use crate::syntax;
+use crate::{syntax, text};
 
 /// Events in one answer.
 pub const MAX_EVENTS: usize = 10;
 /// Bytes of all annotations in one answer, keys and values.
 pub const MAX_ANNOTATIONS: usize = 16 << 10;
-/// Bytes of one message.
-pub const MAX_MESSAGE: usize = 1_024;
-
 /// Effects as they arrive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawEffects {
@@ -74,7 +71,7 @@ impl RawEffects {
                 effects.events.push(Event {
                     is_warning: kind == "Warning",
                     reason: reason.into(),
-                    message: cut(&message),
+                    message: text::message(&message).into(),
                 });
             } else {
                 effects.dropped += 1;
@@ -105,7 +102,7 @@ impl RawEffects {
                     Some(Wanted {
                         status,
                         reason: reason.into(),
-                        message: cut(&message),
+                        message: text::message(&message).into(),
                     }),
                 )),
                 None => effects.dropped += 1,
@@ -122,20 +119,9 @@ impl RawEffects {
     }
 }
 
-/// A message, cut to what is allowed; on one line, so that it cannot forge one.
-pub(super) fn cut(message: &str) -> Box<str> {
-    let end = message.floor_char_boundary(MAX_MESSAGE);
-    let shown = message.get(..end).unwrap_or_default();
-    let line: String = shown
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    line.into()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Effects, MAX_EVENTS, RawEffects, cut};
+    use super::{Effects, MAX_EVENTS, RawEffects};
     use crate::fixture::capability;
 
     fn effects(raw: RawEffects) -> Effects {
@@ -215,13 +201,5 @@ mod tests {
         });
         assert_eq!((found.events.len(), found.dropped), (MAX_EVENTS, 3));
         assert!(found.events[0].is_warning);
-    }
-
-    #[test]
-    fn messages_are_one_line_and_cut_between_characters() {
-        assert_eq!(&*cut("a\nb\u{7}"), "a b ");
-        let long = "é".repeat(600);
-        assert_eq!(cut(&long).len(), 1_024);
-        assert_eq!(cut(&format!("x{long}")).len(), 1_023);
     }
 }

@@ -242,3 +242,20 @@ fn effects_come_with_a_refusal() {
     assert_eq!(failure.effects.annotations, []);
     assert_eq!(&*failure.reason, "QuotaExceeded");
 }
+
+/// As tonic makes it: our limit is named, and the next answer may be whole.
+#[test]
+fn a_reply_beyond_our_limit_is_malformed() {
+    let status = Status::out_of_range(
+        "Error, decoded message length too large: found 5000000 bytes, the limit is: 4194304 bytes",
+    );
+    let error = read(&status);
+    assert_eq!(error.class(), ErrorClass::Malformed);
+    assert!(
+        error.to_string().contains("the limit is: 4194304 bytes"),
+        "{error}"
+    );
+    // A provider's own is none.
+    let own = read(&Status::out_of_range("Error, it is far"));
+    assert_eq!(own.class(), ErrorClass::Transient);
+}

@@ -6,9 +6,10 @@ use hyper::body::Frame;
 use outrigger_core::class::ErrorClass;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status, body::Body};
+use tonic_types::{ErrorDetails, StatusExt};
 
 use super::{
-    fake::{Reply, refusal},
+    fake::{Reply, found, refusal},
     rig::Rig,
     secs,
 };
@@ -128,7 +129,9 @@ async fn an_oversized_answer_is_an_error_and_the_connection_survives() {
         Reply::Say(answer)
     });
     let error = rig.look_up("a").await.unwrap_err();
-    assert!(matches!(error, Error::Unexplained { .. }), "{error:?}");
+    assert_eq!(error.class(), ErrorClass::Malformed);
+    let limit = "the limit is: 4194304 bytes";
+    assert!(error.to_string().contains(limit), "{error}");
     rig.fake.answer_nodes();
     rig.look_up("a").await.unwrap();
     assert_eq!(rig.fake.dials(), 1);
@@ -202,4 +205,31 @@ async fn what_is_not_served_is_not_asked_again_on_the_connection() {
         rig.serving().await;
         rig.look_up("a").await.unwrap();
     }
+}
+
+/// Larger than what a status may be, and than what 64 KiB of headers hold: the other calls go on.
+#[tokio::test(start_paused = true)]
+async fn an_oversized_status_is_refused_and_the_connection_stays() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|request| {
+        if request.nodes[0].name == "other" {
+            let results = request.nodes.iter().map(found).collect();
+            let answer = outrigger_api::v1::BatchGetInstancesResponse { results };
+            return Reply::After(secs(5), Box::new(Reply::Say(answer)));
+        }
+        let mut details = ErrorDetails::new();
+        details.set_error_info("CLOUD_ERROR", outrigger_api::ERROR_DOMAIN, []);
+        let text = "ü".repeat(20_000);
+        let status = Status::with_error_details(Code::Internal, text, details);
+        Reply::Fail(status)
+    });
+    let (other, error) = tokio::join!(rig.look_up("other"), async {
+        sleep(secs(1)).await;
+        rig.look_up("a").await.unwrap_err()
+    });
+    other.unwrap();
+    assert_eq!(error.class(), ErrorClass::Malformed);
+    assert!(error.to_string().contains("more than the 65536"), "{error}");
+    assert_eq!(rig.fake.dials(), 1);
 }

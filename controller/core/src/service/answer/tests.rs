@@ -45,9 +45,12 @@ fn entry(words: &str) -> Ingress {
 
 #[test]
 fn each_call_has_its_dispositions() {
-    use Disposition::{Absent, InProgress, NotManaged, Ready, Retained};
+    use Disposition::{Absent, Differs, InProgress, NotManaged, Ready, Retained};
     for (call, legal) in [
-        (Call::Get, &[Ready, InProgress, NotManaged, Absent][..]),
+        (
+            Call::Get,
+            &[Ready, Differs, InProgress, NotManaged, Absent][..],
+        ),
         (Call::Ensure, &[Ready, InProgress, NotManaged]),
         (Call::Update, &[Ready, InProgress, NotManaged, Absent]),
         (Call::Delete, &[InProgress, NotManaged, Absent, Retained]),
