@@ -56,7 +56,7 @@ use coalesce::{Coalescer, QUESTIONS, Question};
 use connection::Manager;
 use leave::Leave;
 use load_balancers::Update;
-use lookup::Node;
+use lookup::{Doubts, Node};
 use node_sets::NodeSets;
 use pause::Gate;
 
@@ -168,6 +168,7 @@ struct Shared {
     wishes: mpsc::Sender<(u64, Wish)>,
     gate: Arc<Gate>,
     node_sets: NodeSets,
+    doubts: Doubts,
     metrics: ProviderMetrics,
 }
 
@@ -194,6 +195,7 @@ impl Provider {
             wishes,
             gate: Arc::new(Gate::new(metrics.clone())),
             node_sets: NodeSets::default(),
+            doubts: Doubts::default(),
             metrics,
         });
         let looking_up = Coalescer::new(Arc::clone(&shared), looked_up);

@@ -179,12 +179,8 @@ impl Cloud {
 
     // ---- what a provider does -------------------------------------------------------------
 
-    /// One call to the cloud about at most a page of instances. The answers are true together, at
-    /// the time returned.
-    pub async fn look_up(
-        &self,
-        asked: &[Asked],
-    ) -> Result<(jiff::Timestamp, Vec<Found>), RateLimited> {
+    /// One call to the cloud about at most a page of instances. The answers are true together.
+    pub async fn look_up(&self, asked: &[Asked]) -> Result<Vec<Found>, RateLimited> {
         self.pay("GetInstances").await?;
         let now = self.0.config.clock.now();
         let mut inventory = self.0.inventory.lock();
@@ -199,7 +195,7 @@ impl Cloud {
         if changed {
             self.changed();
         }
-        Ok((now, found))
+        Ok(found)
     }
 
     /// One call to the cloud for the page after an id.

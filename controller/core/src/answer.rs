@@ -6,8 +6,6 @@
 
 use std::{fmt, net::IpAddr};
 
-use jiff::Timestamp;
-
 use crate::{
     address::{EXTERNAL_DNS, EXTERNAL_IP, HOSTNAME, INTERNAL_DNS, INTERNAL_IP},
     class::ErrorClass,
@@ -51,8 +49,6 @@ pub struct RawInstance {
     pub additional_labels: Vec<(String, String)>,
     /// See [`Instance::power_state`].
     pub power_state: PowerState,
-    /// See [`Instance::observed_at`].
-    pub observed_at: Option<Timestamp>,
 }
 
 /// What an answer is held against.
@@ -159,7 +155,6 @@ impl RawInstance {
             region: self.region.into(),
             additional_labels: additional_labels(self.additional_labels)?,
             power_state: self.power_state,
-            observed_at: self.observed_at,
         })
     }
 }

@@ -1,7 +1,5 @@
 //! What a provider knows about the machine behind a node, after its answer was checked.
 
-use jiff::Timestamp;
-
 use crate::{
     labels::StringMap,
     node::{NodeAddress, NodeView},
@@ -26,8 +24,6 @@ pub struct Instance {
     pub additional_labels: StringMap,
     /// Whether it runs.
     pub power_state: PowerState,
-    /// When the cloud was asked, by the provider's clock.
-    pub observed_at: Option<Timestamp>,
 }
 
 impl Instance {

@@ -1,14 +1,17 @@
 //! Questions about the instances of single nodes.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use outrigger_core::{instance::Lookup, node::NodeView};
+use parking_lot::Mutex;
 use prost::Message;
+use tokio::time::Instant;
+use tracing::warn;
 
 use super::{
     Error, Provider, Purpose, Session, Shared,
     call::{BatchGetInstances, Link, Unary},
-    coalesce::{self, Batch, Subject},
+    coalesce::{self, Ask, Batch, Subject},
     pause::{Claim, Permit},
     wire,
 };
@@ -25,6 +28,36 @@ const BATCH: usize = 100;
 const ENVELOPE: usize = 1024;
 /// Bytes around one node: a tag and a length.
 const AROUND: usize = 6;
+
+/// Nodes whose absence was said and not believed, each reported once: by name, with its UID.
+#[derive(Debug, Default)]
+pub(super) struct Doubts(Mutex<HashMap<Arc<str>, Box<str>>>);
+
+impl Doubts {
+    /// Nodes that are remembered. Those of names that are gone are not forgotten one by one.
+    const MOST: usize = 10_000;
+
+    /// Reports what is new: reasons by the places in `asks`.
+    fn report(&self, asks: &[Ask<Node>], doubts: &[(usize, String)]) {
+        let mut known = self.0.lock();
+        for (at, why) in doubts {
+            let Some(Node(node)) = asks.get(*at).map(|ask| &ask.subject) else {
+                continue;
+            };
+            if known.len() >= Self::MOST {
+                known.clear();
+            }
+            let before = known.insert(Arc::clone(&node.name), node.uid.clone());
+            if before.as_ref() != Some(&node.uid) {
+                warn!(
+                    node = &*node.name,
+                    "the provider says that the instance is absent, which is not believed: {why}; the \
+                     Node is kept"
+                );
+            }
+        }
+    }
+}
 
 /// A node whose instance is asked about.
 pub(super) struct Node(Arc<NodeView>);
@@ -76,7 +109,7 @@ impl Subject for Node {
     async fn call(shared: Arc<Shared>, link: Arc<Link>, permit: Permit, batch: Batch<Self>) {
         let purpose = batch.group;
         shared.metrics.batched(purpose, batch.asks.len());
-        let since = jiff::Timestamp::now();
+        let began = Instant::now();
         let leave = batch.leave();
         let call = shared.call::<BatchGetInstances>(
             &permit,
@@ -93,13 +126,14 @@ impl Subject for Node {
         };
         let asked = answer::Asked {
             purpose,
-            fresh_since: purpose.max_staleness().is_zero().then_some(since),
-            until: jiff::Timestamp::now(),
+            is_fresh: purpose.max_staleness().is_zero(),
+            took: began.elapsed(),
         };
         // The session of the answer may be newer, but only by what a process behind one name changes.
         let nodes = batch.asks.iter().map(|ask| &*ask.subject.0);
         let read = answer::read(answer, nodes, asked, link.session.instances.as_ref());
         shared.metrics.strays(read.strays);
+        shared.doubts.report(&batch.asks, &read.doubts);
         if let Some(error) = read.speaks_for_all() {
             permit.failed(error);
         }

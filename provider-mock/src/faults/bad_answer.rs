@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::{SignedDuration, Timestamp};
 use outrigger_api::v1::{
     AbsenceCertainty, Instance, InstanceAbsent, InstanceNotManaged, InstanceResult, NodeAddress,
     instance_result::Outcome,
@@ -36,6 +35,8 @@ pub enum BadAnswer {
     EmptyProviderId,
     /// Each instance found is absent for sure, by an observation of an hour ago.
     StaleAbsence,
+    /// Each instance found is absent, with neither certainty nor age.
+    UncertainAbsence,
     /// Each node or Service is said to be managed by somebody else.
     NotManaged,
     /// Each result has no outcome, an answer has nothing at all; a list is cut off before its end.
@@ -54,7 +55,7 @@ pub enum BadAnswer {
 
 impl BadAnswer {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::DuplicateProviderId,
         Self::MalformedAddress,
         Self::OversizedReply,
@@ -65,6 +66,7 @@ impl BadAnswer {
         Self::WrongPrefix,
         Self::EmptyProviderId,
         Self::StaleAbsence,
+        Self::UncertainAbsence,
         Self::NotManaged,
         Self::Empty,
         Self::MissingDisposition,
@@ -87,6 +89,7 @@ impl BadAnswer {
             Self::WrongPrefix => "wrong-prefix",
             Self::EmptyProviderId => "empty-provider-id",
             Self::StaleAbsence => "stale-absence",
+            Self::UncertainAbsence => "uncertain-absence",
             Self::NotManaged => "not-managed",
             Self::Empty => "empty",
             Self::MissingDisposition => "missing-disposition",
@@ -119,7 +122,8 @@ impl BadAnswer {
             | Self::BadLabel
             | Self::WrongPrefix
             | Self::EmptyProviderId
-            | Self::StaleAbsence => instances,
+            | Self::StaleAbsence
+            | Self::UncertainAbsence => instances,
             Self::MissingDisposition => method.is_about_one_service(),
             Self::MissingStatus => matches!(method, GetLoadBalancer | EnsureLoadBalancer),
             Self::FalseAbsence => matches!(method, GetLoadBalancer | UpdateLoadBalancerNodes),
@@ -133,7 +137,6 @@ impl BadAnswer {
         self,
         results: &mut Vec<InstanceResult>,
         concerns: impl Fn(&str) -> bool,
-        now: Timestamp,
     ) {
         match self {
             Self::MissingResult => results.retain(|result| !concerns(&result.node_name)),
@@ -150,13 +153,13 @@ impl BadAnswer {
                     .iter_mut()
                     .filter(|result| concerns(&result.node_name))
                 {
-                    self.spoil_outcome(&mut result.outcome, now);
+                    self.spoil_outcome(&mut result.outcome);
                 }
             }
         }
     }
 
-    fn spoil_outcome(self, outcome: &mut Option<Outcome>, now: Timestamp) {
+    fn spoil_outcome(self, outcome: &mut Option<Outcome>) {
         match (self, outcome) {
             (Self::NotManaged, outcome) => {
                 *outcome = Some(Outcome::NotManaged(InstanceNotManaged {
@@ -165,16 +168,16 @@ impl BadAnswer {
             }
             (Self::Empty, outcome) => *outcome = None,
             (Self::StaleAbsence, outcome @ Some(Outcome::Found(_))) => {
-                let observed = now
-                    .checked_sub(SignedDuration::from_hours(1))
-                    .unwrap_or(now);
                 *outcome = Some(Outcome::Absent(InstanceAbsent {
                     certainty: AbsenceCertainty::Confirmed.into(),
-                    observed_at: Some(prost_types::Timestamp {
-                        seconds: observed.as_second(),
+                    age: Some(prost_types::Duration {
+                        seconds: 3600,
                         nanos: 0,
                     }),
                 }));
+            }
+            (Self::UncertainAbsence, outcome @ Some(Outcome::Found(_))) => {
+                *outcome = Some(Outcome::Absent(InstanceAbsent::default()));
             }
             (_, Some(Outcome::Found(instance))) => self.spoil_instance(instance),
             _ => {}
@@ -189,7 +192,10 @@ impl BadAnswer {
         concerns: impl Fn(&str) -> bool,
     ) {
         match self {
-            Self::MissingResult | Self::StaleAbsence | Self::NotManaged => {
+            Self::MissingResult
+            | Self::StaleAbsence
+            | Self::UncertainAbsence
+            | Self::NotManaged => {
                 instances.retain(|instance| !concerns(&instance.node_name));
             }
             Self::DuplicateResult => {

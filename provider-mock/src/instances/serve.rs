@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 
 use futures::stream::{self, StreamExt as _};
-use jiff::Timestamp;
 use outrigger_provider_sdk as sdk;
 use outrigger_provider_sdk::{Context, Error, Instances, Lookup, Lookups, Node, Query};
 
@@ -106,7 +105,7 @@ impl Instances for MockProvider {
             };
             let now = page.observed_at;
             let visible = page.instances.iter().filter(|one| cloud.shows(one, now));
-            let visible: Vec<_> = visible.map(|one| answer(cloud, one, now)).collect();
+            let visible: Vec<_> = visible.map(|one| answer(cloud, one)).collect();
             instances.send_all(visible).await?;
             after = page.instances.last().map(|last| last.id.clone());
             if !page.more {
@@ -123,32 +122,23 @@ async fn look_up(
     query: &Query,
 ) -> (Vec<String>, Result<Vec<Result<Lookup, Error>>, RateLimited>) {
     let (names, asked): (Vec<String>, Vec<Asked>) = page.into_iter().unzip();
-    let answered = cloud.look_up(&asked).await.map(|(now, found)| {
-        found
-            .iter()
-            .map(|found| Ok(lookup(cloud, found, now, query)))
-            .collect()
+    let answered = cloud.look_up(&asked).await.map(|found| {
+        let found = found.iter();
+        found.map(|found| Ok(lookup(cloud, found, query))).collect()
     });
     (names, answered)
 }
 
-fn lookup(cloud: &Cloud, found: &Found, now: Timestamp, query: &Query) -> Lookup {
-    let absent = |certainty| {
-        sdk::Outcome::Absent {
-            certainty,
-            observed_at: Some(now),
-        }
-        .into()
-    };
+fn lookup(cloud: &Cloud, found: &Found, query: &Query) -> Lookup {
     match found {
-        Found::Instance(instance) => Lookup::found(answer(cloud, instance, now)),
+        Found::Instance(instance) => Lookup::found(answer(cloud, instance)),
         // Who allows an old answer does not ask in order to delete.
-        Found::Absent if query.max_staleness.is_zero() => absent(sdk::Certainty::Confirmed),
-        Found::Absent | Found::NotVisibleYet => absent(sdk::Certainty::NotVisibleYet),
+        Found::Absent if query.max_staleness.is_zero() => Lookup::absent(),
+        Found::Absent | Found::NotVisibleYet => Lookup::not_visible_yet(),
     }
 }
 
-fn answer(cloud: &Cloud, instance: &Instance, now: Timestamp) -> sdk::Instance {
+fn answer(cloud: &Cloud, instance: &Instance) -> sdk::Instance {
     sdk::Instance {
         provider_id: cloud.provider_id(&instance.id),
         node_name: instance.name.to_string(),
@@ -167,7 +157,6 @@ fn answer(cloud: &Cloud, instance: &Instance, now: Timestamp) -> sdk::Instance {
             Power::Shutdown => sdk::PowerState::Shutdown,
             Power::Terminating => sdk::PowerState::Terminating,
         },
-        observed_at: Some(now),
         pod_cidrs: Vec::new(),
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn spoil(
     }
     // One fault spoils one answer; two would hide each other.
     if let Some((bad, fault)) = cloud.faults().bad_answer(method, &items) {
-        spoil_with(bad, &fault, cloud, method, &mut answer);
+        spoil_with(bad, &fault, method, &mut answer);
     }
     Ok(answer.into_body())
 }
@@ -93,14 +93,13 @@ fn fail_items(cloud: &Cloud, method: Method, answer: &mut Answer) {
     }
 }
 
-fn spoil_with(bad: BadAnswer, fault: &Fault, cloud: &Cloud, method: Method, answer: &mut Answer) {
+fn spoil_with(bad: BadAnswer, fault: &Fault, method: Method, answer: &mut Answer) {
     let node = |name: &str| fault.is_about(&About::node(name));
     let owner = |owner: Option<&ServiceRef>| fault.is_about(&service(owner));
-    let now = cloud.config().clock.now();
     match method {
         _ if bad == BadAnswer::OversizedReply => answer.inflate(OVERSIZED_BYTES),
         Method::BatchGetInstances => answer.each(|message: &mut BatchGetInstancesResponse| {
-            bad.spoil_results(&mut message.results, node, now);
+            bad.spoil_results(&mut message.results, node);
         }),
         Method::ListInstances => answer.each(|message: &mut ListInstancesResponse| {
             bad.spoil_list(&mut message.instances, &mut message.complete, node);

@@ -1,10 +1,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use jiff::Timestamp;
 use outrigger_api::v1;
-
-use crate::provider::timestamp;
 
 /// A machine in the cloud. What is left at its default changes nothing in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,9 +24,6 @@ pub struct Instance {
     pub additional_labels: BTreeMap<String, String>,
     /// Whether it runs.
     pub power_state: PowerState,
-    /// When the cloud was asked. `None`: during this call. An answer from a cache must name its
-    /// time.
-    pub observed_at: Option<Timestamp>,
     /// Pod CIDRs the cloud gave the instance: none, one, or one of each IP family.
     pub pod_cidrs: Vec<String>,
 }
@@ -73,8 +67,8 @@ pub enum PowerState {
 }
 
 impl Instance {
-    /// The wire form; `asked_at` stands in for an observation time that was not named.
-    pub(crate) fn into_wire(self, asked_at: Timestamp) -> v1::Instance {
+    /// The wire form.
+    pub(crate) fn into_wire(self) -> v1::Instance {
         v1::Instance {
             provider_id: self.provider_id,
             node_name: self.node_name,
@@ -84,7 +78,6 @@ impl Instance {
             region: self.region,
             additional_labels: self.additional_labels.into_iter().collect(),
             power_state: v1::PowerState::from(self.power_state).into(),
-            observed_at: Some(timestamp(self.observed_at.unwrap_or(asked_at))),
             pod_cidrs: self.pod_cidrs,
         }
     }

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use jiff::Timestamp;
 use outrigger_api::v1;
+use tokio::time::Instant;
 
-use crate::provider::timestamp;
+use crate::error::duration;
 use crate::{Effects, Error, Instance};
 
 /// What is asked about instances.
@@ -72,9 +72,9 @@ pub enum Outcome {
     Absent {
         /// How certain that is.
         certainty: Certainty,
-        /// When the cloud was asked. `None`: during this call. A time before the call is never
-        /// sent as [`Certainty::Confirmed`].
-        observed_at: Option<Timestamp>,
+        /// How long ago the cloud was asked. `None`: for this call. An age that reaches back before
+        /// the call is never sent as [`Certainty::Confirmed`].
+        age: Option<Duration>,
     },
     /// Another provider, or nobody, owns the Node: why, for logs.
     NotManaged(String),
@@ -100,7 +100,7 @@ impl Lookup {
     pub fn absent() -> Self {
         Outcome::Absent {
             certainty: Certainty::Confirmed,
-            observed_at: None,
+            age: None,
         }
         .into()
     }
@@ -109,7 +109,7 @@ impl Lookup {
     pub fn not_visible_yet() -> Self {
         Outcome::Absent {
             certainty: Certainty::NotVisibleYet,
-            observed_at: None,
+            age: None,
         }
         .into()
     }
@@ -142,22 +142,20 @@ impl From<Instance> for Lookup {
     }
 }
 
-/// The wire form of one result. `asked_at` is when the call began; it stands in for an observation
-/// time that was not named.
+/// The wire form of one result. `asked_at` is when the call began.
 pub(crate) fn into_wire(
     node_name: String,
     result: Result<Lookup, Error>,
-    asked_at: Timestamp,
+    asked_at: Instant,
 ) -> v1::InstanceResult {
     use v1::instance_result::Outcome as Wire;
     let (outcome, effects) = match result {
         Ok(Lookup { outcome, effects }) => {
             let outcome = match outcome {
-                Outcome::Found(instance) => Wire::Found(instance.into_wire(asked_at)),
-                Outcome::Absent {
-                    certainty,
-                    observed_at,
-                } => Wire::Absent(absent(certainty, observed_at, asked_at)),
+                Outcome::Found(instance) => Wire::Found(instance.into_wire()),
+                Outcome::Absent { certainty, age } => {
+                    Wire::Absent(absent(certainty, age, asked_at))
+                }
                 Outcome::NotManaged(reason) => Wire::NotManaged(v1::InstanceNotManaged { reason }),
             };
             (outcome, effects)
@@ -174,19 +172,16 @@ pub(crate) fn into_wire(
     }
 }
 
-fn absent(
-    certainty: Certainty,
-    observed_at: Option<Timestamp>,
-    asked_at: Timestamp,
-) -> v1::InstanceAbsent {
-    let observed_at = observed_at.unwrap_or(asked_at);
+fn absent(certainty: Certainty, age: Option<Duration>, asked_at: Instant) -> v1::InstanceAbsent {
     let certainty = match certainty {
         // What was seen before the call is a cache, whatever the vendor calls it.
-        Certainty::Confirmed if observed_at >= asked_at => v1::AbsenceCertainty::Confirmed,
+        Certainty::Confirmed if age.is_none_or(|age| age <= asked_at.elapsed()) => {
+            v1::AbsenceCertainty::Confirmed
+        }
         Certainty::Confirmed | Certainty::NotVisibleYet => v1::AbsenceCertainty::NotVisibleYet,
     };
     v1::InstanceAbsent {
         certainty: certainty.into(),
-        observed_at: Some(timestamp(observed_at)),
+        age: age.map(duration),
     }
 }

@@ -1,4 +1,3 @@
-use jiff::Timestamp;
 use outrigger_api::v1;
 use tokio::sync::mpsc;
 
@@ -12,7 +11,6 @@ use crate::{Context, Error, Instance};
 #[derive(Debug)]
 pub struct InstanceSink {
     gather: Gather<v1::Instance>,
-    asked_at: Timestamp,
 }
 
 impl Gathered for v1::Instance {
@@ -36,11 +34,9 @@ impl InstanceSink {
         ctx: Context,
         messages: mpsc::Sender<Result<v1::ListInstancesResponse, tonic::Status>>,
         max_bytes: usize,
-        asked_at: Timestamp,
     ) -> Self {
         Self {
             gather: Gather::new(ctx, messages, max_bytes),
-            asked_at,
         }
     }
 
@@ -51,7 +47,7 @@ impl InstanceSink {
     ///
     /// Safe to drop only together with the whole list: an instance may be lost.
     pub async fn send(&mut self, instance: Instance) -> Result<(), Error> {
-        self.gather.send(instance.into_wire(self.asked_at)).await
+        self.gather.send(instance.into_wire()).await
     }
 
     /// Hands over a page of instances, in order; as [`send`](Self::send).

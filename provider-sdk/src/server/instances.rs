@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use outrigger_api::v1::{self, instances_service_server::InstancesService};
 use prost::Message;
+use tokio::time::Instant;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
@@ -54,7 +54,7 @@ impl<I: Instances> InstancesService for InstancesRpc<I> {
         let max_bytes = call.session.max_send_bytes;
         let instances = Arc::clone(&self.instances);
         let response = call.run(async move |ctx| {
-            let asked_at = Timestamp::now();
+            let asked_at = Instant::now();
             let nodes = request.nodes;
             let found = instances.get_instances(&ctx, &nodes, &query).await?;
             let results = one_each(nodes, found, asked_at);
@@ -82,7 +82,7 @@ impl<I: Instances> InstancesService for InstancesRpc<I> {
         let max_bytes = call.session.max_send_bytes;
         let instances = Arc::clone(&self.instances);
         let messages = call.stream(async move |ctx, messages| {
-            let mut sink = InstanceSink::new(ctx.clone(), messages, max_bytes, Timestamp::now());
+            let mut sink = InstanceSink::new(ctx.clone(), messages, max_bytes);
             instances.list_instances(&ctx, &query, &mut sink).await?;
             sink.complete().await
         });
@@ -121,7 +121,7 @@ fn check_nodes(nodes: &[Node], max_batch_size: usize) -> Result<(), Error> {
 }
 
 /// Exactly one result for each Node, in the order of the request.
-fn one_each(nodes: Vec<Node>, mut found: Lookups, asked_at: Timestamp) -> Vec<v1::InstanceResult> {
+fn one_each(nodes: Vec<Node>, mut found: Lookups, asked_at: Instant) -> Vec<v1::InstanceResult> {
     let results = nodes
         .into_iter()
         .map(|Node { name, .. }| {

@@ -62,7 +62,6 @@ fn a_legal_answer_becomes_an_instance_unchanged() {
             ("node.kubernetes.io/x".into(), String::new()),
         ],
         power_state: PowerState::Running,
-        observed_at: Some("2026-11-21T10:00:00Z".parse().unwrap()),
         ..with_addresses(&[
             ("InternalIP", "10.0.0.5"),
             ("InternalIP", "fd00::5"),
@@ -87,7 +86,6 @@ fn a_legal_answer_becomes_an_instance_unchanged() {
         region: "eu-west-1".into(),
         additional_labels: map(&[("example.com/rack", "7"), ("node.kubernetes.io/x", "")]),
         power_state: PowerState::Running,
-        observed_at: Some("2026-11-21T10:00:00Z".parse().unwrap()),
     };
     assert_eq!(check(raw), Ok(expected));
 }

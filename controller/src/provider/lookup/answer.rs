@@ -1,8 +1,7 @@
 //! What an answer about instances is worth.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
 use outrigger_api::v1::{self, AbsenceCertainty, instance_result::Outcome};
 use outrigger_core::{
     answer::{RawInstance, Rules},
@@ -12,26 +11,24 @@ use outrigger_core::{
 };
 
 use super::{BatchGetInstances, Error, Unary};
-use crate::provider::{Instances, Purpose, health::timestamp, text};
-
-/// How far an absence may lie outside of its call. Both ends read the clock of one machine, some
-/// through a coarse or rounded view of it; much more would let an old answer pass for a new one.
-const SLACK: SignedDuration = SignedDuration::from_millis(100);
+use crate::provider::{Instances, Purpose, text};
 
 /// What was asked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) purpose: Purpose,
-    /// When the call began, if nothing older was wanted.
-    pub(super) fresh_since: Option<Timestamp>,
-    /// When it ended.
-    pub(super) until: Timestamp,
+    /// Whether the cloud was to be asked now.
+    pub(super) is_fresh: bool,
+    /// How long the call took.
+    pub(super) took: Duration,
 }
 
 /// One result for each node that was asked about, in that order.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) results: Vec<Result<Lookup, Error>>,
+    /// Why an absence is not believed that a node is said to have for certain, by its place.
+    pub(super) doubts: Vec<(usize, String)>,
     /// Results about other nodes.
     pub(super) strays: usize,
 }
@@ -67,11 +64,17 @@ pub(super) fn read<'a>(
     let places: HashMap<&str, usize> = nodes.iter().map(|node| &*node.name).zip(0..).collect();
     let mut results: Vec<Option<Result<Lookup, Error>>> = nodes.iter().map(|_| None).collect();
     let mut strays = 0;
+    let mut doubts = Vec::new();
     for result in answer.results {
         let Some(at) = places.get(&*result.node_name).copied() else {
             strays += 1;
             continue;
         };
+        if let Some(Outcome::Absent(absent)) = &result.outcome
+            && let Some(doubt) = doubt(absent, asked)
+        {
+            doubts.push((at, doubt));
+        }
         results[at] = Some(match results[at] {
             None => read_one(result.outcome, asked, instances),
             Some(_) => Err(malformed("two results for one node")),
@@ -83,6 +86,7 @@ pub(super) fn read<'a>(
         .collect();
     Read {
         results: refuse_shared_ids(results),
+        doubts,
         strays,
     }
 }
@@ -120,13 +124,34 @@ fn read_one(
 
 /// Whether an absence is more than a cache's or a young instance's.
 fn is_confirmed(absent: &v1::InstanceAbsent, asked: Asked) -> bool {
-    let observed = absent.observed_at.as_ref().and_then(timestamp);
-    let (Some(since), Some(observed)) = (asked.fresh_since, observed) else {
-        return false;
-    };
-    absent.certainty() == AbsenceCertainty::Confirmed
-        && since.duration_since(observed) <= SLACK
-        && observed.duration_since(asked.until) <= SLACK
+    asked.is_fresh
+        && absent.certainty() == AbsenceCertainty::Confirmed
+        && doubt(absent, asked).is_none()
+}
+
+/// Why an absence in answer to a question that wanted nothing older is not believed, though nothing is
+/// said of a cache or a young instance.
+fn doubt(absent: &v1::InstanceAbsent, asked: Asked) -> Option<String> {
+    if !asked.is_fresh {
+        return None;
+    }
+    match absent.certainty() {
+        AbsenceCertainty::NotVisibleYet => None,
+        AbsenceCertainty::Unspecified => Some("it has no certainty; CONFIRMED is required".into()),
+        AbsenceCertainty::Confirmed => {
+            // Absent: the cloud was asked for this call.
+            let age = absent.age.map(Duration::try_from)?;
+            match age {
+                Ok(age) if age <= asked.took => None,
+                Ok(age) => Some(format!(
+                    "it is CONFIRMED with an age of {age:?}, but the call took {:?}: the cloud was \
+                     asked before the call",
+                    asked.took
+                )),
+                Err(_) => Some("it is CONFIRMED with a negative age".into()),
+            }
+        }
+    }
 }
 
 /// Checks an instance. Of a view, only what it asks for is read.
@@ -142,12 +167,10 @@ pub(in super::super) fn read_instance(
         v1::PowerState::Shutdown => PowerState::Shutdown,
         v1::PowerState::Terminating => PowerState::Terminating,
     };
-    let observed_at = raw.observed_at.as_ref().and_then(timestamp);
     let read = if purpose == Purpose::Lifecycle {
         RawInstance {
             provider_id: raw.provider_id,
             power_state,
-            observed_at,
             ..RawInstance::default()
         }
     } else {
@@ -161,7 +184,6 @@ pub(in super::super) fn read_instance(
             region: raw.region,
             additional_labels: raw.additional_labels.into_iter().collect(),
             power_state,
-            observed_at,
         }
     };
     read.check(rules)

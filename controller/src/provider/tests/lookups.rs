@@ -12,7 +12,10 @@ use super::{
     rig::{Rig, node, node_with},
     secs,
 };
-use crate::provider::{Class, Error, Purpose};
+use crate::{
+    fixture::Warnings,
+    provider::{Class, Error, Purpose},
+};
 
 fn names(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|n| format!("node-{n}"))
@@ -376,4 +379,41 @@ async fn a_new_process_is_not_held_back_by_its_predecessors_credentials() {
     rig.serving().await;
     rig.look_up("a").await.unwrap();
     assert!(restarted.elapsed() < secs(2), "{:?}", restarted.elapsed());
+}
+
+/// Whatever keeps a Node although its absence was said: one warning for each Node says why.
+#[tokio::test(start_paused = true)]
+async fn an_absence_that_is_not_believed_is_reported_once_for_each_node() {
+    let warnings = Warnings::listen();
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|request| {
+        let absent = |node: &v1::Node| {
+            let age = (node.name != "uncertain").then_some(prost_types::Duration {
+                seconds: 1,
+                nanos: 0,
+            });
+            let certainty = match &*node.name {
+                "uncertain" => v1::AbsenceCertainty::Unspecified,
+                _ => v1::AbsenceCertainty::Confirmed,
+            };
+            let absent = v1::InstanceAbsent {
+                certainty: certainty.into(),
+                age,
+            };
+            result(&node.name, Outcome::Absent(absent))
+        };
+        let results = request.nodes.iter().map(absent).collect();
+        Reply::Say(v1::BatchGetInstancesResponse { results })
+    });
+    for _ in 0..3 {
+        for name in ["old", "uncertain"] {
+            let lookup = rig.look_up(name).await.unwrap();
+            assert_eq!(lookup, Lookup::Absent { confirmed: false });
+        }
+    }
+    for (name, why) in [("old", "age of 1s"), ("uncertain", "no certainty")] {
+        let lines = warnings.with(&format!("node=\"{name}\""));
+        assert!(lines.len() == 1 && lines[0].contains(why), "{lines:?}");
+    }
 }

@@ -7,25 +7,20 @@ use crate::provider::tests::{
     rig::{node, node_with},
 };
 
-const BEGAN: i64 = 1_800_000_000;
-
-fn at(millis: i64) -> Timestamp {
-    Timestamp::from_millisecond(BEGAN * 1000 + millis).unwrap()
-}
-
-fn wire(at: Timestamp) -> prost_types::Timestamp {
-    prost_types::Timestamp {
-        seconds: at.as_second(),
-        nanos: at.subsec_nanosecond(),
-    }
+/// An age.
+fn millis(millis: i32) -> Option<prost_types::Duration> {
+    Some(prost_types::Duration {
+        seconds: i64::from(millis / 1000),
+        nanos: millis % 1000 * 1_000_000,
+    })
 }
 
 /// A call of one second.
 fn fresh() -> Asked {
     Asked {
         purpose: Purpose::Initialization,
-        fresh_since: Some(at(0)),
-        until: at(1000),
+        is_fresh: true,
+        took: Duration::from_secs(1),
     }
 }
 
@@ -60,10 +55,10 @@ fn found(id: &str) -> Outcome {
     })
 }
 
-fn absent(certainty: AbsenceCertainty, observed_at: Option<prost_types::Timestamp>) -> Outcome {
+fn absent(certainty: AbsenceCertainty, age: Option<prost_types::Duration>) -> Outcome {
     Outcome::Absent(v1::InstanceAbsent {
         certainty: certainty.into(),
-        observed_at,
+        age,
     })
 }
 
@@ -100,8 +95,8 @@ fn nonsense_is_never_found_and_never_absent() {
             "thrice",
             vec![
                 result("a", found("fake://a")),
-                result("a", absent(AbsenceCertainty::Confirmed, Some(wire(at(5))))),
-                result("a", absent(AbsenceCertainty::Confirmed, Some(wire(at(5))))),
+                result("a", absent(AbsenceCertainty::Confirmed, None)),
+                result("a", absent(AbsenceCertainty::Confirmed, None)),
             ],
         ),
         ("error that is none", vec![result("a", ok)]),
@@ -140,45 +135,37 @@ fn nonsense_is_never_found_and_never_absent() {
 fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_older() {
     use AbsenceCertainty::{Confirmed, NotVisibleYet, Unspecified};
     let stale = Asked {
-        fresh_since: None,
+        is_fresh: false,
         ..fresh()
     };
-    let check = |asked, certainty, observed, expected: bool| {
-        let absent = absent(certainty, observed);
+    let check = |asked, certainty, age, expected: bool, is_doubted: bool| {
+        let absent = absent(certainty, age);
         let read = read_results(&["a"], vec![result("a", absent)], asked);
         let lookup = Lookup::Absent {
             confirmed: expected,
         };
-        assert_eq!(
-            read.results,
-            [Ok(lookup)],
-            "{asked:?} {certainty:?} {observed:?}"
-        );
+        assert_eq!(read.results, [Ok(lookup)], "{certainty:?} {age:?}");
+        assert_eq!(read.doubts.len(), usize::from(is_doubted), "{read:?}");
     };
-    check(fresh(), Confirmed, Some(wire(at(0))), true);
-    check(fresh(), Confirmed, Some(wire(at(1000))), true);
-    check(fresh(), Confirmed, Some(wire(at(-100))), true);
-    check(fresh(), Confirmed, Some(wire(at(1100))), true);
-    check(fresh(), Confirmed, Some(wire(at(-101))), false);
-    check(fresh(), Confirmed, Some(wire(at(1101))), false);
-    check(fresh(), Confirmed, Some(wire(at(-60_000))), false);
-    check(fresh(), Confirmed, None, false);
-    let no_time = prost_types::Timestamp {
-        seconds: i64::MAX,
-        nanos: -1,
-    };
-    check(fresh(), Confirmed, Some(no_time), false);
-    check(fresh(), NotVisibleYet, Some(wire(at(5))), false);
-    check(fresh(), Unspecified, Some(wire(at(5))), false);
-    check(stale, Confirmed, Some(wire(at(5))), false);
-    check(stale, Confirmed, Some(wire(at(1000))), false);
+    // No clock, no age: asked for this call.
+    check(fresh(), Confirmed, None, true, false);
+    check(fresh(), Confirmed, millis(0), true, false);
+    check(fresh(), Confirmed, millis(1000), true, false);
+    check(fresh(), Confirmed, millis(1001), false, true);
+    check(fresh(), Confirmed, millis(3_600_000), false, true);
+    check(fresh(), Confirmed, millis(-1), false, true);
+    check(fresh(), NotVisibleYet, None, false, false);
+    check(fresh(), Unspecified, None, false, true);
+    // A question that allows a cache confirms nothing, whatever is said.
+    check(stale, Confirmed, None, false, false);
+    check(stale, Unspecified, millis(3_600_000), false, false);
 }
 
 #[test]
 fn a_certainty_that_nobody_knows_confirms_nothing() {
     let absent = Outcome::Absent(v1::InstanceAbsent {
         certainty: 77,
-        observed_at: Some(wire(at(5))),
+        age: None,
     });
     let read = read_results(&["a"], vec![result("a", absent)], fresh());
     assert_eq!(read.results, [Ok(Lookup::Absent { confirmed: false })]);
@@ -265,7 +252,11 @@ fn an_error_of_single_nodes_may_speak_for_the_class() {
         effects: None,
     };
     let check = |results: Vec<Result<Lookup, Error>>, speaks: bool| {
-        let read = Read { results, strays: 0 };
+        let read = Read {
+            results,
+            doubts: Vec::new(),
+            strays: 0,
+        };
         assert_eq!(read.speaks_for_all().is_some(), speaks, "{read:?}");
     };
     let fine = || Ok(Lookup::Absent { confirmed: false });
