@@ -41,6 +41,8 @@ pub struct ServedLoadBalancers {
     pub max_services_per_update: u32,
     /// Names how a Service becomes a load balancer.
     pub configuration_revision: String,
+    /// Load balancers are lost with the process.
+    pub volatile: bool,
     /// A load balancer that is ready comes with events, annotations and conditions.
     pub effects: bool,
 }
@@ -52,6 +54,7 @@ impl Default for ServedLoadBalancers {
             without_default_class: false,
             max_services_per_update: 200,
             configuration_revision: String::new(),
+            volatile: false,
             effects: false,
         }
     }

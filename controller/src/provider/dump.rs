@@ -82,14 +82,15 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
         writeln!(
             lines,
             "load_balancers: list={} plan={} max_in_flight={} max_services_per_update={} \
-             classes={:?} default_class={} configuration_revision={:?}",
+             classes={:?} default_class={} configuration_revision={:?} volatile={}",
             load_balancers.list,
             load_balancers.plan,
             load_balancers.max_in_flight,
             load_balancers.max_services_per_update,
             capability.classes,
             !capability.without_default_class,
-            capability.configuration_revision
+            capability.configuration_revision,
+            capability.volatile
         )?;
     }
     writeln!(

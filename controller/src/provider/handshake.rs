@@ -271,6 +271,7 @@ fn accept_load_balancers(
         classes: entries("load_balancers.classes", offered.classes)?,
         without_default_class: offered.without_default_class,
         configuration_revision: offered.configuration_revision.into(),
+        volatile: offered.volatile,
         reads,
         // They were accepted before.
         writes: effects.map_or_else(Box::default, |effects| {

@@ -104,6 +104,7 @@ impl Provider {
                 context: Some(context),
                 service: Some(wire::service(service, &offered.capability, &ranges)),
                 targets: Some(targets),
+                held_addresses: None,
             },
         );
         Said::from(call.await?.answer.unwrap_or_default()).check(

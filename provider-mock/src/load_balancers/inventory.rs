@@ -178,7 +178,7 @@ impl LoadBalancerInventory {
             cluster: cluster.to_owned(),
             service: Some(wanted.service.clone()),
             address_mode: wanted.address_mode,
-            addresses: self.addresses(wanted, hash, &[], rules)?,
+            addresses: self.addresses(wanted, hash, &wanted.kept, rules)?,
             ports: wanted.ports.clone(),
             source_ranges: wanted.source_ranges.clone(),
             health_check_node_port: wanted.health_check_node_port,
@@ -240,7 +240,8 @@ impl LoadBalancerInventory {
         rules: &LoadBalancerRules,
     ) -> Result<Vec<IpAddr>, LoadBalancerRefused> {
         let of = |ip: &IpAddr, family| super::Family::of(*ip) == family;
-        let taken = |ip| self.by_address.contains_key(&ip);
+        let taken =
+            |ip| self.by_address.contains_key(&ip) || wanted.avoided.binary_search(&ip).is_ok();
         wanted
             .families
             .iter()

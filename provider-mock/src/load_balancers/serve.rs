@@ -29,6 +29,7 @@ impl LoadBalancers for MockProvider {
             without_default_class: served.without_default_class,
             max_services_per_update: served.max_services_per_update,
             configuration_revision: served.configuration_revision,
+            volatile: served.volatile,
             ..LoadBalancersCapability::default()
         }
     }
@@ -71,7 +72,10 @@ impl LoadBalancers for MockProvider {
             return Ok(Ensured::NotManaged.into());
         }
         let cloud = self.cloud();
-        let wanted = Wanted::of(service, &cloud.config().load_balancers)?;
+        let mut wanted = Wanted::of(service, &cloud.config().load_balancers)?;
+        if self.is_volatile() {
+            wanted.remember(service, ctx.held_addresses().unwrap_or_default());
+        }
         let targets = kept(targets);
         let mut made = false;
         let load_balancer = match find(cloud, ctx, service).await? {
@@ -258,6 +262,11 @@ impl LoadBalancers for MockProvider {
 }
 
 impl MockProvider {
+    fn is_volatile(&self) -> bool {
+        let served = self.options().load_balancers.as_ref();
+        served.is_some_and(|served| served.volatile)
+    }
+
     /// Whether answers carry effects.
     fn has_effects(&self) -> bool {
         let served = self.options().load_balancers.as_ref();

@@ -36,6 +36,10 @@ pub struct Wanted {
     pub families: Vec<Family>,
     /// The address that was asked for.
     pub requested: Option<IpAddr>,
+    /// Addresses that it had before this process, which it gets again.
+    pub kept: Vec<IpAddr>,
+    /// Addresses that other Services hold, of which it gets none; sorted.
+    pub avoided: Vec<IpAddr>,
     /// What it listens on.
     pub ports: Vec<Port>,
     /// Who may come.
@@ -69,6 +73,8 @@ impl Wanted {
             address_mode: mode,
             families,
             requested,
+            kept: Vec::new(),
+            avoided: Vec::new(),
             ports,
             source_ranges: service.load_balancer_source_ranges.clone(),
             health_check_node_port: if local {
@@ -79,6 +85,16 @@ impl Wanted {
             protected,
             provisioning,
         })
+    }
+
+    /// Takes over what Kubernetes remembers of addresses, for a cloud that is new.
+    pub(crate) fn remember(&mut self, service: &Service, held: &[IpAddr]) {
+        let status = service.status.as_ref();
+        let ingress = status.map_or(&[][..], |status| &status.ingress);
+        let ips = ingress.iter().map(|entry| entry.ip.parse::<IpAddr>());
+        self.kept = ips.flatten().collect();
+        self.avoided = held.to_vec();
+        self.avoided.sort_unstable();
     }
 
     /// What of a load balancer is not as wanted, one line each; targets aside.

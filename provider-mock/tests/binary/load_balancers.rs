@@ -35,6 +35,7 @@ fn request(name: &str) -> EnsureLoadBalancerRequest {
                 }],
             })),
         }),
+        held_addresses: None,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Which load balancers a correct mock offers, and which it refuses.
 
-use outrigger_api::v1::{LoadBalancerDisposition as Wire, Service};
+use outrigger_api::v1::{
+    LoadBalancerDisposition as Wire, LoadBalancerIngress, LoadBalancerStatus, Service,
+};
 use outrigger_provider_mock::load_balancers::LoadBalancerRules;
 use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions, ServedLoadBalancers};
 use tonic::Code;
@@ -274,5 +276,56 @@ async fn a_mock_may_offer_no_load_balancers_or_no_node_sets() {
     assert_eq!(
         inline_only.make("web").await.unwrap().disposition(),
         Wire::Ready
+    );
+}
+
+/// As a pool without a store: what it gave before it started stands in Kubernetes alone.
+#[tokio::test(start_paused = true)]
+async fn a_volatile_mock_gives_addresses_back_and_none_of_those_that_others_hold() {
+    let lb = Balanced::serving(
+        |rules| rules.pools = vec!["192.0.2.0/29".parse().unwrap()],
+        ServedLoadBalancers {
+            volatile: true,
+            ..ServedLoadBalancers::default()
+        },
+    )
+    .await;
+    let held = [
+        "192.0.2.1",
+        "192.0.2.2",
+        "192.0.2.3",
+        "192.0.2.5",
+        "192.0.2.6",
+    ];
+    let answer = lb
+        .ensure_among(service("new"), inline(&[]), Some(&held))
+        .await;
+    assert_eq!(ips(answer.unwrap().status.as_ref()), ["192.0.2.4"]);
+    let full = lb
+        .ensure_among(service("late"), inline(&[]), Some(&held))
+        .await;
+    assert_eq!(
+        reason(&full.unwrap_err()),
+        Some("QUOTA_EXCEEDED".to_owned())
+    );
+    for (name, ip) in [("a", "192.0.2.5"), ("b", "192.0.2.1")] {
+        let service = Service {
+            status: Some(LoadBalancerStatus {
+                ingress: vec![LoadBalancerIngress {
+                    ip: ip.to_owned(),
+                    ..LoadBalancerIngress::default()
+                }],
+            }),
+            ..service(name)
+        };
+        let answer = lb.ensure(service, inline(&[])).await.unwrap();
+        assert_eq!(ips(answer.status.as_ref()), [ip]);
+    }
+    let wrong = lb
+        .ensure_among(service("c"), inline(&[]), Some(&["here"]))
+        .await;
+    assert_eq!(
+        reason(&wrong.unwrap_err()),
+        Some("INVALID_REQUEST".to_owned())
     );
 }

@@ -24,6 +24,10 @@ pub struct LoadBalancersCapability {
     /// each load balancer again, slowly, when it changes. Equal over restarts of one binary with one
     /// configuration. Empty: upgrades never ensure again.
     pub configuration_revision: String,
+    /// The load balancers are lost with this process. The controller ensures every Service when the
+    /// process is a new one, and tells which addresses other Services hold
+    /// ([`Context::held_addresses`](crate::Context::held_addresses)).
+    pub volatile: bool,
     /// Services of one update that are worked on at a time, at most
     /// [`max_in_flight`](Self::max_in_flight). Not sent. Default 8; 0 is 1.
     pub concurrency: usize,
@@ -39,6 +43,7 @@ impl Default for LoadBalancersCapability {
             max_in_flight: 0,
             max_services_per_update: 100,
             configuration_revision: String::new(),
+            volatile: false,
             concurrency: 8,
         }
     }
@@ -64,6 +69,7 @@ impl From<&LoadBalancersCapability> for v1::LoadBalancersCapability {
             max_in_flight: capability.max_in_flight,
             max_services_per_update: capability.max_services_per_update,
             configuration_revision: capability.configuration_revision.clone(),
+            volatile: capability.volatile,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `LoadBalancersService`: requests checked and serialised before a vendor's handler.
 
 use std::collections::HashSet;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -83,13 +84,15 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         let request = request.into_inner();
         let service = named(request.service)?;
         let targets = self.node_sets.resolve(request.targets)?;
+        let held = request.held_addresses.map(addresses).transpose()?;
         if !self.capability.serves(&service) {
             let answer = Some(Answer::from(Ensured::NotManaged).into());
             return Ok(Response::new(v1::EnsureLoadBalancerResponse { answer }));
         }
         let (load_balancers, keys) = (Arc::clone(&self.load_balancers), Arc::clone(&self.keys));
         let response = call.run(async move |ctx| {
-            let _held = keys.hold(&ctx, &service.uid).await?;
+            let ctx = ctx.with_held_addresses(held);
+            let _key = keys.hold(&ctx, &service.uid).await?;
             let answer = load_balancers.ensure_load_balancer(&ctx, &service, &targets);
             let answer = Some(answer.await?.into());
             Ok(v1::EnsureLoadBalancerResponse { answer })
@@ -220,6 +223,16 @@ fn named(service: Option<Service>) -> Result<Service, Error> {
         None => Ok(service),
         Some(wrong) => Err(Error::invalid_request(format!("service {wrong}"))),
     }
+}
+
+fn addresses(held: v1::HeldAddresses) -> Result<Arc<[IpAddr]>, Error> {
+    let read = |ip: String| {
+        let parsed = ip.parse::<IpAddr>();
+        parsed.map_err(|_| {
+            Error::invalid_request(format!("held_addresses has {ip:?}, which is no IP address"))
+        })
+    };
+    held.ips.into_iter().map(read).collect()
 }
 
 fn check_services(services: &[Service], max: usize) -> Result<(), Error> {

@@ -209,6 +209,7 @@ pub(crate) fn ensure(
         context: Some(context("req-1")),
         service: Some(service),
         targets: targets.into(),
+        held_addresses: None,
     }
 }
 

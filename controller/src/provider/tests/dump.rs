@@ -54,7 +54,8 @@ async fn a_dump_tells_state_session_health_and_pauses() {
         "session: generation=1 name=\"fake\" version=\"v0\" minor=1 boot_id=\"boot-1\" \
          max_send_bytes=4194304",
         "load_balancers: list=false plan=false max_in_flight=16 max_services_per_update=50 \
-         classes=[\"fake.example/fast\"] default_class=true configuration_revision=\"\"",
+         classes=[\"fake.example/fast\"] default_class=true configuration_revision=\"\" \
+         volatile=false",
         "serves: instances=true load_balancers=true routes=false node_sets=false effects=false",
         "dependency: \"api\" ready=false message=\"slow\"",
         "quota: \"reads\" remaining=7 limit=100",

@@ -85,6 +85,11 @@ pub(super) struct LoadBalancerArgs {
     )]
     configuration_revision: String,
 
+    /// Say that load balancers are lost with this process, as they are without --state; a Service then
+    /// keeps the addresses in its status, and is given none that another one holds
+    #[arg(long = "lb-volatile")]
+    volatile: bool,
+
     /// Send an event, an annotation and a condition with each load balancer that is ready
     #[arg(long = "lb-effects")]
     effects: bool,
@@ -116,6 +121,7 @@ impl LoadBalancerArgs {
             without_default_class: self.without_default_class,
             max_services_per_update: self.max_services_per_update,
             configuration_revision: self.configuration_revision.clone(),
+            volatile: self.volatile,
             effects: self.effects,
         })
     }
