@@ -44,7 +44,9 @@ use crate::fence::Fence;
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use health::{Dependency, Health, Quota};
-pub use load_balancers::{ChangeAction, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange};
+pub use load_balancers::{
+    ChangeAction, EnsureInput, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange,
+};
 pub use metrics::ProviderMetrics;
 pub use not_managed::NotManaged;
 pub use session::{Instances, LoadBalancers, Session};

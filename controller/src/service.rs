@@ -34,7 +34,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use outrigger_core::{
     node::NodeView,
-    service::{ServiceView, capability::Capability},
+    service::{ServiceView, capability::Capability, plan::Progress},
     targets::{Allowance, Pace},
 };
 use tokio::sync::Semaphore;
@@ -50,7 +50,7 @@ use crate::{
     fence::Fence,
     kube::{api::Api, events::Recorder, services::ServiceWriter, store::Store},
     leader::Handle,
-    provider::{Provider, State},
+    provider::{Provider, Session, State},
     queue::{Gate, Priority, Queue},
 };
 
@@ -113,6 +113,23 @@ pub struct ServiceLb {
     rollout: Rollout,
 }
 
+/// A process of the provider, and what it declares about load balancers.
+#[derive(PartialEq)]
+struct Declared {
+    boot_id: Box<str>,
+    capability: Option<Arc<Capability>>,
+}
+
+fn declared(session: Option<&Session>) -> Option<Declared> {
+    session.map(|session| Declared {
+        boot_id: session.boot_id.clone(),
+        capability: session
+            .load_balancers
+            .as_ref()
+            .map(|offered| Arc::clone(&offered.capability)),
+    })
+}
+
 impl fmt::Debug for ServiceLb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceLb")
@@ -167,6 +184,8 @@ impl ServiceLb {
         self.memory.takes_office();
         self.take_targets();
         self.announce();
+        let met = declared(self.parts.provider.session().as_deref());
+        self.take_in(None, met.as_ref());
         self.queue_all(Priority::Bulk);
         let this = Arc::new(self);
         let gate = Gate::new(this.parts.provider.state(), State::serves);
@@ -182,7 +201,7 @@ impl ServiceLb {
             tokio::join!(
                 this.follow_nodes(),
                 this.confirm_deletions(),
-                this.follow_provider(),
+                this.follow_provider(met),
                 this.look_for_drift(),
                 this.look_for_orphans(),
                 this.show_states(),
@@ -200,18 +219,12 @@ impl ServiceLb {
 
     /// Another process behind the socket may do what the last one refused, and another declaration
     /// makes other Services ours. Never returns.
-    async fn follow_provider(&self) {
+    async fn follow_provider(&self, mut known: Option<Declared>) {
         let mut sessions = self.parts.provider.sessions();
-        let mut known = None;
         loop {
-            let now = sessions.borrow_and_update().as_ref().map(|session| {
-                let load_balancers = session.load_balancers.as_ref();
-                let declared = load_balancers.map(|declared| Arc::clone(&declared.capability));
-                (session.boot_id.clone(), declared)
-            });
-            if let Some(now) = now {
-                if known.as_ref().is_some_and(|known| *known != now) {
-                    self.memory.provider_changed();
+            if let Some(now) = declared(sessions.borrow_and_update().as_deref()) {
+                if known.as_ref() != Some(&now) {
+                    self.take_in(known.as_ref(), Some(&now));
                     self.queue_all(Priority::Bulk);
                 }
                 if known.is_some() {
@@ -222,6 +235,25 @@ impl ServiceLb {
             }
             if sessions.changed().await.is_err() {
                 return std::future::pending().await;
+            }
+        }
+    }
+
+    /// Takes in what the provider declares now instead of `before`. A volatile one that was not met
+    /// before, or has started anew, may have lost every load balancer.
+    fn take_in(&self, before: Option<&Declared>, now: Option<&Declared>) {
+        self.memory.provider_changed();
+        let is_new = before.map(|before| &before.boot_id) != now.map(|now| &now.boot_id);
+        let capability = now.and_then(|now| now.capability.as_ref());
+        if is_new && capability.is_some_and(|capability| capability.volatile) {
+            let services = self.provided();
+            info!(
+                services = services.len(),
+                "the provider keeps load balancers in its own process, and the process may be a new \
+                 one; ensuring all of them"
+            );
+            for key in services {
+                self.memory.with(&key.uid, Progress::state_lost);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Calls about the load balancer of a Service.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use ipnet::IpNet;
 use outrigger_api::v1;
@@ -32,6 +32,16 @@ pub(super) use update::Update;
 
 use answer::Said;
 use calls::{DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer};
+
+/// What an Ensure goes out with besides the Service.
+#[derive(Clone, Debug)]
+pub struct EnsureInput {
+    /// All wanted targets.
+    pub targets: Arc<Targets>,
+    /// For a volatile provider, the addresses in the status of all other Services; none: the Service is
+    /// to keep its own.
+    pub held: Option<Vec<IpAddr>>,
+}
 
 /// Each waits while the class [`Class::LoadBalancers`](super::Class::LoadBalancers) is paused, and ends with
 /// [`Error::Unavailable`] as soon as there is no provider. Dropping the future cancels the call; what
@@ -74,20 +84,25 @@ impl Provider {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<Answer, Error> {
-        let targets = std::future::ready(Some(Arc::clone(targets)));
-        self.ensure_load_balancer_with(service, targets).await
+        let targets = Arc::clone(targets);
+        let input = EnsureInput {
+            targets,
+            held: None,
+        };
+        self.ensure_load_balancer_with(service, std::future::ready(Some(input)))
+            .await
     }
 
-    /// As [`Provider::ensure_load_balancer`], with the targets that `targets` gives when the call has
-    /// leave to go out; none: it does not.
+    /// As [`Provider::ensure_load_balancer`], with what `input` gives when the call has leave to go out;
+    /// none: it does not.
     ///
     /// # Errors
     /// As [`Provider::get_load_balancer`]; [`Error::SourceRanges`] without a call, [`Error::Fenced`]
-    /// without targets.
+    /// without input.
     pub async fn ensure_load_balancer_with(
         &self,
         service: &ServiceView,
-        targets: impl Future<Output = Option<Arc<Targets>>>,
+        input: impl Future<Output = Option<EnsureInput>>,
     ) -> Result<Answer, Error> {
         const RPC: &str = EnsureLoadBalancer::NAME;
         let ranges = ranges(service)?;
@@ -95,7 +110,7 @@ impl Provider {
             .admit::<EnsureLoadBalancer>(Claim::LoadBalancers)
             .await?;
         let offered = offered(&link, RPC)?;
-        let targets = targets.await.ok_or(Error::Fenced { rpc: RPC })?;
+        let EnsureInput { targets, held } = input.await.ok_or(Error::Fenced { rpc: RPC })?;
         let call = self.shared.call_with_targets::<EnsureLoadBalancer>(
             &permit,
             &self.leave,
@@ -104,7 +119,9 @@ impl Provider {
                 context: Some(context),
                 service: Some(wire::service(service, &offered.capability, &ranges)),
                 targets: Some(targets),
-                held_addresses: None,
+                held_addresses: held.as_ref().map(|held| v1::HeldAddresses {
+                    ips: held.iter().map(ToString::to_string).collect(),
+                }),
             },
         );
         Said::from(call.await?.answer.unwrap_or_default()).check(

@@ -1,6 +1,6 @@
 //! The calls that change the cloud, and what their answers lead to.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use outrigger_core::{
     class::ErrorClass,
@@ -8,7 +8,7 @@ use outrigger_core::{
         ServiceView,
         answer::{Answer, Disposition},
         event::Event,
-        plan::{Ensure, Failure},
+        plan::{Cause, Ensure, Failure},
         wants,
     },
     targets::Revision,
@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 
 use super::{ServiceLb, ground::Ground, intake::Key, rollout::Giving, write::often};
 use crate::{
-    provider,
+    provider::{self, EnsureInput},
     queue::{Outcome, Priority},
 };
 
@@ -36,7 +36,7 @@ impl ServiceLb {
         let cause = ensure.cause.as_str();
         let mut given = None;
         // Read when the call has leave to go out: it may have waited for long.
-        let targets = async {
+        let input = async {
             self.take_waiting_nodes().await;
             let announced = self.rollout.announced();
             let targets = self.rollout.current();
@@ -51,12 +51,15 @@ impl ServiceLb {
                 "ensuring the load balancer"
             );
             given = Some((giving, announced));
-            Some(targets)
+            // A load balancer that only comes back gets no other address.
+            let is_told = ground.capability.volatile && ensure.cause != Cause::StateLost;
+            let held = is_told.then(|| self.held_addresses(key));
+            Some(EnsureInput { targets, held })
         };
         let call = self
             .parts
             .provider
-            .ensure_load_balancer_with(&service, targets);
+            .ensure_load_balancer_with(&service, input);
         let result = self.hear(key, "ensure", call.await);
         self.parts.metrics.ensured(ensure.cause, in_short(&result));
         let ended = self
@@ -81,6 +84,21 @@ impl ServiceLb {
         }
         // The end of a Service is told to the queue by the store.
         ended.unwrap_or(Outcome::Done)
+    }
+
+    /// The addresses in the status of all other Services, each once.
+    fn held_addresses(&self, key: &Key) -> Vec<IpAddr> {
+        let mut held = BTreeSet::new();
+        self.parts.services.for_each(|service| {
+            if *service.uid != *key.uid {
+                let ips = service
+                    .ingress
+                    .iter()
+                    .map(|entry| entry.ip.parse::<IpAddr>());
+                held.extend(ips.flatten());
+            }
+        });
+        held.into_iter().collect()
     }
 
     pub(super) async fn update(

@@ -52,7 +52,7 @@ impl ServiceLb {
     }
 
     /// The Services that have a load balancer of this provider.
-    fn provided(&self) -> Vec<Key> {
+    pub(super) fn provided(&self) -> Vec<Key> {
         let Some(capability) = self.capability() else {
             return Vec::new();
         };

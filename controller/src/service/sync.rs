@@ -6,7 +6,7 @@ use outrigger_core::{
     class::ErrorClass,
     service::{
         ANNOTATION_PAUSED,
-        plan::Step,
+        plan::{Manner, Step},
         wants::{Wants, wants},
     },
 };
@@ -88,7 +88,10 @@ impl ServiceLb {
             }
             if turn.is_none() {
                 // It takes a while, and the Service may be another then.
-                let is_quiet = matches!(&step, Step::Ensure(ensure) if ensure.is_quiet);
+                let is_quiet = matches!(
+                    &step,
+                    Step::Ensure(ensure) if ensure.manner == Manner::Background
+                );
                 tokio::select! {
                     mine = self.turn(is_quiet) => turn = Some(mine),
                     // What nobody asked for may wait for hours, but a node that leaves may not.

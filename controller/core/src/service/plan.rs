@@ -87,8 +87,8 @@ pub struct Ensure {
     pub hash: Hash,
     /// The targets it goes with.
     pub revision: Revision,
-    /// Nobody asked for it: low priority, paced, and no event where nothing differs.
-    pub is_quiet: bool,
+    /// How it is announced and paced.
+    pub manner: Manner,
     /// To be sent before the call.
     pub events: Vec<Event>,
 }
@@ -97,8 +97,20 @@ impl Ensure {
     /// The call goes out with these targets, which may be newer than those of the decision.
     pub fn goes_with(&mut self, targets: &Targets) {
         self.revision = targets.revision().clone();
-        self.events = events(self.cause, self.is_quiet, targets);
+        self.events = events(self.cause, self.manner, targets);
     }
+}
+
+/// How an Ensure is announced and paced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// With events, at full pace: the Service, or its load balancer, is not what it was.
+    Announced,
+    /// At full pace, but with no event where nothing differs.
+    Silent,
+    /// Paced, with no event where nothing differs; a failure does not make a load balancer that serves
+    /// look broken.
+    Background,
 }
 
 /// Why a load balancer is ensured.
@@ -120,11 +132,22 @@ pub enum Cause {
     NotWritten,
     /// The cloud is not what it was.
     Drifted,
+    /// The provider keeps load balancers in its process, and the process may be a new one.
+    StateLost,
 }
 
 impl Cause {
-    const fn is_quiet(self) -> bool {
-        matches!(self, Self::Reconfigured | Self::Unrecorded)
+    const fn manner(self) -> Manner {
+        match self {
+            Self::Reconfigured | Self::Unrecorded => Manner::Background,
+            Self::StateLost => Manner::Silent,
+            Self::New
+            | Self::Changed
+            | Self::Continued
+            | Self::TargetsFailed
+            | Self::NotWritten
+            | Self::Drifted => Manner::Announced,
+        }
     }
 
     /// The metric label: snake case, stable across releases.
@@ -138,6 +161,7 @@ impl Cause {
             Self::TargetsFailed => "targets_failed",
             Self::NotWritten => "not_written",
             Self::Drifted => "drifted",
+            Self::StateLost => "state_lost",
         }
     }
 }
@@ -199,7 +223,7 @@ enum Has {
 struct Waits {
     on: Work,
     until: Timestamp,
-    is_quiet: bool,
+    manner: Manner,
 }
 
 /// At what. Anything else does not wait.
@@ -241,6 +265,13 @@ impl Progress {
         self.waits = None;
     }
 
+    /// The load balancer may have gone with the provider's process: it is ensured whatever the Service
+    /// says.
+    pub fn state_lost(&mut self) {
+        self.provider_changed();
+        self.again.get_or_insert(Cause::StateLost);
+    }
+
     /// Whether the provider is at work and will be asked again.
     pub const fn is_waiting(&self) -> bool {
         self.waits.is_some()
@@ -266,13 +297,20 @@ impl Progress {
         }
         let cause = match (waits, self.again) {
             (Some(_), _) => Some(Cause::Continued),
+            (None, Some(Cause::StateLost)) => {
+                // A change of the Service is announced as ever.
+                let announced = self
+                    .cause(service, hash, facts.capability)
+                    .filter(|cause| cause.manner() == Manner::Announced);
+                Some(announced.unwrap_or(Cause::StateLost))
+            }
             (None, Some(cause)) => Some(cause),
             (None, None) => self.cause(service, hash, facts.capability),
         };
         match cause {
             Some(cause) => {
-                let is_quiet = waits.map_or(cause.is_quiet(), |waits| waits.is_quiet);
-                Step::Ensure(ensure(cause, hash, is_quiet, facts.targets))
+                let manner = waits.map_or_else(|| cause.manner(), |waits| waits.manner);
+                Step::Ensure(ensure(cause, hash, manner, facts.targets))
             }
             None => self.targets(now, service, facts),
         }
@@ -358,18 +396,18 @@ fn prepare(now: Timestamp, service: &ServiceView, capability: &Capability) -> Op
     draft.finish()
 }
 
-fn ensure(cause: Cause, hash: Hash, is_quiet: bool, targets: &Targets) -> Ensure {
+fn ensure(cause: Cause, hash: Hash, manner: Manner, targets: &Targets) -> Ensure {
     Ensure {
         cause,
         hash,
         revision: targets.revision().clone(),
-        is_quiet,
-        events: events(cause, is_quiet, targets),
+        manner,
+        events: events(cause, manner, targets),
     }
 }
 
-fn events(cause: Cause, is_quiet: bool, targets: &Targets) -> Vec<Event> {
-    if is_quiet || cause == Cause::Continued {
+fn events(cause: Cause, manner: Manner, targets: &Targets) -> Vec<Event> {
+    if manner != Manner::Announced || cause == Cause::Continued {
         return Vec::new();
     }
     let no_nodes = targets.is_empty().then(Event::no_nodes);

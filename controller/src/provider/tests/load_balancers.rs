@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     fixture::Warnings,
-    provider::{Error, PlanOperation},
+    provider::{EnsureInput, Error, PlanOperation},
 };
 
 fn ensured(disposition: D) -> v1::LoadBalancerAnswer {
@@ -79,6 +79,25 @@ async fn a_call_carries_the_service_and_its_targets() {
     let got = got.service;
     let deleted = balancers.delete.calls().remove(0).1.service;
     assert_eq!((got.as_ref(), deleted.as_ref()), (Some(&sent), Some(&sent)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_addresses_of_others_are_sent_where_they_are_told() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (web, all) = (service("web"), targets(["a"]));
+    let held = ["192.0.2.1", "2001:db8::1"].map(|ip| ip.parse().unwrap());
+    for held in [None, Some(vec![]), Some(held.to_vec())] {
+        let targets = all.clone();
+        let input = std::future::ready(Some(EnsureInput { targets, held }));
+        let call = rig.provider.ensure_load_balancer_with(&web, input);
+        call.await.unwrap();
+    }
+    let calls = rig.fake.balancers.ensure.calls().into_iter();
+    let sent: Vec<_> = calls
+        .map(|(_, request)| request.held_addresses.map(|held| held.ips.join(" ")))
+        .collect();
+    let both = "192.0.2.1 2001:db8::1".to_owned();
+    assert_eq!(sent, [None, Some(String::new()), Some(both)]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Facts, Failure, Outcome, Progress, Work, outcome::AT_ONCE};
+use super::{Facts, Failure, Manner, Outcome, Progress, Work, outcome::AT_ONCE};
 use crate::{
     class::{DELETION_WAIT, Requeue},
     service::{
@@ -36,7 +36,7 @@ impl Progress {
                 }
                 Outcome {
                     events: answer.effects.events.clone(),
-                    requeue: Some(self.wait(now, Work::Delete, answer, false)),
+                    requeue: Some(self.wait(now, Work::Delete, answer, Manner::Announced)),
                     patch: None,
                 }
             }

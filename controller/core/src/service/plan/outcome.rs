@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Cause, Ensure, Facts, Failure, Has, Outcome, Progress, TARGETS_GRACE, Waits, Work};
+use super::{
+    Cause, Ensure, Facts, Failure, Has, Manner, Outcome, Progress, TARGETS_GRACE, Waits, Work,
+};
 use crate::{
     brake::after,
     class::{ErrorClass, Requeue},
@@ -116,7 +118,7 @@ impl Progress {
                 accepted(&mut draft);
                 draft.says(PROVISIONED, Status::True, answer, "Ready");
                 draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
-                if !ensure.is_quiet || !is_same(ingress, &service.ingress) {
+                if ensure.manner == Manner::Announced || !is_same(ingress, &service.ingress) {
                     events.push(Event::ensured());
                 }
             }
@@ -134,7 +136,7 @@ impl Progress {
             | Disposition::Retained
             | Disposition::Differs => {
                 self.done = None;
-                requeue = Some(self.wait(now, Work::Ensure(ensure.hash), answer, ensure.is_quiet));
+                requeue = Some(self.wait(now, Work::Ensure(ensure.hash), answer, ensure.manner));
                 accepted(&mut draft);
                 draft.says(PROVISIONED, Status::False, answer, "InProgress");
             }
@@ -173,7 +175,7 @@ impl Progress {
                 draft.annotate(ANNOTATION_SETTLED, Some(&begun));
             }
             // What nobody asked for does not make a load balancer that serves look broken.
-            if !ensure.is_quiet {
+            if ensure.manner != Manner::Background {
                 draft.condition(PROVISIONED, Status::False, reason, message);
             }
         }
@@ -237,7 +239,7 @@ impl Progress {
             Disposition::InProgress => {
                 self.doubt_targets(service);
                 let work = Work::Update(targets.revision().clone());
-                requeue = Some(self.wait(now, work, answer, false));
+                requeue = Some(self.wait(now, work, answer, Manner::Announced));
             }
             // No other disposition passes the check of this call's answers.
             Disposition::Absent | Disposition::Retained | Disposition::Differs => {
@@ -326,12 +328,12 @@ impl Progress {
         now: Timestamp,
         on: Work,
         answer: &Answer,
-        is_quiet: bool,
+        manner: Manner,
     ) -> Requeue {
         self.waits = Some(Waits {
             on,
             until: after(now, answer.retry_after),
-            is_quiet,
+            manner,
         });
         Requeue::After(answer.retry_after)
     }

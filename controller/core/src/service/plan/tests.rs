@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Cause, Effects, Ensure, Facts, Failure, Outcome, Progress, Step};
+use super::{Cause, Effects, Ensure, Facts, Failure, Manner, Outcome, Progress, Step};
 use crate::{
     class::{ErrorClass, Requeue},
     fixture::{capability, load_balancer, registered},

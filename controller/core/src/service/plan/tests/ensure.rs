@@ -15,7 +15,7 @@ fn a_new_service() {
 
     let question = stage.question();
     assert_eq!(question.cause, Cause::New);
-    assert!(!question.is_quiet);
+    assert_eq!(question.manner, Manner::Announced);
     assert_eq!(question.revision, *stage.targets.revision());
     let events: Vec<_> = question
         .events
@@ -113,7 +113,7 @@ fn why_a_load_balancer_is_ensured_after_a_restart() {
         stage.restart();
         edit(&mut stage);
         let found = match stage.step() {
-            Step::Ensure(ensure) => Some((ensure.cause, ensure.is_quiet)),
+            Step::Ensure(ensure) => Some((ensure.cause, ensure.manner != Manner::Announced)),
             Step::Nothing | Step::Hold => None,
             step => panic!("{what}: {step:?}"),
         };
@@ -303,7 +303,7 @@ fn back_to_what_it_was_is_ensured_all_the_same() {
         }
         stage.service.spec.ports[0].port = 80;
         let question = stage.question();
-        assert!(question.is_quiet, "restart: {restart}");
+        assert_eq!(question.manner, Manner::Background, "restart: {restart}");
         stage.answer(
             &question,
             Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")),
@@ -312,4 +312,61 @@ fn back_to_what_it_was_is_ensured_all_the_same() {
         stage.restart();
         assert_eq!(stage.next(), Step::Nothing);
     }
+}
+
+/// At full pace and without a word, unless it fails or the Service wants something else meanwhile.
+#[test]
+fn what_went_with_the_provider_is_ensured_silently() {
+    let mut stage = Stage::settled();
+    stage.progress.state_lost();
+    let question = stage.question();
+    assert_eq!(question.cause, Cause::StateLost);
+    assert_eq!(question.manner, Manner::Silent);
+    assert!(question.events.is_empty());
+    let mut working = stage.clone();
+    let ready = answer(Call::Ensure, Disposition::Ready, "192.0.2.7");
+    let outcome = stage.answer(&question, Ok(&ready));
+    assert_eq!(outcome, Outcome::default());
+    assert_eq!(stage.next(), Step::Nothing);
+
+    // Asked again while the provider is at work, it stays silent.
+    let at_work = Answer {
+        ingress: None,
+        ..answer(Call::Ensure, Disposition::InProgress, "")
+    };
+    working.answer(&question, Ok(&at_work));
+    working.now = at(10);
+    let again = working.question();
+    assert_eq!(
+        (again.cause, again.manner),
+        (Cause::Continued, Manner::Silent)
+    );
+    let outcome = working.answer(&again, Ok(&ready));
+    assert!(outcome.events.is_empty() && outcome.patch.is_some());
+    assert_eq!(working.next(), Step::Nothing);
+
+    let mut failing = Stage::settled();
+    failing.progress.state_lost();
+    let outcome = failing.ensure(Err(&failure(ErrorClass::Quota)));
+    assert_eq!(reasons(&outcome), ["SyncLoadBalancerFailed"]);
+    assert_eq!(
+        failing.conditions(),
+        "True:Accepted False:Quota True:InStep"
+    );
+    assert_eq!(failing.question().cause, Cause::StateLost);
+
+    let mut changed = Stage::settled();
+    changed.service.spec.ports[0].port = 81;
+    changed.progress.state_lost();
+    let question = changed.question();
+    assert_eq!(question.cause, Cause::Changed);
+    assert_eq!(question.manner, Manner::Announced);
+    changed.answer(&question, Ok(&ready));
+    assert_eq!(changed.next(), Step::Nothing);
+
+    // Not paced, even where it would be otherwise.
+    let mut reconfigured = Stage::settled();
+    reconfigured.capability.configuration_revision = "r2".into();
+    reconfigured.progress.state_lost();
+    assert_eq!(reconfigured.question().cause, Cause::StateLost);
 }
