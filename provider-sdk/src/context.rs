@@ -44,7 +44,8 @@ impl From<v1::ClusterInfo> for Cluster {
 /// would leave half a change behind. Instead [`cancelled`](Self::cancelled) resolves and the
 /// handler is expected to
 ///
-/// 1. start no further change in the cloud ([`check`](Self::check) between two of them),
+/// 1. start no further change in the cloud ([`check`](Self::check) between two of them), unless what was
+///    made cannot be found from its key without it: a tag that is still missing,
 /// 2. let a running cloud request end,
 /// 3. return, with anything: nobody reads the result.
 ///
