@@ -307,3 +307,37 @@ prop_compose! {
         }
     }
 }
+
+/// `json` once for each field of an object in it, at any depth, with that field set to null; and where
+/// the field is.
+pub(crate) fn with_each_field_null(json: &Value) -> Vec<(String, Value)> {
+    match json {
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(name, value)| {
+                let inner = with_each_field_null(value).into_iter();
+                let inner = inner.map(move |(path, value)| (format!("/{name}{path}"), value));
+                let itself = (format!("/{name}"), Value::Null);
+                std::iter::once(itself).chain(inner).map(|(path, value)| {
+                    let mut fields = fields.clone();
+                    fields.insert(name.clone(), value);
+                    (path, Value::Object(fields))
+                })
+            })
+            .collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .flat_map(|(at, item)| {
+                with_each_field_null(item)
+                    .into_iter()
+                    .map(move |(path, item)| {
+                        let mut items = items.clone();
+                        items[at] = item;
+                        (format!("/{at}{path}"), Value::Array(items))
+                    })
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}

@@ -17,6 +17,7 @@
 
 pub mod address;
 pub mod answer;
+pub mod api_time;
 pub mod brake;
 pub mod change;
 pub mod claims;

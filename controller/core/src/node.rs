@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::labels::StringMap;
+use crate::{labels::StringMap, null::or_default};
 
 mod wire;
 
@@ -64,7 +64,8 @@ pub struct NodeView {
     pub addresses: Box<[NodeAddress]>,
     /// The condition `Ready`.
     pub ready: Ready,
-    /// When `ready` became what it is; absent without the condition.
+    /// When `ready` became what it is; absent without the condition, and where its time cannot be
+    /// read. A time out of range is the nearest [`Timestamp`].
     pub ready_since: Option<Timestamp>,
     /// `status.nodeInfo.systemUUID`.
     pub system_uuid: Box<str>,
@@ -98,13 +99,13 @@ impl NodeView {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Taint {
     /// Taint key.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub key: Box<str>,
     /// Taint value, may be empty.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub value: Box<str>,
     /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`, or what a later Kubernetes adds.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub effect: Box<str>,
 }
 
@@ -124,10 +125,10 @@ impl Taint {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub struct NodeAddress {
     /// `Hostname`, `InternalIP`, `ExternalIP`, `InternalDNS`, `ExternalDNS`.
-    #[serde(default, rename = "type")]
+    #[serde(default, rename = "type", deserialize_with = "or_default")]
     pub kind: Box<str>,
     /// IP address without prefix length, or DNS name, as the type says.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub address: Box<str>,
 }
 

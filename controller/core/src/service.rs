@@ -12,7 +12,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::{labels::StringMap, null::or_default};
+use crate::{api_time, labels::StringMap, null::or_default};
 
 pub mod answer;
 pub mod capability;
@@ -213,7 +213,7 @@ pub struct PortStatus {
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
     /// `type`.
-    #[serde(rename = "type")]
+    #[serde(default, rename = "type", deserialize_with = "or_default")]
     pub kind: Box<str>,
     /// `status`: `True`, `False`, `Unknown`.
     #[serde(default, deserialize_with = "or_default")]
@@ -224,7 +224,9 @@ pub struct Condition {
     /// `message`.
     #[serde(default, deserialize_with = "or_default")]
     pub message: Box<str>,
-    /// `lastTransitionTime`.
+    /// `lastTransitionTime`; absent where it cannot be read. A time out of range is the nearest
+    /// [`Timestamp`].
+    #[serde(default, deserialize_with = "api_time::if_readable")]
     pub last_transition_time: Option<Timestamp>,
 }
 

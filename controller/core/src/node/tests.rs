@@ -1,3 +1,4 @@
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{NodeView, Ready};
@@ -133,6 +134,80 @@ fn fields_of_a_later_kubernetes_are_skipped() {
     assert_eq!(node.taints, fixture::taints("k:LaterEffect"));
     assert_eq!(node.addresses, fixture::addresses("LaterType=x"));
     assert_eq!((node.ready, node.ready_since), (Ready::True, None));
+}
+
+#[test]
+fn each_field_but_the_name_may_be_null() {
+    for (path, json) in fixture::with_each_field_null(&fixture::full_node()) {
+        let decoded = serde_json::from_value::<NodeView>(json);
+        let is_required = path == "/metadata" || path == "/metadata/name";
+        assert_eq!(decoded.is_err(), is_required, "{path}: {decoded:?}");
+    }
+}
+
+/// Every kubelet may write such times and words about itself, and the API server takes them.
+#[test]
+fn odd_conditions_are_taken_as_go_takes_them() {
+    let late = Some(Timestamp::MAX);
+    for (conditions, ready, since) in [
+        (
+            json!([{"type": "Disk", "lastTransitionTime": "9999-12-31T23:59:59Z"}]),
+            Ready::Unknown,
+            None,
+        ),
+        (
+            json!([{"type": "Disk", "lastTransitionTime": "no time", "lastHeartbeatTime": 7}]),
+            Ready::Unknown,
+            None,
+        ),
+        (
+            json!([{"type": "Ready", "status": "True", "lastTransitionTime": "9999-12-31T23:59:59Z"}]),
+            Ready::True,
+            late,
+        ),
+        (
+            json!([{"type": "Ready", "status": "True", "lastTransitionTime": "10000-01-01T00:00:00Z"}]),
+            Ready::True,
+            late,
+        ),
+        (
+            json!([{"type": "Ready", "status": "True", "lastTransitionTime": "no time"}]),
+            Ready::True,
+            None,
+        ),
+        (
+            json!([{"type": "Ready", "status": "False"}, {"type": "Ready", "status": "True"}]),
+            Ready::False,
+            None,
+        ),
+        (
+            json!([{"type": "Ready", "status": "Soon"}]),
+            Ready::Unknown,
+            None,
+        ),
+        (
+            json!([{}, {"type": null}, {"type": "Ready", "status": "True"}]),
+            Ready::True,
+            None,
+        ),
+    ] {
+        let node = view(&json!({"metadata": {"name": "n1"}, "status": {"conditions": conditions}}));
+        assert_eq!(
+            (node.ready, node.ready_since),
+            (ready, since),
+            "{conditions}"
+        );
+    }
+}
+
+/// Whether a node is being deleted must not be guessed.
+#[test]
+fn times_of_the_metadata_are_clamped_or_an_error() {
+    let with = |time: &str| json!({"metadata": {"name": "n1", "deletionTimestamp": time}});
+    let node = view(&with("9999-12-31T23:59:59Z"));
+    assert_eq!(node.deleted, Some(Timestamp::MAX));
+    let error = serde_json::from_value::<NodeView>(with("soon")).unwrap_err();
+    assert!(error.to_string().contains("\"soon\" is no time"), "{error}");
 }
 
 /// L-3: no condition counts as Unknown, and so does a word that nobody knows.

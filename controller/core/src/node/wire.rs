@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{ANNOTATION_LAST_APPLIED, NodeAddress, NodeView, Ready, Taint};
-use crate::{labels::StringMap, null::or_default};
+use crate::{api_time, labels::StringMap, null::or_default};
 
 #[derive(Deserialize)]
 pub(super) struct Node {
@@ -25,7 +25,9 @@ struct Metadata {
     uid: Box<str>,
     #[serde(default, deserialize_with = "or_default")]
     resource_version: Box<str>,
+    #[serde(default, deserialize_with = "api_time::or_absent")]
     creation_timestamp: Option<Timestamp>,
+    #[serde(default, deserialize_with = "api_time::or_absent")]
     deletion_timestamp: Option<Timestamp>,
     #[serde(default)]
     labels: StringMap,
@@ -60,10 +62,12 @@ struct Status {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Condition {
+    #[serde(default, deserialize_with = "or_default")]
     r#type: Box<str>,
     #[serde(default, deserialize_with = "or_default")]
     status: Box<str>,
-    last_transition_time: Option<Timestamp>,
+    /// Text, since only the time of `Ready` is needed and every component may write the others.
+    last_transition_time: Option<Box<str>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -99,7 +103,7 @@ impl From<Node> for NodeView {
                 Some("False") => Ready::False,
                 _ => Ready::Unknown,
             },
-            ready_since: ready.and_then(|c| c.last_transition_time),
+            ready_since: ready.and_then(|c| api_time::parse(c.last_transition_time.as_ref()?)),
             system_uuid: status.node_info.system_uuid,
         }
     }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
 use super::{Condition, FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER};
-use crate::{labels::StringMap, node::ANNOTATION_LAST_APPLIED, null::or_default};
+use crate::{api_time, labels::StringMap, node::ANNOTATION_LAST_APPLIED, null::or_default};
 
 #[derive(Deserialize)]
 pub(super) struct Service {
@@ -27,6 +27,7 @@ struct Metadata {
     uid: Box<str>,
     #[serde(default, deserialize_with = "or_default")]
     resource_version: Box<str>,
+    #[serde(default, deserialize_with = "api_time::or_absent")]
     deletion_timestamp: Option<Timestamp>,
     #[serde(default)]
     labels: StringMap,
