@@ -42,6 +42,8 @@ pub struct Record {
     pub acquired: Option<Timestamp>,
     /// `renewTime`: never compared with a clock, but its change shows that the holder lives.
     pub renewed: Option<Timestamp>,
+    /// `renewTime` as it is written, where `renewed` cannot hold it: its change is a sign of life too.
+    pub renewed_text: Option<Box<str>>,
     /// `leaseTransitions`: how often the holder changed.
     pub transitions: i32,
 }
@@ -61,6 +63,7 @@ impl Record {
             duration_seconds: Some(terms.written_seconds()),
             acquired: again.and_then(|record| record.acquired).or(Some(renewed)),
             renewed: Some(renewed),
+            renewed_text: None,
             transitions,
         }
     }
@@ -75,6 +78,7 @@ impl Record {
             duration_seconds: Some(1),
             acquired: Some(now),
             renewed: Some(now),
+            renewed_text: None,
             transitions: self.transitions,
         }
     }

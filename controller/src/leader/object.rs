@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use outrigger_core::lease::Record;
-use serde::{Deserialize, Serialize, Serializer};
+use outrigger_core::{api_time, lease::Record};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::LeaderConfig;
@@ -39,10 +39,12 @@ struct Spec {
     holder_identity: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_duration_seconds: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "micro_time")]
-    acquire_time: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "micro_time")]
-    renew_time: Option<Timestamp>,
+    /// Both as text: Go's times reach further than [`Timestamp`], and no time of another holder may
+    /// keep this one from reading the Lease.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acquire_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    renew_time: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_transitions: Option<i32>,
     #[serde(flatten)]
@@ -50,12 +52,8 @@ struct Spec {
 }
 
 /// The API server reads a `MicroTime` only with exactly six decimals.
-#[expect(clippy::ref_option, reason = "serde passes the field")]
-fn micro_time<S: Serializer>(time: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
-    match time {
-        Some(time) => to.collect_str(&format_args!("{time:.6}")),
-        None => to.serialize_none(),
-    }
+fn micro_time(time: Timestamp) -> String {
+    format!("{time:.6}")
 }
 
 impl LeaseObject {
@@ -82,8 +80,8 @@ impl LeaseObject {
         self.spec = Spec {
             holder_identity: Some(record.holder.clone()),
             lease_duration_seconds: record.duration_seconds,
-            acquire_time: record.acquired,
-            renew_time: record.renewed,
+            acquire_time: record.acquired.map(micro_time),
+            renew_time: record.renewed.map(micro_time),
             lease_transitions: Some(record.transitions),
             rest: self.spec.rest,
         };
@@ -92,11 +90,18 @@ impl LeaseObject {
 
     pub(super) fn record(&self) -> Record {
         let spec = &self.spec;
+        let time = |text: &Option<String>| api_time::parse(text.as_deref()?);
+        let unreadable = |text: &&String| text.parse::<Timestamp>().is_err();
         Record {
             holder: spec.holder_identity.clone().unwrap_or_default(),
             duration_seconds: spec.lease_duration_seconds,
-            acquired: spec.acquire_time,
-            renewed: spec.renew_time,
+            acquired: time(&spec.acquire_time),
+            renewed: time(&spec.renew_time),
+            renewed_text: spec
+                .renew_time
+                .as_ref()
+                .filter(unreadable)
+                .map(|text| (**text).into()),
             transitions: spec.lease_transitions.unwrap_or_default(),
         }
     }

@@ -171,6 +171,25 @@ async fn a_dead_leader_is_followed_after_the_lease_duration() {
     assert!((15_000..15_100).contains(&since.as_millis()), "{since:?}");
 }
 
+/// client-go waits by its own clock for a record to change, whatever time is in it.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_of_the_year_9999_blocks_nobody_for_longer_than_any_other() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    drop(a);
+    store.edit(|lease| {
+        lease["spec"]["acquireTime"] = json!("9999-12-31T23:59:59.999999Z");
+        lease["spec"]["renewTime"] = json!("10000-01-01T00:00:00.000000Z");
+    });
+    let began = Instant::now();
+    let b = Replica::start(&store, "b");
+    let since = b.leading().await.since() - began;
+    assert!((15_000..15_100).contains(&since.as_millis()), "{since:?}");
+    let written = store.lease()["spec"]["renewTime"].clone();
+    assert_eq!(written.as_str().unwrap().len(), 27, "{written}");
+}
+
 /// No renewal is acknowledged: over at the deadline, and silent from then on.
 /// An annotation by somebody else makes the version we know stale.
 #[tokio::test(start_paused = true)]

@@ -32,6 +32,7 @@ fn held(holder: &str, renewed: i64) -> Record {
         duration_seconds: Some(15),
         acquired: Some(wall(-100)),
         renewed: Some(wall(renewed)),
+        renewed_text: None,
         transitions: 7,
     }
 }
@@ -108,6 +109,7 @@ fn claim(transitions: i32) -> Record {
         duration_seconds: Some(15),
         acquired: Some(wall(50)),
         renewed: Some(wall(50)),
+        renewed_text: None,
         transitions,
     }
 }
@@ -221,6 +223,26 @@ fn the_written_duration_counts() {
     }
 }
 
+/// A clock that is far ahead must not keep the lease for ever, and its holder is seen to live.
+#[test]
+fn a_renewal_beyond_all_times_counts_by_its_change() {
+    let odd = |text: &str| Record {
+        renewed: Some(Timestamp::MAX),
+        renewed_text: Some(text.into()),
+        ..held(OTHER, 0)
+    };
+    let mut replica = Replica::new();
+    replica.reads(Some((odd("9999-12-31T23:59:58.000000Z"), "10")));
+    assert_eq!(replica.decides(), replica.until(15));
+    assert!(
+        replica
+            .at(10)
+            .watches(Some(odd("9999-12-31T23:59:59.000000Z")), "11")
+    );
+    assert_eq!(replica.decides(), replica.until(25));
+    assert_eq!(replica.at(25).decides(), Decision::Confirm);
+}
+
 /// Annotating the Lease is no sign of life.
 #[test]
 fn only_a_change_of_the_record_counts() {
@@ -285,6 +307,7 @@ fn an_own_record_is_used_or_given_back() {
         duration_seconds: Some(1),
         acquired: Some(wall(50)),
         renewed: Some(wall(50)),
+        renewed_text: None,
         transitions: 7,
     };
     assert_eq!(replica.decides(), Decision::Release(released));
