@@ -32,7 +32,9 @@ use self::{
     supervise::{Signals, Supervisor},
 };
 use crate::{
-    kube::{api::Api, authenticator::Authenticators, client::Clients, cluster, store::Store},
+    kube::{
+        api::Api, authenticator::Authenticators, client::Clients, cluster, store::Store, watch,
+    },
     leader,
     options::Config,
     provider::{self, Cause, Provider},
@@ -99,6 +101,20 @@ struct Ground<'a> {
     metrics: &'a Metrics,
     /// Show the sizes of stores.
     pages: &'a Pages,
+    /// Asked on `/readyz`.
+    checks: &'a Checks,
+}
+
+impl Ground<'_> {
+    /// The readiness check `watch-<resource>`.
+    fn watched(&self, resource: watch::Resource) -> watch::Health {
+        let health = watch::Health::new(resource);
+        let asked = health.clone();
+        let name = format!("watch-{}", resource.name);
+        self.checks
+            .add(&name, Scope::Readiness, move || asked.check());
+        health
+    }
 }
 
 /// Runs the controller manager until it is told to end, by SIGTERM or SIGINT; a second signal ends
@@ -168,6 +184,8 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         () = signals.next() => return Ok(()),
     };
     checks.add("apiserver", Scope::Readiness, || Ok(()));
+    let refusals = access.refusals();
+    checks.add("writes", Scope::Readiness, move || refusals.check());
 
     if config.service.plan.is_some() && facts.uid.is_empty() {
         return Err(Fatal::Setup(
@@ -193,6 +211,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         provider: &provider,
         metrics: &metrics,
         pages: &pages,
+        checks: &checks,
     };
     if let Some(output) = config.service.plan {
         return tokio::select! {

@@ -53,6 +53,12 @@ pub enum Priority {
     Bulk,
 }
 
+/// The first delay of [`Outcome::RetrySlowly`], doubled by each further failure.
+pub const SLOW: Duration = Duration::from_secs(5);
+
+/// The longest delay of what heals slowly, where the loop has no shorter one.
+pub const SLOWEST: Duration = Duration::from_mins(5);
+
 /// What a handler made of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -62,6 +68,9 @@ pub enum Outcome {
     Retry,
     /// As [`Retry`](Self::Retry), but no later than after this long.
     RetryWithin(Duration),
+    /// As [`RetryWithin`](Self::RetryWithin), but no sooner than after [`SLOW`]: what failed heals only
+    /// when a person does something.
+    RetrySlowly(Duration),
     /// Try again after exactly this long, because somebody said so. Neither counts as a failure
     /// nor resets the count.
     RetryAfter(Duration),

@@ -167,6 +167,15 @@ impl ErrorClass {
         }
     }
 
+    /// Whether a person has to heal it on the other side, so that to try again soon, or to say it
+    /// again for each object, helps nobody.
+    pub const fn is_slow_to_heal(self) -> bool {
+        matches!(
+            self,
+            Self::Malformed | Self::Unauthenticated | Self::Forbidden
+        )
+    }
+
     /// When an item that failed this way is tried again.
     pub fn requeue(self) -> Requeue {
         match self {

@@ -9,6 +9,7 @@ use crate::{
         api::Api,
         client::{Budget, Clients},
         events::{EventMetrics, Events},
+        refusals::Refusals,
         service_account::Credentials,
     },
     options::Config,
@@ -21,6 +22,7 @@ pub(super) struct ApiAccess {
     /// `--use-service-account-credentials`.
     own_accounts: bool,
     event_metrics: EventMetrics,
+    refusals: Refusals,
 }
 
 /// What a controller has of its own: requests, and events that it writes.
@@ -37,17 +39,23 @@ impl ApiAccess {
             budget: config.api.budget,
             own_accounts: config.api.service_account_credentials,
             event_metrics,
+            refusals: Refusals::default(),
         }
+    }
+
+    /// Which writes the API server does not allow, those of events aside.
+    pub(super) fn refusals(&self) -> Refusals {
+        self.refusals.clone()
     }
 
     /// The process's own rights, within the budget.
     pub(super) fn root(&self, name: &str) -> Result<Api, Fatal> {
-        Ok(Api::new(self.client(None, name, self.budget)?))
+        Ok(self.api(self.client(None, name, self.budget)?))
     }
 
     /// The process's own rights without a budget, for what must not wait: a renewal of the lease.
     pub(super) fn unlimited(&self, name: &str) -> Result<Api, Fatal> {
-        Ok(Api::new(self.client(None, name, Budget::UNLIMITED)?))
+        Ok(self.api(self.client(None, name, Budget::UNLIMITED)?))
     }
 
     /// Events written with the process's own rights, by one of `parts` until `stop`.
@@ -83,8 +91,12 @@ impl ApiAccess {
         let client = || self.client(account.as_ref(), name, self.budget);
         Ok(Identity {
             events: self.events(client()?, parts, stop),
-            api: Api::new(client()?),
+            api: self.api(client()?),
         })
+    }
+
+    fn api(&self, client: Client) -> Api {
+        Api::new(client).telling(self.refusals.clone())
     }
 
     fn events(&self, client: Client, parts: &mut Supervisor, stop: &CancellationToken) -> Events {

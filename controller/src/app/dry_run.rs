@@ -24,7 +24,7 @@ use crate::{
     kube::{
         api::Api,
         store::{Store, View},
-        watch::{self, Resource},
+        watch::{self, Health, Resource},
     },
     options::{Config, config::PlanOutput},
     service::{
@@ -99,6 +99,7 @@ async fn listed<V: View>(ground: &Ground<'_>, resource: Resource) -> Arc<Store<V
         ground.informers.clone(),
         resource,
         Arc::clone(&store),
+        Health::new(resource),
         metrics,
         CancellationToken::new(),
     );

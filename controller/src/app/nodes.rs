@@ -30,6 +30,7 @@ pub(super) fn add(
         provider,
         metrics,
         pages,
+        checks: _,
     } = ground;
     let not_managed = Arc::new(NotManaged::default());
     let to_initialize = node::Intake::new(&mut nodes, Arc::clone(&not_managed), &metrics.queues);
@@ -40,10 +41,12 @@ pub(super) fn add(
         format!("objects={} synced={}\n", store.len(), store.is_synced())
     });
 
+    let health = ground.watched(watch::NODES);
     let watching = watch::run(
         informers.clone(),
         watch::NODES,
         Arc::clone(&nodes),
+        health,
         metrics.watch.clone(),
         process.clone(),
     );

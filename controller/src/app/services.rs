@@ -52,10 +52,12 @@ impl Intake {
             format!("objects={} synced={}\n", store.len(), store.is_synced())
         });
 
+        let health = ground.watched(watch::SERVICES);
         let watching = watch::run(
             ground.informers.clone(),
             watch::SERVICES,
             Arc::clone(&services),
+            health,
             ground.metrics.watch.clone(),
             process.clone(),
         );

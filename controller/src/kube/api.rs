@@ -1,9 +1,9 @@
 //! Requests to the API server: one function each, with a time limit and a closed error.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use bytes::Bytes;
-use futures::{Stream, StreamExt};
+use futures::{AsyncBufReadExt, Stream, StreamExt, TryStreamExt};
 use http::{Method, Request, Response, header};
 use http_body_util::BodyExt;
 use kube::{
@@ -11,9 +11,16 @@ use kube::{
     client::Body,
     core::{Status, WatchEvent},
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Serialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 
-use super::error::Error;
+use super::{
+    decode::{self, Item},
+    error::{Error, chain},
+    refusals::Refusals,
+};
 use crate::fence::Fence;
 
 /// How long one request may take in all, watches aside.
@@ -28,6 +35,7 @@ const ACCEPT_METADATA: &str =
 pub struct Api {
     client: Client,
     fence: Option<Fence>,
+    refusals: Refusals,
 }
 
 /// One page of a list.
@@ -100,63 +108,72 @@ impl Api {
         Self {
             client,
             fence: None,
+            refusals: Refusals::default(),
         }
+    }
+
+    /// The same requests, whose writes that are not allowed are told to `refusals`.
+    #[must_use]
+    pub fn telling(self, refusals: Refusals) -> Self {
+        Self { refusals, ..self }
     }
 
     /// The same requests, but writes only as long as `fence` says yes.
     #[must_use]
     pub fn fenced(&self, fence: Fence) -> Self {
         Self {
-            client: self.client.clone(),
             fence: Some(fence),
+            ..self.clone()
         }
     }
 
     /// The object at `path`.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        decode(
+        decode::object(
             &self
                 .call(Method::GET, path, "application/json", None)
                 .await?,
         )
     }
 
-    /// One page of at most `limit` objects at `path`, from `token` on.
+    /// One page of at most `limit` objects at `path`, from `token` on. An object that cannot be
+    /// decoded is one of the items and no error.
     pub async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
         limit: u32,
         token: &str,
-    ) -> Result<Page<T>, Error> {
+    ) -> Result<Page<Item<T>>, Error> {
         let token = form_encode(token);
         let path = format!("{path}?limit={limit}&continue={token}");
-        decode(
+        decode::page(
             &self
                 .call(Method::GET, &path, "application/json", None)
                 .await?,
         )
     }
 
-    /// Changes at `path` after `version`, until the API server ends the watch after `seconds`.
-    pub async fn watch<T: DeserializeOwned + Clone>(
+    /// Changes at `path` after `version`, until the API server ends the watch after `seconds`. An
+    /// object that cannot be decoded is in its event, and ends nothing.
+    pub async fn watch<T: DeserializeOwned>(
         &self,
         path: &str,
         version: &str,
         seconds: u32,
-    ) -> Result<impl Stream<Item = Result<WatchEvent<T>, Error>> + use<T>, Error> {
+    ) -> Result<impl Stream<Item = Result<WatchEvent<Item<T>>, Error>> + use<T>, Error> {
         self.open(format!("{path}?{}", watch_query(version, seconds)))
             .await
     }
 
     /// [`Self::watch`] of the one object `name`, which RBAC can allow by name. With an empty
     /// `version` the first event shows the object as it is, if it exists.
-    pub async fn watch_named<T: DeserializeOwned + Clone>(
+    pub async fn watch_named<T: DeserializeOwned>(
         &self,
         path: &str,
         name: &str,
         version: &str,
         seconds: u32,
-    ) -> Result<impl Stream<Item = Result<WatchEvent<T>, Error>> + use<T>, Error> {
+    ) -> Result<impl Stream<Item = Result<WatchEvent<Item<T>>, Error>> + use<T>, Error> {
         let query = watch_query(version, seconds);
         self.open(format!(
             "{path}?fieldSelector=metadata.name%3D{name}&{query}"
@@ -164,16 +181,31 @@ impl Api {
         .await
     }
 
-    async fn open<T: DeserializeOwned + Clone>(
+    async fn open<T: DeserializeOwned>(
         &self,
         uri: String,
-    ) -> Result<impl Stream<Item = Result<WatchEvent<T>, Error>> + use<T>, Error> {
+    ) -> Result<impl Stream<Item = Result<WatchEvent<Item<T>>, Error>> + use<T>, Error> {
         let request = Request::get(uri)
             .header(header::ACCEPT, "application/json")
-            .body(Vec::new())
+            // Kubernetes 1.37 compresses each event by itself, which is more than one gzip member.
+            .header(header::ACCEPT_ENCODING, "identity")
+            .body(Body::empty())
             .map_err(|error| Error::Transport(error.to_string()))?;
-        let events = self.client.request_events::<T>(request).await?;
-        Ok(events.map(|event| event.map_err(Error::from)))
+        let response = self.client.send(request).await?;
+        if !response.status().is_success() {
+            return Err(refusal(response).await?);
+        }
+        let body = response.into_body().into_data_stream();
+        let lines = body.map_err(io::Error::other).into_async_read().lines();
+        Ok(lines.filter_map(async |line| match line {
+            // A connection that is cut leaves half a line at most, which its newline would have ended.
+            Ok(line) => match decode::event(&line) {
+                Err(_) if serde_json::from_str::<IgnoredAny>(&line).is_err() => None,
+                event => Some(event),
+            },
+            Err(error) if is_cut(&error) => None,
+            Err(error) => Some(Err(Error::Transport(chain(&error)))),
+        }))
     }
 
     /// Makes an object in the collection at `path`.
@@ -183,7 +215,7 @@ impl Api {
         object: &T,
     ) -> Result<T, Error> {
         let body = Some(("application/json", encode(object)?));
-        decode(
+        decode::object(
             &self
                 .call(Method::POST, path, "application/json", body)
                 .await?,
@@ -198,7 +230,7 @@ impl Api {
         object: &T,
     ) -> Result<T, Error> {
         let body = Some(("application/json", encode(object)?));
-        decode(
+        decode::object(
             &self
                 .call(Method::PUT, path, "application/json", body)
                 .await?,
@@ -215,7 +247,7 @@ impl Api {
         let body = Some((kind.content_type(), encode(patch)?));
         // What we write is made from types; strict decoding of every object would be work for nothing.
         let path = format!("{path}?fieldValidation=Ignore");
-        decode(
+        decode::object(
             &self
                 .call(Method::PATCH, &path, ACCEPT_METADATA, body)
                 .await?,
@@ -245,7 +277,7 @@ impl Api {
             return Err(Error::Fenced);
         }
         let mut request = Request::builder()
-            .method(method)
+            .method(method.clone())
             .uri(path)
             .header(header::ACCEPT, accept);
         let body = match body {
@@ -266,9 +298,11 @@ impl Api {
             let response = self.client.send(request).await?;
             read(response).await
         };
-        tokio::time::timeout(CALL_TIMEOUT, exchange)
+        let result = tokio::time::timeout(CALL_TIMEOUT, exchange)
             .await
-            .map_err(|_| Error::Timeout(CALL_TIMEOUT))?
+            .unwrap_or(Err(Error::Timeout(CALL_TIMEOUT)));
+        self.refusals.heard(&method, path, result.as_ref().err());
+        result
     }
 }
 
@@ -278,7 +312,32 @@ fn watch_query(version: &str, seconds: u32) -> String {
     )
 }
 
+/// Whether the connection was cut in the middle of a watch, as happens to each of them at some time.
+fn is_cut(error: &io::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof) {
+            return true;
+        }
+        cause = match io.and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    // hyper has no kind for it.
+    error.to_string().contains("unexpected EOF during chunk")
+}
+
 async fn read(response: Response<Body>) -> Result<Bytes, Error> {
+    if response.status().is_success() {
+        return Ok(response.into_body().collect().await?.to_bytes());
+    }
+    Err(refusal(response).await?)
+}
+
+/// The error that an answer without success stands for.
+async fn refusal(response: Response<Body>) -> Result<Error, Error> {
     let status = response.status();
     let retry_after = response
         .headers()
@@ -286,15 +345,12 @@ async fn read(response: Response<Body>) -> Result<Bytes, Error> {
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .map(Duration::from_secs);
     let body = response.into_body().collect().await?.to_bytes();
-    if status.is_success() {
-        return Ok(body);
-    }
     // The API server answers with a Status; what stands before it (a proxy, priority and fairness)
     // with a line of text.
     let parsed = serde_json::from_slice::<Status>(&body)
         .ok()
         .filter(|status| status.code != 0);
-    Err(match parsed.as_ref().map(Error::from_status) {
+    Ok(match parsed.as_ref().map(Error::from_status) {
         Some(Error::Status {
             code,
             reason,
@@ -324,10 +380,6 @@ async fn read(response: Response<Body>) -> Result<Bytes, Error> {
 
 fn encode(body: &impl Serialize) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(body).map_err(|error| Error::Decode(error.to_string()))
-}
-
-fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(body).map_err(|error| Error::Decode(error.to_string()))
 }
 
 /// Continue tokens are base64 and hold characters that mean something in a query.

@@ -5,6 +5,8 @@ use std::time::Duration;
 use kube::core::Status;
 use outrigger_core::class::ErrorClass;
 
+use crate::queue::{Outcome, SLOWEST};
+
 /// A write that the fence refused after the wait for the client's budget.
 #[derive(Debug, thiserror::Error)]
 #[error("not written: this process is not the leader any more")]
@@ -84,6 +86,44 @@ impl Error {
         }
     }
 
+    /// Whether the API server refuses whoever this process is to it, whatever the object: a right is
+    /// missing, or its credentials are not taken.
+    pub fn refuses_us(&self) -> bool {
+        self.code() == Some(401) || self.missing_right().is_some()
+    }
+
+    /// What went wrong without the object that it met, so that the same cause is known for the same.
+    pub fn cause(&self) -> String {
+        self.missing_right()
+            .map_or_else(|| self.to_string(), str::to_owned)
+    }
+
+    /// `User "x" cannot patch resource "nodes" in API group "" at the cluster scope`; a 403 of another
+    /// kind, such as an admission webhook's, concerns one object.
+    fn missing_right(&self) -> Option<&str> {
+        match self {
+            Self::Status {
+                code: 403, message, ..
+            } => {
+                let start = message.find("User \"")?;
+                let right = message.get(start..)?;
+                right.contains("\" cannot ").then_some(right)
+            }
+            _ => None,
+        }
+    }
+
+    /// When work that met this error in a write is done again.
+    pub fn retry(&self) -> Outcome {
+        match self.class() {
+            ErrorClass::RateLimited {
+                retry_after: Some(after),
+            } => Outcome::RetryAfter(after),
+            class if class.is_slow_to_heal() => Outcome::RetrySlowly(SLOWEST),
+            _ => Outcome::Retry,
+        }
+    }
+
     /// What the work that met this error has to do.
     pub fn class(&self) -> ErrorClass {
         match self {
@@ -137,4 +177,41 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(code: u16, message: &str) -> Error {
+        Error::Status {
+            code,
+            reason: String::new(),
+            message: message.to_owned(),
+            retry_after: None,
+        }
+    }
+
+    #[test]
+    fn a_missing_right_has_the_same_cause_for_all_objects() {
+        let right =
+            "User \"u\" cannot patch resource \"nodes\" in API group \"\" at the cluster scope";
+        for name in ["a", "b"] {
+            let error = status(403, &format!("nodes \"{name}\" is forbidden: {right}"));
+            assert_eq!(error.cause(), right);
+            assert!(error.refuses_us());
+            assert_eq!(error.retry(), Outcome::RetrySlowly(SLOWEST));
+        }
+        assert!(status(401, "Unauthorized").refuses_us());
+        for message in [
+            "admission webhook \"x\" denied the request: no",
+            "events \"a\" is forbidden: unable to create new content in namespace b because it is \
+             being terminated",
+        ] {
+            let error = status(403, message);
+            assert!(!error.refuses_us(), "{error}");
+            assert!(error.cause().contains(message), "{error}");
+        }
+        assert_eq!(status(500, "").retry(), Outcome::Retry);
+    }
 }

@@ -139,6 +139,8 @@ pub struct WatchMetrics {
     pub(super) lists: Family<ResourceLabels, Counter>,
     pub(super) restarts: Family<RestartLabels, Counter>,
     pub(super) events: Family<ResourceLabels, Counter>,
+    pub(super) undecodable: Family<ResourceLabels, Gauge>,
+    pub(super) not_decoded: Family<ResourceLabels, Counter>,
 }
 
 impl WatchMetrics {
@@ -165,8 +167,20 @@ impl WatchMetrics {
             "Watch events received, by resource",
             this.events.clone(),
         );
+        registry.register(
+            "outrigger_store_undecodable_objects",
+            "Objects that the API server shows and that cannot be decoded, by resource; the last view \
+             of each is kept",
+            this.undecodable.clone(),
+        );
+        registry.register(
+            "outrigger_watch_decode_errors",
+            "Objects in lists and watch events that could not be decoded, by resource",
+            this.not_decoded.clone(),
+        );
         this
     }
+
     /// One series of each family, for tests of a whole scrape.
     #[cfg(test)]
     pub(crate) fn sample(&self) {
@@ -174,6 +188,8 @@ impl WatchMetrics {
         self.objects.get_or_create(&resource).set(1);
         self.lists.get_or_create(&resource).inc();
         self.events.get_or_create(&resource).inc();
+        self.undecodable.get_or_create(&resource).set(1);
+        self.not_decoded.get_or_create(&resource).inc();
         let restart = RestartLabels {
             resource: "nodes",
             reason: "ended",

@@ -245,6 +245,14 @@ impl<V: View> Store<V> {
         }
     }
 
+    /// Forgets the view of `key` unless it is of the object with `uid`: another object has its place
+    /// now, of which there is no view.
+    pub fn forget_unless(&self, key: &str, uid: &str, origin: Origin) {
+        if self.get(key).is_some_and(|held| held.uid() != uid) {
+            self.delete(key, origin);
+        }
+    }
+
     /// Ends a full list that showed exactly the objects for which `listed` holds: forgets the
     /// others, whose deletion nobody told us of.
     pub fn finish_list(&self, listed: impl Fn(&str) -> bool) {

@@ -11,12 +11,18 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+pub use self::health::Health;
+use self::undecodable::UndecodableObjects;
 use super::{
     api::Api,
+    decode::{Item, Undecodable},
     error::Error,
     metrics::{ResourceLabels, RestartLabels, WatchMetrics},
     store::{Origin, Store, View},
 };
+
+mod health;
+mod undecodable;
 
 /// Objects in one page of a list. A Node is 14 kB of JSON: pages of 500 cost twice the memory of
 /// pages of 100 and save nothing.
@@ -36,6 +42,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 
 /// A watch that lived so long was healthy: the next one starts at once, with the back-off reset.
 const HEALTHY: Duration = Duration::from_secs(20);
+
+/// How often a watch that goes on failing is said to.
+const REMIND: Duration = Duration::from_mins(1);
 
 /// What is watched.
 #[derive(Clone, Copy, Debug)]
@@ -82,18 +91,23 @@ impl End {
     }
 }
 
-/// Keeps `store` in step until `stop`. Never gives up: what can fail here heals on the other side.
+/// Keeps `store` in step until `stop`, and tells `health` how that goes. Never gives up: what can fail
+/// here heals on the other side. An object that cannot be decoded keeps its last view.
 pub async fn run<V: View>(
     api: Api,
     resource: Resource,
     store: Arc<Store<V>>,
+    health: Health,
     metrics: WatchMetrics,
     stop: CancellationToken,
 ) {
+    health.wanted();
     let reflector = Reflector {
         api,
         resource,
         store,
+        health,
+        undecodable: UndecodableObjects::new(resource.name, metrics.clone()),
         metrics,
     };
     stop.run_until_cancelled(reflector.keep_in_step()).await;
@@ -103,6 +117,8 @@ struct Reflector<V> {
     api: Api,
     resource: Resource,
     store: Arc<Store<V>>,
+    health: Health,
+    undecodable: UndecodableObjects,
     metrics: WatchMetrics,
 }
 
@@ -152,12 +168,19 @@ impl<V: View> Reflector<V> {
             })
             .inc();
         match end {
-            End::Failed(error) if !pause.said => {
-                pause.said = true;
-                warn!(resource, %error, "cannot watch; trying again with back-off");
-            }
             End::Failed(error) => {
-                debug!(resource, %error, pause.failures, "still cannot watch");
+                self.health.failed(error);
+                let failures = pause.failures + 1;
+                if pause.is_due() {
+                    warn!(
+                        resource,
+                        failures,
+                        %error,
+                        "cannot watch; trying again with back-off"
+                    );
+                } else {
+                    debug!(resource, failures, %error, "still cannot watch");
+                }
             }
             End::Expired => info!(resource, "the watch is too old; listing again"),
             End::Silent => warn!(
@@ -176,20 +199,45 @@ impl<V: View> Reflector<V> {
             .get_or_create(&ResourceLabels { resource })
             .inc();
         let mut listed: HashSet<Arc<str>> = HashSet::new();
+        // Without its key, an object that cannot be decoded may be any of those that are not listed.
+        let mut is_complete = true;
         let mut token = String::new();
         loop {
             let page = self.api.list::<V>(self.resource.path, PAGE, &token).await?;
-            for view in page.items {
-                listed.insert(Arc::clone(view.key()));
-                self.store.apply(view, Origin::List);
+            for item in page.items {
+                let key = self.take_in(item, Origin::List);
+                is_complete &= !key.is_empty();
+                listed.insert(key);
             }
             self.count();
             token = page.metadata.r#continue;
             if token.is_empty() {
-                self.store.finish_list(|key| listed.contains(key));
+                let is_listed = |key: &str| !is_complete || listed.contains(key);
+                self.store.finish_list(is_listed);
+                self.undecodable.retain(|key| listed.contains(key));
+                self.health.listed();
                 self.count();
                 info!(resource, objects = listed.len(), "listed");
                 return Ok(page.metadata.resource_version);
+            }
+        }
+    }
+
+    /// Takes in an object. Returns its key, which is empty if it cannot be told.
+    fn take_in(&self, item: Item<V>, origin: Origin) -> Arc<str> {
+        match item {
+            Item::Decoded(view) => {
+                let key = Arc::clone(view.key());
+                self.undecodable.decoded(&key);
+                self.store.apply(view, origin);
+                key
+            }
+            Item::Undecodable(object) => {
+                self.undecodable.add(&object);
+                if !object.uid.is_empty() {
+                    self.store.forget_unless(&object.key, &object.uid, origin);
+                }
+                object.key.into()
             }
         }
     }
@@ -208,6 +256,7 @@ impl<V: View> Reflector<V> {
             Ok(Err(error)) => return End::Failed(error),
             Err(_) => return End::Silent,
         };
+        self.health.works();
         if pause.failures > 0 {
             info!(resource, "watching again");
         }
@@ -224,13 +273,18 @@ impl<V: View> Reflector<V> {
                 .get_or_create(&ResourceLabels { resource })
                 .inc();
             match event {
-                WatchEvent::Added(view) | WatchEvent::Modified(view) => {
-                    view.resource_version().clone_into(version);
-                    self.store.apply(view, Origin::Watch);
+                WatchEvent::Added(item) | WatchEvent::Modified(item) => {
+                    move_on(version, &item);
+                    self.take_in(item, Origin::Watch);
                 }
-                WatchEvent::Deleted(view) => {
-                    view.resource_version().clone_into(version);
-                    self.store.delete(view.key(), Origin::Watch);
+                WatchEvent::Deleted(item) => {
+                    move_on(version, &item);
+                    let key = match &item {
+                        Item::Decoded(view) => &**view.key(),
+                        Item::Undecodable(object) => &object.key,
+                    };
+                    self.undecodable.deleted(key);
+                    self.store.delete(key, Origin::Watch);
                 }
                 WatchEvent::Bookmark(mark) => *version = mark.metadata.resource_version,
                 WatchEvent::Error(status) => {
@@ -257,16 +311,38 @@ impl<V: View> Reflector<V> {
     }
 }
 
+/// Moves the version to watch from on to that of `item`.
+fn move_on<V: View>(version: &mut String, item: &Item<V>) {
+    let new = match item {
+        Item::Decoded(view) => view.resource_version(),
+        Item::Undecodable(Undecodable {
+            resource_version, ..
+        }) => resource_version,
+    };
+    if !new.is_empty() {
+        new.clone_into(version);
+    }
+}
+
 /// Exponential back-off with jitter over everything that ends a watch early, a clean end included:
 /// a server that closes each watch at once must not be asked thousands of times a second.
 #[derive(Debug, Default)]
 struct Pause {
     failures: u32,
-    /// That it fails is in the log: an outage may begin with a clean end.
-    said: bool,
+    /// When the log said last that it fails.
+    said: Option<Instant>,
 }
 
 impl Pause {
+    /// Whether a failure is to be said now: the first, and then one a minute.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.said.is_none_or(|at| at.elapsed() >= REMIND);
+        if is_due {
+            self.said = Some(Instant::now());
+        }
+        is_due
+    }
+
     /// The next pause; `random` in [0, 1) takes up to half of it away.
     fn next(&mut self, random: f64) -> Duration {
         let full = MIN_PAUSE

@@ -8,7 +8,7 @@ use kube::core::WatchEvent;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::{LeaderConfig, object::LeaseObject};
-use crate::kube::{api::Api, error::Error};
+use crate::kube::{api::Api, decode::Item, error::Error};
 
 /// How long the API server lets one watch last.
 const WATCH_SECONDS: u32 = 290;
@@ -65,7 +65,7 @@ enum State {
     },
     Open {
         since: Instant,
-        events: BoxStream<'static, Result<WatchEvent<LeaseObject>, Error>>,
+        events: BoxStream<'static, Result<WatchEvent<Item<LeaseObject>>, Error>>,
     },
 }
 
@@ -117,16 +117,22 @@ impl Watch {
 
 /// The next event that matters, or why there is none (absent: the watch has ended as planned).
 async fn told(
-    events: &mut (impl Stream<Item = Result<WatchEvent<LeaseObject>, Error>> + Unpin),
+    events: &mut (impl Stream<Item = Result<WatchEvent<Item<LeaseObject>>, Error>> + Unpin),
     until: Instant,
 ) -> Result<Seen, Option<Error>> {
     loop {
         match timeout_at(until, events.next()).await {
             Ok(Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease)))) => {
-                return Ok(Seen::Lease(Box::new(lease)));
+                return match lease {
+                    Item::Decoded(lease) => Ok(Seen::Lease(Box::new(lease))),
+                    Item::Undecodable(lease) => Err(Some(Error::Decode(lease.cause))),
+                };
             }
             Ok(Some(Ok(WatchEvent::Deleted(lease)))) => {
-                return Ok(Seen::Deleted(lease.metadata.resource_version));
+                return Ok(Seen::Deleted(match lease {
+                    Item::Decoded(lease) => lease.metadata.resource_version,
+                    Item::Undecodable(lease) => lease.resource_version,
+                }));
             }
             Ok(Some(Ok(WatchEvent::Bookmark(_)))) => {}
             Ok(Some(Ok(WatchEvent::Error(status)))) => {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 pub(super) use self::dump::write;
 use super::{
-    Backoff, Key, Outcome, Priority,
+    Backoff, Key, Outcome, Priority, SLOW,
     lanes::{Lanes, Ticket},
     metrics::{Counters, Snapshot},
 };
@@ -209,16 +209,17 @@ impl<K: Key> State<K> {
             }
             // The back-off that an early run went before still stands, or became due meanwhile
             // and is in `again`.
-            Outcome::Retry | Outcome::RetryWithin(_) if running.early => {
+            Outcome::Retry | Outcome::RetryWithin(_) | Outcome::RetrySlowly(_) if running.early => {
                 self.counters.retries.inc();
                 return self.settle(key);
             }
-            Outcome::Retry | Outcome::RetryWithin(_) => {
+            Outcome::Retry | Outcome::RetryWithin(_) | Outcome::RetrySlowly(_) => {
                 self.counters.retries.inc();
-                let mut delay = self.backoff.delay(entry.failures);
-                if let Outcome::RetryWithin(limit) = outcome {
-                    delay = delay.min(limit);
-                }
+                let delay = match outcome {
+                    Outcome::RetrySlowly(limit) => Backoff::new(SLOW, limit).delay(entry.failures),
+                    Outcome::RetryWithin(limit) => self.backoff.delay(entry.failures).min(limit),
+                    _ => self.backoff.delay(entry.failures),
+                };
                 entry.failures = entry.failures.saturating_add(1);
                 Some((delay, true))
             }

@@ -2,4 +2,5 @@
 
 mod api_server;
 mod flags;
+mod objects;
 mod providers;

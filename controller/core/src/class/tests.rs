@@ -70,6 +70,15 @@ fn only_a_wrong_object_waits_for_a_change() {
     assert_eq!(stops.count(), 1);
 }
 
+#[test]
+fn a_person_heals_what_heals_slowly() {
+    let slow = ErrorClass::ALL
+        .iter()
+        .filter(|class| class.is_slow_to_heal());
+    let slow: Vec<_> = slow.map(|class| class.as_str()).collect();
+    assert_eq!(slow, ["malformed", "unauthenticated", "forbidden"]);
+}
+
 /// What concerns every object alike, or is a mere wait, makes no event on each of them.
 #[test]
 fn owners_are_told_of_what_concerns_them() {

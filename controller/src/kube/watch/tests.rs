@@ -31,6 +31,8 @@ fn list(version: u64, token: &str, names: &[&str]) -> Answer {
 
 struct Fixture {
     store: Arc<Store<NodeView>>,
+    health: Health,
+    metrics: WatchMetrics,
     /// Path and query of each request, when it came.
     requests: Arc<Mutex<Vec<(Instant, String)>>>,
     /// Names of deleted objects as the store tells them.
@@ -63,16 +65,20 @@ impl Fixture {
         );
         let store = Arc::new(store);
         let metrics = WatchMetrics::register(&mut Registry::default());
+        let health = Health::new(NODES);
         let mut task = JoinSet::new();
         task.spawn(run(
             Api::new(client),
             NODES,
             Arc::clone(&store),
-            metrics,
+            health.clone(),
+            metrics.clone(),
             CancellationToken::new(),
         ));
         Self {
             store,
+            health,
+            metrics,
             requests,
             deleted,
             _task: task,
@@ -263,6 +269,118 @@ async fn a_server_that_was_down_is_found_again_within_seconds() {
         longest <= MAX_PAUSE + Duration::from_millis(20),
         "{longest:?}"
     );
+}
+
+/// A node whose taints cannot be decoded.
+fn odd(name: &str, uid: &str, version: u64) -> Value {
+    json!({"kind": "Node", "spec": {"taints": 7}, "metadata": {
+        "name": name, "uid": uid, "resourceVersion": version.to_string(),
+    }})
+}
+
+fn undecodable(fixture: &Fixture) -> (i64, u64) {
+    let labels = ResourceLabels { resource: "nodes" };
+    let metrics = &fixture.metrics;
+    (
+        metrics.undecodable.get_or_create(&labels).get(),
+        metrics.not_decoded.get_or_create(&labels).get(),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_decoded_keeps_its_view_and_stops_no_other() {
+    let (events, watch) = scripted::live_watch();
+    let watch = Mutex::new(Some(watch));
+    let fixture = Fixture::start(move |_, uri| {
+        if !is_list(uri) {
+            assert!(uri.contains("resourceVersion=7"), "{uri}");
+            return watch.lock().take();
+        }
+        let items = [node("n1", 7), odd("n2", "uid-n2", 7), node("n3", 7)];
+        let body = json!({"metadata": {"resourceVersion": "7"}, "items": items});
+        Some(scripted::json(200, &body))
+    });
+    fixture.until(|f| f.requests.lock().len() == 2).await;
+    assert!(fixture.store.is_synced());
+    assert_eq!(fixture.names(), ["n1", "n3"].map(String::from).into());
+    assert_eq!(undecodable(&fixture), (1, 1));
+
+    let send = |kind: &str, object: Value| {
+        let event = json!({"type": kind, "object": object});
+        events.unbounded_send(event).unwrap();
+    };
+    send("MODIFIED", odd("n1", "uid-n1", 8));
+    send("MODIFIED", node("n2", 9));
+    send("ADDED", node("n4", 10));
+    let all = ["n1", "n2", "n3", "n4"].map(String::from);
+    fixture.until(|f| f.names() == all.clone().into()).await;
+    assert_eq!(&*fixture.store.get("n1").unwrap().resource_version, "7");
+    assert_eq!(undecodable(&fixture), (1, 2));
+
+    // Another object of the same name: the view was of one that is gone.
+    send("ADDED", odd("n1", "another", 11));
+    fixture.until(|f| f.store.get("n1").is_none()).await;
+    send("DELETED", odd("n3", "uid-n3", 12));
+    fixture.until(|f| f.store.get("n3").is_none()).await;
+    send("DELETED", odd("n1", "another", 13));
+    fixture.until(|f| undecodable(f).0 == 0).await;
+    assert_eq!(fixture.requests.lock().len(), 2, "the watch goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_decoded_counts_as_listed() {
+    let fixture = Fixture::start(|number, uri| {
+        let items = match number {
+            0 => [node("a", 1), node("b", 1)],
+            2 => [odd("a", "uid-a", 2), json!({"spec": 1})],
+            4 => [odd("a", "uid-a", 3), node("c", 3)],
+            _ if is_list(uri) => return None,
+            _ => return Some(scripted::refusal(410, "Expired")),
+        };
+        let body = json!({"metadata": {"resourceVersion": "1"}, "items": items});
+        Some(scripted::json(200, &body))
+    });
+    fixture.until(|f| f.requests.lock().len() == 4).await;
+    // Which node the second object is, cannot be told.
+    assert_eq!(fixture.names(), ["a", "b"].map(String::from).into());
+    fixture.until(|f| f.requests.lock().len() == 6).await;
+    assert_eq!(fixture.names(), ["a", "c"].map(String::from).into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_is_ready_when_it_is_filled_and_as_long_as_its_watch_works() {
+    let (events, watch) = scripted::live_watch();
+    let watch = Mutex::new(Some(watch));
+    let allowed = Arc::new(Mutex::new(false));
+    let is_allowed = Arc::clone(&allowed);
+    let fixture = Fixture::start(move |_, uri| match (is_list(uri), *is_allowed.lock()) {
+        (_, false) => Some(scripted::refusal(403, "Forbidden")),
+        (true, true) => Some(list(1, "", &["a"])),
+        (false, true) => watch.lock().take(),
+    });
+    fixture.until(|f| f.requests.lock().len() > 3).await;
+    let refused = fixture.health.check().unwrap_err();
+    assert!(
+        refused.contains("cannot list nodes: scripted Forbidden"),
+        "{refused}"
+    );
+    *allowed.lock() = true;
+    fixture.until(|f| f.health.check().is_ok()).await;
+
+    *allowed.lock() = false;
+    drop(events);
+    let before = fixture.requests.lock().len();
+    fixture
+        .until(|f| f.requests.lock().len() > before + 3)
+        .await;
+    assert_eq!(fixture.health.check(), Ok(()), "an outage of seconds");
+    fixture.until(|f| f.health.check().is_err()).await;
+    let refused = fixture.health.check().unwrap_err();
+    assert!(
+        refused.contains("cannot watch nodes for 60 s: "),
+        "{refused}"
+    );
+    assert!(Health::new(SERVICES).check().is_ok(), "it is not wanted");
 }
 
 #[test]

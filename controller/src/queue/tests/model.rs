@@ -27,6 +27,8 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         2 => Just(Outcome::Done),
         2 => Just(Outcome::Retry),
         1 => (0..20_u64).prop_map(|ms| Outcome::RetryWithin(Duration::from_millis(ms))),
+        // Below the first slow delay, so that the limit is what counts.
+        1 => (0..20_u64).prop_map(|ms| Outcome::RetrySlowly(Duration::from_millis(ms))),
         1 => (0..20_u64).prop_map(|ms| Outcome::RetryAfter(Duration::from_millis(ms))),
     ]
 }
@@ -134,14 +136,16 @@ impl Model {
                 *failures = 0;
                 None
             }
-            Outcome::Retry | Outcome::RetryWithin(_) if early => {
+            Outcome::Retry | Outcome::RetryWithin(_) | Outcome::RetrySlowly(_) if early => {
                 self.retries.iter().copied().find(|r| r.0 == key)
             }
-            Outcome::Retry | Outcome::RetryWithin(_) => {
+            Outcome::Retry | Outcome::RetryWithin(_) | Outcome::RetrySlowly(_) => {
                 *failures += 1;
                 let mut delay = (5 << (*failures - 1).min(3)).min(40);
-                if let Outcome::RetryWithin(limit) = outcome {
-                    delay = delay.min(limit.as_millis() as u64);
+                match outcome {
+                    Outcome::RetryWithin(limit) => delay = delay.min(limit.as_millis() as u64),
+                    Outcome::RetrySlowly(limit) => delay = limit.as_millis() as u64,
+                    _ => {}
                 }
                 Some((key, priority, self.now + delay, self.turn, true))
             }

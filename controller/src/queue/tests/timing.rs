@@ -55,6 +55,14 @@ async fn a_backoff_may_have_a_lower_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_heals_slowly_is_tried_slowly() {
+    let rig = Rig::one_worker(|_, _| (Duration::ZERO, Outcome::RetrySlowly(30 * SECOND)));
+    rig.add("a");
+    rig.at(100 * SECOND).await;
+    assert_eq!(rig.times(), [0, 5_000, 15_000, 35_000, 65_000, 95_000]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_backoff_of_one_key_delays_no_other() {
     let rig = Rig::one_worker(|key, _| match key {
         "good" => (Duration::ZERO, Outcome::Done),

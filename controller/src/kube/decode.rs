@@ -1,0 +1,151 @@
+//! The API server's JSON into Rust types, and lists and watch events object by object.
+//!
+//! One object that cannot be decoded is reported by its key, with the field and the cause, and leaves
+//! the rest of its list, and the watch, alone: every kubelet may write odd values about its own Node.
+
+use kube::core::WatchEvent;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+use super::{api::Page, error::Error};
+
+mod field;
+
+#[cfg(test)]
+mod tests;
+
+/// Longest cause that is reported, in characters: a cause may quote a value of any length.
+const LONGEST_CAUSE: usize = 200;
+
+/// One object of a list, or of a watch event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item<V> {
+    /// It was decoded.
+    Decoded(V),
+    /// It cannot be decoded.
+    Undecodable(Undecodable),
+}
+
+/// As much of an object as is known when it cannot be decoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undecodable {
+    /// Name, or namespace/name; empty if there is no readable name.
+    pub key: String,
+    /// `metadata.uid`, if readable.
+    pub uid: String,
+    /// `metadata.resourceVersion`, if readable.
+    pub resource_version: String,
+    /// Field and cause, such as `metadata.deletionTimestamp: "soon" is no time`.
+    pub cause: String,
+}
+
+impl<V: DeserializeOwned> Item<V> {
+    fn of(json: &str) -> Self {
+        match serde_json::from_str(json) {
+            Ok(view) => Self::Decoded(view),
+            Err(error) => Self::Undecodable(Undecodable::of(json, &error)),
+        }
+    }
+}
+
+impl<'de, V: DeserializeOwned> Deserialize<'de> for Item<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?;
+        Ok(Self::of(json.get()))
+    }
+}
+
+impl Undecodable {
+    fn of(json: &str, error: &serde_json::Error) -> Self {
+        #[derive(Default, Deserialize)]
+        struct Object {
+            metadata: Metadata,
+        }
+
+        #[derive(Default, Deserialize)]
+        #[serde(default, rename_all = "camelCase")]
+        struct Metadata {
+            name: Option<String>,
+            namespace: Option<String>,
+            uid: Option<String>,
+            resource_version: Option<String>,
+        }
+
+        let Object { metadata } = serde_json::from_str(json).unwrap_or_default();
+        let name = metadata.name.unwrap_or_default();
+        let namespace = metadata.namespace.filter(|namespace| !namespace.is_empty());
+        Self {
+            key: namespace.map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}")),
+            uid: metadata.uid.unwrap_or_default(),
+            resource_version: metadata.resource_version.unwrap_or_default(),
+            cause: cause(json.as_bytes(), error),
+        }
+    }
+}
+
+/// One whole answer.
+pub(super) fn object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Error> {
+    serde_json::from_slice(json).map_err(|error| Error::Decode(cause(json, &error)))
+}
+
+/// One page of a list. Only its own structure can make it an error.
+pub(super) fn page<V: DeserializeOwned>(json: &[u8]) -> Result<Page<Item<V>>, Error> {
+    // Nearly all pages decode as a whole; to look for each object's end first would cost more.
+    match serde_json::from_slice::<Page<V>>(json) {
+        Ok(Page { metadata, items }) => Ok(Page {
+            metadata,
+            items: items.into_iter().map(Item::Decoded).collect(),
+        }),
+        Err(_) => object(json),
+    }
+}
+
+/// One line of a watch.
+pub(super) fn event<V: DeserializeOwned>(line: &str) -> Result<WatchEvent<Item<V>>, Error> {
+    Ok(match serde_json::from_str::<WatchEvent<V>>(line) {
+        Ok(WatchEvent::Added(view)) => WatchEvent::Added(Item::Decoded(view)),
+        Ok(WatchEvent::Modified(view)) => WatchEvent::Modified(Item::Decoded(view)),
+        Ok(WatchEvent::Deleted(view)) => WatchEvent::Deleted(Item::Decoded(view)),
+        Ok(WatchEvent::Bookmark(mark)) => WatchEvent::Bookmark(mark),
+        Ok(WatchEvent::Error(status)) => WatchEvent::Error(status),
+        Err(_) => {
+            let Line { kind, object: json } = object(line.as_bytes())?;
+            let json = json.get();
+            match &*kind {
+                "ADDED" => WatchEvent::Added(Item::of(json)),
+                "MODIFIED" => WatchEvent::Modified(Item::of(json)),
+                "DELETED" => WatchEvent::Deleted(Item::of(json)),
+                "BOOKMARK" => WatchEvent::Bookmark(object(json.as_bytes())?),
+                "ERROR" => WatchEvent::Error(object(json.as_bytes())?),
+                _ => {
+                    return Err(Error::Decode(format!(
+                        "{kind:?} is no type of a watch event"
+                    )));
+                }
+            }
+        }
+    })
+}
+
+/// A line of a watch whose object is decoded by itself.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// The field, if it can be told, and what is wrong with it.
+fn cause(json: &[u8], error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.rfind(" at line ").map_or(&*text, |end| &text[..end]);
+    let field = match (error.line(), error.column()) {
+        (1, column) => field::at(json, column),
+        // The API server writes one line; others' answers have no fields that mean anything here.
+        _ => String::new(),
+    };
+    let separator = if field.is_empty() { "" } else { ": " };
+    let cause = field.chars().chain(separator.chars()).chain(text.chars());
+    cause.take(LONGEST_CAUSE).collect()
+}

@@ -1,0 +1,175 @@
+use outrigger_core::{node::NodeView, service::ServiceView};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn decoded<V: DeserializeOwned + std::fmt::Debug>(json: &Value) -> Page<Item<V>> {
+    page(json.to_string().as_bytes()).unwrap()
+}
+
+fn undecodable<V>(item: &Item<V>) -> &Undecodable {
+    match item {
+        Item::Undecodable(object) => object,
+        Item::Decoded(_) => panic!("it was decoded"),
+    }
+}
+
+#[test]
+fn one_object_does_not_cost_the_list() {
+    let page = decoded::<NodeView>(&json!({"metadata": {"resourceVersion": "7"}, "items": [
+        {"metadata": {"name": "a", "uid": "1"}},
+        {"metadata": {"name": "b", "uid": "2", "resourceVersion": "6"}, "status": {"conditions": [
+            {"type": "A"}, {"type": "Ready", "status": {"not": "a word"}},
+        ]}},
+        {"metadata": {"name": "c", "uid": "3"}},
+    ]}));
+    assert_eq!(page.metadata.resource_version, "7");
+    let names = page.items.iter().map(|item| match item {
+        Item::Decoded(node) => &*node.name,
+        Item::Undecodable(object) => &object.key,
+    });
+    assert_eq!(names.collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!(
+        *undecodable(&page.items[1]),
+        Undecodable {
+            key: "b".to_owned(),
+            uid: "2".to_owned(),
+            resource_version: "6".to_owned(),
+            cause: "status.conditions[1].status: invalid type: map, expected a string".to_owned(),
+        }
+    );
+}
+
+#[test]
+fn the_cause_names_the_field() {
+    for (object, cause) in [
+        (
+            json!({"metadata": {"name": "a"}, "spec": 7}),
+            "spec: invalid type: integer `7`",
+        ),
+        (
+            json!({"metadata": {"uid": "1"}, "spec": {}}),
+            "metadata: missing field `name`",
+        ),
+        (json!({"spec": {}}), "missing field `metadata`"),
+        (
+            json!({"metadata": {"name": "a", "annotations": {"a\"b": ["x"]}}}),
+            "metadata.annotations",
+        ),
+        (
+            json!({"metadata": {"name": "a", "deletionTimestamp": "soon"}}),
+            "metadata.deletionTimestamp: \"soon\" is no time",
+        ),
+        (
+            json!({"metadata": {"name": "a", "uid": {"x": "y".repeat(500)}}}),
+            "metadata.uid: ",
+        ),
+    ] {
+        let item: Item<NodeView> = Item::of(&object.to_string());
+        let found = &undecodable(&item).cause;
+        assert!(found.starts_with(cause), "{found}");
+        assert!(found.len() <= LONGEST_CAUSE, "{found}");
+    }
+}
+
+#[test]
+fn a_service_is_known_by_namespace_and_name() {
+    let json = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"ports": 1}});
+    let item: Item<ServiceView> = Item::of(&json.to_string());
+    assert_eq!(undecodable(&item).key, "b/a");
+}
+
+#[test]
+fn an_event_about_an_odd_object_is_an_event() {
+    for kind in ["ADDED", "MODIFIED", "DELETED"] {
+        let object = json!({"metadata": {"name": "a", "resourceVersion": "8"}, "spec": 7});
+        // Whichever comes first.
+        let line = match kind {
+            "ADDED" => format!("{{\"type\":\"{kind}\",\"object\":{object}}}"),
+            _ => format!("{{\"object\":{object},\"type\":\"{kind}\"}}"),
+        };
+        let (WatchEvent::Added(item) | WatchEvent::Modified(item) | WatchEvent::Deleted(item)) =
+            event::<NodeView>(&line).unwrap()
+        else {
+            panic!("another event than {kind}");
+        };
+        assert_eq!(undecodable(&item).resource_version, "8");
+    }
+    let error = event::<NodeView>(r#"{"type":"LATER","object":{}}"#).unwrap_err();
+    assert!(error.to_string().contains("LATER"), "{error}");
+}
+
+prop_compose! {
+    fn any_text()(text in "[a-zA-Z\"\\\\{}:,\\[\\]é-]{0,8}") -> String { text }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        any_text().prop_map(Value::from),
+        Just("9999-12-31T23:59:59Z".into()),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((any_text(), inner), 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// A Node or Service some fields of which are anything.
+fn any_object() -> impl Strategy<Value = Value> {
+    let fields = [
+        "/metadata/labels",
+        "/metadata/creationTimestamp",
+        "/metadata/deletionTimestamp",
+        "/metadata/finalizers",
+        "/spec",
+        "/spec/taints",
+        "/spec/ports",
+        "/spec/unschedulable",
+        "/spec/selector",
+        "/status/conditions",
+        "/status/addresses",
+        "/status/loadBalancer",
+    ];
+    let change = (prop::sample::select(fields.to_vec()), any_json());
+    prop::collection::vec(change, 0..4).prop_map(|changes| {
+        let mut object = json!({
+            "metadata": {"name": "a", "labels": {}, "creationTimestamp": null,
+                "deletionTimestamp": null, "finalizers": []},
+            "spec": {"taints": [], "ports": [], "unschedulable": false, "selector": {}},
+            "status": {"conditions": [], "addresses": [], "loadBalancer": {}},
+        });
+        for (path, value) in changes {
+            if let Some(field) = object.pointer_mut(path) {
+                *field = value;
+            }
+        }
+        object
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_object_makes_a_list_fail(objects in prop::collection::vec(any_object(), 0..4)) {
+        let json = json!({"metadata": {"resourceVersion": "1"}, "items": objects}).to_string();
+        prop_assert_eq!(page::<NodeView>(json.as_bytes()).unwrap().items.len(), objects.len());
+        prop_assert_eq!(page::<ServiceView>(json.as_bytes()).unwrap().items.len(), objects.len());
+        for object in &objects {
+            let line = format!("{{\"type\":\"ADDED\",\"object\":{object}}}");
+            prop_assert!(event::<NodeView>(&line).is_ok());
+            prop_assert!(event::<ServiceView>(&line).is_ok());
+        }
+    }
+
+    #[test]
+    fn any_position_has_a_path(json in any_json(), offset in 0_usize..200) {
+        let _ = field::at(json.to_string().as_bytes(), offset);
+    }
+}

@@ -1,0 +1,223 @@
+//! Writes that the API server does not allow, for `/readyz`: a process that may not write does nothing.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use http::Method;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use super::error::Error;
+
+/// How long a kind of write may be refused: rights that are being changed, and an API server that has
+/// not read its roles yet, refuse for a while.
+const GRACE: Duration = Duration::from_mins(1);
+
+/// A refusal that is this old says nothing: what was to be written may be wanted no more. Above the
+/// longest back-off of a write that is refused.
+const OLD: Duration = Duration::from_mins(10);
+
+/// Which kinds of writes are refused at present. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Refusals {
+    refused: Arc<Mutex<BTreeMap<Kind, Refused>>>,
+}
+
+/// Verb and resource, as in a Role.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    verb: &'static str,
+    resource: String,
+}
+
+#[derive(Clone, Debug)]
+struct Refused {
+    since: Instant,
+    last: Instant,
+    said: Option<Instant>,
+    count: u64,
+    cause: String,
+}
+
+impl Refusals {
+    /// Ok, unless a kind of write has been refused for a minute and none of it was allowed since.
+    ///
+    /// # Errors
+    /// A sentence that names the verb, the resource, how often and for how long, and the cause.
+    pub fn check(&self) -> Result<(), String> {
+        let refused = self.refused.lock();
+        let lasting = refused.iter().find(|(_, refused)| refused.lasts());
+        lasting.map_or(Ok(()), |(kind, refused)| Err(refused.sentence(kind)))
+    }
+
+    /// A write by `method` to `path` ended. Only an answer of the API server tells whether it is
+    /// allowed. A refusal that lasts is said once a minute.
+    pub(super) fn heard(&self, method: &Method, path: &str, error: Option<&Error>) {
+        let Some(kind) = Kind::of(method, path) else {
+            return;
+        };
+        let cause = match error {
+            Some(error) if error.refuses_us() => error.cause(),
+            // Everything else is decided after who may write what.
+            None
+            | Some(Error::Status {
+                code: 400..=499, ..
+            }) => {
+                let was = self.refused.lock().remove(&kind);
+                if was.is_some_and(|was| was.said.is_some()) {
+                    let Kind { verb, resource } = kind;
+                    info!(verb, resource, "the API server allows the write again");
+                }
+                return;
+            }
+            Some(_) => return,
+        };
+        let now = Instant::now();
+        let mut all = self.refused.lock();
+        let refused = all.entry(kind.clone()).or_insert_with(|| Refused {
+            since: now,
+            last: now,
+            said: None,
+            count: 0,
+            cause: String::new(),
+        });
+        refused.last = now;
+        refused.count += 1;
+        refused.cause = cause;
+        let is_due = refused.said.unwrap_or(refused.since) + GRACE <= now;
+        if is_due {
+            refused.said = Some(now);
+            let sentence = refused.sentence(&kind);
+            drop(all);
+            warn!("{sentence}");
+        }
+    }
+}
+
+impl Refused {
+    fn lasts(&self) -> bool {
+        self.since.elapsed() >= GRACE && self.last.elapsed() < OLD
+    }
+
+    fn sentence(&self, kind: &Kind) -> String {
+        let Kind { verb, resource } = kind;
+        let (count, seconds) = (self.count, self.since.elapsed().as_secs());
+        format!(
+            "may not {verb} {resource} ({count} refusals in {seconds} s): {}",
+            self.cause
+        )
+    }
+}
+
+impl Kind {
+    /// None: no write, or not about objects.
+    fn of(method: &Method, path: &str) -> Option<Self> {
+        let verb = match *method {
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE => "delete",
+            _ => return None,
+        };
+        let path = path.split('?').next()?;
+        let mut parts = path.strip_prefix('/')?.split('/');
+        // /api/<version>, /apis/<group>/<version>
+        let skip = if parts.next()? == "api" { 0 } else { 1 };
+        let mut rest = parts.skip(skip + 1).peekable();
+        if rest.peek() == Some(&"namespaces") {
+            rest.next();
+            rest.next();
+        }
+        let resource = rest.next()?;
+        let _name = rest.next();
+        let resource = match rest.next() {
+            Some(subresource) => format!("{resource}/{subresource}"),
+            None => resource.to_owned(),
+        };
+        Some(Self { verb, resource })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forbidden() -> Error {
+        Error::Status {
+            code: 403,
+            reason: "Forbidden".to_owned(),
+            message:
+                "nodes \"n1\" is forbidden: User \"u\" cannot patch resource \"nodes\" in API \
+                      group \"\" at the cluster scope"
+                    .to_owned(),
+            retry_after: None,
+        }
+    }
+
+    #[test]
+    fn a_kind_of_write_is_named_as_in_a_role() {
+        for (method, path, expected) in [
+            (Method::PATCH, "/api/v1/nodes/a?x=y", Some("patch nodes")),
+            (
+                Method::PATCH,
+                "/api/v1/nodes/a/status",
+                Some("patch nodes/status"),
+            ),
+            (Method::DELETE, "/api/v1/nodes/a", Some("delete nodes")),
+            (
+                Method::PATCH,
+                "/api/v1/namespaces/a/services/b/status?x",
+                Some("patch services/status"),
+            ),
+            (
+                Method::PUT,
+                "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/a?timeout=5s",
+                Some("update leases"),
+            ),
+            (Method::GET, "/api/v1/nodes/a", None),
+            (Method::POST, "/", None),
+        ] {
+            let kind = Kind::of(&method, path);
+            let kind = kind.map(|kind| format!("{} {}", kind.verb, kind.resource));
+            assert_eq!(kind.as_deref(), expected, "{path}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_right_that_is_missing_for_a_minute_makes_unready() {
+        let refusals = Refusals::default();
+        let patch = |error: Option<&Error>| {
+            refusals.heard(&Method::PATCH, "/api/v1/nodes/a", error);
+        };
+        patch(Some(&forbidden()));
+        assert_eq!(
+            refusals.check(),
+            Ok(()),
+            "it may have been granted just now"
+        );
+        tokio::time::advance(GRACE).await;
+        patch(Some(&forbidden()));
+        let sentence = refusals.check().unwrap_err();
+        let start = "may not patch nodes (2 refusals in 60 s): ";
+        assert!(sentence.starts_with(start), "{sentence}");
+        // No answer tells nothing; another resource is another right.
+        patch(Some(&Error::Fenced));
+        refusals.heard(&Method::PATCH, "/api/v1/nodes/a/status", None);
+        assert!(refusals.check().is_err());
+        patch(None);
+        assert_eq!(refusals.check(), Ok(()));
+        // An admission webhook's refusal of one object is no missing right.
+        let mut denied = forbidden();
+        if let Error::Status { message, .. } = &mut denied {
+            *message = "admission webhook \"x\" denied the request".to_owned();
+        }
+        for _ in 0..2 {
+            patch(Some(&denied));
+            tokio::time::advance(GRACE).await;
+        }
+        assert_eq!(refusals.check(), Ok(()));
+        patch(Some(&forbidden()));
+        tokio::time::advance(OLD).await;
+        assert_eq!(refusals.check(), Ok(()), "it is wanted no more");
+    }
+}
