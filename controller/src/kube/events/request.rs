@@ -91,12 +91,14 @@ async fn attempt(client: &Client, Write { record, create }: &Write) -> Result<Wr
     post(client, record).await.map(|()| Written::Created)
 }
 
-/// What the server says of the event itself stays; what it says of its own state or our token may
-/// change. client-go takes every answer for a final one, overload too.
+/// What the server says of the event itself, or of its namespace, stays; what it says of its own state,
+/// our rights or our token may change. client-go takes every answer for a final one, overload too.
 fn may_heal(error: &Error) -> bool {
     match error.code() {
-        // An API server that has just started refuses everybody until it has read its roles.
-        None | Some(401 | 403 | 408 | 429) => true,
+        // An API server that has just started refuses everybody until it has read its roles. Any other
+        // 403 is about the event: its namespace is being deleted, or admission does not want it.
+        Some(403) => error.refuses_us(),
+        None | Some(401 | 408 | 429) => true,
         Some(code) => code >= 500,
     }
 }

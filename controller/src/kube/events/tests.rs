@@ -52,6 +52,8 @@ struct Script {
     /// The next answers; then `otherwise`.
     answers: VecDeque<Answer>,
     otherwise: Option<Answer>,
+    /// Words of a refusal.
+    reason: &'static str,
     seen: Vec<Seen>,
     in_flight: usize,
     most_in_flight: usize,
@@ -84,7 +86,7 @@ impl Rig {
                 let (parts, body) = request.into_parts();
                 let body = body.collect().await.unwrap().to_bytes();
                 let header = |name| parts.headers[name].to_str().unwrap().to_owned();
-                let Answer(delay, code) = {
+                let (Answer(delay, code), reason) = {
                     let mut script = script.lock();
                     script.seen.push(Seen {
                         at: start.elapsed(),
@@ -97,13 +99,14 @@ impl Rig {
                     script.in_flight += 1;
                     script.most_in_flight = script.most_in_flight.max(script.in_flight);
                     let otherwise = script.otherwise.unwrap_or(CREATED);
-                    script.answers.pop_front().unwrap_or(otherwise)
+                    let answer = script.answers.pop_front().unwrap_or(otherwise);
+                    (answer, script.reason)
                 };
                 sleep(delay).await;
                 script.lock().in_flight -= 1;
                 match code {
                     200..300 => scripted::json(code, &json!({"kind": "PartialObjectMetadata"})),
-                    _ => scripted::refusal(code, "Scripted"),
+                    _ => scripted::refusal(code, reason),
                 }
             }
             .boxed()
