@@ -44,6 +44,7 @@ use crate::{
     node::Overheard,
     provider::{NotManaged, Provider, State},
     queue::{Backoff, Gate, Queue, QueueMetrics},
+    telemetry::Repeats,
 };
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (E-6).
@@ -84,6 +85,7 @@ pub struct NodeLifecycle {
     memory: Arc<Memory>,
     writer: NodeWriter,
     writing: Semaphore,
+    repeats: Repeats,
 }
 
 impl fmt::Debug for NodeLifecycle {
@@ -167,6 +169,7 @@ impl NodeLifecycle {
             parts,
             queue: intake.queue,
             memory: intake.memory,
+            repeats: Repeats::default(),
         }
     }
 

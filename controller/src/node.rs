@@ -44,6 +44,7 @@ use crate::{
     },
     provider::{Instances, NotManaged, Provider, State},
     queue::{Backoff, Gate, Priority, Queue, QueueMetrics},
+    telemetry::Repeats,
 };
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (N-5).
@@ -91,6 +92,7 @@ pub struct CloudNode {
     writing: Semaphore,
     refreshing: Semaphore,
     memory: Arc<Memory>,
+    repeats: Repeats,
 }
 
 impl fmt::Debug for CloudNode {
@@ -179,6 +181,7 @@ impl CloudNode {
             parts,
             queue: intake.queue,
             memory: intake.memory,
+            repeats: Repeats::default(),
         }
     }
 

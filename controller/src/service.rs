@@ -52,6 +52,7 @@ use crate::{
     leader::Handle,
     provider::{Provider, Session, State},
     queue::{Gate, Priority, Queue},
+    telemetry::Repeats,
 };
 
 /// Name of the loop in `--controllers` and of its health check.
@@ -111,6 +112,7 @@ pub struct ServiceLb {
     quiet: Semaphore,
     node_changes: Arc<NodeChanges>,
     rollout: Rollout,
+    repeats: Repeats,
 }
 
 /// A process of the provider, and what it declares about load balancers.
@@ -155,6 +157,7 @@ impl ServiceLb {
             queue: intake.queue,
             memory: intake.memory,
             node_changes: intake.node_changes,
+            repeats: Repeats::default(),
             parts,
         }
     }

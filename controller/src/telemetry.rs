@@ -5,12 +5,14 @@ mod build;
 mod controllers;
 mod logs;
 mod process;
+mod repeats;
 
 use prometheus_client::registry::Registry;
 
 pub use self::{
     controllers::{Running, RunningControllers},
     logs::{InstallError, Telemetry},
+    repeats::Repeats,
 };
 
 /// Registers `process_*` and `kubernetes_build_info` (M-62), which nobody has to keep up to date.

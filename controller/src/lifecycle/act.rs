@@ -21,8 +21,8 @@ use crate::{
     queue::Outcome,
 };
 
-/// It was not done; why is in the log.
-pub(super) struct Failed;
+/// It was not done; why is in the log, and when to try again is here.
+pub(super) struct Failed(pub(super) Outcome);
 
 impl NodeLifecycle {
     pub(super) async fn act(
@@ -73,10 +73,7 @@ impl NodeLifecycle {
                 );
                 Ok(())
             }
-            Err(error) => {
-                warn!(node = &*node.name, "cannot add the shutdown taint: {error}");
-                Err(Failed)
-            }
+            Err(error) => Err(self.failed(&node.name, "add the shutdown taint", &error)),
         }
     }
 
@@ -97,8 +94,8 @@ impl NodeLifecycle {
                 Outcome::Done
             }
             Err(error) => {
-                warn!(node = &*name, "cannot remove the shutdown taint: {error}");
-                Outcome::Retry
+                let Failed(retry) = self.failed(&name, "remove the shutdown taint", &error);
+                retry
             }
         }
     }
@@ -127,15 +124,24 @@ impl NodeLifecycle {
             // It is not what it was: what it is now is asked about anew.
             Err(error) if error.class() == ErrorClass::Conflict => {
                 debug!(node = name, "not deleted, since it has changed: {error}");
-                Err(Failed)
+                Err(Failed(Outcome::Retry))
             }
             Err(error) => {
-                warn!(node = name, "cannot delete the node: {error}");
                 let message = format!("Failed deleting node {name}: {error}");
                 self.event(node, Kind::Warning, "DeletingNodeFailed", message);
-                Err(Failed)
+                Err(self.failed(name, "delete the node", &error))
             }
         }
+    }
+
+    /// Logs that the API server did not take a write; the same cause once for many nodes.
+    fn failed(&self, node: &str, doing: &str, error: &Error) -> Failed {
+        let class = error.class().as_str();
+        match self.repeats.heard(&error.cause()) {
+            Some(others) => warn!(node, class, others, "cannot {doing}: {error}"),
+            None => debug!(node, class, "cannot {doing}: {error}"),
+        }
+        Failed(error.retry())
     }
 
     /// Says once why a node stays that has no machine, and again when the reason is another.

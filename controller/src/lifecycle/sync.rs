@@ -11,7 +11,7 @@ use outrigger_core::{
 };
 use tracing::debug;
 
-use super::NodeLifecycle;
+use super::{NodeLifecycle, act::Failed};
 use crate::{
     clock::until,
     provider::{Instances, Purpose, Session},
@@ -84,8 +84,8 @@ impl NodeLifecycle {
             lifecycle.answered(now, &node, &asked, lookup.as_ref().ok(), &facts)
         };
         self.forget_if_gone(&node, now);
-        if self.act(&node, session, verdict.action).await.is_err() {
-            return Outcome::Retry;
+        if let Err(Failed(retry)) = self.act(&node, session, verdict.action).await {
+            return retry;
         }
         self.parts
             .metrics

@@ -1,8 +1,15 @@
 //! Why a node could not be initialised this time.
 
-use outrigger_core::{claims::Duplicate, class::ErrorClass, initialize};
+use outrigger_core::{
+    claims::Duplicate,
+    class::{ErrorClass, Requeue},
+    initialize,
+};
 
-use crate::{kube, provider};
+use crate::{
+    kube, provider,
+    queue::{Outcome, SLOWEST},
+};
 
 /// Why a node could not be initialised this time: its taint stays, nothing else is changed.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +32,29 @@ pub(super) enum Error {
 }
 
 impl Error {
+    /// The cause without the node, where it may be that of many nodes.
+    pub(super) fn common_cause(&self) -> Option<String> {
+        match self {
+            Self::Write(error) => Some(error.cause()),
+            Self::Lookup(error) if error.class().is_slow_to_heal() => Some(error.to_string()),
+            _ => None,
+        }
+    }
+
+    /// When the node is tried again.
+    pub(super) fn retry(&self) -> Outcome {
+        let class = self.class();
+        match (class.requeue(), self) {
+            (Requeue::After(delay), _) => Outcome::RetryAfter(delay),
+            (Requeue::OnChange | Requeue::Stop, _) => Outcome::Done,
+            (Requeue::BackOff, Self::Write(error)) => error.retry(),
+            // The provider's calls pause as a whole, and go on as soon as the pause ends.
+            (Requeue::BackOff, _) if class == ErrorClass::Unauthenticated => Outcome::Retry,
+            (Requeue::BackOff, _) if class.is_slow_to_heal() => Outcome::RetrySlowly(SLOWEST),
+            (Requeue::BackOff, _) => Outcome::Retry,
+        }
+    }
+
     /// What happens next.
     pub(super) fn class(&self) -> ErrorClass {
         match self {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use outrigger_core::{
     address::{self, Wanted},
-    class::{ErrorClass, Requeue},
+    class::ErrorClass,
     initialize::{self, Policy},
     instance::{Instance, Lookup},
     node::{ANNOTATION_PAUSED, NodeView},
@@ -16,6 +16,7 @@ use tracing::{debug, info, warn};
 use super::{CloudNode, error::Error};
 use crate::{
     kube::{
+        self,
         events::{Kind, ObjectRef},
         nodes::Write,
     },
@@ -50,28 +51,35 @@ impl CloudNode {
     fn failed(&self, name: &str, work: &str, error: &Error) -> Outcome {
         let class = error.class();
         self.parts.metrics.failed(class.as_str());
-        match class {
-            // Concerns every node alike: whoever paused the calls has said why.
-            ErrorClass::Unavailable
-            | ErrorClass::RateLimited { .. }
-            | ErrorClass::Unauthenticated => {
-                debug!(
-                    node = name,
-                    class = class.as_str(),
-                    "cannot {work} the node: {error}"
-                );
-            }
-            _ => warn!(
+        let class_name = class.as_str();
+        // Of a cause that may be that of many nodes, the first is said, and how many met it since.
+        let cause = error.common_cause();
+        let others = match (class, error) {
+            // Whoever paused the calls has said why, and a wait is no failure.
+            (
+                ErrorClass::Unavailable
+                | ErrorClass::RateLimited { .. }
+                | ErrorClass::Unauthenticated
+                | ErrorClass::InProgress { .. },
+                Error::Lookup(_),
+            )
+            | (_, Error::Write(kube::error::Error::Fenced)) => None,
+            _ => cause.map_or(Some(0), |cause| self.repeats.heard(&cause)),
+        };
+        match others {
+            Some(others) => warn!(
                 node = name,
-                class = class.as_str(),
+                class = class_name,
+                others,
+                "cannot {work} the node: {error}"
+            ),
+            None => debug!(
+                node = name,
+                class = class_name,
                 "cannot {work} the node: {error}"
             ),
         }
-        match class.requeue() {
-            Requeue::BackOff => Outcome::Retry,
-            Requeue::After(delay) => Outcome::RetryAfter(delay),
-            Requeue::OnChange | Requeue::Stop => Outcome::Done,
-        }
+        error.retry()
     }
 
     async fn initialize(&self, node: Arc<NodeView>) -> Result<(), Error> {

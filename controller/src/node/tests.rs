@@ -3,6 +3,8 @@
 
 mod refresh;
 
+use std::time::Duration;
+
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use serde_json::json;
 
@@ -103,6 +105,19 @@ async fn n21_a_status_write_that_fails_is_made_good_and_the_event_comes_once() {
     assert_eq!(synced, 1);
     let taken = |write: &&String| *write == "PATCH /api/v1/nodes/n1";
     assert_eq!(fixture.writes().iter().filter(taken).count(), 1);
+}
+
+/// Rights and credentials heal when a person does something, and 5,000 nodes may wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_not_allowed_is_tried_slowly() {
+    for code in [401, 403] {
+        let fixture = Fixture::start(|_| {});
+        fixture.cluster.refuse("/nodes/n1", code, usize::MAX);
+        fixture.register(node("n1"));
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let tries = fixture.writes();
+        assert_eq!(tries, ["PATCH /api/v1/nodes/n1"; 4], "HTTP {code}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -250,11 +250,21 @@ impl ServiceLb {
             Ok(answer) => Ok(answer),
             Err((error, failure)) => {
                 let (service, class) = (&*key.name, failure.class.as_str());
-                // What concerns every Service alike was said by whoever paused the calls.
-                if failure.class.is_for_owner() {
-                    warn!(service, class, "cannot {verb} the load balancer: {error}");
+                // What concerns every Service alike was said by whoever paused the calls, and a right
+                // that is missing in the cloud is said once with a count.
+                let others = if !failure.class.is_for_owner() {
+                    None
+                } else if failure.class.is_slow_to_heal() {
+                    self.repeats.heard(&format!("{verb}: {error}"))
                 } else {
-                    debug!(service, class, "cannot {verb} the load balancer: {error}");
+                    Some(0)
+                };
+                match others {
+                    Some(others) => warn!(
+                        service,
+                        class, others, "cannot {verb} the load balancer: {error}"
+                    ),
+                    None => debug!(service, class, "cannot {verb} the load balancer: {error}"),
                 }
                 Err(Box::new(failure))
             }

@@ -11,7 +11,7 @@ use outrigger_core::{
         plan::{self, Facts, Progress},
     },
 };
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::{ServiceLb, ground::Ground, intake::Key};
 use crate::{
@@ -67,23 +67,28 @@ impl ServiceLb {
     /// The API server did not take a write: told in upstream's words to whom it concerns.
     pub(super) fn refused(&self, service: &ServiceView, doing: &str, error: &Error) -> Outcome {
         let class = error.class();
-        warn!(
-            service = &*service.key,
-            class = class.as_str(),
-            "failed to {doing}: {error}"
-        );
+        let (key, class_name) = (&*service.key, class.as_str());
+        // The same cause once for many Services; each has its event.
+        match self.repeats.heard(&error.cause()) {
+            Some(others) => warn!(
+                service = key,
+                class = class_name,
+                others,
+                "failed to {doing}: {error}"
+            ),
+            None => debug!(
+                service = key,
+                class = class_name,
+                "failed to {doing}: {error}"
+            ),
+        }
         if class.is_for_owner() {
             self.tell(
                 service,
                 &Event::sync_failed(&format!("failed to {doing}: {error}")),
             );
         }
-        match class {
-            ErrorClass::RateLimited {
-                retry_after: Some(after),
-            } => Outcome::RetryAfter(after),
-            _ => Outcome::Retry,
-        }
+        error.retry()
     }
 
     /// Section 5.7: about the Service.
@@ -117,6 +122,7 @@ pub(super) fn outcome(requeue: Option<Requeue>) -> Outcome {
 pub(super) fn often(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Retry => Outcome::RetryWithin(DELETION_WAIT.longest()),
+        Outcome::RetrySlowly(limit) => Outcome::RetrySlowly(limit.min(DELETION_WAIT.longest())),
         other => other,
     }
 }

@@ -1,5 +1,7 @@
 //! The rights that `docs/rbac.md` lists are enough, and one that is missing is named.
 
+use std::time::Duration;
+
 use http::Method;
 use k8s_openapi::api::core::v1::{Event, Service, ServiceAccount};
 use kube::{
@@ -11,7 +13,7 @@ use serde_json::json;
 
 use crate::{
     cluster::{Cluster, SYSTEM},
-    look::reason,
+    look::{answered, reason},
     replica::Replica,
     rights::{ACCOUNTS, ALWAYS, Rights},
     stage::Setup,
@@ -223,9 +225,51 @@ async fn a_right_that_is_missing_is_named_with_whom_it_is_missing_to() {
         })
         .await;
         assert!(line.contains("WARN") || line.contains("ERROR"), "{line}");
+        if resource == "services" {
+            let ready = replica.port.anonymous().gets("/readyz?verbose", 500).await;
+            let failed = "[-]watch-services failed";
+            assert!(ready.body.contains(failed), "{}", ready.body);
+        }
         if resource == "services/status" {
             delete_service(&cluster, &user).await;
         }
         rights.revoke(&cluster.plane).await;
     }
+}
+
+/// 200 nodes would say so 200 times, and again with each try.
+#[tokio::test]
+async fn a_right_that_all_nodes_need_is_missed_in_one_line() {
+    const NODES: usize = 30;
+    let cluster = Setup::without_provider().prepare().await;
+    let rights = Rights::documented(ALWAYS)
+        .of("silent")
+        .without("nodes/status");
+    rights.grant(&cluster.plane).await;
+    let replica = cluster
+        .part("silent")
+        .user("silent")
+        .flag("--leader-elect=false");
+    let replica = replica.start().await;
+    for number in 0..NODES {
+        replica
+            .own_node(&cluster, &format!("silent-{number}"))
+            .await;
+    }
+    let refused = |count: usize| {
+        let requests = replica.proxy.requests();
+        let requests = requests.iter().filter(|request| answered(request, 403));
+        let found = requests.count();
+        holds(found >= count, || format!("{found} refusals"))
+    };
+    until("each node is refused", async || refused(NODES)).await;
+    // The second try of each comes no sooner than five seconds later.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(refused(NODES + NODES / 2).is_err());
+    let missing = "cannot patch resource \"nodes/status\"";
+    let log = replica.controller.log();
+    let lines = log.lines().filter(|line| line.contains("WARN"));
+    let lines: Vec<_> = lines.filter(|line| line.contains(missing)).collect();
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    rights.revoke(&cluster.plane).await;
 }
