@@ -279,3 +279,28 @@ fn a_budget_of_0_is_the_default_and_a_negative_one_has_no_limit() {
     assert_eq!(zero.burst, 2000);
     assert!(budget(&["--kube-api-qps=-1", "--kube-api-burst=-1"]).qps < 0.0);
 }
+
+/// Upstream's defaults ask for both loops, and do nothing with them.
+#[test]
+fn loops_that_do_not_exist_are_said_where_they_are_asked_for() {
+    let warned = |args: &[&str]| {
+        let warnings = config(args).warnings;
+        let route = warnings
+            .iter()
+            .any(|warning| warning.contains("no routes to Pods"));
+        let ipam = warnings
+            .iter()
+            .any(|warning| warning.contains("no Node gets a Pod CIDR"));
+        (route, ipam)
+    };
+    assert_eq!(warned(&[]), (false, false));
+    assert_eq!(warned(&["--controllers=*"]), (false, false));
+    assert_eq!(warned(&["--controllers=*,-route,nodeipam"]), (false, true));
+    assert_eq!(warned(&["--controllers=route"]), (true, false));
+    let allocate = ["--allocate-node-cidrs", "--cluster-cidr=10.0.0.0/16"];
+    assert_eq!(warned(&allocate), (true, true));
+    let without_routes = [&allocate[..], &["--configure-cloud-routes=false"]].concat();
+    assert_eq!(warned(&without_routes), (false, true));
+    let off = [&allocate[..], &["--controllers=*,-route,-nodeipam"]].concat();
+    assert_eq!(warned(&off), (false, false));
+}

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info};
 
 use super::supervise::Supervisor;
 use crate::{
@@ -77,7 +77,8 @@ impl Loops {
         for controller in controllers {
             let name = controller.name();
             let Some(make) = self.makers.get(name) else {
-                warn!("{name:?} is not part of this version yet; skipping it");
+                // Said at the start, where it is asked for.
+                debug!("{name:?} is not part of this version yet; skipping it");
                 continue;
             };
             let running = make(Term {

@@ -1,5 +1,7 @@
 //! `--controllers`: which loops run, by upstream's names, aliases and rules of precedence.
 
+use super::config::{Ipam, Route};
+
 /// One of the loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Controller {
@@ -52,6 +54,7 @@ impl Controller {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controllers {
     enabled: Vec<Controller>,
+    named: Vec<Controller>,
 }
 
 impl Controllers {
@@ -67,13 +70,53 @@ impl Controllers {
             .zip(on)
             .filter_map(|(controller, on)| on.then_some(controller))
             .collect();
-        Ok(Self { enabled })
+        let is_named = |controller: &Controller| {
+            let mut items = items.iter();
+            items.any(|item| item == controller.name() || item == controller.alias())
+        };
+        let named = Controller::ALL.into_iter().filter(is_named).collect();
+        Ok(Self { enabled, named })
+    }
+
+    /// Whether the flag names it, rather than turning on everything.
+    pub fn names(&self, controller: Controller) -> bool {
+        self.named.contains(&controller)
     }
 
     /// Whether it is to run.
     pub fn enabled(&self, controller: Controller) -> bool {
         self.enabled.contains(&controller)
     }
+}
+
+/// One warning for each loop that the flags ask for and that does not exist here, with its
+/// consequence. With upstream's defaults neither of them does anything.
+pub(super) fn absent(controllers: &Controllers, route: &Route, ipam: &Ipam) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut missing = |controller: Controller, consequence: &str| {
+        let name = controller.name();
+        warnings.push(format!(
+            "{name} is not part of this version yet: {consequence}"
+        ));
+    };
+    let is_asked = |controller| {
+        controllers.names(controller) || (ipam.enabled && controllers.enabled(controller))
+    };
+    if is_asked(Controller::NodeIpam) {
+        missing(
+            Controller::NodeIpam,
+            "no Node gets a Pod CIDR from it, whatever --allocate-node-cidrs says; have them \
+             allocated by kube-controller-manager or the network plugin",
+        );
+    }
+    if route.enabled && is_asked(Controller::NodeRoute) {
+        missing(
+            Controller::NodeRoute,
+            "no routes to Pods are made in the cloud; use a network plugin that needs none, and \
+             set --configure-cloud-routes=false",
+        );
+    }
+    warnings
 }
 
 /// Upstream's rules, for controllers and webhooks: `name` is on, `-name` is off, the first item
