@@ -168,7 +168,7 @@ impl ErrorClass {
     }
 
     /// Whether a person has to heal it on the other side, so that to try again soon, or to say it
-    /// again for each object, helps nobody.
+    /// again for each object, does not help.
     pub const fn is_slow_to_heal(self) -> bool {
         matches!(
             self,

@@ -228,5 +228,11 @@ fn as_table(previews: &[Preview], nodes: usize, colours: bool) -> String {
     if others > 0 {
         text = format!("{}\n\n", table.trim_fmt());
     }
-    text + &format!("{kept} load balancers stay as they are, {others} do not; {nodes} targets")
+    let (balancers, stay) = match kept {
+        1 => ("load balancer", "stays as it is"),
+        _ => ("load balancers", "stay as they are"),
+    };
+    let do_not = if others == 1 { "does not" } else { "do not" };
+    let targets = if nodes == 1 { "target" } else { "targets" };
+    text + &format!("{kept} {balancers} {stay}, {others} {do_not}; {nodes} {targets}")
 }

@@ -15,6 +15,7 @@ use http::{
     HeaderValue, Request, Response,
     header::{AUTHORIZATION, USER_AGENT},
 };
+use jiff::Timestamp;
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder, ConfigExt},
@@ -22,10 +23,11 @@ use kube::{
 };
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, ServiceBuilder};
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{
     authenticator::{Authenticator, Authenticators},
+    certificate,
     error::{Fenced, chain},
     metrics::{ClientMetrics, is_watch},
     proxy::{Environment, Proxy},
@@ -33,7 +35,7 @@ use super::{
     traffic::Traffic,
     transport::Transport,
 };
-use crate::fence::Fence;
+use crate::{fence::Fence, telemetry::Repeats};
 
 /// How long the API server may take to begin an answer to anything but a watch.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -124,19 +126,32 @@ async fn from_file(path: &Path) -> Result<(Config, Option<String>), SourceError>
         path: path.to_owned(),
         reason,
     };
-    let mut file = Kubeconfig::read_from(path).map_err(|error| refuse(chain(&error)))?;
+    let mut file = Kubeconfig::read_from(path).map_err(|error| refuse(one_line(&chain(&error))))?;
     // kube takes a proxy from the environment by rules of its own where the file names none.
     let proxy_url =
         cluster(&mut file).and_then(|cluster| cluster.proxy_url.replace(ANY_PROXY.into()));
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
         .await
-        .map_err(|error| refuse(chain(&error)))?;
+        .map_err(|error| refuse(one_line(&chain(&error))))?;
     config.proxy_url = None;
     let exec = config.auth_info.exec.as_mut();
     if let Some(told) = exec.and_then(|exec| exec.cluster.as_mut()) {
         told.proxy_url.clone_from(&proxy_url);
     }
     Ok((config, proxy_url))
+}
+
+/// An error of the YAML parser without the excerpt that it draws below its sentence.
+fn one_line(text: &str) -> String {
+    let is_drawn = |line: &&str| {
+        let line = line.trim_start();
+        let line = line
+            .trim_start_matches(|c: char| c.is_ascii_digit())
+            .trim_start();
+        line.starts_with('|') || line.starts_with("-->") || line.is_empty()
+    };
+    let lines: Vec<&str> = text.lines().filter(|line| !is_drawn(line)).collect();
+    lines.join(" ")
 }
 
 /// Stands in for `proxy-url` while kube reads a kubeconfig.
@@ -198,6 +213,8 @@ pub struct Clients {
     authenticator: Authenticator,
     metrics: ClientMetrics,
     traffic: Traffic,
+    /// Answers 401 of all clients.
+    unauthorized: Arc<Repeats>,
 }
 
 impl Clients {
@@ -221,6 +238,7 @@ impl Clients {
             authenticator,
             metrics,
             traffic: Traffic::default(),
+            unauthorized: Arc::default(),
         })
     }
 
@@ -276,6 +294,8 @@ impl Clients {
             traffic: self.traffic.clone(),
             host,
             account: account.clone(),
+            auth: Arc::new(config.auth_info.clone()),
+            unauthorized: Arc::clone(&self.unauthorized),
         };
         let proxy = self.server.proxy.as_ref();
         let transport = Transport::new(&config, proxy, authenticator).map_err(refuse)?;
@@ -319,6 +339,25 @@ struct Govern {
     traffic: Traffic,
     host: Arc<str>,
     account: Option<Credentials>,
+    auth: Arc<AuthInfo>,
+    unauthorized: Arc<Repeats>,
+}
+
+impl Govern {
+    /// Says, once a minute, what may be wrong with credentials that are not accepted.
+    fn refused(&self) {
+        if let Some(account) = &self.account {
+            return account.refused();
+        }
+        if let Some(others) = self.unauthorized.heard("") {
+            let hint = certificate::explain(&self.auth, Timestamp::now());
+            warn!(
+                server = &*self.host,
+                others,
+                "the API server does not accept this process's credentials (HTTP 401); {hint}"
+            );
+        }
+    }
 }
 
 impl fmt::Debug for Govern {
@@ -403,8 +442,8 @@ where
                 .as_ref()
                 .ok()
                 .map(|response| response.status().as_u16());
-            if let (Some(account), Some(401)) = (&govern.account, code) {
-                account.refused();
+            if code == Some(401) {
+                govern.refused();
             }
             govern
                 .metrics

@@ -113,6 +113,17 @@ impl Error {
         }
     }
 
+    /// For whom a missing right would have to be granted, as kubectl's flag: `--user=x`.
+    pub fn subject(&self) -> Option<String> {
+        let user = self.missing_right()?.strip_prefix("User \"")?;
+        let (user, _) = user.split_once('"')?;
+        let account = user.strip_prefix("system:serviceaccount:");
+        Some(account.map_or_else(
+            || format!("--user={user}"),
+            |account| format!("--serviceaccount={account}"),
+        ))
+    }
+
     /// When work that met this error in a write is done again.
     pub fn retry(&self) -> Outcome {
         match self.class() {
@@ -201,7 +212,11 @@ mod tests {
             assert_eq!(error.cause(), right);
             assert!(error.refuses_us());
             assert_eq!(error.retry(), Outcome::RetrySlowly(SLOWEST));
+            assert_eq!(error.subject().as_deref(), Some("--user=u"));
         }
+        let account = "User \"system:serviceaccount:a:b\" cannot get resource \"x\"";
+        let subject = status(403, account).subject();
+        assert_eq!(subject.as_deref(), Some("--serviceaccount=a:b"));
         assert!(status(401, "Unauthorized").refuses_us());
         for message in [
             "admission webhook \"x\" denied the request: no",

@@ -173,7 +173,7 @@ async fn a_dead_leader_is_followed_after_the_lease_duration() {
 
 /// client-go waits by its own clock for a record to change, whatever time is in it.
 #[tokio::test(start_paused = true)]
-async fn a_renewal_of_the_year_9999_blocks_nobody_for_longer_than_any_other() {
+async fn a_renewal_of_the_year_9999_blocks_no_longer_than_any_other() {
     let store = Store::default();
     let a = Replica::start(&store, "a");
     a.leading().await;

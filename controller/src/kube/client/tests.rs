@@ -22,6 +22,8 @@ async fn the_fence_is_asked_after_the_wait_for_the_budget() {
         host: "host".into(),
         account: None,
         traffic: Traffic::default(),
+        auth: Arc::default(),
+        unauthorized: Arc::default(),
     };
     let sent = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&sent);
@@ -77,6 +79,17 @@ async fn bad_sources_are_named() {
     })
     .await;
     assert!(junk.contains(path.to_str().unwrap()), "{junk}");
+    assert_eq!(junk.lines().count(), 1, "{junk}");
+
+    let text = "apiVersion: v1\nkind: Config\nclusters:\n- name: [a\n  cluster: {}\n";
+    std::fs::write(&path, text).unwrap();
+    let broken = message(Source {
+        kubeconfig: Some(path.clone()),
+        master: None,
+    })
+    .await;
+    assert_eq!(broken.lines().count(), 1, "{broken}");
+    assert!(broken.contains("line ") && broken.len() < 300, "{broken}");
 
     let master = message(Source {
         kubeconfig: None,

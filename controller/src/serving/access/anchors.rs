@@ -13,7 +13,10 @@ use rustls::{
 use x509_parser::prelude::FromDer;
 
 use super::{AccessError, caller::Caller, headers::Names, review};
-use crate::{kube::api::Api, options::config::RequestHeader};
+use crate::{
+    kube::{api::Api, error::Error},
+    options::config::RequestHeader,
+};
 
 const CONFIG_MAP: &str =
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
@@ -46,7 +49,7 @@ pub(super) struct Authorities {
 pub(super) enum RereadError {
     /// The API server is not there, or not itself: another try may help.
     #[error("{0}")]
-    Away(crate::kube::error::Error),
+    Away(Error),
     /// The cluster says no, or what it says cannot be used.
     #[error(transparent)]
     Useless(#[from] AccessError),
@@ -82,7 +85,7 @@ impl Anchors {
                     // A cluster without aggregation has none.
                     Err(error) if error.is_not_found() => None,
                     Err(error) if review::passes(&error) => return Err(RereadError::Away(error)),
-                    Err(error) => return Err(AccessError::Lookup(error.to_string()).into()),
+                    Err(error) => return Err(AccessError::Lookup(with_hint(&error)).into()),
                 }
             }
             _ => None,
@@ -91,6 +94,17 @@ impl Anchors {
         *self.current.write() = Arc::new(authorities);
         Ok(())
     }
+}
+
+/// A right that is missing is usually granted by a Role that every cluster has.
+fn with_hint(error: &Error) -> String {
+    let Some(subject) = error.subject() else {
+        return error.to_string();
+    };
+    format!(
+        "{error}; usually fixed by: kubectl create rolebinding -n kube-system ROLEBINDING_NAME \
+         --role=extension-apiserver-authentication-reader {subject}"
+    )
 }
 
 impl Sources {

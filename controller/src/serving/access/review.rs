@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use outrigger_core::class::ErrorClass;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::sleep;
 
-use crate::kube::api::Api;
+use crate::kube::{api::Api, error::Error};
 
 /// How long the caller of the server waits for a review, tries and pauses together. Upstream
 /// allows as long for each try, which a scraper does not wait for (AUTH-6).
@@ -30,7 +31,7 @@ pub(super) async fn ask<T: Serialize + DeserializeOwned>(
             left -= 1;
             match api.create(path, review).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) if left == 0 || !passes(&error) => return Err(error.to_string()),
+                Err(error) if left == 0 || !passes(&error) => return Err(with_hint(&error)),
                 Err(_) => {}
             }
             sleep(pause.mul_f64(1.0 + 0.2 * fastrand::f64())).await;
@@ -46,10 +47,19 @@ pub(super) async fn ask<T: Serialize + DeserializeOwned>(
     }
 }
 
-/// Whether another try may help.
-pub(super) fn passes(error: &crate::kube::error::Error) -> bool {
-    use outrigger_core::class::ErrorClass;
+/// A right that is missing is usually granted by a ClusterRole that every cluster has.
+fn with_hint(error: &Error) -> String {
+    let Some(subject) = error.subject() else {
+        return error.to_string();
+    };
+    format!(
+        "{error}; usually fixed by: kubectl create clusterrolebinding CLUSTERROLEBINDING_NAME \
+         --clusterrole=system:auth-delegator {subject}"
+    )
+}
 
+/// Whether another try may help.
+pub(super) fn passes(error: &Error) -> bool {
     matches!(
         error.class(),
         ErrorClass::Transient | ErrorClass::RateLimited { .. }
