@@ -172,7 +172,7 @@ impl ErrorClass {
     pub const fn is_slow_to_heal(self) -> bool {
         matches!(
             self,
-            Self::Malformed | Self::Unauthenticated | Self::Forbidden
+            Self::Malformed | Self::Unauthenticated | Self::Forbidden | Self::Unimplemented
         )
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::core::Status;
-use outrigger_core::class::ErrorClass;
+use outrigger_core::class::{ErrorClass, Requeue};
 
 use crate::queue::{Outcome, SLOWEST};
 
@@ -126,11 +126,10 @@ impl Error {
 
     /// When work that met this error in a write is done again.
     pub fn retry(&self) -> Outcome {
-        match self.class() {
-            ErrorClass::RateLimited {
-                retry_after: Some(after),
-            } => Outcome::RetryAfter(after),
-            class if class.is_slow_to_heal() => Outcome::RetrySlowly(SLOWEST),
+        let class = self.class();
+        match class.requeue() {
+            Requeue::After(delay) => Outcome::RetryAfter(delay),
+            _ if class.is_slow_to_heal() => Outcome::RetrySlowly(SLOWEST),
             _ => Outcome::Retry,
         }
     }
