@@ -9,6 +9,7 @@
 mod access;
 mod dry_run;
 mod election;
+mod identity;
 mod loops;
 pub(crate) mod metrics;
 mod nodes;
@@ -26,6 +27,7 @@ use tracing::{info, warn};
 use self::{
     access::ApiAccess,
     election::Building,
+    identity::ClusterIdentity,
     loops::Loops,
     metrics::Metrics,
     office::SETTLE,
@@ -33,10 +35,16 @@ use self::{
 };
 use crate::{
     kube::{
-        api::Api, authenticator::Authenticators, client::Clients, cluster, store::Store, watch,
+        api::Api,
+        authenticator::Authenticators,
+        client::Clients,
+        cluster,
+        events::{Kind, ObjectRef},
+        store::Store,
+        watch,
     },
     leader,
-    options::Config,
+    options::{Config, config::Election},
     provider::{self, Cause, Provider},
     service,
     serving::{self, Access, Checks, Pages, Scope, Server},
@@ -172,7 +180,8 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         parts.spawn("HTTPS server", https.run(served, process.clone()));
     }
     let reached = async {
-        let facts = cluster::discover(&informers, &server).await;
+        let lease = config.election.as_ref().map(Election::path);
+        let facts = cluster::discover(&informers, &server, lease.as_deref()).await;
         if let Some(visitors) = visitors {
             let looked_up = visitors.look_up().await;
             looked_up.map_err(|error| Fatal::setup(&error))?;
@@ -187,7 +196,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let refusals = access.refusals();
     checks.add("writes", Scope::Readiness, move || refusals.check());
 
-    if config.service.plan.is_some() && facts.uid.is_empty() {
+    if config.service.plan.is_some() && facts.uid.is_none() && facts.remembered_uid.is_none() {
         return Err(Fatal::Setup(
             "cannot plan: may not read the namespace kube-system, and without the cluster's UID the \
              provider could take this for another cluster; grant `get` on it"
@@ -253,7 +262,29 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         &process,
     );
 
+    let election = config.election.clone();
+    let warnings = lease_events.recorder(COMPONENT);
+    let on_warning = move |message| {
+        if let Some(election) = &election {
+            let lease = lease_of(election);
+            warnings.event(&lease, Kind::Warning, "ClusterUnidentified", message);
+        }
+    };
+    let allow_untagged = config.provider.allow_untagged_cloud;
+    let identity = ClusterIdentity::new(
+        provider.clone(),
+        &facts,
+        allow_untagged,
+        Box::new(on_warning),
+    );
+    let compared = Arc::clone(&identity);
+    checks.add("clusterUID", Scope::Readiness, move || {
+        compared.contradiction().map_or(Ok(()), Err)
+    });
+    let reading = ground.informers.clone();
+
     let building = Building {
+        identity: Arc::clone(&identity),
         api: access.unlimited("leader-election")?,
         metrics: metrics.leader.clone(),
         events: leader::record(lease_events.recorder(COMPONENT)),
@@ -263,6 +294,11 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     };
     let stop = CancellationToken::new();
     let mut offices = building.open(&config, &stop)?;
+    let identified = identity.run(reading, offices.main_lock());
+    let until = process.clone();
+    parts.spawn("cluster identity", async move {
+        let _ = until.run_until_cancelled(identified).await;
+    });
 
     let state = provider.state();
     checks.add("provider", Scope::Readiness, move || {
@@ -324,6 +360,17 @@ async fn refused_for_good(provider: &Provider) {
     }
 }
 
+fn lease_of(election: &Election) -> ObjectRef {
+    ObjectRef {
+        api_version: "coordination.k8s.io/v1",
+        kind: "Lease",
+        namespace: election.namespace.as_str().into(),
+        name: election.name.as_str().into(),
+        uid: "".into(),
+        resource_version: "".into(),
+    }
+}
+
 fn provider_options(config: &Config, facts: &cluster::Facts) -> provider::Options {
     provider::Options {
         expected_name: config.provider.name.clone(),
@@ -333,7 +380,12 @@ fn provider_options(config: &Config, facts: &cluster::Facts) -> provider::Option
         kubernetes_version: facts.version.clone(),
         cluster: provider::Cluster {
             name: config.cluster.name.clone(),
-            uid: facts.uid.clone(),
+            uid: facts
+                .uid
+                .as_deref()
+                .or(facts.remembered_uid.as_deref())
+                .unwrap_or_default()
+                .to_owned(),
             pod_cidrs: config.cluster.pod_cidrs.clone(),
             service_cidrs: config.cluster.service_cidrs.clone(),
         },

@@ -415,6 +415,7 @@ pub(crate) fn provider(
         kubernetes_version: "v1".into(),
         cluster: provider::Cluster {
             name: "kubernetes".into(),
+            uid: "uid-of-kube-system".into(),
             ..Default::default()
         },
         max_receive_bytes: 4 << 20,

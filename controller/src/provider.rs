@@ -39,6 +39,8 @@ use std::{fmt, future, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use outrigger_core::cluster_uid::ClusterUid;
+
 use crate::fence::Fence;
 
 pub use endpoint::{Endpoint, EndpointError};
@@ -91,7 +93,7 @@ pub struct Options {
 pub struct Cluster {
     /// `--cluster-name`.
     pub name: String,
-    /// UID of the namespace `kube-system`.
+    /// UID of the namespace `kube-system`; empty: not known. See [`Provider::set_cluster_uid`].
     pub uid: String,
     /// `--cluster-cidr`.
     pub pod_cidrs: Vec<String>,
@@ -161,6 +163,8 @@ pub struct Provider {
 /// What the handle, the connection and the calls have in common.
 struct Shared {
     cluster_name: String,
+    cluster_uid: watch::Sender<ClusterUid>,
+    allow_untagged: bool,
     state: watch::Sender<State>,
     session: watch::Sender<Option<Arc<Session>>>,
     /// The same session, with the connection under it.
@@ -184,11 +188,14 @@ impl Provider {
         cancel: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         metrics.state(&State::default());
+        metrics.cluster_uid(&ClusterUid::judge(Some(&options.cluster.uid), None));
         let (wishes, inbox) = mpsc::channel(WISHES);
         let (lookups, looked_up) = mpsc::channel(QUESTIONS);
         let (updates, updated) = mpsc::channel(QUESTIONS);
         let shared = Arc::new(Shared {
             cluster_name: options.cluster.name.clone(),
+            cluster_uid: watch::Sender::new(ClusterUid::judge(Some(&options.cluster.uid), None)),
+            allow_untagged: options.allow_untagged,
             state: watch::Sender::new(State::default()),
             session: watch::Sender::new(None),
             link: watch::Sender::new(None),
@@ -244,6 +251,18 @@ impl Provider {
         Self {
             leave: self.leave.only_while(check),
             ..self.clone()
+        }
+    }
+
+    /// Takes in which cluster this is. Calls that change the cloud end with [`Error::Unidentified`] as long as
+    /// that is not certain. A provider that was told something else hears it in another handshake.
+    pub fn set_cluster_uid(&self, uid: ClusterUid) {
+        self.shared.metrics.cluster_uid(&uid);
+        let is_told = self.shared.cluster_uid.borrow().as_told() == uid.as_told();
+        self.shared.cluster_uid.send_replace(uid);
+        let link = self.shared.link.borrow().clone();
+        if let Some(link) = link.filter(|_| !is_told) {
+            self.shared.wish(&link, Wish::Handshake);
         }
     }
 

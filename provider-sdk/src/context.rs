@@ -11,12 +11,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 
-/// The cluster that calls are about, as its controller named it at handshake.
+/// The cluster that calls are about, as its controller named it at handshake or, for the UID, in the call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
     /// The controller's `--cluster-name`.
     pub name: String,
-    /// UID of the namespace `kube-system`: a stable identity for tags in the cloud.
+    /// UID of the namespace `kube-system`: a stable identity for tags in the cloud. Empty: not known; what
+    /// tags with it must refuse to change anything then.
     pub uid: String,
     /// Pod CIDRs: none, one, or one of each IP family.
     pub pod_cidrs: Vec<String>,

@@ -22,6 +22,7 @@ pub mod brake;
 pub mod change;
 pub mod claims;
 pub mod class;
+pub mod cluster_uid;
 mod digest;
 pub mod events;
 pub mod initialize;

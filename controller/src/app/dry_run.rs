@@ -122,11 +122,7 @@ async fn applied(api: &Api, config: &Config) -> Option<Revision> {
         annotations: std::collections::BTreeMap<String, String>,
     }
     let election = config.election.as_ref()?;
-    let path = format!(
-        "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}",
-        election.namespace, election.name
-    );
-    match api.get::<Lease>(&path).await {
+    match api.get::<Lease>(&election.path()).await {
         Ok(lease) => {
             let text = lease.metadata.annotations.get(TARGETS_ANNOTATION);
             text.map(|text| Revision::stored(text))

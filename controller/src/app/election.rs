@@ -7,7 +7,7 @@ use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{Fatal, loops::Loops, office::Office};
+use super::{Fatal, identity::ClusterIdentity, loops::Loops, office::Office};
 use crate::{
     kube::api::Api,
     leader::{self, Elector, Handle, LeaderConfig, LeaderMetrics, OnEvent},
@@ -29,12 +29,14 @@ pub(super) struct Building {
     pub(super) loops: Arc<Loops>,
     pub(super) provider: Provider,
     pub(super) checks: Checks,
+    pub(super) identity: Arc<ClusterIdentity>,
 }
 
 /// The offices of this process: one, or with leader migration two (PROC-35). Dropping it ends them
 /// without giving a lease back.
 pub(super) struct Offices {
     offices: JoinSet<Result<(), Fatal>>,
+    main_lock: Option<Handle>,
     _electors: JoinSet<()>,
 }
 
@@ -50,6 +52,7 @@ impl Building {
             offices.spawn(office.run(Duration::ZERO, stop.clone()));
             return Ok(Offices {
                 offices,
+                main_lock: None,
                 _electors: electors,
             });
         };
@@ -66,7 +69,8 @@ impl Building {
         let mut locks = vec![(election.name.clone(), Lock::Main)];
         locks.extend(migration.map(|migration| (migration.lease_name.clone(), Lock::Migration)));
 
-        let mut leads = None;
+        let mut leads: Option<Handle> = None;
+        let mut main_lock = None;
         for (name, lock) in locks {
             let lease = LeaderConfig {
                 namespace: election.namespace.clone(),
@@ -96,12 +100,14 @@ impl Building {
             });
             electors.spawn(candidate(self.provider.clone(), leads.take(), may_contend));
             leads = Some(handle.clone());
+            main_lock.get_or_insert_with(|| handle.clone());
             let controllers = enabled(config, migration, lock);
             let office = self.office(config, Some(handle), controllers, lock == Lock::Main);
             offices.spawn(office.run(hold_off, stop.clone()));
         }
         Ok(Offices {
             offices,
+            main_lock,
             _electors: electors,
         })
     }
@@ -119,6 +125,7 @@ impl Building {
             loops: Arc::clone(&self.loops),
             provider: self.provider.clone(),
             grace: config.shutdown_grace,
+            identity: Arc::clone(&self.identity),
             main,
         }
     }
@@ -169,6 +176,11 @@ fn enabled(config: &Config, migration: Option<&Migration>, lock: Lock) -> Vec<Co
 }
 
 impl Offices {
+    /// The first lock; none without an election.
+    pub(super) fn main_lock(&self) -> Option<Handle> {
+        self.main_lock.clone()
+    }
+
     /// Waits for an office to end by itself: that ends the process.
     pub(super) async fn ended(&mut self) -> Result<(), Fatal> {
         match self.offices.join_next().await {

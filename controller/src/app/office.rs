@@ -6,7 +6,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{Fatal, loops::Loops, supervise::Supervisor};
+use super::{Fatal, identity::ClusterIdentity, loops::Loops, supervise::Supervisor};
 use crate::{
     fence::Fence,
     leader::{Handle, Leadership, Leading},
@@ -29,6 +29,7 @@ pub(super) struct Office {
     pub(super) provider: Provider,
     /// `--shutdown-grace-period`: how long calls in flight may take to end.
     pub(super) grace: Duration,
+    pub(super) identity: Arc<ClusterIdentity>,
     /// Whether this lock decides if the provider is asked as by a leader or by a standby.
     pub(super) main: bool,
 }
@@ -65,6 +66,8 @@ impl Office {
             };
             if self.main {
                 self.provider.set_standby(false);
+                // Before the first call: the last leader may have worked for another cluster.
+                self.identity.judge(self.lock.as_ref());
             }
             let work = leading.token().child_token();
             let asked = leading.clone();

@@ -1,8 +1,9 @@
 //! What has to be known of the cluster before a provider can be told where it works.
 //!
-//! RBAC: `get` on the namespace `kube-system`; `/version` is open to every authenticated user.
+//! RBAC: `get` on the namespace `kube-system`; `get` on the Lease, which remembers the UID of that namespace;
+//! `/version` is open to every authenticated user.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::Deserialize;
 use tokio::time::{Instant, sleep};
@@ -21,13 +22,20 @@ const FORBIDDEN: Duration = Duration::from_secs(30);
 /// How often the failure to reach the API server is logged.
 const REMIND: u32 = 12;
 
+/// Annotation of the Lease with the UID of the cluster that its leaders have worked for.
+pub const CLUSTER_UID_ANNOTATION: &str = "outrigger.dev/cluster-uid";
+
+const KUBE_SYSTEM: &str = "/api/v1/namespaces/kube-system";
+
 /// Facts of a cluster that never change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// `gitVersion` of the API server.
     pub version: String,
-    /// UID of the namespace `kube-system`; empty if we may not see it, and that is sure.
-    pub uid: String,
+    /// UID of the namespace `kube-system`; absent if it may not be read, and that is sure.
+    pub uid: Option<Box<str>>,
+    /// The UID that the Lease remembers; looked for only where the namespace may not be read.
+    pub remembered_uid: Option<Box<str>>,
 }
 
 /// What was found out.
@@ -53,12 +61,23 @@ struct Namespace {
 
 #[derive(Deserialize)]
 struct NamespaceMeta {
-    uid: String,
+    uid: Box<str>,
+}
+
+#[derive(Deserialize)]
+struct Lease {
+    metadata: LeaseMeta,
+}
+
+#[derive(Deserialize)]
+struct LeaseMeta {
+    #[serde(default)]
+    annotations: BTreeMap<String, Box<str>>,
 }
 
 /// Asks the API server at `server` until it answers: it may come up after us. Says so once, and
-/// again every minute or so.
-pub async fn discover(api: &Api, server: &str) -> Facts {
+/// again every minute or so. `lease` is the path of the Lease that may remember the UID.
+pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
     let mut pause = Duration::from_millis(100);
     let mut failures = 0_u32;
     let mut forbidden_since = None;
@@ -69,6 +88,17 @@ pub async fn discover(api: &Api, server: &str) -> Facts {
                 return facts;
             }
             Ok(Found::Forbidden { version, error }) => {
+                if let Some(remembered) = remembered(api, lease).await {
+                    warn!(
+                        server,
+                        version, "may not read the namespace kube-system: {error}"
+                    );
+                    return Facts {
+                        version,
+                        uid: None,
+                        remembered_uid: Some(remembered),
+                    };
+                }
                 let since = *forbidden_since.get_or_insert_with(|| {
                     warn!(
                         "may not read the namespace kube-system, whose UID tells the provider which \
@@ -79,8 +109,10 @@ pub async fn discover(api: &Api, server: &str) -> Facts {
                 });
                 if since.elapsed() >= FORBIDDEN {
                     warn!(server, version, "going on without the cluster's UID");
-                    let uid = String::new();
-                    return Facts { version, uid };
+                    return Facts {
+                        version,
+                        ..Facts::default()
+                    };
                 }
             }
             Err(error) => {
@@ -104,14 +136,31 @@ async fn ask(api: &Api) -> Result<Found, Error> {
     let Version {
         git_version: version,
     } = api.get("/version").await?;
-    match api.get::<Namespace>("/api/v1/namespaces/kube-system").await {
-        Ok(namespace) => Ok(Found::All(Facts {
+    match uid(api).await {
+        Ok(uid) => Ok(Found::All(Facts {
             version,
-            uid: namespace.metadata.uid,
+            uid: Some(uid),
+            remembered_uid: None,
         })),
         Err(error) if error.code() == Some(403) => Ok(Found::Forbidden { version, error }),
         Err(error) => Err(error),
     }
+}
+
+/// UID of the namespace `kube-system`.
+///
+/// # Errors
+/// Any [`Error`]; 403 without the right to `get` it.
+pub async fn uid(api: &Api) -> Result<Box<str>, Error> {
+    let namespace: Namespace = api.get(KUBE_SYSTEM).await?;
+    Ok(namespace.metadata.uid)
+}
+
+async fn remembered(api: &Api, lease: Option<&str>) -> Option<Box<str>> {
+    // Without an answer the namespace is asked for again, and then the Lease.
+    let lease: Lease = api.get(lease?).await.ok()?;
+    let uid = lease.metadata.annotations.get(CLUSTER_UID_ANNOTATION);
+    uid.filter(|uid| !uid.is_empty()).cloned()
 }
 
 #[cfg(test)]

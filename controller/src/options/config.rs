@@ -210,6 +210,16 @@ pub struct Election {
     pub migration: Option<Migration>,
 }
 
+impl Election {
+    /// Path of the Lease at the API server.
+    pub fn path(&self) -> String {
+        let Self {
+            namespace, name, ..
+        } = self;
+        format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}")
+    }
+}
+
 /// One HTTPS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serving {

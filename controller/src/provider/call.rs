@@ -317,6 +317,7 @@ impl Shared {
         let context = CallContext {
             request_id: Uuid::new_v4().to_string(),
             cluster_name: self.cluster_name.clone(),
+            cluster_uid: self.cluster_uid.borrow().as_told().to_owned(),
         };
         let result = self.call_once::<R>(leave, &link, &context, &message).await;
         if let Err(error) = &result
@@ -339,6 +340,9 @@ impl Shared {
     ) -> Result<R::Response, Error> {
         if !R::IS_ABOUT_ONE_OBJECT && link.lacks(R::NAME) {
             return Err(Error::NotServed { rpc: R::NAME });
+        }
+        if R::CHANGES {
+            self.may_change(R::NAME)?;
         }
         let in_flight = leave.begin::<R>()?;
         let started = Instant::now();
@@ -381,6 +385,15 @@ impl Shared {
         result
     }
 
+    fn may_change(&self, rpc: &'static str) -> Result<(), Error> {
+        let uid = self.cluster_uid.borrow();
+        if uid.allows_changes(self.allow_untagged) {
+            return Ok(());
+        }
+        let why = uid.to_string().into();
+        Err(Error::Unidentified { rpc, why })
+    }
+
     /// Waits for a session that is newer than `link`'s. `None` if none comes in time.
     async fn shake_hands_again(&self, link: &Link, within: Duration) -> Option<Arc<Link>> {
         let mut links = self.link.subscribe();
@@ -393,7 +406,7 @@ impl Shared {
         timeout(within, newer).await.ok()?.ok()?.clone()
     }
 
-    fn wish(&self, link: &Link, wish: Wish) {
+    pub(super) fn wish(&self, link: &Link, wish: Wish) {
         // A full queue holds such a wish already.
         let _ = self.wishes.try_send((link.session.generation, wish));
     }

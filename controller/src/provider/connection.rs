@@ -212,7 +212,10 @@ impl Manager {
             send: usize::MAX,
             receive: self.options.max_receive_bytes,
         };
-        let request = handshake::request(&self.options);
+        let request = {
+            let uid = self.shared.cluster_uid.borrow();
+            handshake::request(&self.options, uid.as_told())
+        };
         let answer =
             unary::<Handshake>(&self.shared.metrics, connection.channel(), limits, request).await;
         match answer {

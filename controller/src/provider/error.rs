@@ -44,6 +44,14 @@ pub enum Error {
         /// Name of the method.
         rpc: &'static str,
     },
+    /// Not sent: it is not certain which cluster this is, and the call would change the cloud.
+    #[error("not called, {why}")]
+    Unidentified {
+        /// Name of the method.
+        rpc: &'static str,
+        /// What is not certain, and what to do.
+        why: Arc<str>,
+    },
     /// Not sent: the object of the call has changed while the call waited.
     #[error("{rpc}: not called, since its object has changed while the call waited")]
     Outdated {
@@ -161,6 +169,7 @@ impl Error {
                 ErrorClass::Unavailable
             }
             Self::Outdated { .. } => ErrorClass::Conflict,
+            Self::Unidentified { .. } => ErrorClass::Forbidden,
             Self::Timeout { .. }
             | Self::ConnectionLost { .. }
             | Self::Unexplained { .. }

@@ -81,7 +81,7 @@ impl Refusal {
 }
 
 /// What is said about this controller.
-pub(super) fn request(options: &Options) -> v1::HandshakeRequest {
+pub(super) fn request(options: &Options, cluster_uid: &str) -> v1::HandshakeRequest {
     v1::HandshakeRequest {
         min_minor: MIN_MINOR,
         max_minor: MINOR,
@@ -90,7 +90,7 @@ pub(super) fn request(options: &Options) -> v1::HandshakeRequest {
         kubernetes_version: options.kubernetes_version.clone(),
         cluster: Some(v1::ClusterInfo {
             name: options.cluster.name.clone(),
-            uid: options.cluster.uid.clone(),
+            uid: cluster_uid.to_owned(),
             pod_cidrs: options.cluster.pod_cidrs.clone(),
             service_cidrs: options.cluster.service_cidrs.clone(),
         }),

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use outrigger_core::cluster_uid::ClusterUid;
 use prometheus_client::{
     metrics::{
         counter::Counter,
@@ -39,6 +40,7 @@ struct Families {
     asked: Family<Labels<1>, Counter>,
     batched: Histogram,
     node_set_syncs: Family<Labels<1>, Counter>,
+    cluster_uid: Family<Labels<1>, Gauge>,
 }
 
 impl ProviderMetrics {
@@ -61,7 +63,13 @@ impl ProviderMetrics {
             asked: Family::default(),
             batched: Histogram::new([1., 2., 5., 10., 20., 50., 100., 200., 500.]),
             node_set_syncs: Family::default(),
+            cluster_uid: Family::default(),
         };
+        registry.register(
+            "outrigger_cluster_uid",
+            "1 for what is known of the UID of the cluster",
+            families.cluster_uid.clone(),
+        );
         let registry = registry.sub_registry_with_prefix("outrigger_provider");
         registry.register(
             "rpc_duration_seconds",
@@ -136,6 +144,13 @@ impl ProviderMetrics {
         Self(Arc::new(families))
     }
 
+    pub(super) fn cluster_uid(&self, uid: &ClusterUid) {
+        for state in ClusterUid::STATES {
+            let gauge = self.0.cluster_uid.get_or_create(&[("state", state)]);
+            gauge.set(i64::from(state == uid.as_str()));
+        }
+    }
+
     /// One series of each family, for tests of a whole scrape.
     #[cfg(test)]
     pub(crate) fn sample(&self) {
@@ -145,6 +160,7 @@ impl ProviderMetrics {
         self.state_changed(&State::Ready);
         self.asked(Purpose::Lifecycle);
         self.node_set_synced("delta");
+        self.cluster_uid(&ClusterUid::Unknown);
         self.paused(Class::Instances, "rate_limited", Duration::from_secs(1));
         self.health(&Health {
             quotas: vec![super::Quota {
@@ -273,7 +289,9 @@ fn outcome(error: &Error) -> (&'static str, &'static str) {
         Error::Malformed { .. } | Error::Unusable(_) => ("OK", "malformed"),
         Error::Cancelled { .. } => ("CANCELLED", "cancelled"),
         // Of calls that were never made.
-        Error::Fenced { .. } | Error::Outdated { .. } => ("ABORTED", "not_sent"),
+        Error::Fenced { .. } | Error::Outdated { .. } | Error::Unidentified { .. } => {
+            ("ABORTED", "not_sent")
+        }
         Error::SourceRanges(_) => ("INVALID_ARGUMENT", "not_sent"),
         Error::TooLarge { .. } => ("RESOURCE_EXHAUSTED", "too_large"),
         Error::NotOffered { .. } => ("UNIMPLEMENTED", "not_sent"),

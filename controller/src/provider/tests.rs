@@ -7,6 +7,7 @@ mod connecting;
 mod dump;
 pub(crate) mod fake;
 mod heartbeats;
+mod identity;
 mod leave;
 mod lists;
 mod load_balancers;

@@ -3,6 +3,7 @@
 mod api_server_gone;
 mod exits;
 mod hand_over;
+mod identity;
 mod migration;
 mod permissions;
 mod provider_gone;

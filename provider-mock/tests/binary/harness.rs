@@ -143,6 +143,7 @@ impl Served {
             context: Some(CallContext {
                 request_id: "r".into(),
                 cluster_name: "kubernetes".into(),
+                ..CallContext::default()
             }),
             nodes: names
                 .iter()

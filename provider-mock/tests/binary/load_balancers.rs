@@ -14,6 +14,7 @@ fn request(name: &str) -> EnsureLoadBalancerRequest {
         context: Some(CallContext {
             request_id: "r".into(),
             cluster_name: "kubernetes".into(),
+            ..CallContext::default()
         }),
         service: Some(Service {
             namespace: "default".into(),

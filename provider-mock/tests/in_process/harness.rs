@@ -143,6 +143,7 @@ pub(crate) fn context() -> CallContext {
     CallContext {
         request_id: "r".into(),
         cluster_name: "kubernetes".into(),
+        ..CallContext::default()
     }
 }
 

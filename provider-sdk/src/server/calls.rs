@@ -18,7 +18,7 @@ use tracing::{Instrument, Span};
 use super::arrival::Arrival;
 use super::core::{Core, Session};
 use crate::error::panicked;
-use crate::{Context, Error};
+use crate::{Cluster, Context, Error};
 
 /// How long a handler may run on after nobody waits for it any more.
 const CANCEL_GRACE: Duration = Duration::from_secs(30);
@@ -104,7 +104,7 @@ impl Call {
         let span = tracing::info_span!("call", rpc, request_id, traceparent);
         let ctx = Context::new(
             request_id.clone(),
-            Arc::clone(&session.cluster),
+            cluster(&session.cluster, &context.cluster_uid),
             arrival.deadline,
             arrival.traceparent,
             core.calls.stop.child_token(),
@@ -265,4 +265,15 @@ fn log_end(started: Instant, error: Option<&Error>) {
             );
         }
     }
+}
+
+/// The cluster of the handshake, with the UID that the call names: it may have become known since.
+fn cluster(of_handshake: &Arc<Cluster>, uid: &str) -> Arc<Cluster> {
+    if uid.is_empty() || uid == of_handshake.uid {
+        return Arc::clone(of_handshake);
+    }
+    Arc::new(Cluster {
+        uid: uid.to_owned(),
+        ..Cluster::clone(of_handshake)
+    })
 }

@@ -185,6 +185,27 @@ async fn a_handshake_without_the_clusters_uid_does_not_make_it_another_cluster()
 }
 
 #[tokio::test]
+async fn a_call_that_names_the_clusters_uid_is_about_that() {
+    let rig = Rig::serve(Server::new(Named::new()).instances(Each(
+        InstancesCapability::default(),
+        async |ctx: Context, node: Node| {
+            assert_eq!(ctx.cluster().uid, "known-now");
+            assert_eq!(ctx.cluster().name, "prod");
+            Ok(found(&node.name))
+        },
+    )));
+    let named = BatchGetInstancesRequest {
+        context: Some(CallContext {
+            cluster_uid: "known-now".to_owned(),
+            ..context("r")
+        }),
+        ..ask(&["a"])
+    };
+    let answer = lookup(&mut rig.instances().await, named).await.unwrap();
+    assert_eq!(answer.results.len(), 1);
+}
+
+#[tokio::test]
 async fn the_status_is_the_vendors_cut_to_the_contract() {
     let named = Named::new();
     let rig = Rig::serve(Server::new(named.clone()));

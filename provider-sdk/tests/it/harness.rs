@@ -219,6 +219,7 @@ pub(crate) fn context(request_id: &str) -> CallContext {
     CallContext {
         request_id,
         cluster_name,
+        ..CallContext::default()
     }
 }
 

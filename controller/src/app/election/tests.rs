@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio::{
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{super::provider_options, *};
 use crate::{
-    kube::cluster::Facts,
+    kube::cluster::{CLUSTER_UID_ANNOTATION, Facts},
     leader::tests::store::Store as Lease,
     options,
     provider::{
@@ -32,6 +33,8 @@ struct Replica {
     provider: Arc<Fake>,
     stop: CancellationToken,
     offices: Offices,
+    identity: Arc<ClusterIdentity>,
+    warnings: Arc<Mutex<Vec<String>>>,
     _tasks: JoinSet<()>,
 }
 
@@ -49,7 +52,8 @@ impl Replica {
         let config = options::parse_from(&args.map(str::to_owned), &BTreeMap::new()).unwrap();
         let facts = Facts {
             version: "v1".into(),
-            uid: String::new(),
+            uid: Some("uid-1".into()),
+            remembered_uid: None,
         };
         let mut registry = Registry::default();
         let mut tasks = JoinSet::new();
@@ -65,7 +69,12 @@ impl Replica {
         let running = RunningControllers::register(&mut registry);
         let mut loops = Loops::new(checks.clone(), running, Duration::ZERO);
         add(&mut loops);
+        let warnings = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::clone(&warnings);
+        let on_warning = Box::new(move |text| told.lock().push(text));
+        let identity = ClusterIdentity::new(provider.clone(), &facts, false, on_warning);
         let building = Building {
+            identity: Arc::clone(&identity),
             api: lease.api(),
             metrics: LeaderMetrics::register(&mut registry),
             events: Arc::new(drop),
@@ -75,7 +84,11 @@ impl Replica {
         };
         let stop = CancellationToken::new();
         let offices = building.open(&config, &stop).unwrap();
+        let running = Arc::clone(&identity);
+        tasks.spawn(running.run(lease.api(), offices.main_lock()));
         Self {
+            identity,
+            warnings,
             provider: fake,
             stop,
             offices,
@@ -271,4 +284,46 @@ async fn a_leader_without_a_provider_waits_for_its_calls_too() {
     let (_, took) = holder(&lease, str::is_empty).await;
     assert!(took > GRACE + Duration::from_secs(18), "{took:?}");
     assert!(took < GRACE + Duration::from_secs(21), "{took:?}");
+}
+
+/// What its provider would refuse, or not.
+fn uid_on(lease: &Lease) -> Option<String> {
+    let lease = lease.lease();
+    let uid = lease["metadata"]["annotations"][CLUSTER_UID_ANNOTATION].as_str();
+    uid.map(str::to_owned)
+}
+
+/// Another cluster's load balancers are nobody's to change, and the next leader has to know which those are.
+#[tokio::test(start_paused = true)]
+async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
+    let lease = Lease::default();
+    let mut first = Replica::start(&lease);
+    holder(&lease, |holder| !holder.is_empty()).await;
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
+    assert_eq!(first.identity.contradiction(), None);
+    first.stop.cancel();
+    first.offices.drain().await.unwrap();
+    assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
+
+    lease.edit(|lease| {
+        lease["metadata"]["annotations"][CLUSTER_UID_ANNOTATION] = json!("uid-0");
+    });
+    let second = Replica::start(&lease);
+    holder(&lease, |holder| !holder.is_empty()).await;
+    sleep(Duration::from_secs(1)).await;
+    let told = second.identity.contradiction().unwrap();
+    assert!(told.contains("uid-0") && told.contains("uid-1"), "{told}");
+    assert_eq!(second.warnings.lock().len(), 1);
+    sleep(LEASE_DURATION * 8).await;
+    assert_eq!(uid_on(&lease).as_deref(), Some("uid-0"), "a person decides");
+    assert_eq!(second.warnings.lock().len(), 1, "it is said once");
+
+    lease.edit(|lease| {
+        let annotations = lease["metadata"]["annotations"].as_object_mut().unwrap();
+        annotations.remove(CLUSTER_UID_ANNOTATION);
+    });
+    sleep(LEASE_DURATION * 4).await;
+    assert_eq!(second.identity.contradiction(), None);
+    assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
 }

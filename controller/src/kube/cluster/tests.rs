@@ -26,7 +26,7 @@ async fn found(readable_after: Option<Duration>, other_errors: bool) -> (Facts, 
         };
         async { answer }.boxed()
     });
-    let facts = discover(&Api::new(client), SERVER).await;
+    let facts = discover(&Api::new(client), SERVER, None).await;
     assert_eq!(facts.version, "v1.36.3");
     (facts, begin.elapsed())
 }
@@ -34,7 +34,7 @@ async fn found(readable_after: Option<Duration>, other_errors: bool) -> (Facts, 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_that_may_be_read_at_once_is_waited_for_no_longer() {
     let (facts, took) = found(Some(Duration::ZERO), false).await;
-    assert_eq!((&*facts.uid, took), ("abc", Duration::ZERO));
+    assert_eq!((facts.uid.as_deref(), took), (Some("abc"), Duration::ZERO));
 }
 
 /// One that is starting refuses everything at first.
@@ -42,10 +42,10 @@ async fn a_namespace_that_may_be_read_at_once_is_waited_for_no_longer() {
 async fn a_refusal_is_believed_only_after_a_while() {
     for seconds in [1, 10, 25] {
         let (facts, _) = found(Some(Duration::from_secs(seconds)), false).await;
-        assert_eq!(facts.uid, "abc", "after {seconds} s");
+        assert_eq!(facts.uid.as_deref(), Some("abc"), "after {seconds} s");
     }
     let (facts, took) = found(None, false).await;
-    assert_eq!(facts.uid, "");
+    assert_eq!(facts.uid, None);
     assert!(
         (FORBIDDEN..FORBIDDEN + MAX_PAUSE).contains(&took),
         "{took:?}"
@@ -55,5 +55,26 @@ async fn a_refusal_is_believed_only_after_a_while() {
 #[tokio::test(start_paused = true)]
 async fn one_that_cannot_say_for_sure_is_asked_on() {
     let (facts, _) = found(Some(Duration::from_mins(3)), true).await;
-    assert_eq!(facts.uid, "abc");
+    assert_eq!(facts.uid.as_deref(), Some("abc"));
+}
+
+/// The right to read the namespace was taken away: the Lease still says which cluster this is.
+#[tokio::test(start_paused = true)]
+async fn what_the_lease_remembers_is_believed_at_once() {
+    let began = Instant::now();
+    let client = scripted::client(|request| {
+        let answer = match request.uri().path() {
+            "/version" => scripted::json(200, &json!({"gitVersion": "v1.36.3"})),
+            "/lease" => {
+                let annotations = json!({CLUSTER_UID_ANNOTATION: "abc"});
+                scripted::json(200, &json!({"metadata": {"annotations": annotations}}))
+            }
+            _ => scripted::refusal(403, "Forbidden"),
+        };
+        async { answer }.boxed()
+    });
+    let facts = discover(&Api::new(client), SERVER, Some("/lease")).await;
+    assert_eq!(facts.uid, None);
+    assert_eq!(facts.remembered_uid.as_deref(), Some("abc"));
+    assert_eq!(began.elapsed(), Duration::ZERO);
 }

@@ -12,8 +12,9 @@ pub(in crate::options) struct GenericFlags {
     /// Allocate CIDRs for Pods and set them on nodes. Requires --cluster-cidr.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) allocate_node_cidrs: GoBool,
-    /// Run although the provider knows no id of this cluster in the cloud, at the risk that two
-    /// clusters in one account take each other's resources for their own.
+    /// Run although the provider knows no id of this cluster in the cloud, and change the cloud although
+    /// the cluster's UID cannot be read, at the risk that two clusters in one account take each other's
+    /// resources for their own.
     #[arg(long, value_name = "bool", default_value = "false", hide = true)]
     pub(in crate::options) allow_untagged_cloud: GoBool,
     /// Type of CIDR allocator to use. Only RangeAllocator exists.

@@ -1,0 +1,142 @@
+//! Which cluster this is: read from the API server, remembered on the Lease.
+
+use std::{sync::Arc, time::Duration};
+
+use outrigger_core::cluster_uid::ClusterUid;
+use parking_lot::Mutex;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use crate::{
+    kube::{
+        api::Api,
+        cluster::{self, CLUSTER_UID_ANNOTATION, Facts},
+    },
+    leader::Handle,
+    provider::Provider,
+};
+
+/// How often the API server is asked for a UID that could not be read, and the Lease is compared with it.
+const LOOK: Duration = Duration::from_secs(30);
+
+/// Takes a warning about the Lease. It must not wait.
+pub(super) type OnWarning = Box<dyn Fn(String) + Send + Sync>;
+
+/// What this process knows of the cluster's identity. The provider's handle refuses calls that change the
+/// cloud as long as it is not certain.
+pub(super) struct ClusterIdentity {
+    provider: Provider,
+    allow_untagged: bool,
+    on_warning: OnWarning,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    read: Option<Box<str>>,
+    /// As the start found it on the Lease, until the election has seen the Lease itself.
+    remembered: Option<Box<str>>,
+    said: Option<ClusterUid>,
+}
+
+impl ClusterIdentity {
+    /// What the start found out.
+    pub(super) fn new(
+        provider: Provider,
+        facts: &Facts,
+        allow_untagged: bool,
+        on_warning: OnWarning,
+    ) -> Arc<Self> {
+        let this = Arc::new(Self {
+            provider,
+            allow_untagged,
+            on_warning,
+            known: Mutex::new(Known {
+                read: facts.uid.clone(),
+                remembered: facts.remembered_uid.clone(),
+                said: None,
+            }),
+        });
+        this.judge(None);
+        this
+    }
+
+    /// Compares with what the Lease says now. To be called before a lease term begins its work, and
+    /// whenever something may have changed.
+    pub(super) fn judge(&self, lock: Option<&Handle>) -> ClusterUid {
+        let on_lease = lock.and_then(|lock| lock.annotation(CLUSTER_UID_ANNOTATION));
+        let mut known = self.known.lock();
+        if on_lease.is_some() {
+            known.remembered = None;
+        }
+        let remembered = on_lease.as_deref().or(known.remembered.as_deref());
+        let uid = ClusterUid::judge(known.read.as_deref(), remembered);
+        let is_new = known.said.as_ref() != Some(&uid);
+        known.said = Some(uid.clone());
+        drop(known);
+        if is_new {
+            self.say(&uid);
+            self.provider.set_cluster_uid(uid.clone());
+        }
+        uid
+    }
+
+    fn say(&self, uid: &ClusterUid) {
+        if uid.allows_changes(self.allow_untagged) {
+            match uid {
+                ClusterUid::Read(_) => info!("{uid}"),
+                _ => warn!("{uid}"),
+            }
+            return;
+        }
+        warn!("nothing in the cloud is changed: {uid}");
+        (self.on_warning)(format!("Nothing in the cloud is changed: {uid}"));
+    }
+
+    /// Why nothing in the cloud is changed, if the API server and the Lease contradict each other.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        let known = self.known.lock();
+        let said = known.said.as_ref();
+        said.filter(|uid| matches!(uid, ClusterUid::Contradicted { .. }))
+            .map(ToString::to_string)
+    }
+
+    /// Reads a UID that could not be read at the start, and has the leader remember it on the Lease of
+    /// `lock`. Never returns.
+    pub(super) async fn run(self: Arc<Self>, api: Api, lock: Option<Handle>) {
+        let mut leadership = lock.as_ref().map(Handle::leadership);
+        loop {
+            if self.known.lock().read.is_none()
+                && let Ok(uid) = cluster::uid(&api).await
+            {
+                self.known.lock().read = Some(uid);
+            }
+            let leads = leadership
+                .as_mut()
+                .is_some_and(|leadership| leadership.borrow_and_update().leading().is_some());
+            let uid = self.judge(lock.as_ref());
+            if let (ClusterUid::Read(uid), Some(lock)) = (&uid, &lock)
+                && leads
+                && lock.annotation(CLUSTER_UID_ANNOTATION).is_none()
+            {
+                // Else the next round does it.
+                let _ = lock
+                    .annotate(CLUSTER_UID_ANNOTATION, Some(uid.to_string()))
+                    .await;
+            }
+            let led_by_another = async {
+                match &mut leadership {
+                    Some(leadership) => {
+                        if leadership.changed().await.is_err() {
+                            std::future::pending::<()>().await;
+                        }
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = sleep(LOOK) => {}
+                () = led_by_another => {}
+            }
+        }
+    }
+}
