@@ -179,7 +179,9 @@ pub(crate) struct Fixture {
     pub(crate) nodes: Arc<Store<NodeView>>,
     may_write: Arc<AtomicBool>,
     registry: Registry,
-    _tasks: JoinSet<()>,
+    lifecycle: Option<(lifecycle::Parts, lifecycle::Intake)>,
+    stop: CancellationToken,
+    tasks: JoinSet<()>,
 }
 
 impl Fixture {
@@ -262,8 +264,9 @@ impl Fixture {
         if setup.cloud_node {
             tasks.spawn(CloudNode::new(cloud_node, to_initialize).run(stop.clone()));
         }
-        if setup.lifecycle.is_some() {
-            tasks.spawn(NodeLifecycle::new(node_lifecycle, to_check).run(stop));
+        let lifecycle = setup.lifecycle.map(|_| (node_lifecycle, to_check));
+        if let Some((parts, intake)) = lifecycle.clone() {
+            tasks.spawn(NodeLifecycle::new(parts, intake).run(stop.clone()));
         }
         tasks.spawn(tell_deletions(cluster.clone(), Arc::clone(&nodes)));
         let this = Self {
@@ -272,7 +275,9 @@ impl Fixture {
             nodes,
             may_write,
             registry,
-            _tasks: tasks,
+            lifecycle,
+            stop,
+            tasks,
         };
         for node in setup.nodes {
             this.register(node);
@@ -281,6 +286,17 @@ impl Fixture {
             this.nodes.finish_list(|_| true);
         }
         this
+    }
+
+    /// Ends the lease term, and begins another one of the lifecycle loop after so long.
+    pub(crate) async fn next_term(&mut self, after: Duration) {
+        self.stop.cancel();
+        tokio::time::sleep(after).await;
+        self.stop = CancellationToken::new();
+        if let Some((parts, intake)) = self.lifecycle.clone() {
+            let next = NodeLifecycle::new(parts, intake);
+            self.tasks.spawn(next.run(self.stop.clone()));
+        }
     }
 
     /// The API server takes the node in, and the watch brings it.

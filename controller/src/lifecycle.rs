@@ -96,13 +96,22 @@ impl fmt::Debug for NodeLifecycle {
     }
 }
 
-/// What the loop remembers. A restart forgets it without harm: it only makes deletions later.
+/// What the loop remembers in one lease term. A restart forgets it without harm: it only makes deletions later.
 #[derive(Debug)]
 struct Memory {
     lifecycle: Mutex<Lifecycle>,
     /// Why a node without a machine was not deleted, as it was last said about it.
     withheld: Mutex<HashMap<Arc<str>, &'static str>>,
+    limits: Limits,
     clock: Clock,
+}
+
+impl Memory {
+    /// A lease term begins: what an earlier one has seen is too old to be the first of two absences.
+    fn begin_term(&self) {
+        *self.lifecycle.lock() = Lifecycle::new(self.limits.clone());
+        self.withheld.lock().clear();
+    }
 }
 
 /// The queue of nodes, filled by the store. Made before the store starts, so that no change is
@@ -119,8 +128,9 @@ impl Intake {
     pub fn new(nodes: &mut Store<NodeView>, limits: Limits, metrics: &QueueMetrics) -> Self {
         let queue = Queue::new("node_lifecycle", Backoff::default(), metrics);
         let memory = Arc::new(Memory {
-            lifecycle: Mutex::new(Lifecycle::new(limits)),
+            lifecycle: Mutex::new(Lifecycle::new(limits.clone())),
             withheld: Mutex::default(),
+            limits,
             clock: Clock::default(),
         });
         let (keys, known) = (queue.clone(), Arc::clone(&memory));
@@ -191,6 +201,8 @@ impl NodeLifecycle {
             return;
         }
         info!(nodes = self.parts.nodes.len(), "starting {NAME}");
+        self.memory.begin_term();
+        self.parts.not_managed.clear();
         let this = Arc::new(self);
         let gate = Gate::new(this.parts.provider.state(), State::serves);
         let handler = {

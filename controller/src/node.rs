@@ -103,7 +103,7 @@ impl fmt::Debug for CloudNode {
     }
 }
 
-/// What the loop remembers of nodes beyond the store. A restart forgets it without harm.
+/// What the loop remembers of nodes beyond the store, in one lease term. A restart forgets it without harm.
 #[derive(Debug, Default)]
 struct Memory {
     /// Which node has, or is about to get, which provider id.
@@ -117,6 +117,22 @@ struct Memory {
 }
 
 impl Memory {
+    /// A lease term begins: another leader may have written since. Only what the nodes themselves have
+    /// counts.
+    fn begin_term(&self, nodes: &Store<NodeView>) {
+        self.owed.lock().clear();
+        self.doubted.lock().clear();
+        self.observed.lock().clear();
+        *self.claims.lock() = Claims::default();
+        for node in nodes.all() {
+            self.claims.lock().claim(&node.provider_id, &node.name);
+            // It may have gone, and have been forgotten, in between.
+            if nodes.get(&node.name).is_none() {
+                self.claims.lock().forget(&node.name);
+            }
+        }
+    }
+
     fn forget(&self, node: &NodeView) {
         self.claims.lock().forget(&node.name);
         self.owed.lock().remove(&node.name);
@@ -202,6 +218,8 @@ impl CloudNode {
             return;
         }
         info!(nodes = self.parts.nodes.len(), "starting {NAME}");
+        self.memory.begin_term(&self.parts.nodes);
+        self.parts.not_managed.clear();
         let this = Arc::new(self);
         let gate = Gate::new(this.parts.provider.state(), State::serves);
         let handler = {

@@ -74,6 +74,8 @@ pub struct Lifecycle {
 #[derive(Clone, Debug)]
 struct Watched {
     uid: Box<str>,
+    /// What the kubelet said last, and since when.
+    heard: (Ready, Option<Timestamp>),
     schedule: Schedule,
     /// The API server has deleted it, and the store has not heard of that yet.
     is_deleted: bool,
@@ -119,14 +121,22 @@ impl Lifecycle {
         if facts.not_managed {
             return self.leave(node, Idle::NotManaged);
         }
+        let heard = (node.ready, node.ready_since);
         let watched = self.watched.entry(Arc::clone(&node.name));
         let watched = watched.or_insert_with(|| Watched {
             uid: node.uid.clone(),
+            heard,
             // Nothing could follow before, and the machines of a cluster that is being made would all
             // be asked about twice: most nodes are ready by then.
             schedule: Schedule::starting(now.max(after(node.created, facts.visibility_delay))),
             is_deleted: false,
         });
+        if watched.heard != heard {
+            // The kubelet was heard of in between, though the node was perhaps not seen ready: an
+            // absence before that is not the first of two in a row.
+            watched.heard = heard;
+            self.brake.doubt(&node.name);
+        }
         let due = watched.schedule.due();
         if due <= now {
             Check::Ask

@@ -260,3 +260,15 @@ async fn nothing_is_written_once_another_process_may_lead() {
             .any(|write| write.starts_with("DELETE"))
     );
 }
+
+/// What an earlier lease term has seen is too old to be the first of two answers in a row.
+#[tokio::test(start_paused = true)]
+async fn an_absence_of_an_earlier_term_does_not_count() {
+    let mut fixture = fleet(10, "Unknown", 1);
+    sleep(Duration::from_secs(2)).await;
+    fixture.next_term(MINUTE * 60).await;
+    sleep(Duration::from_secs(2)).await;
+    assert!(fixture.exists("n0"), "asked about once in this term");
+    sleep(Duration::from_secs(20)).await;
+    assert!(!fixture.exists("n0"));
+}

@@ -179,6 +179,7 @@ impl Sweep<'_> {
             due += pause;
             // One that went away is waited for, and the sweep goes on.
             self.cloud_node.parts.provider.serving().await;
+            let batch: Vec<_> = batch.iter().filter_map(|node| self.present(node)).collect();
             let answers = join_all(batch.iter().map(|node| self.ask(node))).await;
             for (node, answer) in batch.iter().zip(answers) {
                 match answer {
@@ -192,7 +193,8 @@ impl Sweep<'_> {
     }
 
     /// One after the other, and no more than the budget allows.
-    async fn ask_singly(&mut self, mut nodes: Vec<Arc<NodeView>>) {
+    async fn ask_singly(&mut self, nodes: Vec<Arc<NodeView>>) {
+        let mut nodes: Vec<_> = nodes.iter().filter_map(|node| self.present(node)).collect();
         let budget = FALLBACK.max(self.cloud_node.parts.nodes.len() / 10);
         if nodes.len() > budget {
             let left = nodes.len() - budget;
@@ -210,8 +212,11 @@ impl Sweep<'_> {
             }
         }
         for node in nodes {
-            let answer = self.ask(&node).await;
-            self.answered(&node, answer.as_ref());
+            // Each question takes its time.
+            if let Some(node) = self.present(&node) {
+                let answer = self.ask(&node).await;
+                self.answered(&node, answer.as_ref());
+            }
         }
     }
 
@@ -220,7 +225,20 @@ impl Sweep<'_> {
         provider.lookup(Arc::clone(node), self.purpose).await
     }
 
-    fn answered(&mut self, node: &Arc<NodeView>, answer: Result<&Lookup, &Error>) {
+    /// The node as the store has it now, if it is still the one that was to be asked about: a sweep takes up
+    /// to a period, and an answer takes its time too.
+    fn present(&self, seen: &NodeView) -> Option<Arc<NodeView>> {
+        let node = self.cloud_node.parts.nodes.get(&seen.name)?;
+        let is_same = node.uid == seen.uid && node.provider_id == seen.provider_id;
+        (is_same && node.deleted.is_none()).then_some(node)
+    }
+
+    fn answered(&mut self, asked: &NodeView, answer: Result<&Lookup, &Error>) {
+        // A node that was deleted meanwhile must not speak against the provider.
+        let Some(node) = self.present(asked) else {
+            return;
+        };
+        let node = &node;
         let parts = &self.cloud_node.parts;
         if let Ok(lookup) = answer {
             (parts.overheard)(node, lookup);

@@ -35,6 +35,11 @@ impl NotManaged {
         known.is_some_and(|known| known == question(node, session))
     }
 
+    /// A lease term begins: everything is asked anew.
+    pub fn clear(&self) {
+        self.0.lock().clear();
+    }
+
     /// The node is gone.
     pub fn forget(&self, name: &str) {
         self.0.lock().remove(name);

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
+use outrigger_core::brake::Limits;
 use outrigger_provider_mock::{
     cloud::Preference,
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},
+    instances::InstanceSpec,
 };
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::fixture::{Fixture, PERIOD, Setup, node};
+use crate::fixture::{Fixture, PERIOD, Setup, node, settled};
 
 /// So many nodes, initialised, in a cloud that is best asked like this.
 async fn fleet(count: usize, preference: Preference) -> Fixture {
@@ -166,4 +168,38 @@ async fn a_cloud_that_lists_nothing_is_not_asked_about_every_node() {
     // A tenth of all nodes each period, and the list.
     let calls = fixture.cloud.counters().cloud_calls();
     assert!(calls <= 13 * (30 + 2), "{calls}");
+}
+
+/// A sweep takes up to a period: Nodes that are deleted with their machines meanwhile are no absences of
+/// nodes whose kubelets are alive, which would push the brake on deletion.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_deleted_during_a_sweep_do_not_speak_against_the_provider() {
+    for preference in [Preference::List, Preference::Batch, Preference::Each] {
+        let fixture = Fixture::with(Setup {
+            synthesize: false,
+            cloud: Box::new(move |config| config.preference = preference),
+            lifecycle: Some(Limits::default()),
+            ..Setup::default()
+        });
+        for n in 0..200 {
+            let name = format!("n{n:03}");
+            let spec = InstanceSpec::named(name.parse().unwrap());
+            let instance = fixture.cloud.create(spec).unwrap();
+            let id = fixture.cloud.provider_id(&instance.id);
+            fixture.register(settled(&name, &id, "True"));
+        }
+        sleep(PERIOD).await;
+        for n in 0..150 {
+            let name = format!("n{:03}", 199 - n);
+            fixture.cloud.delete(&name).unwrap();
+            fixture.vanish(&name);
+            sleep(Duration::from_secs(2)).await;
+        }
+        sleep(Duration::from_secs(20)).await;
+        let line = r#"outrigger_node_deletion_brake_nodes{state="absent_while_ready"} 0"#;
+        let metrics = fixture.metrics();
+        assert!(metrics.contains(line), "{preference:?}: {metrics}");
+        let never = "outrigger_node_absent_while_ready_total 0";
+        assert!(metrics.contains(never), "{preference:?}: {metrics}");
+    }
 }

@@ -260,3 +260,30 @@ fn reasons_are_sentences_and_labels() {
         assert!(!doubt.to_string().is_empty());
     }
 }
+
+/// A kubelet that was heard of is the sign of a machine, though the node was never seen ready.
+#[test]
+fn an_absence_before_the_kubelet_was_heard_of_is_not_the_first_of_two() {
+    for (between, since) in [(Ready::False, 4), (Ready::Unknown, 4)] {
+        let mut rig = Rig::new(Limits::default());
+        let node = lost("n1");
+        rig.check(0, &node);
+        rig.answered(1, &node, &GONE);
+        let heard = NodeView {
+            ready: between,
+            ready_since: Some(at(since)),
+            ..node.clone()
+        };
+        assert_eq!(rig.check(6, &heard), Check::Ask);
+        let action = rig.answered(6, &heard, &GONE).action;
+        assert!(
+            matches!(
+                action,
+                Action::Withhold(Withheld::Refused(Refusal::LookAgain { .. }))
+            ),
+            "{action:?}"
+        );
+        assert_eq!(rig.check(11, &heard), Check::Ask);
+        assert_eq!(rig.answered(11, &heard, &GONE).action, deletion(&heard));
+    }
+}
