@@ -33,6 +33,7 @@ mod metrics;
 mod object;
 mod office;
 mod requests;
+mod suspend;
 mod watching;
 
 pub use election::{Elector, Ended};

@@ -187,11 +187,11 @@ impl Elector {
             self.sight.doubt();
             self.poll_at = Some(now + self.config.terms.retry(fastrand::f64()));
         }
-        let cancelled = self
+        let is_over = self
             .office
             .as_ref()
-            .is_some_and(|office| office.leading.token().is_cancelled());
-        if cancelled {
+            .is_some_and(|office| !office.leading.is_valid_now());
+        if is_over {
             return Decision::Lost(Lost::RenewDeadline);
         }
         let own = Own {

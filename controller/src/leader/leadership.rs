@@ -13,6 +13,8 @@ use outrigger_core::lease::Lost;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::suspend;
+
 /// How this process stands in one election.
 #[derive(Clone, Debug)]
 pub enum Leadership {
@@ -51,7 +53,8 @@ pub struct Leading {
     since: Instant,
     epoch: i32,
     token: CancellationToken,
-    /// Nanoseconds after `since`; 0: over, `u64::MAX`: without end.
+    /// Nanoseconds after `since`, those included that the machine was suspended before the last renewal
+    /// was sent; 0: over, `u64::MAX`: without end.
     deadline: Arc<AtomicU64>,
 }
 
@@ -66,19 +69,26 @@ impl Leading {
         }
     }
 
-    pub(super) fn until(since: Instant, deadline: Instant, epoch: i32) -> Self {
+    pub(super) fn until(
+        since: Instant,
+        deadline: Instant,
+        suspended: Duration,
+        epoch: i32,
+    ) -> Self {
         let this = Self {
             since,
             epoch,
             token: CancellationToken::new(),
             deadline: Arc::default(),
         };
-        this.extend(deadline);
+        this.extend(deadline, suspended);
         this
     }
 
-    pub(super) fn extend(&self, deadline: Instant) {
-        let nanos = u64::try_from((deadline - self.since).as_nanos()).unwrap_or(u64::MAX - 1);
+    /// `suspended`: how long the machine had been suspended when the renewal was sent.
+    pub(super) fn extend(&self, deadline: Instant, suspended: Duration) {
+        let until = deadline - self.since + suspended;
+        let nanos = u64::try_from(until.as_nanos()).unwrap_or(u64::MAX - 1);
         self.deadline.store(nanos, Ordering::Release);
     }
 
@@ -102,14 +112,17 @@ impl Leading {
         &self.token
     }
 
-    /// Whether this process may act right now. Reads the clock, so it is right even when no task
-    /// could run for a while; an end that is found here ends all clones.
+    /// Whether this process may act right now. Reads the clocks, so it is right even when no task
+    /// could run for a while, or the machine was suspended; an end that is found here ends all clones.
     pub fn is_valid_now(&self) -> bool {
-        let now = Instant::now();
+        self.is_valid_at(Instant::now(), suspend::at_most())
+    }
+
+    fn is_valid_at(&self, now: Instant, suspended: Duration) -> bool {
         let valid = !self.token.is_cancelled()
             && match self.deadline.load(Ordering::Acquire) {
                 u64::MAX => true,
-                nanos => now < self.since + Duration::from_nanos(nanos),
+                nanos => now - self.since + suspended < Duration::from_nanos(nanos),
             };
         if !valid {
             self.token.cancel();
@@ -124,5 +137,31 @@ impl fmt::Debug for Leading {
             .field("epoch", &self.epoch)
             .field("over", &self.token.is_cancelled())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::Leading;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The lease expires for the others while this machine sleeps and its clock stands still.
+    #[test]
+    fn a_lease_does_not_outlast_a_suspended_machine() {
+        let since = Instant::now();
+        let slept = SECOND * 100;
+        let leading = Leading::until(since, since + SECOND * 10, slept, 0);
+        assert!(leading.is_valid_at(since + SECOND * 9, slept));
+        assert!(leading.is_valid_at(since + SECOND, slept + SECOND * 8));
+        // A renewal that was sent after that sleep counts from then.
+        leading.extend(since + SECOND * 11, slept + SECOND * 8);
+        assert!(leading.is_valid_at(since + SECOND * 10, slept + SECOND * 8));
+        assert!(!leading.is_valid_at(since + SECOND * 2, slept + SECOND * 17));
+        assert!(leading.token().is_cancelled(), "for all clones");
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::{FutureExt, future::BoxFuture};
 use tokio::time::{Instant, timeout};
 
-use super::{LeaderConfig, object::LeaseObject};
+use super::{LeaderConfig, object::LeaseObject, suspend};
 use crate::kube::{api::Api, error::Error};
 
 /// What a request was for.
@@ -33,6 +33,8 @@ impl Purpose {
 pub(super) struct Answer {
     pub(super) purpose: Purpose,
     pub(super) sent: Instant,
+    /// How long the machine had been suspended then.
+    pub(super) suspended: Duration,
     pub(super) result: Result<LeaseObject, Error>,
 }
 
@@ -87,6 +89,7 @@ impl Requests {
     ) -> Request {
         let limit = self.limit;
         async move {
+            let suspended = suspend::at_least();
             let sent = Instant::now();
             let result = timeout(limit, exchange)
                 .await
@@ -94,6 +97,7 @@ impl Requests {
             Answer {
                 purpose,
                 sent,
+                suspended,
                 result,
             }
         }

@@ -1,6 +1,6 @@
 //! What comes in: answers, watch events.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use outrigger_core::lease::Record;
 use tokio::time::Instant;
@@ -12,6 +12,7 @@ use super::{
         object::LeaseObject,
         office::Office,
         requests::{Answer, Purpose},
+        suspend,
         watching::{Seen, watch},
     },
     Elector,
@@ -20,11 +21,16 @@ use crate::kube::error::Error;
 
 impl Elector {
     pub(super) fn answered(&mut self, answer: Answer) {
-        let Answer { purpose, sent, .. } = answer;
+        let Answer {
+            purpose,
+            sent,
+            suspended,
+            ..
+        } = answer;
         let knew = self.object.as_ref().map(LeaseObject::record);
         match self.learn(answer) {
             Ok(Some(record)) if !purpose.reads() && record.holder == self.config.identity => {
-                self.acknowledged(sent, &record);
+                self.acknowledged(sent, suspended, &record);
             }
             Ok(_) => {
                 let knows = self.object.as_ref().map(LeaseObject::record);
@@ -71,12 +77,13 @@ impl Elector {
     }
 
     /// A claim or a renewal was acknowledged.
-    fn acknowledged(&mut self, sent: Instant, record: &Record) {
-        let now = Instant::now();
+    fn acknowledged(&mut self, sent: Instant, suspended: Duration, record: &Record) {
+        // The others' time went on while this machine was suspended.
+        let now = Instant::now() + suspend::at_most().saturating_sub(suspended);
         self.recovered();
         let terms = &self.config.terms;
         if let Some(office) = &mut self.office {
-            if office.extend(sent.into_std(), now.into_std(), terms) {
+            if office.extend(sent.into_std(), now.into_std(), terms, suspended) {
                 *self.shared.renewed.lock() = Some(sent);
                 // What came meanwhile, or what somebody else takes off again, waits its turn.
                 if self.shared.annotations.is_owing() {
@@ -90,7 +97,7 @@ impl Elector {
             .candidacy
             .contends_at()
             .is_some_and(|at| at <= now.into_std());
-        let office = Office::begin(sent.into_std(), now.into_std(), record, terms);
+        let office = Office::begin(sent.into_std(), now.into_std(), record, terms, suspended);
         let Some(office) = office.filter(|_| contends) else {
             return;
         };
