@@ -128,7 +128,7 @@ impl<V: View> Reflector<V> {
         // The version to watch from; none: list first.
         let mut version: Option<String> = None;
         loop {
-            let started = Instant::now();
+            let mut opened = None;
             let end = match version.take() {
                 None => match self.list().await {
                     Ok(listed) => {
@@ -139,14 +139,15 @@ impl<V: View> Reflector<V> {
                     Err(error) => End::Failed(error),
                 },
                 Some(mut at) => {
-                    let end = self.watch(&mut at, &mut pause).await;
+                    let end = self.watch(&mut at, &mut pause, &mut opened).await;
                     if !matches!(end, End::Expired) {
                         version = Some(at);
                     }
                     end
                 }
             };
-            let healthy = started.elapsed() >= HEALTHY;
+            // A list that fails after a long time, or a watch that is not opened, shows no health.
+            let healthy = opened.is_some_and(|opened: Instant| opened.elapsed() >= HEALTHY);
             if healthy {
                 pause = Pause::default();
             }
@@ -242,21 +243,27 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    /// Follows changes after `version`, which moves along, until the watch ends.
-    async fn watch(&self, version: &mut String, pause: &mut Pause) -> End {
+    /// Follows changes after `version`, which moves along, until the watch ends. Tells when it was `opened`.
+    async fn watch(
+        &self,
+        version: &mut String,
+        pause: &mut Pause,
+        opened: &mut Option<Instant>,
+    ) -> End {
         let resource = self.resource.name;
-        let opened = timeout(
+        let opening = timeout(
             SILENCE,
             self.api
                 .watch::<V>(self.resource.path, version, WATCH_SECONDS),
         );
-        let mut events = match opened.await {
+        let mut events = match opening.await {
             Ok(Ok(events)) => std::pin::pin!(events),
             Ok(Err(error)) if error.is_expired() => return End::Expired,
             Ok(Err(error)) => return End::Failed(error),
             Err(_) => return End::Silent,
         };
         self.health.works();
+        *opened = Some(Instant::now());
         if pause.failures > 0 {
             info!(resource, "watching again");
         }

@@ -393,3 +393,15 @@ fn the_pause_grows_to_its_bound() {
     );
     assert_eq!(Pause::default().next(1.0).as_millis(), 50);
 }
+
+/// An API server that is overloaded takes long to say so.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_fails_slowly_does_not_reset_the_back_off() {
+    let fixture = Fixture::start(|_, _| None);
+    tokio::time::sleep(Duration::from_mins(15)).await;
+    let requests = fixture.requests.lock();
+    // Each takes 40 s to fail.
+    let times: Vec<_> = requests.iter().map(|(at, _)| *at).collect();
+    let last = times[times.len() - 1] - times[times.len() - 2];
+    assert!(last >= Duration::from_secs(40) + MAX_PAUSE / 2, "{last:?}");
+}
