@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use http::Method;
 use outrigger_provider_mock::faults::{Effect, Fault, Method as Call};
-use outrigger_testbed::nodes::Machine;
+use outrigger_testbed::{
+    faults::{Cut, Fault as ApiFault, Rule},
+    nodes::Machine,
+};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
@@ -79,4 +82,55 @@ async fn after_sigterm_no_ensure_begins_and_the_standby_leads_after_the_last_ans
         holds(made == wanted, || format!("{made} of {wanted}"))
     })
     .await;
+}
+
+/// The lease expires for the others while this process waits for its calls.
+#[tokio::test]
+async fn a_lease_that_is_lost_after_sigterm_drops_the_calls_in_flight() {
+    let cluster = Setup::without_provider()
+        .flags(&[
+            "--controllers=service-lb-controller",
+            "--leader-elect-lease-duration=5s",
+            "--leader-elect-renew-deadline=3s",
+            "--leader-elect-retry-period=500ms",
+        ])
+        .prepare()
+        .await;
+    let nodes = Machine::numbered("n-", 2).map(Machine::initialized);
+    cluster.register_all(nodes).await;
+    let mut leader = cluster.replica("leader").await;
+    let stuck = Effect::Hang { duration: None };
+    let stuck = Fault::on(Call::EnsureLoadBalancer, stuck);
+    leader.mock.inject(stuck).await;
+    leader.leads().await;
+    let mut next = cluster.replica("next").await;
+    next.follows(&mut leader).await;
+    cluster.create_service(load_balancer("web")).await;
+    leader
+        .controller
+        .says(&["ensuring the load balancer"])
+        .await;
+    sleep(Duration::from_secs(1)).await;
+
+    let unreachable = Rule::new(ApiFault::Silence);
+    leader.proxy.inject(unreachable);
+    leader.proxy.cut_watches("/leases", Cut::Abrupt);
+    let told = Instant::now();
+    leader.controller.signal(Signal::TERM);
+    let dropped = "the lease was lost while work was still in hand";
+    until("the calls are dropped", async || {
+        let lines = leader.controller.lines(dropped);
+        holds(lines > 0, || "not yet".to_owned())
+    })
+    .await;
+    let took = told.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    until("the call is over", async || {
+        let calls = leader.mock.calls(Call::EnsureLoadBalancer).await;
+        holds(calls == 1, || format!("{calls}"))
+    })
+    .await;
+    assert!(next.claims(LEASE).is_empty(), "the next leader comes later");
+    leader.controller.ended().await;
+    next.leads().await;
 }
