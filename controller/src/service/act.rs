@@ -156,6 +156,18 @@ impl ServiceLb {
         let Some(result) = result else {
             return Outcome::Retry;
         };
+        let result = result.and_then(|answer| {
+            let unproven = Failure::of_withdrawn(&answer, &service, &ground.capability);
+            unproven.map_or(Ok(answer), |failure| {
+                warn!(
+                    service = &*key.name,
+                    uid = &*key.uid,
+                    "cannot delete the load balancer: {}",
+                    failure.message
+                );
+                Err(Box::new(failure))
+            })
+        });
         if end_of(&result).is_some() {
             self.memory.cleaned_up(&key.uid);
         }
@@ -174,16 +186,18 @@ impl ServiceLb {
         // Where it is over and the Service out of our hands, the answer to our own write was lost, but
         // not the write.
         match ended {
-            Some(ended) if end_of(&result).is_none() || !self.is_out_of_hand(key, ground) => {
+            Some(ended)
+                if end_of(&result).is_none() || !self.is_out_of_hand(key, &service, ground) =>
+            {
                 often(ended)
             }
             _ => self.cleared_away(key, &service, &result, ground),
         }
     }
 
-    fn is_out_of_hand(&self, key: &Key, ground: &Ground) -> bool {
+    fn is_out_of_hand(&self, key: &Key, last: &ServiceView, ground: &Ground) -> bool {
         let live = self.live(key);
-        live.is_none_or(|live| wants::is_released(&live, &ground.capability))
+        live.is_none_or(|live| wants::is_released(last, &live, &ground.capability))
     }
 
     /// None: it may not be made now.
@@ -205,7 +219,7 @@ impl ServiceLb {
             info!(
                 service = &*key.name,
                 answer = ?answer.disposition,
-                "the load balancer is done with"
+                "the deletion of the load balancer has ended"
             );
         }
         Some(result)

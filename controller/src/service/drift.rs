@@ -192,12 +192,16 @@ impl ServiceLb {
         loop {
             if let Some(capability) = self.capability() {
                 let mut counts = LoadBalancers::default();
-                self.parts.services.for_each(|service| {
-                    if wants(service, &capability) == Wants::LoadBalancer {
-                        let waits = self.memory.is_waiting(&service.uid);
-                        *standing(service, waits, &mut counts) += 1;
-                    }
-                });
+                self.parts
+                    .services
+                    .for_each(|service| match wants(service, &capability) {
+                        Wants::LoadBalancer => {
+                            let waits = self.memory.is_waiting(&service.uid);
+                            *standing(service, waits, &mut counts) += 1;
+                        }
+                        Wants::Hold => counts.class_not_served += 1,
+                        Wants::Cleanup | Wants::Nothing => {}
+                    });
                 self.parts.metrics.count(counts);
             }
             sleep(STATES_SHOWN).await;

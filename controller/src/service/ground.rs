@@ -4,11 +4,18 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_core::{
-    service::{ServiceView, capability::Capability, plan::Facts},
+    service::{
+        ServiceView,
+        capability::Capability,
+        plan::{Facts, Progress},
+    },
     targets::{Revision, Targets},
 };
 
-use super::{ServiceLb, intake::Key};
+use super::{
+    ServiceLb,
+    intake::{Key, may_concern},
+};
 
 /// What is known beside the Service, at one moment.
 pub(super) struct Ground {
@@ -55,5 +62,26 @@ impl ServiceLb {
 
     pub(super) fn now(&self) -> Timestamp {
         self.memory.clock.now()
+    }
+
+    /// The Services for which `holds` says yes.
+    pub(super) fn among_services(
+        &self,
+        holds: impl Fn(&Progress, &ServiceView, &Facts<'_>) -> bool,
+    ) -> Vec<Key> {
+        let Some(ground) = self.ground() else {
+            return Vec::new();
+        };
+        let mut keys = Vec::new();
+        self.parts.services.for_each(|service| {
+            if may_concern(service) {
+                let key = Key::of(service);
+                let decide = |progress: &mut Progress| holds(progress, service, &ground.facts());
+                if self.memory.with(&key.uid, decide) {
+                    keys.push(key);
+                }
+            }
+        });
+        keys
     }
 }

@@ -390,17 +390,21 @@ pub(super) fn may_concern(service: &ServiceView) -> bool {
 }
 
 /// [`wants::is_released`], also where it is not known what the provider declares.
-pub(super) fn is_released(service: &ServiceView, capability: Option<&Capability>) -> bool {
+pub(super) fn is_released(
+    last: &ServiceView,
+    now: &ServiceView,
+    capability: Option<&Capability>,
+) -> bool {
     capability.map_or_else(
-        || !service.has_finalizer() && !may_leave_behind(service),
-        |capability| wants::is_released(service, capability),
+        || !now.has_finalizer() && !may_leave_behind(now),
+        |capability| wants::is_released(last, now, capability),
     )
 }
 
 /// [`wants::escapes`], also where it is not known what the provider declares.
 fn escapes(old: &ServiceView, new: &ServiceView, capability: Option<&Capability>) -> bool {
     capability.map_or_else(
-        || old.has_finalizer() && is_released(new, None),
+        || old.has_finalizer() && is_released(old, new, None),
         |capability| wants::escapes(old, new, capability),
     )
 }

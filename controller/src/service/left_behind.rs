@@ -1,7 +1,11 @@
 //! Load balancers of Services that are gone from the API server, or out of our hands, without a cleanup
 //! (not Q-5; S-60).
 
-use outrigger_core::service::{ServiceView, plan::Step, wants};
+use outrigger_core::service::{
+    ServiceView,
+    plan::{Failure, Step},
+    wants,
+};
 use tracing::{debug, warn};
 
 use super::{
@@ -38,7 +42,7 @@ impl ServiceLb {
         }
         match self.writer.read(service).await {
             Ok(None) => {}
-            Ok(Some(live)) if wants::is_released(&live, &ground.capability) => {}
+            Ok(Some(live)) if wants::is_released(service, &live, &ground.capability) => {}
             Ok(Some(_)) if self.live(key).is_some() => return self.done_with(key),
             Ok(Some(_)) => {
                 warn!(
@@ -81,6 +85,18 @@ impl ServiceLb {
         result: &Answered,
         ground: &Ground,
     ) -> Outcome {
+        if let Ok(answer) = result
+            && Failure::of_withdrawn(answer, service, &ground.capability).is_some()
+        {
+            // Its finalizer was taken away: there is no object left that could wait.
+            warn!(
+                service = &*key.name,
+                uid = &*key.uid,
+                "the Service is gone, and the provider neither manages its load balancer nor serves \
+                 the class that it was made for; if it still exists, delete it in the cloud"
+            );
+            return self.done_with(key);
+        }
         let now = self.now();
         let decided = self.memory.with(&key.uid, |progress| {
             progress.deleted(

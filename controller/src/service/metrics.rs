@@ -50,6 +50,8 @@ pub struct LoadBalancers {
     pub not_managed: usize,
     /// A person holds them.
     pub paused: usize,
+    /// The provider does not serve their class any more.
+    pub class_not_served: usize,
 }
 
 impl ServiceMetrics {
@@ -207,6 +209,7 @@ impl ServiceMetrics {
             failed,
             not_managed,
             paused,
+            class_not_served,
         } = counts;
         for (state, services) in [
             ("ready", ready),
@@ -214,6 +217,7 @@ impl ServiceMetrics {
             ("failed", failed),
             ("not_managed", not_managed),
             ("paused", paused),
+            ("class_not_served", class_not_served),
         ] {
             let gauge = self.load_balancers.get_or_create_owned(&[("state", state)]);
             gauge.set(number(services));

@@ -27,7 +27,7 @@ pub enum Action {
     Update,
     /// It would be deleted.
     Delete,
-    /// A person holds it.
+    /// It is held: paused, or of a class that the provider does not serve any more.
     Hold,
 }
 
@@ -117,17 +117,14 @@ fn intended(service: &ServiceView, facts: &Facts<'_>, now: Timestamp) -> Option<
     Some(match step {
         Step::Nothing if wants(service, facts.capability) == Wants::Nothing => return None,
         Step::Nothing | Step::At(_) => Action::Keep,
-        Step::Hold => Action::Hold,
+        Step::Hold { .. } => Action::Hold,
         Step::Ensure(ensure) => Action::Ensure(ensure.cause),
         Step::Update => Action::Update,
         Step::Delete { .. } => Action::Delete,
         // Written before the first call; what follows is the same as for a Service that has it.
         Step::Prepare(patch) => {
             let prepared = patch.applied_to(service, &service.resource_version);
-            match Progress::default().next(now, &prepared, facts) {
-                Step::Ensure(ensure) => Action::Ensure(ensure.cause),
-                _ => Action::Ensure(Cause::Changed),
-            }
+            return intended(&prepared, facts, now);
         }
     })
 }

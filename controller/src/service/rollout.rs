@@ -21,6 +21,7 @@ use futures::StreamExt;
 use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
+    service::plan::Progress,
     targets::{Allowance, Held, Proposal, Revision, ShrinkGuard, Targets},
 };
 use parking_lot::{Mutex, RwLock};
@@ -30,10 +31,7 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::{
-    ServiceLb,
-    intake::{self, Key},
-};
+use super::ServiceLb;
 use crate::{clock::until, kube::nodes, leader::Handle, queue::Priority};
 
 /// Annotation of the Lease with the revision of the targets that every load balancer has.
@@ -277,29 +275,9 @@ impl ServiceLb {
     /// Queues the Services whose load balancers do not have the current targets. Queues none while
     /// there is no session: the next one calls this again.
     pub(super) fn queue_without_targets(&self) {
-        for key in self.without_targets() {
+        for key in self.among_services(Progress::lacks_targets) {
             self.queue.add(key, Priority::Fresh);
         }
-    }
-
-    /// The Services whose load balancers do not have the targets of now.
-    fn without_targets(&self) -> Vec<Key> {
-        let Some(ground) = self.ground() else {
-            return Vec::new();
-        };
-        let mut keys = Vec::new();
-        self.parts.services.for_each(|service| {
-            if intake::may_concern(service) {
-                let key = Key::of(service);
-                let lacks = self.memory.with(&key.uid, |progress| {
-                    progress.lacks_targets(service, &ground.facts())
-                });
-                if lacks {
-                    keys.push(key);
-                }
-            }
-        });
-        keys
     }
 
     /// Sends out what changes among the nodes, and remembers when every load balancer has it. Never
@@ -382,7 +360,7 @@ impl ServiceLb {
         if rollout.applied().as_ref() == Some(revision)
             || self.capability().is_none()
             || rollout.gives_others(revision)
-            || !self.without_targets().is_empty()
+            || !self.among_services(Progress::holds_up_lease).is_empty()
         {
             return;
         }

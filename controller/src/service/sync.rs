@@ -5,7 +5,6 @@ use std::time::Duration;
 use outrigger_core::{
     class::ErrorClass,
     service::{
-        ANNOTATION_PAUSED,
         plan::{Manner, Step},
         wants::{Wants, wants},
     },
@@ -41,7 +40,8 @@ impl ServiceLb {
             (None, Some(gone)) => self.clear_away(&key, gone).await,
             (Some(_), None) => self.settle(&key).await,
             (Some(service), Some(gone)) => {
-                if intake::is_released(&service, self.capability().as_deref()) {
+                let capability = self.capability();
+                if intake::is_released(&gone.service, &service, capability.as_deref()) {
                     return self.clear_away(&key, gone).await;
                 }
                 // It is in our hands again.
@@ -73,9 +73,31 @@ impl ServiceLb {
                     }
                     continue;
                 }
-                Step::Hold => {
-                    debug!(service = &*key.name, "held by {ANNOTATION_PAUSED}");
-                    return Outcome::Done;
+                Step::Hold { why, patch, events } => {
+                    debug!(
+                        service = &*key.name,
+                        reason = why.reason(),
+                        "the Service is held"
+                    );
+                    let Some(patch) = patch else {
+                        return Outcome::Done;
+                    };
+                    match self.writer.write(&service, patch).await {
+                        Ok(Some(_)) => {
+                            self.tell_all(&service, events);
+                            // Its targets hold up the others no longer.
+                            self.rollout.progressed();
+                            return Outcome::Done;
+                        }
+                        Ok(None) => return Outcome::Done,
+                        Err(error) => {
+                            attempt += 1;
+                            if error.class() != ErrorClass::Conflict || attempt >= ATTEMPTS {
+                                return self.refused(&service, "say why it is held", &error);
+                            }
+                            continue;
+                        }
+                    }
                 }
                 Step::At(time) => return Outcome::RetryAfter(until(*time, now)),
                 Step::Update => return self.update(key, service, &ground).await,
@@ -126,7 +148,7 @@ impl ServiceLb {
                 Step::Delete { events } => {
                     return self.delete(key, service, &ground, &events).await;
                 }
-                Step::Nothing | Step::Hold | Step::At(_) | Step::Update => {}
+                Step::Nothing | Step::Hold { .. } | Step::At(_) | Step::Update => {}
             }
         }
     }

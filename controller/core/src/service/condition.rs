@@ -11,8 +11,12 @@ pub const PROVISIONED: &str = "outrigger.dev/Provisioned";
 /// Whether the load balancer sends to the nodes of now. `False` only after some time of failure.
 pub const TARGETS_IN_STEP: &str = "outrigger.dev/TargetsInStep";
 
+/// `True` as long as nothing is done for the Service though it wants something; the reason says why,
+/// the message what to do. Removed with the wait.
+pub const WAITING: &str = "outrigger.dev/Waiting";
+
 /// All of ours.
-pub const OURS: [&str; 3] = [ACCEPTED, PROVISIONED, TARGETS_IN_STEP];
+pub const OURS: [&str; 4] = [ACCEPTED, PROVISIONED, TARGETS_IN_STEP, WAITING];
 
 /// Status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ pub struct Event {
 }
 
 impl Event {
-    fn normal(reason: &str, message: &str) -> Self {
+    pub(super) fn normal(reason: &str, message: &str) -> Self {
         Self {
             is_warning: false,
             reason: reason.into(),
@@ -22,7 +22,7 @@ impl Event {
         }
     }
 
-    fn warning(reason: &str, message: &str) -> Self {
+    pub(super) fn warning(reason: &str, message: &str) -> Self {
         Self {
             is_warning: true,
             ..Self::normal(reason, message)

@@ -6,7 +6,8 @@
 //!                          ├──► Ensure ───► (call) ──► ensured ─┐
 //!                          ├──► Update ───► (call) ──► updated ─┼─► Outcome
 //!                          ├──► Delete ───► (call) ──► deleted ─┘
-//!                          └──► At, Hold, Nothing
+//!                          ├──► Hold ─────► (patch, once)
+//!                          └──► At, Nothing
 //! ```
 //!
 //! What must outlive this process is on the Service: the finalizer before the first call (S-30),
@@ -24,12 +25,11 @@ use jiff::Timestamp;
 use super::{
     ServiceView,
     capability::Capability,
-    condition::{ACCEPTED, PROVISIONED, Status},
     effects::Effects,
     event::Event,
-    patch_plan::{Draft, StatusPatch},
-    settled::{ANNOTATION_SETTLED, Hash, Record, Standing},
-    wants::{Wants, wants},
+    patch_plan::StatusPatch,
+    settled::{Hash, Record, Standing},
+    wants::{Wants, is_not_managed, wants},
 };
 use crate::{
     class::{ErrorClass, Requeue},
@@ -37,7 +37,12 @@ use crate::{
 };
 
 mod deletion;
+mod hold;
 mod outcome;
+mod prepare;
+mod targets;
+
+pub use hold::Held;
 
 /// How long targets fail before [`super::condition::TARGETS_IN_STEP`] says so.
 pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
@@ -60,8 +65,15 @@ pub struct Facts<'a> {
 pub enum Step {
     /// Nothing until the Service, the targets or the provider change.
     Nothing,
-    /// A person holds it ([`super::ANNOTATION_PAUSED`]).
-    Hold,
+    /// Nothing until the Service or the provider changes, though the Service wants something.
+    Hold {
+        /// Why.
+        why: Held,
+        /// To be written, unless the Service says so already.
+        patch: Option<StatusPatch>,
+        /// To be sent once it is written.
+        events: Vec<Event>,
+    },
     /// The provider is at work: ask again then, unless the Service changes before.
     At(Timestamp),
     /// To be written before the provider is called; then ask for the next step.
@@ -240,7 +252,10 @@ impl Progress {
     pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
         match wants(service, facts.capability) {
             Wants::Nothing => Step::Nothing,
-            Wants::LoadBalancer | Wants::Cleanup if service.is_paused() => Step::Hold,
+            Wants::Hold => self.hold(now, service, Held::ClassNotServed, facts),
+            Wants::LoadBalancer | Wants::Cleanup if service.is_paused() => {
+                self.hold(now, service, Held::Paused, facts)
+            }
             Wants::LoadBalancer => self.provide(now, service, facts),
             Wants::Cleanup => self.clean_up(now),
         }
@@ -285,7 +300,7 @@ impl Progress {
     }
 
     fn provide(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
-        if let Some(patch) = prepare(now, service, facts.capability) {
+        if let Some(patch) = self.prepare(now, service, facts) {
             return Step::Prepare(patch);
         }
         let hash = Hash::of(service, facts.capability);
@@ -321,7 +336,7 @@ impl Progress {
         if self.done == Some(hash) {
             return None;
         }
-        let record = Record::of(service).filter(|record| *record.provider == *capability.provider);
+        let record = Record::own(service, capability);
         let has_addresses = !service.ingress.is_empty();
         match record.map(|record| record.compare(service, capability)) {
             None if has_addresses => Some(Cause::Unrecorded),
@@ -332,68 +347,9 @@ impl Progress {
         }
     }
 
-    fn targets(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
-        if !self.lacks_targets(service, facts) {
-            return Step::Nothing;
-        }
-        match self.waits_on(&Work::Update(facts.targets.revision().clone())) {
-            Some(waits) if now < waits.until => Step::At(waits.until),
-            _ => Step::Update,
-        }
-    }
-
-    /// Whether the load balancer of `service` is still to be given [`Facts::targets`], by an update or
-    /// with whatever else is asked for; also while a person holds it. One that was never made is
-    /// made with the targets of that moment.
-    pub fn lacks_targets(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
-        let may_have_any = self.targets != Has::Inherited || !service.ingress.is_empty();
-        may_have_any
-            && wants(service, facts.capability) == Wants::LoadBalancer
-            && !is_not_managed(service)
-            && !self.has(facts.targets.revision(), facts)
-    }
-
-    fn has(&self, revision: &Revision, facts: &Facts<'_>) -> bool {
-        match &self.targets {
-            Has::Inherited => facts.applied == Some(revision),
-            Has::Revision(has) => has == revision,
-            Has::Unknown => false,
-        }
-    }
-
     fn waits_on(&self, work: &Work) -> Option<&Waits> {
         self.waits.as_ref().filter(|waits| waits.on == *work)
     }
-}
-
-/// What has to be on a Service before the provider is called for it: the finalizer and whose it is
-/// (S-30, not Q-5), and, where something else will be asked for than what the load balancer was made
-/// from, that this is not to be trusted any more.
-fn prepare(now: Timestamp, service: &ServiceView, capability: &Capability) -> Option<StatusPatch> {
-    let is_new = !service.has_finalizer();
-    let record = Record::of(service).filter(|record| record.provider == capability.provider);
-    let record = match record {
-        Some(record) if record.compare(service, capability) == Standing::Settled => None,
-        Some(record) => record.opened(),
-        // Should the Service change its type before it is settled, its class goes with that, and a finalizer
-        // alone does not say whose it is.
-        None => (is_new || !capability.serves(None)).then(|| Record::begun(service, capability)),
-    };
-    let mut draft = Draft::over(service, now);
-    if let Some(record) = record {
-        draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
-    }
-    if is_new {
-        draft.add_finalizer();
-        // What is there from before may still be true.
-        let pending = "Waiting for the provider";
-        for (kind, status) in [(ACCEPTED, Status::Unknown), (PROVISIONED, Status::False)] {
-            if service.condition(kind).is_none() {
-                draft.condition(kind, status, "Pending", pending);
-            }
-        }
-    }
-    draft.finish()
 }
 
 fn ensure(cause: Cause, hash: Hash, manner: Manner, targets: &Targets) -> Ensure {
@@ -412,14 +368,6 @@ fn events(cause: Cause, manner: Manner, targets: &Targets) -> Vec<Event> {
     }
     let no_nodes = targets.is_empty().then(Event::no_nodes);
     [Event::ensuring()].into_iter().chain(no_nodes).collect()
-}
-
-/// Whether the provider's last word was that it does not manage the Service. One that is wrong in
-/// itself is not accepted either, but nothing is settled then.
-fn is_not_managed(service: &ServiceView) -> bool {
-    let accepted = service.condition(ACCEPTED);
-    accepted.is_some_and(|accepted| &*accepted.status == Status::False.as_str())
-        && Record::of(service).is_some_and(|record| record.is_settled())
 }
 
 #[cfg(test)]

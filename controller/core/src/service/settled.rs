@@ -4,16 +4,18 @@
 use std::fmt;
 
 use super::{ServiceView, capability::Capability, desired::Desired};
-use crate::digest::{Digest, Encoder};
+use crate::{
+    digest::{Digest, Encoder},
+    targets::Revision,
+};
 
 /// Annotation with the [`Record`]. Means nothing to upstream's controller.
 pub const ANNOTATION_SETTLED: &str = "outrigger.dev/settled";
 
-/// Who works on a Service, and from what the load balancer was made when it was last as wanted:
-/// `<provider>/<Service UID>/<configuration>/<desired>`, the last two as 32 hexadecimal digits, or
-/// empty as long as there is nothing to remember; with a `+` behind once something else was asked for.
-/// That is written before the call: after a crash, or an answer that was lost, the Service may want
-/// again what it wanted before, and the load balancer may be neither.
+/// Who works on a Service, for which class, and from what the load balancer was made when it was last
+/// as wanted: `<provider>/<Service UID>/<class>/<configuration>/<desired>`. The class is empty for a
+/// Service without one. The last two are 32 hexadecimal digits, or empty as long as there is nothing to
+/// remember. A [`Mark`] may follow.
 ///
 /// It holds for the UID in it alone: a manifest that was copied with all its annotations must not
 /// look settled, nor hand its load balancer to the wrong provider.
@@ -22,29 +24,63 @@ pub struct Record {
     /// Name of the provider that works on the Service.
     pub provider: Box<str>,
     uid: Box<str>,
+    /// `spec.loadBalancerClass`, empty without. None in a record of a release that did not write it.
+    class: Option<Box<str>>,
     configuration: Box<str>,
     desired: Box<str>,
-    is_open: bool,
+    mark: Mark,
 }
 
-/// What follows the record of what may no longer be so.
+/// What a [`Record`] does not vouch for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// Nothing: the load balancer was made from just this.
+    None,
+    /// `+`: something else was asked for since. Written before the call: after a crash or a lost
+    /// answer the Service may want again what it wanted before, and the load balancer may be neither.
+    Open,
+    /// `~` and a revision: the load balancer was left with these targets (none: unknown), and the
+    /// Lease's word about the targets of all does not hold for it.
+    Targets(Option<Revision>),
+}
+
 const OPEN: char = '+';
+const TARGETS: char = '~';
 
 impl Record {
     /// The record on `service`, if it has one of its own.
     pub fn of(service: &ServiceView) -> Option<Self> {
         let value = service.annotations.get(ANNOTATION_SETTLED)?;
         let (provider, rest) = value.split_once('/')?;
+        let (uid, rest) = rest.split_once('/')?;
         let (rest, desired) = rest.rsplit_once('/')?;
-        let (uid, configuration) = rest.rsplit_once('/')?;
-        let closed = desired.strip_suffix(OPEN);
+        // A class has slashes of its own.
+        let (class, configuration) = match rest.rsplit_once('/') {
+            Some((class, configuration)) => (Some(class), configuration),
+            None => (None, rest),
+        };
+        let (desired, mark) = if let Some(desired) = desired.strip_suffix(OPEN) {
+            (desired, Mark::Open)
+        } else if let Some((desired, revision)) = desired.split_once(TARGETS) {
+            let is_known = !revision.is_empty();
+            let revision = is_known.then(|| Revision::stored(revision));
+            (desired, Mark::Targets(revision))
+        } else {
+            (desired, Mark::None)
+        };
         (*uid == *service.uid).then(|| Self {
             provider: provider.into(),
             uid: uid.into(),
+            class: class.map(Into::into),
             configuration: configuration.into(),
-            desired: closed.unwrap_or(desired).into(),
-            is_open: closed.is_some(),
+            desired: desired.into(),
+            mark,
         })
+    }
+
+    /// [`Record::of`], where the record is of the provider that `capability` is about.
+    pub fn own(service: &ServiceView, capability: &Capability) -> Option<Self> {
+        Self::of(service).filter(|record| *record.provider == *capability.provider)
     }
 
     /// Whether an annotation's value says that its load balancer is as wanted.
@@ -57,9 +93,10 @@ impl Record {
         Self {
             provider: capability.provider.clone(),
             uid: service.uid.clone(),
+            class: Some(class_of(service).into()),
             configuration: Box::default(),
             desired: Box::default(),
-            is_open: false,
+            mark: Mark::None,
         }
     }
 
@@ -72,19 +109,68 @@ impl Record {
         }
     }
 
-    /// The same once something else than what it says is asked for; none if that is known, or there
-    /// is nothing to remember.
-    pub fn opened(&self) -> Option<Self> {
-        let is_new = self.is_settled() && !self.is_open;
-        is_new.then(|| Self {
-            is_open: true,
+    /// The same once something else than what it says is asked for, for the class that `service` has
+    /// now; none if it says that already.
+    pub fn opened(&self, service: &ServiceView) -> Option<Self> {
+        let mark = if self.is_settled() {
+            Mark::Open
+        } else {
+            Mark::None
+        };
+        let class = Some(class_of(service).into());
+        let is_known = self.mark == mark && !self.is_of_other_class(service);
+        (!is_known).then(|| Self {
+            class,
+            mark,
             ..self.clone()
         })
+    }
+
+    /// The same once the Lease does not speak for the targets of this load balancer: it is left with
+    /// `targets` (none: unknown). None if it says so already, or the load balancer is ensured anyway
+    /// before this record counts again.
+    pub fn left_with(&self, targets: Option<&Revision>) -> Option<Self> {
+        (self.is_settled() && self.mark == Mark::None).then(|| Self {
+            mark: Mark::Targets(targets.cloned()),
+            ..self.clone()
+        })
+    }
+
+    /// The same once the Lease speaks for the targets of this load balancer again; none if it does.
+    pub fn rejoined(&self) -> Option<Self> {
+        matches!(self.mark, Mark::Targets(_)).then(|| Self {
+            mark: Mark::None,
+            ..self.clone()
+        })
+    }
+
+    /// What it does not vouch for.
+    pub(super) const fn mark(&self) -> &Mark {
+        &self.mark
+    }
+
+    /// Whether a process that starts takes the load balancer for settled, with the targets that the
+    /// Lease names.
+    pub fn relies_on_lease(&self) -> bool {
+        self.is_settled() && self.mark == Mark::None
     }
 
     /// Whether there is something to remember, of whatever time.
     pub const fn is_settled(&self) -> bool {
         !self.desired.is_empty()
+    }
+
+    /// Whether the provider serves the class that the load balancer of `service` was made for.
+    pub fn is_served(&self, service: &ServiceView, capability: &Capability) -> bool {
+        let class = self.class.as_deref().unwrap_or_else(|| class_of(service));
+        capability.serves((!class.is_empty()).then_some(class))
+    }
+
+    /// Whether `service` has another class than the load balancer was made for. A record without class
+    /// counts as one of the Service's present class.
+    pub fn is_of_other_class(&self, service: &ServiceView) -> bool {
+        let class = self.class.as_deref();
+        class.is_some_and(|class| *class != *class_of(service))
     }
 
     /// How the record stands to what is wanted now.
@@ -99,10 +185,15 @@ impl Record {
         match configuration(capability) {
             Some(now) if text(now) != self.configuration => Standing::Reconfigured,
             // Back to what it was: the Service as it is asks for nothing new.
-            _ if self.is_open => Standing::Reconfigured,
+            _ if self.mark == Mark::Open => Standing::Reconfigured,
             _ => Standing::Settled,
         }
     }
+}
+
+/// `spec.loadBalancerClass`, empty without.
+fn class_of(service: &ServiceView) -> &str {
+    service.spec.load_balancer_class.as_deref().unwrap_or("")
 }
 
 impl fmt::Display for Record {
@@ -111,15 +202,24 @@ impl fmt::Display for Record {
         let Self {
             provider,
             uid,
+            class,
             configuration,
             desired,
-            is_open,
+            mark,
         } = self;
-        write!(f, "{provider}/{uid}/{configuration}/{desired}")?;
-        if *is_open {
-            write!(f, "{OPEN}")?;
+        write!(f, "{provider}/{uid}/")?;
+        if let Some(class) = class {
+            write!(f, "{class}/")?;
         }
-        Ok(())
+        write!(f, "{configuration}/{desired}")?;
+        match mark {
+            Mark::None => Ok(()),
+            Mark::Open => write!(f, "{OPEN}"),
+            Mark::Targets(revision) => {
+                let revision = revision.as_ref().map_or("", Revision::as_str);
+                write!(f, "{TARGETS}{revision}")
+            }
+        }
     }
 }
 

@@ -199,7 +199,7 @@ async fn a_change_that_is_cancelled_counts_as_unanswered() {
     let rig = Rig::balancing(|_| {}).await;
     let (fence, _) = fence();
     let provider = rig.provider.fenced(fence.clone());
-    cut_off(&rig, &fence, &provider).await;
+    Box::pin(cut_off(&rig, &fence, &provider)).await;
     fence.idle().await;
     assert!(!fence.is_answered());
     assert!(

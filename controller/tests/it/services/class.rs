@@ -6,11 +6,11 @@ use std::time::Duration;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{DELETE, FINALIZER, SETTLED, quick};
+use super::{DELETE, ENSURE, FINALIZER, MADE, SETTLED, quick};
 use crate::{
     cluster::services::{load_balancer, load_balancer_with},
     look::{
-        services::{annotation_of, condition_types, finalizers},
+        services::{addresses_of, annotation_of, condition, condition_types, finalizers},
         uid,
     },
     mock::Mock,
@@ -142,6 +142,59 @@ async fn s44_a_service_that_went_over_to_another_class_loses_our_load_balancer()
         })
     })
     .await;
+}
+
+/// Only a Service's own end, or change, ends its load balancer: not a provider that starts without the
+/// flag that names the class.
+#[tokio::test]
+async fn a_class_that_is_declared_no_longer_deletes_nothing() {
+    let state = tempfile::tempdir().unwrap();
+    let state = format!("--state={}", state.path().join("state.json").display());
+    let common = [&*state, "--state-interval=10ms", "--state-sync"];
+    let with_class = [&common[..], &["--lb-class=mock.example/fast"]].concat();
+    let mut stage = quick(&with_class).start().await;
+    let fast = stage.serve(of_class("fast", FAST)).await;
+    let doomed = stage.serve(of_class("doomed", FAST)).await;
+    let plain = stage.serve(load_balancer("plain")).await;
+    stage.mock.kill().await;
+    stage.start_mock(&common).await;
+    let held = stage
+        .service_that("fast", "says that its class is not served", |service| {
+            condition(service, "Waiting") == ("True", "ClassNotServed")
+        })
+        .await;
+    assert_eq!(addresses_of(&held), addresses_of(&fast));
+    let told = [&MADE[..], &["LoadBalancerClassNotServed"]].concat();
+    stage.told_just(&fast, &told).await;
+    // Nor after a start of the controller, nor for a user who changes something else.
+    stage.restart_controller().await;
+    stage
+        .change_service("fast", json!({"spec": {"sessionAffinity": "ClientIP"}}))
+        .await;
+    stage.serve(load_balancer("probe")).await;
+    assert_eq!(stage.mock.calls(DELETE).await, 0);
+    let mut owners = [uid(&fast), uid(&doomed), uid(&plain)];
+    owners.sort_unstable();
+    let probe = stage.service("probe").await;
+    let made = stage.mock.owners().await;
+    let made: Vec<_> = made.iter().filter(|owner| **owner != uid(&probe)).collect();
+    assert_eq!(made, owners.iter().collect::<Vec<_>>());
+    stage.told_just(&fast, &told).await;
+    // Its user may still delete it.
+    stage.delete_service("doomed").await;
+    stage.service_is_gone("doomed").await;
+    stage.mock.has_none_of(uid(&doomed)).await;
+    // The class is back, and so is the change.
+    stage.mock.kill().await;
+    stage.start_mock(&with_class).await;
+    let back = stage
+        .service_that("fast", "is served again", |service| {
+            !condition_types(service).contains(&"outrigger.dev/Waiting")
+        })
+        .await;
+    assert_eq!(addresses_of(&back), addresses_of(&fast));
+    stage.mock.was_called(ENSURE, 1).await;
+    assert_eq!(stage.mock.calls(DELETE).await, 0);
 }
 
 /// S-45, Q-7: upstream tears down what another implementation has made.

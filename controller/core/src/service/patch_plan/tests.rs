@@ -54,7 +54,10 @@ fn what_could_do_harm_late_is_true_of_one_version_alone() {
     let mut service = load_balancer("web");
     service.finalizers = [FINALIZER.into()].into();
     let settled = Record::settled(&service, &capability(), Hash::of(&service, &capability()));
-    let (begun, opened) = (Record::begun(&service, &capability()), settled.opened());
+    let (begun, opened) = (
+        Record::begun(&service, &capability()),
+        settled.opened(&service),
+    );
     let record = |record: &Record| {
         let record = record.to_string();
         move |draft: &mut Draft<'_>| draft.annotate(ANNOTATION_SETTLED, Some(&record))

@@ -2,23 +2,55 @@
 
 use jiff::Timestamp;
 
-use super::{Facts, Failure, Manner, Outcome, Progress, Work, outcome::AT_ONCE};
+use super::{
+    Facts, Failure, Manner, Outcome, Progress, Work, hold::CLASS_NOT_SERVED, outcome::AT_ONCE,
+};
 use crate::{
-    class::{DELETION_WAIT, Requeue},
+    class::{DELETION_WAIT, ErrorClass, Requeue},
     service::{
-        ServiceView,
+        FINALIZER, ServiceView,
         answer::{Answer, Disposition},
-        condition::{OURS, PROVISIONED, Status},
+        capability::Capability,
+        condition::{OURS, PROVISIONED, Status, WAITING},
         event::Event,
         patch_plan::Draft,
         settled::{ANNOTATION_SETTLED, Record},
-        wants::{Wants, wants},
+        wants::{Wants, is_withdrawn, wants},
     },
 };
 
+impl Failure {
+    /// Why `answer` to a deletion proves nothing about the load balancer of `service`: the provider does
+    /// not manage it, but it does not serve the class either that the load balancer was made for.
+    pub fn of_withdrawn(
+        answer: &Answer,
+        service: &ServiceView,
+        capability: &Capability,
+    ) -> Option<Self> {
+        let proves_nothing =
+            answer.disposition == Disposition::NotManaged && is_withdrawn(service, capability);
+        let message = || {
+            format!(
+                "the provider {:?} does not manage it, but does not serve the class that it was made \
+                 for either, so it may still exist in the cloud. Configure the provider to serve the \
+                 class again; or delete what is tagged with the UID {} in the cloud, and remove the \
+                 finalizer {FINALIZER}",
+                capability.provider, service.uid,
+            )
+        };
+        proves_nothing.then(|| Self {
+            class: ErrorClass::NotReady,
+            reason: CLASS_NOT_SERVED.into(),
+            message: message().into(),
+            effects: answer.effects.clone(),
+        })
+    }
+}
+
 impl Progress {
     /// What the answer to a deletion means for `service` as it is now; none if it is gone from the
-    /// API server, or another one is there under its name.
+    /// API server, or another one is there under its name. An answer that proves nothing
+    /// ([`Failure::of_withdrawn`]) is to be passed as that failure.
     pub fn deleted(
         &mut self,
         now: Timestamp,
@@ -27,7 +59,11 @@ impl Progress {
         facts: &Facts<'_>,
     ) -> Outcome {
         self.waits = None;
-        let mut draft = service.map(|service| Draft::over(service, now));
+        let mut draft = service.map(|service| {
+            let mut draft = Draft::over(service, now);
+            draft.remove_condition(WAITING);
+            draft
+        });
         let mut outcome = match result {
             Ok(answer) if answer.disposition == Disposition::InProgress => {
                 if let Some(draft) = &mut draft {

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{
-    Cause, Ensure, Facts, Failure, Has, Manner, Outcome, Progress, TARGETS_GRACE, Waits, Work,
-};
+use super::{Cause, Ensure, Facts, Failure, Manner, Outcome, Progress, Waits, Work};
 use crate::{
     brake::after,
     class::{ErrorClass, Requeue},
@@ -18,9 +16,8 @@ use crate::{
         event::Event,
         patch_plan::{Draft, is_same},
         settled::{ANNOTATION_SETTLED, Record},
-        wants::{Wants, wants},
+        wants::{Wants, is_not_managed, wants},
     },
-    targets::{Revision, Targets},
 };
 
 pub(super) const AT_ONCE: Requeue = Requeue::After(Duration::ZERO);
@@ -52,6 +49,27 @@ impl Failure {
             }
         });
         letters.collect()
+    }
+
+    /// What the failure of an Ensure says about whether the provider took the Service.
+    fn is_accepted(&self, service: &ServiceView, draft: &mut Draft<'_>) {
+        let (reason, message) = (&self.reason(), &*self.message);
+        let is_open = service
+            .condition(ACCEPTED)
+            .is_none_or(|accepted| &*accepted.status == Status::Unknown.as_str());
+        match self.class {
+            ErrorClass::Invalid => draft.condition(ACCEPTED, Status::False, reason, message),
+            // It took it, and something else is in the way.
+            ErrorClass::Quota
+            | ErrorClass::NotReady
+            | ErrorClass::Forbidden
+            | ErrorClass::InProgress { .. } => accepted(draft),
+            // Not the provider's word about the Service.
+            ErrorClass::Transient | ErrorClass::Malformed if is_open => {
+                draft.condition(ACCEPTED, Status::Unknown, reason, message);
+            }
+            _ => {}
+        }
     }
 
     /// What upstream writes for an error of `verb`; one of ours about an answer stands alone (S-33).
@@ -126,7 +144,12 @@ impl Progress {
                 // Kept too: a restart does not ask again.
                 self.done = Some(ensure.hash);
                 record = settled;
-                draft.says(ACCEPTED, Status::False, answer, "NotManaged");
+                let reason = answer.reason_or("NotManaged");
+                let message = match &*answer.message {
+                    "" => "The provider does not manage a load balancer for this Service",
+                    given => given,
+                };
+                draft.condition(ACCEPTED, Status::False, reason, message);
                 draft.remove_condition(PROVISIONED);
                 draft.remove_condition(TARGETS_IN_STEP);
             }
@@ -164,121 +187,34 @@ impl Progress {
         }
         let mut draft = Draft::over(service, now);
         draft.effects(&failure.effects);
+        if !self.has(service, &ensure.revision, facts) {
+            self.doubt_targets(service);
+            self.out_of_step(now, service, &mut draft, failure);
+        }
         let mut events = failure.effects.events.clone();
         if failure.class.is_for_owner() {
             events.push(Event::sync_failed(&failure.of("ensure")));
             let (reason, message) = (&failure.reason(), &*failure.message);
+            // What nobody asked for does not make a load balancer that serves look broken.
+            if ensure.manner != Manner::Background {
+                draft.condition(PROVISIONED, Status::False, reason, message);
+                // Until it is ensured: a start must not take it for settled.
+                let record = Record::own(service, facts.capability).filter(Record::is_settled);
+                if let Some(record) = record.and_then(|record| record.opened(service)) {
+                    draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+                }
+            }
             if failure.class == ErrorClass::Invalid {
-                draft.condition(ACCEPTED, Status::False, reason, message);
                 // Else a wrong Service would look like one that is not managed.
                 let begun = Record::begun(service, facts.capability).to_string();
                 draft.annotate(ANNOTATION_SETTLED, Some(&begun));
             }
-            // What nobody asked for does not make a load balancer that serves look broken.
-            if ensure.manner != Manner::Background {
-                draft.condition(PROVISIONED, Status::False, reason, message);
-            }
         }
-        if !self.has(&ensure.revision, facts) {
-            self.doubt_targets(service);
-            self.out_of_step(now, &mut draft, failure);
-        }
+        failure.is_accepted(service, &mut draft);
         Outcome {
             patch: draft.finish(),
             events,
             requeue: Some(requeue),
-        }
-    }
-
-    /// What the answer for `service`, as it is now, to an update with `targets` means.
-    pub fn updated(
-        &mut self,
-        now: Timestamp,
-        service: &ServiceView,
-        targets: &Targets,
-        result: Result<&Answer, &Failure>,
-        facts: &Facts<'_>,
-    ) -> Outcome {
-        self.waits = None;
-        if wants(service, facts.capability) != Wants::LoadBalancer {
-            return Outcome::at_once();
-        }
-        let mut draft = Draft::over(service, now);
-        let answer = match result {
-            Ok(answer) => answer,
-            Err(failure) => {
-                self.doubt_targets(service);
-                draft.effects(&failure.effects);
-                let mut outcome = self.not_updated(targets, failure);
-                self.out_of_step(now, &mut draft, failure);
-                outcome.patch = draft.finish();
-                return outcome;
-            }
-        };
-        draft.effects(&answer.effects);
-        let mut events = answer.effects.events.clone();
-        let mut requeue = None;
-        match answer.disposition {
-            Disposition::Ready => {
-                self.in_step(targets.revision().clone());
-                events.push(if targets.is_empty() {
-                    Event::no_nodes()
-                } else {
-                    Event::updated()
-                });
-                if let Some(ingress) = &answer.ingress {
-                    draft.ingress(ingress);
-                }
-                // Only where it says otherwise: nodes that come and go write no Service.
-                if service.condition(TARGETS_IN_STEP).is_some() {
-                    draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
-                }
-            }
-            // S-55: success without event.
-            Disposition::NotManaged => self.in_step(targets.revision().clone()),
-            Disposition::InProgress => {
-                self.doubt_targets(service);
-                let work = Work::Update(targets.revision().clone());
-                requeue = Some(self.wait(now, work, answer, Manner::Announced));
-            }
-            // No other disposition passes the check of this call's answers.
-            Disposition::Absent | Disposition::Retained | Disposition::Differs => {
-                self.again = Some(Cause::TargetsFailed);
-                requeue = Some(AT_ONCE);
-            }
-        }
-        Outcome {
-            patch: draft.finish(),
-            events,
-            requeue,
-        }
-    }
-
-    /// S-55: the Service is ensured at once, unless time alone heals it (not Q-28). One Ensure for each
-    /// Service of a batch is no answer to a provider that is full: the update itself is repeated.
-    fn not_updated(&mut self, targets: &Targets, failure: &Failure) -> Outcome {
-        let requeue = match failure.class {
-            ErrorClass::Unavailable
-            | ErrorClass::Unauthenticated
-            | ErrorClass::RateLimited { retry_after: None } => Requeue::BackOff,
-            class => match class.requeue() {
-                Requeue::BackOff => AT_ONCE,
-                // Wrong is the Service: Ensure says so on it.
-                Requeue::OnChange if class == ErrorClass::Invalid => AT_ONCE,
-                requeue => requeue,
-            },
-        };
-        if requeue == AT_ONCE {
-            self.again = Some(Cause::TargetsFailed);
-        }
-        let mut events = failure.effects.events.clone();
-        if failure.class.is_for_owner() {
-            events.push(Event::update_failed(targets, &failure.message));
-        }
-        Outcome {
-            events,
-            requeue: Some(requeue),
-            patch: None,
         }
     }
 
@@ -290,7 +226,7 @@ impl Progress {
                 let ingress = answer.ingress.as_deref();
                 ingress.is_none_or(|ingress| is_same(ingress, &service.ingress))
             }
-            Disposition::NotManaged => super::is_not_managed(service),
+            Disposition::NotManaged => is_not_managed(service),
             Disposition::InProgress
             | Disposition::Absent
             | Disposition::Retained
@@ -301,26 +237,6 @@ impl Progress {
             self.again = Some(Cause::Drifted);
         }
         !is_as_left
-    }
-
-    fn in_step(&mut self, revision: Revision) {
-        self.targets = Has::Revision(revision);
-        self.targets_fail_since = None;
-    }
-
-    /// The call may have worked. Of a load balancer that was never ready there is nothing to doubt.
-    fn doubt_targets(&mut self, service: &ServiceView) {
-        if self.targets != Has::Inherited || !service.ingress.is_empty() {
-            self.targets = Has::Unknown;
-        }
-    }
-
-    fn out_of_step(&mut self, now: Timestamp, draft: &mut Draft<'_>, failure: &Failure) {
-        let since = *self.targets_fail_since.get_or_insert(now);
-        if now >= after(since, TARGETS_GRACE) {
-            let (reason, message) = (failure.reason(), &failure.message);
-            draft.condition(TARGETS_IN_STEP, Status::False, &reason, message);
-        }
     }
 
     pub(super) fn wait(
@@ -340,7 +256,7 @@ impl Progress {
 }
 
 impl Outcome {
-    fn at_once() -> Self {
+    pub(super) fn at_once() -> Self {
         Self {
             requeue: Some(AT_ONCE),
             ..Self::default()
@@ -351,11 +267,17 @@ impl Outcome {
 impl Draft<'_> {
     /// A condition in the provider's words, where it has any.
     pub(super) fn says(&mut self, kind: &str, status: Status, answer: &Answer, reason: &str) {
-        let reason = match &*answer.reason {
+        self.condition(kind, status, answer.reason_or(reason), &answer.message);
+    }
+}
+
+impl Answer {
+    /// The provider's reason, where it gives one.
+    fn reason_or<'a>(&'a self, reason: &'a str) -> &'a str {
+        match &*self.reason {
             "" => reason,
             given => given,
-        };
-        self.condition(kind, status, reason, &answer.message);
+        }
     }
 }
 

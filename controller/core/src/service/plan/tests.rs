@@ -2,26 +2,28 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Cause, Effects, Ensure, Facts, Failure, Manner, Outcome, Progress, Step};
+use super::{Cause, Effects, Ensure, Facts, Failure, Held, Manner, Outcome, Progress, Step};
 use crate::{
     class::{ErrorClass, Requeue},
     fixture::{capability, load_balancer, registered},
     labels::StringMap,
     service::{
-        FINALIZER, Ingress, ServiceView,
+        ANNOTATION_PAUSED, FINALIZER, Ingress, ServiceView,
         answer::{Answer, Call, Disposition, RawAnswer},
         capability::Capability,
-        condition::{ACCEPTED, OURS, PROVISIONED, TARGETS_IN_STEP},
+        condition::{ACCEPTED, PROVISIONED, TARGETS_IN_STEP, WAITING},
         settled::{ANNOTATION_SETTLED, Record},
         wants::{Wants, wants},
     },
     targets::{Revision, Targets},
 };
 
+mod classes;
 mod cleanup;
 mod crashes;
 mod ensure;
 mod failures;
+mod holds;
 mod properties;
 mod targets;
 
@@ -110,8 +112,29 @@ impl Stage {
                 assert!(!matches!(self.next(), Step::Prepare(_)));
                 self.next()
             }
+            Step::Hold { patch, .. } => {
+                if let Some(patch) = patch {
+                    self.service = patch.applied_to(&self.service, "h");
+                }
+                // It is written and told once.
+                assert!(self.is_held(), "{:?}", self.next());
+                self.next()
+            }
             step => step,
         }
+    }
+
+    /// Whether nothing is done, and the Service says why.
+    fn is_held(&self) -> bool {
+        matches!(self.next(), Step::Hold { patch: None, events, .. } if events.is_empty())
+    }
+
+    fn annotate(&mut self, key: &str, value: &str) {
+        self.service.annotations = self.service.annotations.with([(key, value)]);
+    }
+
+    fn pause(&mut self, is_paused: bool) {
+        self.annotate(ANNOTATION_PAUSED, if is_paused { "true" } else { "false" });
     }
 
     fn question(&mut self) -> Ensure {
@@ -167,6 +190,9 @@ impl Stage {
             applied: self.applied.as_ref(),
         };
         let service = &self.service;
+        let unproven = result.map(|answer| Failure::of_withdrawn(answer, service, &capability));
+        let unproven = unproven.ok().flatten();
+        let result = unproven.as_ref().map_or(result, Err);
         let outcome = self
             .progress
             .deleted(self.now, Some(service), result, &facts);
@@ -181,12 +207,12 @@ impl Stage {
     }
 
     fn conditions(&self) -> String {
-        let of = |kind: &&str| {
+        let of = |kind: &str| {
             let condition = self.service.condition(kind)?;
             Some(format!("{}:{}", condition.status, condition.reason))
         };
-        let found: Vec<_> = OURS
-            .iter()
+        let found: Vec<_> = [ACCEPTED, PROVISIONED, TARGETS_IN_STEP]
+            .into_iter()
             .map(|kind| of(kind).unwrap_or_default())
             .collect();
         found.join(" ")

@@ -4,6 +4,7 @@ use super::{ANNOTATION_SETTLED, Hash, Record, Standing};
 use crate::{
     fixture::{self, any_service, capability, load_balancer},
     service::{ServiceView, capability::Capability},
+    targets::Revision,
 };
 
 fn recorded(service: &ServiceView, record: &Record) -> ServiceView {
@@ -38,11 +39,17 @@ fn the_hash_never_changes() {
     );
     assert_eq!(
         Record::settled(&web, &capability(), Hash::of(&web, &capability())).to_string(),
-        "mock/uid-web/142850d5437e5f3c03bf56dd1b077034/ac76eabd402e22547d7485a7e92c68c7"
+        "mock/uid-web//142850d5437e5f3c03bf56dd1b077034/ac76eabd402e22547d7485a7e92c68c7"
     );
     assert_eq!(
         Record::begun(&web, &capability()).to_string(),
-        "mock/uid-web//"
+        "mock/uid-web///"
+    );
+    let mut fast = web;
+    fast.spec.load_balancer_class = Some("example.com/fast".into());
+    assert_eq!(
+        Record::begun(&fast, &capability()).to_string(),
+        "mock/uid-web/example.com/fast//"
     );
 }
 
@@ -75,9 +82,9 @@ fn a_record_is_compared_with_what_is_wanted_now() {
 #[test]
 fn an_open_record_is_never_settled() {
     let web = settled(&load_balancer("web"));
-    let record = Record::of(&web).unwrap().opened().unwrap();
+    let record = Record::of(&web).unwrap().opened(&web).unwrap();
     assert!(record.to_string().ends_with('+'));
-    assert_eq!(record.opened(), None);
+    assert_eq!(record.opened(&web), None);
     let opened = recorded(&web, &record);
     assert_eq!(Record::of(&opened), Some(record));
     assert_eq!(
@@ -87,7 +94,46 @@ fn an_open_record_is_never_settled() {
     let mut changed = opened.clone();
     changed.spec.ports[0].port = 81;
     assert_eq!(standing(&changed, &capability()), Some(Standing::Changed));
-    assert_eq!(Record::begun(&web, &capability()).opened(), None);
+    assert_eq!(Record::begun(&web, &capability()).opened(&web), None);
+}
+
+/// The Lease says of the others alone which targets they have.
+#[test]
+fn a_record_says_which_targets_its_load_balancer_was_left_with() {
+    let web = settled(&load_balancer("web"));
+    let record = Record::of(&web).unwrap();
+    assert!(record.relies_on_lease());
+    let known = Revision::stored("0123");
+    for (left, text) in [(None, "~"), (Some(&known), "~0123")] {
+        let left = record.left_with(left).unwrap();
+        assert!(left.to_string().ends_with(text), "{left}");
+        assert!(!left.relies_on_lease());
+        assert_eq!(left.left_with(Some(&known)), None);
+        let held = recorded(&web, &left);
+        assert_eq!(Record::of(&held).as_ref(), Some(&left));
+        assert_eq!(standing(&held, &capability()), Some(Standing::Settled));
+        assert_eq!(left.rejoined().as_ref(), Some(&record));
+        assert!(left.opened(&web).unwrap().to_string().ends_with('+'));
+    }
+    assert_eq!(record.rejoined(), None);
+    let begun = Record::begun(&web, &capability());
+    assert!(begun.left_with(None).is_none() && !begun.relies_on_lease());
+}
+
+/// As releases before this one wrote it.
+#[test]
+fn a_record_without_class_is_read_as_it_was_written() {
+    let mut web = load_balancer("web");
+    web.spec.load_balancer_class = Some("example.com/fast".into());
+    let now = Record::settled(&web, &capability(), Hash::of(&web, &capability()));
+    let then = now.to_string().replace("/example.com/fast/", "/");
+    web.annotations = [(ANNOTATION_SETTLED, &*then)].into_iter().collect();
+    let record = Record::of(&web).unwrap();
+    assert_eq!(record.to_string(), then);
+    assert_eq!(standing(&web, &capability()), Some(Standing::Settled));
+    assert!(!record.is_of_other_class(&web) && record.is_served(&web, &capability()));
+    web.spec.load_balancer_class = Some("example.com/other".into());
+    assert!(!record.is_of_other_class(&web) && !record.is_served(&web, &capability()));
 }
 
 /// An old provider that did not name its configuration is followed by one that does.

@@ -63,8 +63,15 @@ fn what_a_service_wants() {
         ),
         // S-44: it was ours before it changed its class by way of another type.
         (
-            "finalizer class=example.com/other record=mock",
+            "finalizer record=mock class=example.com/other",
             Wants::Cleanup,
+        ),
+        // The class was served when the record was made.
+        ("finalizer class=example.com/other record=mock", Wants::Hold),
+        ("class=example.com/other record=mock", Wants::Hold),
+        (
+            "finalizer class=example.com/other record=other",
+            Wants::Nothing,
         ),
         (
             "finalizer deleted class=example.com/other record=mock",
@@ -92,6 +99,10 @@ fn without_default_class_only_declared_classes_and_our_own_records_count() {
         ("finalizer type=ClusterIP", Wants::Nothing),
         ("finalizer type=ClusterIP record=mock", Wants::Cleanup),
         ("class=example.com/fast", Wants::LoadBalancer),
+        // It was served when the record was made.
+        ("finalizer record=mock", Wants::Hold),
+        ("finalizer record=mock deleted", Wants::Cleanup),
+        ("finalizer record=other", Wants::Nothing),
     ] {
         assert_eq!(wants(&service(words), &capability), expected, "{words}");
     }
@@ -113,6 +124,7 @@ fn what_is_gone_without_cleanup_leaves_something_behind() {
         ("finalizer deleted", true),
         ("deleted record=mock", false),
         ("class=example.com/other", false),
+        ("class=example.com/other record=mock", true),
     ] {
         assert_eq!(
             leaves_behind(&service(words), &capability()),
@@ -129,6 +141,27 @@ fn what_is_taken_out_of_our_hands_leaves_something_behind_too() {
         ("finalizer", "type=ClusterIP", true),
         ("record=mock", "type=ClusterIP record=mock", true),
         ("record=mock", "deleted record=mock", true),
+        // A class that is not served any more.
+        (
+            "finalizer class=example.com/other record=mock",
+            "class=example.com/other record=mock",
+            false,
+        ),
+        (
+            "finalizer class=example.com/other record=mock",
+            "class=example.com/other",
+            false,
+        ),
+        (
+            "finalizer class=example.com/other record=mock",
+            "type=ClusterIP",
+            true,
+        ),
+        (
+            "finalizer record=mock class=example.com/other",
+            "class=example.com/other",
+            true,
+        ),
         // As at the end of a cleanup.
         ("finalizer type=ClusterIP", "type=ClusterIP", true),
         ("finalizer deleted", "deleted", true),

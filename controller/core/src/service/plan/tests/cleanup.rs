@@ -185,10 +185,11 @@ fn a_deletion_during_the_call_is_next() {
 #[test]
 fn a_person_holds_a_deletion_too() {
     let mut stage = deleting();
-    let annotations = stage
-        .service
-        .annotations
-        .with([("outrigger.dev/paused", "true")]);
-    stage.service.annotations = annotations;
-    assert_eq!(stage.next(), Step::Hold);
+    stage.pause(true);
+    stage.step();
+    assert!(stage.is_held());
+    stage.pause(false);
+    assert!(matches!(stage.next(), Step::Delete { .. }));
+    stage.delete(Ok(&answer(Call::Delete, Disposition::InProgress, "")));
+    assert_eq!(stage.service.condition(WAITING), None);
 }

@@ -25,9 +25,12 @@ enum Turn {
     Port(i32),
     Kind(&'static str),
     Nodes(&'static str),
-    /// All load balancers have the targets of now: kept for the next process.
+    /// All load balancers that count have the targets of now: kept for the next process.
     Checkpoint,
     Delete,
+    Pause(bool),
+    Class(&'static str),
+    Wait,
 }
 
 fn turn() -> impl Strategy<Value = Turn> {
@@ -48,8 +51,13 @@ fn turn() -> impl Strategy<Value = Turn> {
         Turn::Nodes("n3"),
         Turn::Checkpoint,
         Turn::Checkpoint,
+        Turn::Pause(true),
+        Turn::Pause(false),
+        Turn::Class("none"),
+        Turn::Class(""),
+        Turn::Wait,
     ]);
-    prop_oneof![10 => calls, 8 => edits, 1 => Just(Turn::Delete)]
+    prop_oneof![10 => calls, 12 => edits, 1 => Just(Turn::Delete)]
 }
 
 struct World {
@@ -130,10 +138,14 @@ impl World {
             }
             Turn::Nodes(names) => stage.targets = nodes(names),
             Turn::Checkpoint => {
-                if stage.next() == Step::Nothing {
+                let facts = stage.facts();
+                if !stage.progress.holds_up_lease(&stage.service, &facts) {
                     stage.applied = Some(stage.targets.revision().clone());
                 }
             }
+            Turn::Pause(is_paused) => stage.pause(is_paused),
+            Turn::Class(served) => stage.capability.without_default_class = served == "none",
+            Turn::Wait => stage.now += Duration::from_secs(31),
             Turn::Delete => stage.service.deleted = Some(stage.now),
         }
     }
@@ -151,6 +163,8 @@ proptest! {
         for turn in turns {
             world.play(turn);
         }
+        world.stage.pause(false);
+        world.stage.capability.without_default_class = false;
         let mut calls = 0;
         while world.stage.step() != Step::Nothing {
             world.call(Fate::Answered);
@@ -163,7 +177,7 @@ proptest! {
                 let hash = Hash::of(&stage.service, &stage.capability);
                 Some((hash, stage.targets.revision().clone()))
             }
-            Wants::Cleanup | Wants::Nothing => None,
+            Wants::Cleanup | Wants::Hold | Wants::Nothing => None,
         };
         prop_assert_eq!(world.cloud, expected);
     }

@@ -114,7 +114,7 @@ fn why_a_load_balancer_is_ensured_after_a_restart() {
         edit(&mut stage);
         let found = match stage.step() {
             Step::Ensure(ensure) => Some((ensure.cause, ensure.manner != Manner::Announced)),
-            Step::Nothing | Step::Hold => None,
+            Step::Nothing | Step::Hold { .. } => None,
             step => panic!("{what}: {step:?}"),
         };
         assert_eq!(found, expected, "{what}");
@@ -203,6 +203,8 @@ fn a_service_that_is_not_managed() {
     assert_eq!((outcome.events, outcome.requeue), (vec![], None));
     assert!(stage.service.ingress.is_empty() && stage.service.has_finalizer());
     assert_eq!(stage.conditions(), "False:NotManaged  ");
+    let accepted = stage.service.condition(ACCEPTED).unwrap();
+    assert!(!accepted.message.is_empty());
     assert_eq!(stage.next(), Step::Nothing);
     stage.targets = nodes("n3");
     assert_eq!(stage.next(), Step::Nothing);

@@ -59,7 +59,7 @@ fn an_error_is_shown_and_tried_again() {
 fn the_reason_of_a_condition_is_the_providers_or_names_the_class() {
     let mut stage = Stage::new(load_balancer("web"));
     stage.ensure(Err(&failure(ErrorClass::NotReady)));
-    assert_eq!(stage.conditions(), "Unknown:Pending False:NotReady ");
+    assert_eq!(stage.conditions(), "True:Accepted False:NotReady ");
     let named = Failure {
         reason: "UnsupportedProtocol".into(),
         ..failure(ErrorClass::Invalid)
@@ -104,6 +104,37 @@ fn a_service_that_is_wrong_in_itself() {
     assert!(matches!(restarted.next(), Step::Ensure(_)));
     stage.service.spec.ports[0].protocol = "UDP".into();
     assert!(matches!(stage.next(), Step::Ensure(_)));
+}
+
+/// "Waiting for the provider" beside what it answered is a contradiction.
+#[test]
+fn accepted_follows_the_first_answer() {
+    let in_progress = ErrorClass::InProgress { retry_after: None };
+    for (class, expected) in [
+        (ErrorClass::Quota, "True:Accepted"),
+        (ErrorClass::NotReady, "True:Accepted"),
+        (ErrorClass::Forbidden, "True:Accepted"),
+        (in_progress, "True:Accepted"),
+        (ErrorClass::Invalid, "False:Invalid"),
+        (ErrorClass::Transient, "Unknown:Transient"),
+        (ErrorClass::Malformed, "Unknown:Malformed"),
+        // Nothing was said about this Service.
+        (ErrorClass::Unavailable, "Unknown:Pending"),
+    ] {
+        let mut stage = Stage::new(load_balancer("web"));
+        stage.ensure(Err(&failure(class)));
+        let conditions = stage.conditions();
+        let accepted = conditions.split(' ').next().unwrap();
+        assert_eq!(accepted, expected, "{class:?}");
+    }
+    // It was accepted before, and nothing is known that says otherwise.
+    let mut stage = Stage::settled();
+    stage.service.spec.ports[0].port = 81;
+    stage.ensure(Err(&failure(ErrorClass::Transient)));
+    assert_eq!(
+        stage.conditions(),
+        "True:Accepted False:Transient True:InStep"
+    );
 }
 
 /// A load balancer that serves does not look broken for what nobody asked for.

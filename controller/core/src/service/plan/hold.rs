@@ -1,0 +1,102 @@
+//! Services for which nothing is done though they want something, and what is said on them.
+
+use jiff::Timestamp;
+
+use super::{Facts, Progress, Step};
+use crate::service::{
+    ANNOTATION_PAUSED, ServiceView,
+    capability::Capability,
+    condition::{Status, WAITING},
+    event::Event,
+    patch_plan::Draft,
+    settled::{ANNOTATION_SETTLED, Record},
+    wants::{Wants, is_not_managed, wants},
+};
+
+/// Why nothing is done for a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// By [`ANNOTATION_PAUSED`].
+    Paused,
+    /// The provider does not declare its class any more.
+    ClassNotServed,
+}
+
+impl Held {
+    /// The reason of the condition [`WAITING`].
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Paused => "Paused",
+            Self::ClassNotServed => CLASS_NOT_SERVED,
+        }
+    }
+
+    fn message(self, service: &ServiceView, capability: &Capability) -> String {
+        match self {
+            Self::Paused => format!(
+                "The annotation {ANNOTATION_PAUSED} is true: the load balancer is not created, \
+                 changed or deleted until the annotation is removed"
+            ),
+            Self::ClassNotServed => format!(
+                "The provider {:?} does not serve {} any more: the load balancer stays as it is. \
+                 Configure the provider to serve it again, or delete the Service to have the load \
+                 balancer deleted",
+                capability.provider,
+                class(service),
+            ),
+        }
+    }
+
+    fn event(self, message: &str) -> Event {
+        match self {
+            Self::Paused => Event::normal("LoadBalancerPaused", message),
+            Self::ClassNotServed => Event::warning("LoadBalancerClassNotServed", message),
+        }
+    }
+}
+
+pub(super) const CLASS_NOT_SERVED: &str = "ClassNotServed";
+
+impl Progress {
+    /// Nothing is done, and the Service says why. Its record says which targets the load balancer is
+    /// left with: others may go out meanwhile.
+    pub(super) fn hold(
+        &self,
+        now: Timestamp,
+        service: &ServiceView,
+        why: Held,
+        facts: &Facts<'_>,
+    ) -> Step {
+        let mut draft = Draft::over(service, now);
+        let mut events = Vec::new();
+        // Nothing is held of a load balancer that is not ours.
+        if why == Held::Paused || !is_not_managed(service) {
+            let message = why.message(service, facts.capability);
+            let is_new = service
+                .condition(WAITING)
+                .is_none_or(|waiting| *waiting.reason != *why.reason());
+            draft.condition(WAITING, Status::True, why.reason(), &message);
+            if is_new {
+                events.push(why.event(&message));
+            }
+        }
+        let may_come_back = wants(service, facts.capability) != Wants::Cleanup;
+        let record = Record::own(service, facts.capability)
+            .filter(|_| may_come_back && !is_not_managed(service));
+        if let Some(record) = record.and_then(|record| record.left_with(self.given(facts))) {
+            draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+        }
+        Step::Hold {
+            why,
+            patch: draft.finish(),
+            events,
+        }
+    }
+}
+
+fn class(service: &ServiceView) -> String {
+    match service.spec.load_balancer_class.as_deref() {
+        Some(class) => format!("the load balancer class {class:?}"),
+        None => "Services without a load balancer class".to_owned(),
+    }
+}

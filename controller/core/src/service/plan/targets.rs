@@ -1,0 +1,224 @@
+//! Which targets a load balancer has, what the answer to an update leads to, and whether the Lease may
+//! say that all have them.
+
+use jiff::Timestamp;
+
+use super::{
+    Cause, Facts, Failure, Has, Manner, Outcome, Progress, Step, TARGETS_GRACE, Work,
+    outcome::AT_ONCE,
+};
+use crate::{
+    brake::after,
+    class::{ErrorClass, Requeue},
+    service::{
+        ServiceView,
+        answer::{Answer, Disposition},
+        condition::{Status, TARGETS_IN_STEP},
+        event::Event,
+        patch_plan::Draft,
+        settled::{ANNOTATION_SETTLED, Mark, Record},
+        wants::{Wants, is_not_managed, wants},
+    },
+    targets::{Revision, Targets},
+};
+
+impl Progress {
+    pub(super) fn targets(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
+        if !self.lacks_targets(service, facts) {
+            return Step::Nothing;
+        }
+        match self.waits_on(&Work::Update(facts.targets.revision().clone())) {
+            Some(waits) if now < waits.until => Step::At(waits.until),
+            _ => Step::Update,
+        }
+    }
+
+    /// Whether the load balancer of `service` is still to be given [`Facts::targets`], by an update or
+    /// with whatever else is asked for; also while the Service is paused. One that was never made is
+    /// made with the targets of that moment.
+    pub fn lacks_targets(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
+        let may_have_any = self.targets != Has::Inherited || !service.ingress.is_empty();
+        may_have_any
+            && wants(service, facts.capability) == Wants::LoadBalancer
+            && !is_not_managed(service)
+            && !self.has(service, facts.targets.revision(), facts)
+    }
+
+    /// Whether [`Facts::targets`] must not be kept as [`Facts::applied`] yet on account of `service`:
+    /// a process that starts would take its load balancer for one that has them. One that is ensured
+    /// at a start anyway, or whose record says that the Lease does not speak for it, holds up nothing.
+    pub fn holds_up_lease(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
+        let capability = facts.capability;
+        let is_settled = !service.ingress.is_empty()
+            && Record::own(service, capability).is_some_and(|record| record.relies_on_lease());
+        is_settled
+            && matches!(
+                wants(service, capability),
+                Wants::LoadBalancer | Wants::Hold
+            )
+            && !is_not_managed(service)
+            && !self.has(service, facts.targets.revision(), facts)
+    }
+
+    /// Whether the Lease, now or once all have [`Facts::targets`], names what the load balancer of
+    /// `service` has.
+    pub(super) fn agrees_with_lease(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
+        let current = facts.targets.revision();
+        self.has(service, current, facts) && facts.applied.is_none_or(|applied| applied == current)
+    }
+
+    pub(super) fn has(
+        &self,
+        service: &ServiceView,
+        revision: &Revision,
+        facts: &Facts<'_>,
+    ) -> bool {
+        match &self.targets {
+            Has::Inherited => {
+                match Record::own(service, facts.capability).map(|r| r.mark().clone()) {
+                    Some(Mark::Targets(left)) => left.as_ref() == Some(revision),
+                    _ => facts.applied == Some(revision),
+                }
+            }
+            Has::Revision(has) => has == revision,
+            Has::Unknown => false,
+        }
+    }
+
+    /// The targets that the load balancer was given last, where that is known.
+    pub(super) fn given<'a>(&'a self, facts: &Facts<'a>) -> Option<&'a Revision> {
+        match &self.targets {
+            Has::Inherited => facts.applied,
+            Has::Revision(has) => Some(has),
+            Has::Unknown => None,
+        }
+    }
+
+    /// What the answer for `service`, as it is now, to an update with `targets` means.
+    pub fn updated(
+        &mut self,
+        now: Timestamp,
+        service: &ServiceView,
+        targets: &Targets,
+        result: Result<&Answer, &Failure>,
+        facts: &Facts<'_>,
+    ) -> Outcome {
+        self.waits = None;
+        if wants(service, facts.capability) != Wants::LoadBalancer {
+            return Outcome::at_once();
+        }
+        let mut draft = Draft::over(service, now);
+        let answer = match result {
+            Ok(answer) => answer,
+            Err(failure) => {
+                self.doubt_targets(service);
+                draft.effects(&failure.effects);
+                let mut outcome = self.not_updated(targets, failure);
+                self.out_of_step(now, service, &mut draft, failure);
+                outcome.patch = draft.finish();
+                return outcome;
+            }
+        };
+        draft.effects(&answer.effects);
+        let mut events = answer.effects.events.clone();
+        let mut requeue = None;
+        match answer.disposition {
+            Disposition::Ready => {
+                self.in_step(targets.revision().clone());
+                events.push(if targets.is_empty() {
+                    Event::no_nodes()
+                } else {
+                    Event::updated()
+                });
+                if let Some(ingress) = &answer.ingress {
+                    draft.ingress(ingress);
+                }
+                // Only where it says otherwise: nodes that come and go write no Service.
+                if service.condition(TARGETS_IN_STEP).is_some() {
+                    draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
+                }
+                let rejoined = Record::of(service).and_then(|record| record.rejoined());
+                if let Some(record) = rejoined {
+                    draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+                }
+            }
+            // S-55: success without event.
+            Disposition::NotManaged => self.in_step(targets.revision().clone()),
+            Disposition::InProgress => {
+                self.doubt_targets(service);
+                let work = Work::Update(targets.revision().clone());
+                requeue = Some(self.wait(now, work, answer, Manner::Announced));
+            }
+            // No other disposition passes the check of this call's answers.
+            Disposition::Absent | Disposition::Retained | Disposition::Differs => {
+                self.again = Some(Cause::TargetsFailed);
+                requeue = Some(AT_ONCE);
+            }
+        }
+        Outcome {
+            patch: draft.finish(),
+            events,
+            requeue,
+        }
+    }
+
+    /// S-55: the Service is ensured at once, unless time alone heals it (not Q-28). One Ensure for each
+    /// Service of a batch is no answer to a provider that is full: the update itself is repeated.
+    fn not_updated(&mut self, targets: &Targets, failure: &Failure) -> Outcome {
+        let requeue = match failure.class {
+            ErrorClass::Unavailable
+            | ErrorClass::Unauthenticated
+            | ErrorClass::RateLimited { retry_after: None } => Requeue::BackOff,
+            class => match class.requeue() {
+                Requeue::BackOff => AT_ONCE,
+                // Wrong is the Service: Ensure says so on it.
+                Requeue::OnChange if class == ErrorClass::Invalid => AT_ONCE,
+                requeue => requeue,
+            },
+        };
+        if requeue == AT_ONCE {
+            self.again = Some(Cause::TargetsFailed);
+        }
+        let mut events = failure.effects.events.clone();
+        if failure.class.is_for_owner() {
+            events.push(Event::update_failed(targets, &failure.message));
+        }
+        Outcome {
+            events,
+            requeue: Some(requeue),
+            patch: None,
+        }
+    }
+
+    pub(super) fn in_step(&mut self, revision: Revision) {
+        self.targets = Has::Revision(revision);
+        self.targets_fail_since = None;
+    }
+
+    /// The call may have worked. Of a load balancer that was never ready there is nothing to doubt.
+    pub(super) fn doubt_targets(&mut self, service: &ServiceView) {
+        if self.targets != Has::Inherited || !service.ingress.is_empty() {
+            self.targets = Has::Unknown;
+        }
+    }
+
+    /// After a while the Service says so, and its record that the Lease does not speak for it: one
+    /// load balancer that takes no targets must not keep the others from being settled at a start.
+    pub(super) fn out_of_step(
+        &mut self,
+        now: Timestamp,
+        service: &ServiceView,
+        draft: &mut Draft<'_>,
+        failure: &Failure,
+    ) {
+        let since = *self.targets_fail_since.get_or_insert(now);
+        if now >= after(since, TARGETS_GRACE) {
+            let (reason, message) = (failure.reason(), &failure.message);
+            draft.condition(TARGETS_IN_STEP, Status::False, &reason, message);
+            let record = Record::of(service).and_then(|record| record.left_with(None));
+            if let Some(record) = record {
+                draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Services for which nothing is done: what is said on them, and how they go on.
+
+use super::*;
+
+fn waiting(stage: &Stage) -> Option<(&str, &str)> {
+    let condition = stage.service.condition(WAITING)?;
+    Some((&*condition.status, &*condition.reason))
+}
+
+fn class_withdrawn() -> Stage {
+    let mut stage = Stage::settled();
+    stage.restart();
+    stage.capability.without_default_class = true;
+    stage
+}
+
+#[test]
+fn a_pause_is_written_and_told_once() {
+    let mut stage = Stage::settled();
+    stage.pause(true);
+    let Step::Hold { why, patch, events } = stage.next() else {
+        panic!("{:?}", stage.next());
+    };
+    assert_eq!(why, Held::Paused);
+    let [event] = &*events else {
+        panic!("{events:?}")
+    };
+    assert_eq!(
+        (event.is_warning, &*event.reason),
+        (false, "LoadBalancerPaused")
+    );
+    stage.service = patch.unwrap().applied_to(&stage.service, "h");
+    assert_eq!(waiting(&stage), Some(("True", "Paused")));
+    // Neither with a resync nor after a restart.
+    assert!(stage.is_held());
+    stage.restart();
+    assert!(stage.is_held());
+    stage.pause(false);
+    assert_eq!(stage.step(), Step::Nothing);
+    assert_eq!(waiting(&stage), None);
+}
+
+#[test]
+fn a_class_that_is_served_no_longer_is_written_and_told_once() {
+    let mut stage = class_withdrawn();
+    let Step::Hold { why, events, .. } = stage.next() else {
+        panic!("{:?}", stage.next());
+    };
+    assert_eq!(why, Held::ClassNotServed);
+    let [event] = &*events else {
+        panic!("{events:?}")
+    };
+    assert_eq!(
+        (event.is_warning, &*event.reason),
+        (true, "LoadBalancerClassNotServed")
+    );
+    stage.step();
+    assert_eq!(waiting(&stage), Some(("True", "ClassNotServed")));
+    stage.restart();
+    assert!(stage.is_held());
+    // Neither call nor event when it is back.
+    stage.capability.without_default_class = false;
+    assert_eq!(stage.step(), Step::Nothing);
+    assert_eq!(waiting(&stage), None);
+    assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
+    stage.restart();
+    assert_eq!(stage.next(), Step::Nothing);
+}
+
+/// The Lease speaks of the others only.
+#[test]
+fn what_is_held_gets_the_targets_that_it_missed() {
+    type Edit = fn(&mut Stage);
+    let hold: [(Edit, Edit); 2] = [
+        (|stage| stage.pause(true), |stage| stage.pause(false)),
+        (
+            |stage| stage.capability.without_default_class = true,
+            |stage| stage.capability.without_default_class = false,
+        ),
+    ];
+    for (begin, end) in hold {
+        for restarts in [false, true] {
+            let mut stage = Stage::settled();
+            stage.restart();
+            begin(&mut stage);
+            stage.targets = nodes("n1 n3");
+            let holds_up = |stage: &Stage| {
+                stage
+                    .progress
+                    .holds_up_lease(&stage.service, &stage.facts())
+            };
+            assert!(holds_up(&stage), "until its record says so");
+            stage.step();
+            assert!(!holds_up(&stage));
+            stage.applied = Some(stage.targets.revision().clone());
+            if restarts {
+                stage.restart();
+            }
+            end(&mut stage);
+            assert_eq!(stage.step(), Step::Update);
+            stage.update(Ok(&answer(Call::Update, Disposition::Ready, "")));
+            assert_eq!(stage.step(), Step::Nothing);
+            assert_eq!(stage.service.condition(WAITING), None);
+            stage.restart();
+            assert_eq!(stage.next(), Step::Nothing, "the Lease speaks for it again");
+        }
+    }
+}
+
+/// One that does not take its targets holds the others up no longer than it takes to say so on it.
+#[test]
+fn one_that_takes_no_targets_is_alone_after_a_restart() {
+    let holds_up = |stage: &Stage| {
+        let facts = stage.facts();
+        stage.progress.holds_up_lease(&stage.service, &facts)
+    };
+    for class in [ErrorClass::Quota, ErrorClass::Unavailable] {
+        let mut stage = Stage::settled();
+        stage.targets = nodes("n1 n3");
+        stage.update(Err(&failure(class)));
+        assert!(holds_up(&stage), "{class:?}");
+        for second in [1, 31] {
+            stage.now = at(second);
+            match stage.step() {
+                Step::Update => stage.update(Err(&failure(class))),
+                _ => stage.ensure(Err(&failure(class))),
+            };
+        }
+        assert!(!holds_up(&stage), "{class:?}");
+        stage.restart();
+        assert!(!holds_up(&stage), "{class:?}");
+        match stage.step() {
+            Step::Update => stage.update(Ok(&answer(Call::Update, Disposition::Ready, ""))),
+            _ => stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7"))),
+        };
+        let conditions = "True:Accepted True:Ready True:InStep";
+        assert_eq!(stage.conditions(), conditions, "{class:?}");
+        stage.restart();
+        assert_eq!(stage.next(), Step::Nothing, "{class:?}");
+    }
+}
+
+/// It is ensured at a start anyway.
+#[test]
+fn one_that_is_not_settled_holds_nobody_up() {
+    let mut stage = Stage::settled();
+    stage.service.spec.ports[0].port = 81;
+    stage.ensure(Err(&failure(ErrorClass::Invalid)));
+    stage.targets = nodes("n1 n3");
+    assert!(
+        !stage
+            .progress
+            .holds_up_lease(&stage.service, &stage.facts())
+    );
+    stage.restart();
+    assert!(matches!(stage.step(), Step::Ensure(_)));
+}
