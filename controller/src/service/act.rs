@@ -7,6 +7,7 @@ use outrigger_core::{
     service::{
         ServiceView,
         answer::{Answer, Disposition},
+        change::needs_sync,
         event::Event,
         plan::{Cause, Ensure, Failure},
         wants,
@@ -18,7 +19,7 @@ use tracing::{debug, info, warn};
 
 use super::{ServiceLb, ground::Ground, intake::Key, rollout::Giving, write::often};
 use crate::{
-    provider::{self, EnsureInput},
+    provider::{self, EnsureInput, Provider},
     queue::{Outcome, Priority},
 };
 
@@ -35,8 +36,13 @@ impl ServiceLb {
     ) -> Outcome {
         let cause = ensure.cause.as_str();
         let mut given = None;
+        let is_current = self.is_current(&service, ground);
+        let provider = self.parts.provider.only_while(is_current.clone());
         // Read when the call has leave to go out: it may have waited for long.
         let input = async {
+            if !is_current() {
+                return None;
+            }
             self.take_waiting_nodes().await;
             let announced = self.rollout.announced();
             let targets = self.rollout.current();
@@ -56,11 +62,11 @@ impl ServiceLb {
             let held = is_told.then(|| self.held_addresses(key));
             Some(EnsureInput { targets, held })
         };
-        let call = self
-            .parts
-            .provider
-            .ensure_load_balancer_with(&service, input);
-        let result = self.hear(key, "ensure", call.await);
+        let called = provider.ensure_load_balancer_with(&service, input).await;
+        if was_withdrawn(&called) {
+            return Outcome::Retry;
+        }
+        let result = self.hear(key, "ensure", called);
         self.parts.metrics.ensured(ensure.cause, in_short(&result));
         let ended = self
             .conclude(key, ground, |progress, now, service, facts| {
@@ -112,11 +118,16 @@ impl ServiceLb {
             return Outcome::Retry;
         };
         let began = Instant::now();
-        let call = self
+        let provider = self
             .parts
             .provider
-            .update_load_balancer(service, Arc::clone(targets));
-        let result = self.hear(key, "update", call.await);
+            .only_while(self.is_current(&service, ground));
+        let called = provider.update_load_balancer(service, Arc::clone(targets));
+        let called = called.await;
+        if was_withdrawn(&called) {
+            return Outcome::Retry;
+        }
+        let result = self.hear(key, "update", called);
         self.parts
             .metrics
             .updated(began.elapsed(), in_short(&result));
@@ -152,7 +163,11 @@ impl ServiceLb {
         ground: &Ground,
         events: &[Event],
     ) -> Outcome {
-        let result = self.call_delete(key, &service, events).await;
+        let provider = self
+            .parts
+            .provider
+            .only_while(self.is_current(&service, ground));
+        let result = self.call_delete(&provider, key, &service, events).await;
         let Some(result) = result else {
             return Outcome::Retry;
         };
@@ -203,6 +218,7 @@ impl ServiceLb {
     /// None: it may not be made now.
     pub(super) async fn call_delete(
         &self,
+        provider: &Provider,
         key: &Key,
         service: &ServiceView,
         events: &[Event],
@@ -212,8 +228,11 @@ impl ServiceLb {
         }
         self.tell_all(service, events);
         debug!(service = &*key.name, "deleting the load balancer");
-        let call = self.parts.provider.delete_load_balancer(service);
-        let result = self.hear(key, "delete", call.await);
+        let called = provider.delete_load_balancer(service).await;
+        if was_withdrawn(&called) {
+            return None;
+        }
+        let result = self.hear(key, "delete", called);
         self.parts.metrics.deleted(in_short(&result));
         if let Some(answer) = end_of(&result) {
             info!(
@@ -223,6 +242,23 @@ impl ServiceLb {
             );
         }
         Some(result)
+    }
+
+    /// Whether a call about the Service still says what the Service wants: it may have waited for long, and
+    /// the Service may have been edited, held or deleted meanwhile. Such a change has queued it again.
+    fn is_current(
+        &self,
+        service: &Arc<ServiceView>,
+        ground: &Ground,
+    ) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
+        let (services, seen) = (Arc::clone(&self.parts.services), Arc::clone(service));
+        let capability = Arc::clone(&ground.capability);
+        move || {
+            services.get(&seen.key).is_some_and(|now| {
+                now.uid == seen.uid
+                    && (Arc::ptr_eq(&now, &seen) || !needs_sync(&seen, &now, &capability))
+            })
+        }
     }
 
     /// Leave for a call that gives these targets, once it is sure that nobody takes others for those
@@ -284,6 +320,16 @@ impl ServiceLb {
             }
         }
     }
+}
+
+/// Whether the call was not made, since this process stops or the Service has changed. Nothing follows from
+/// it.
+const fn was_withdrawn(called: &Result<Answer, provider::Error>) -> bool {
+    use provider::Error as E;
+    matches!(
+        called,
+        Err(E::Fenced { .. } | E::Outdated { .. } | E::Cancelled { .. })
+    )
 }
 
 /// The answer to a deletion that has nothing more to do.

@@ -71,7 +71,8 @@ impl ServiceLb {
             _ => return Outcome::Done,
         };
         let _turn = self.turn(false).await;
-        let Some(result) = self.call_delete(key, service, &events).await else {
+        let provider = &self.parts.provider;
+        let Some(result) = self.call_delete(provider, key, service, &events).await else {
             return Outcome::Retry;
         };
         self.cleared_away(key, service, &result, &ground)

@@ -3,6 +3,7 @@ mod released;
 mod rig;
 mod rollout;
 mod unserved;
+mod waited;
 mod waits;
 
 use std::time::Duration;
