@@ -207,7 +207,7 @@ impl NodeLifecycle {
         let gate = Gate::new(this.parts.provider.state(), State::serves);
         let handler = {
             let this = Arc::clone(&this);
-            move |name: Arc<str>| {
+            move |name: Arc<str>, _| {
                 let this = Arc::clone(&this);
                 async move { this.sync(name).await }
             }

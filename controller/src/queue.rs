@@ -1,10 +1,11 @@
 //! The work queue: client-go's semantics, plus priority.
 //!
 //! ```text
-//!  add ──────────────► ready (Fresh, then Bulk; first in, first out) ──► up to N handlers
-//!  add_after ─► delayed ─┘                                                     │
-//!                  ▲                                                           ▼
-//!                  └───────────────── Retry, RetryAfter ◄──────────────── Outcome
+//!  add ──────────────► ready (Fresh, then Bulk; first in, first out) ──► up to N handlers ─┐
+//!  add_after ─► delayed ─┘ └─ Background ────────────────────────────► up to 2 handlers ────┤
+//!                  ▲                ▲                                                      ▼
+//!                  │                └──────────────── Background ◄───────────────────── Outcome
+//!                  └───────────────── Retry, RetryAfter ◄──────────────────────────────────┘
 //! ```
 //!
 //! What a loop can rely on:
@@ -12,6 +13,9 @@
 //!   same time. A key that is added while it is worked on runs again afterwards.
 //! - [`Priority::Fresh`] goes before [`Priority::Bulk`], but while both wait every eighth key is a
 //!   bulk one: a cluster that never rests still finishes its start-up and resync keys.
+//! - [`Priority::Background`] is a lane of its own: at most [`BACKGROUND_HANDLERS`] of its keys run at
+//!   once, beside the others, and none of them delays a key of another priority. A key waits there
+//!   without being in hand: when it is added with a higher priority it leaves the lane and runs.
 //! - A key that waits in both ways at once (delay, back-off) runs at the earliest time. An `add`
 //!   runs it now, back-off or not, as in client-go: the change may be what heals it. A failure of
 //!   such an early run is not counted and leaves the back-off where it was, so that a stream of
@@ -44,6 +48,9 @@ use self::{
     state::State,
 };
 
+/// Handlers of [`Priority::Background`] that run at once.
+pub const BACKGROUND_HANDLERS: usize = 2;
+
 /// Which of two waiting keys goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
@@ -51,6 +58,25 @@ pub enum Priority {
     Fresh,
     /// Start-up and resync: many keys of which few need work.
     Bulk,
+    /// Work that may take hours, a few keys at a time, and that no change asks for.
+    Background,
+}
+
+impl Priority {
+    /// The lane of keys of this priority.
+    const fn lane(self) -> Lane {
+        match self {
+            Self::Fresh | Self::Bulk => Lane::Normal,
+            Self::Background => Lane::Background,
+        }
+    }
+}
+
+/// Keys of one lane do not wait for handlers of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    Normal,
+    Background,
 }
 
 /// The first delay of [`Outcome::RetrySlowly`], doubled by each further failure.
@@ -74,6 +100,9 @@ pub enum Outcome {
     /// Try again after exactly this long, because somebody said so. Neither counts as a failure
     /// nor resets the count.
     RetryAfter(Duration),
+    /// What is to be done is background work: run again with [`Priority::Background`], unless the key
+    /// is added with a higher priority before. Neither counts as a failure nor resets the count.
+    Background,
 }
 
 /// What is fit to be a key: small, cheap to clone, such as an `Arc<str>`.

@@ -65,10 +65,6 @@ pub const COMPONENT: &str = "service-controller";
 /// of them have to be in hand; what a flag limits is calls about one Service.
 const IN_HAND: usize = 8192;
 
-/// Load balancers that are ensured at once though nobody asked for it: after a change of the
-/// provider's configuration, or for Services that another controller has served.
-const QUIET: usize = 2;
-
 /// The parts that the loop is made of.
 #[derive(Clone)]
 pub struct Parts {
@@ -109,7 +105,6 @@ pub struct ServiceLb {
     memory: Arc<Memory>,
     writer: ServiceWriter,
     working: Semaphore,
-    quiet: Semaphore,
     node_changes: Arc<NodeChanges>,
     rollout: Rollout,
     repeats: Repeats,
@@ -151,7 +146,6 @@ impl ServiceLb {
         Self {
             writer: ServiceWriter::new(api, Arc::clone(&parts.services)),
             working: Semaphore::new(settings.workers),
-            quiet: Semaphore::new(QUIET),
             rollout: Rollout::new(lease, settings.allowance),
             fence,
             queue: intake.queue,
@@ -194,9 +188,9 @@ impl ServiceLb {
         let gate = Gate::new(this.parts.provider.state(), State::serves);
         let handler = {
             let this = Arc::clone(&this);
-            move |key: Key| {
+            move |key: Key, priority: Priority| {
                 let this = Arc::clone(&this);
-                async move { this.sync(key).await }
+                async move { this.sync(key, priority).await }
             }
         };
         let work = this.queue.run(IN_HAND, gate, stop.clone(), handler);
@@ -210,7 +204,12 @@ impl ServiceLb {
                 this.show_states(),
             )
         };
-        tokio::join!(work, stop.run_until_cancelled(others));
+        let refuse_turns = async {
+            stop.cancelled().await;
+            // A Service that waits for its turn has nothing to finish.
+            this.working.close();
+        };
+        tokio::join!(work, refuse_turns, stop.run_until_cancelled(others));
         this.memory.leaves_office();
     }
 

@@ -138,7 +138,9 @@ pub(super) struct Snapshot {
     /// Sum over the running handlers.
     pub(super) unfinished: Duration,
     pub(super) longest_running: Duration,
-    /// How long the first of the waiting keys has waited.
+    /// Of them, those in the background lane.
+    pub(super) background: usize,
+    /// How long the first of the others has waited.
     pub(super) oldest: Duration,
 }
 
@@ -182,7 +184,7 @@ impl Collector for Queues {
 
 type Gauge = (&'static str, &'static str, fn(&Snapshot) -> f64);
 
-const GAUGES: [Gauge; 4] = [
+const GAUGES: [Gauge; 5] = [
     ("workqueue_depth", "Current depth of workqueue", |s| {
         s.depth as f64
     }),
@@ -197,8 +199,13 @@ const GAUGES: [Gauge; 4] = [
         |s| s.longest_running.as_secs_f64(),
     ),
     (
+        "outrigger_workqueue_background_depth",
+        "Keys that wait in the background lane",
+        |s| s.background as f64,
+    ),
+    (
         "outrigger_workqueue_oldest_seconds",
-        "How long the oldest of the waiting keys has waited for a worker",
+        "How long the oldest of the waiting keys has waited for a worker, those in the background lane apart",
         |s| s.oldest.as_secs_f64(),
     ),
 ];

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 pub(super) use self::dump::write;
 use super::{
-    Backoff, Key, Outcome, Priority, SLOW,
+    Backoff, Key, Lane, Outcome, Priority, SLOW,
     lanes::{Lanes, Ticket},
     metrics::{Counters, Snapshot},
 };
@@ -176,10 +176,11 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// The next key, which is the caller's until [`finish`](Self::finish).
-    pub(super) fn take(&mut self, now: Instant) -> Option<K> {
+    /// The next key of a lane and its priority; the key is the caller's until
+    /// [`finish`](Self::finish).
+    pub(super) fn take(&mut self, now: Instant, lane: Lane) -> Option<(K, Priority)> {
         self.fire(now);
-        let (priority, key) = self.ready.pop()?;
+        let (priority, key) = self.ready.pop(lane)?;
         let entry = self.entries.get_mut(&key)?;
         let since = entry.ready.take().map_or(now, |ready| ready.added.since);
         entry.running = Some(Running {
@@ -188,7 +189,7 @@ impl<K: Key> State<K> {
             early: entry.retry.is_some_and(|retry| retry.backoff),
         });
         self.counters.waited(now.saturating_duration_since(since));
-        Some(key)
+        Some((key, priority))
     }
 
     /// Gives a taken key back.
@@ -227,6 +228,11 @@ impl<K: Key> State<K> {
                 self.counters.retries.inc();
                 Some((delay, false))
             }
+            // The back-off that stands, if any, runs the key as well.
+            Outcome::Background => {
+                self.settle(key);
+                return self.add(now, key.clone(), Priority::Background);
+            }
         };
         if let Some(old) = entry.retry.take() {
             self.delayed.remove(&(old.at, old.ticket));
@@ -252,6 +258,7 @@ impl<K: Key> State<K> {
         let age = |since: Instant| now.saturating_duration_since(since);
         let mut snapshot = Snapshot {
             depth: self.ready.len(),
+            background: self.ready.len_of(Priority::Background),
             ..Snapshot::default()
         };
         for entry in self.entries.values() {
@@ -261,7 +268,7 @@ impl<K: Key> State<K> {
                 snapshot.longest_running = snapshot.longest_running.max(age);
             }
             let added = entry.ready.as_ref().map(|r| r.added).or(entry.again);
-            if let Some(added) = added {
+            if let Some(added) = added.filter(|added| added.priority != Priority::Background) {
                 snapshot.oldest = snapshot.oldest.max(age(added.since));
             }
         }

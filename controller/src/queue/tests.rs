@@ -45,7 +45,7 @@ impl Rig {
         let counts = Arc::<Mutex<HashMap<_, usize>>>::default();
         let handler = {
             let runs = Arc::clone(&runs);
-            move |key| {
+            move |key, _| {
                 let nth = {
                     let mut counts = counts.lock();
                     let nth = counts.entry(key).or_default();

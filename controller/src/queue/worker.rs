@@ -8,11 +8,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Gate, Key, Outcome, Queue};
+use super::{BACKGROUND_HANDLERS, Gate, Key, Lane, Outcome, Priority, Queue};
 
 impl<K: Key> Queue<K> {
-    /// Runs up to `concurrency` handlers at once, until `shutdown`; then takes no more keys, waits
-    /// for the handlers that run, and returns. The keys that are left stay in the queue.
+    /// Runs up to `concurrency` handlers at once, and [`BACKGROUND_HANDLERS`] beside them for the
+    /// background lane, until `shutdown`; then takes no more keys, waits for the handlers that run, and
+    /// returns. The keys that are left stay in the queue. A handler is told the priority that its key
+    /// has in this run.
     ///
     /// A handler that panics counts as a failure of its key and of nothing else. If this future is
     /// dropped, the running handlers are aborted and their keys are ready again.
@@ -25,19 +27,14 @@ impl<K: Key> Queue<K> {
         shutdown: CancellationToken,
         handler: F,
     ) where
-        F: Fn(K) -> Fut + Send + Sync + 'static,
+        F: Fn(K, Priority) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Outcome> + Send + 'static,
     {
         let handler = Arc::new(handler);
         let mut handlers = Handlers::new(self.clone());
         loop {
             let open = gate.is_open() && !shutdown.is_cancelled();
-            let free = if open {
-                concurrency.max(1).saturating_sub(handlers.tasks.len())
-            } else {
-                0
-            };
-            let due = handlers.fill(free, &handler);
+            let due = handlers.fill(open.then_some(concurrency.max(1)), &handler);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
@@ -62,7 +59,9 @@ impl<K: Key> Queue<K> {
 struct Handlers<K: Key> {
     queue: Queue<K>,
     tasks: JoinSet<Outcome>,
-    keys: HashMap<Id, K>,
+    keys: HashMap<Id, (K, Lane)>,
+    /// How many of them are of the background lane.
+    background: usize,
 }
 
 impl<K: Key> Handlers<K> {
@@ -71,13 +70,15 @@ impl<K: Key> Handlers<K> {
             queue,
             tasks: JoinSet::new(),
             keys: HashMap::new(),
+            background: 0,
         }
     }
 
-    /// Starts up to `free` handlers. Returns when the next delayed key is due.
-    fn fill<F, Fut>(&mut self, free: usize, handler: &Arc<F>) -> Option<Instant>
+    /// Starts handlers until `concurrency` run, and those of the background lane; none: starts none.
+    /// Returns when the next delayed key is due.
+    fn fill<F, Fut>(&mut self, concurrency: Option<usize>, handler: &Arc<F>) -> Option<Instant>
     where
-        F: Fn(K) -> Fut + Send + Sync + 'static,
+        F: Fn(K, Priority) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Outcome> + Send + 'static,
     {
         let queue = self.queue.clone();
@@ -85,25 +86,38 @@ impl<K: Key> Handlers<K> {
         let now = Instant::now();
         // Also with no handler free and behind a closed gate: what is due counts as waiting.
         state.fire(now);
-        for _ in 0..free {
-            let Some(key) = state.take(now) else {
-                break;
-            };
-            self.start(key, handler);
+        let Some(concurrency) = concurrency else {
+            return state.next_due();
+        };
+        let normal = self.tasks.len() - self.background;
+        for (lane, most, running) in [
+            (Lane::Normal, concurrency, normal),
+            (Lane::Background, BACKGROUND_HANDLERS, self.background),
+        ] {
+            for _ in running..most {
+                let Some((key, priority)) = state.take(now, lane) else {
+                    break;
+                };
+                self.start(key, priority, handler);
+            }
         }
         state.next_due()
     }
 
-    fn start<F, Fut>(&mut self, key: K, handler: &Arc<F>)
+    fn start<F, Fut>(&mut self, key: K, priority: Priority, handler: &Arc<F>)
     where
-        F: Fn(K) -> Fut + Send + Sync + 'static,
+        F: Fn(K, Priority) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Outcome> + Send + 'static,
     {
         let handler = Arc::clone(handler);
         let argument = key.clone();
         // The handler is called inside the task, so that a panic before its first await is caught.
-        let task = self.tasks.spawn(async move { handler(argument).await });
-        self.keys.insert(task.id(), key);
+        let task = self
+            .tasks
+            .spawn(async move { handler(argument, priority).await });
+        let lane = priority.lane();
+        self.background += usize::from(lane == Lane::Background);
+        self.keys.insert(task.id(), (key, lane));
     }
 
     fn ended(&mut self, ended: Result<(Id, Outcome), JoinError>) {
@@ -111,9 +125,10 @@ impl<K: Key> Handlers<K> {
             Ok((id, outcome)) => (id, Some(outcome)),
             Err(error) => (error.id(), None),
         };
-        let Some(key) = self.keys.remove(&id) else {
+        let Some((key, lane)) = self.keys.remove(&id) else {
             return;
         };
+        self.background -= usize::from(lane == Lane::Background);
         let shared = &self.queue.shared;
         let outcome = outcome.unwrap_or_else(|| {
             tracing::error!(queue = shared.name, ?key, "a handler panicked; will retry");
@@ -132,7 +147,7 @@ impl<K: Key> Drop for Handlers<K> {
         let shared = &self.queue.shared;
         let now = Instant::now();
         let mut state = shared.state.lock();
-        for key in self.keys.values() {
+        for (key, _) in self.keys.values() {
             state.abandon(now, key);
         }
         drop(state);

@@ -321,6 +321,10 @@ impl Intake {
                     if !is_reason {
                         return;
                     }
+                    if let Some(capability) = capability.as_ref().filter(|_| !is_resync) {
+                        let uid = Arc::from(&*service.uid);
+                        known.with(&uid, |progress| progress.edited(service, capability));
+                    }
                     service
                 }
                 Change::Deleted(service) => {

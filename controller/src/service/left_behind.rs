@@ -40,6 +40,10 @@ impl ServiceLb {
             );
             return self.done_with(key);
         }
+        // Before the API server is asked: its answer must not be old when the call goes out.
+        let Some(_turn) = self.turn().await else {
+            return Outcome::Retry;
+        };
         match self.writer.read(service).await {
             Ok(None) => {}
             Ok(Some(live)) if wants::is_released(service, &live, &ground.capability) => {}
@@ -70,7 +74,6 @@ impl ServiceLb {
             // It has no others.
             _ => return Outcome::Done,
         };
-        let _turn = self.turn(false).await;
         let provider = &self.parts.provider;
         let Some(result) = self.call_delete(provider, key, service, &events).await else {
             return Outcome::Retry;

@@ -15,7 +15,14 @@
 //! go must not write every Service. It is forgotten before the first call that gives other targets:
 //! the call may work and its answer be lost with this process.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::StreamExt;
 use jiff::Timestamp;
@@ -26,7 +33,7 @@ use outrigger_core::{
 };
 use parking_lot::{Mutex, RwLock};
 use tokio::{
-    sync::{Notify, watch},
+    sync::Notify,
     time::{Instant, sleep, sleep_until},
 };
 use tracing::{debug, warn};
@@ -50,8 +57,10 @@ const CONFIRMED_AT_ONCE: usize = 16;
 pub(super) struct Rollout {
     taking: Mutex<Taking>,
     current: RwLock<Arc<Targets>>,
+    /// What load balancers have that this lease term has not given anything.
+    at_start: OnceLock<Revision>,
     /// How often load balancers that exist were told of other targets.
-    announced: watch::Sender<u64>,
+    announced: AtomicU64,
     /// Wakes the confirmation of deletions.
     has_missing: Notify,
     applied: Mutex<Option<Revision>>,
@@ -117,7 +126,8 @@ impl Rollout {
                 held: None,
             }),
             current: RwLock::new(Arc::new(Targets::among([]))),
-            announced: watch::Sender::default(),
+            at_start: OnceLock::new(),
+            announced: AtomicU64::default(),
             has_missing: Notify::new(),
             applied: Mutex::new(applied.as_deref().map(Revision::stored)),
             under_way: Mutex::default(),
@@ -133,19 +143,19 @@ impl Rollout {
 
     /// Another value after each announcement of targets.
     pub(super) fn announced(&self) -> u64 {
-        *self.announced.borrow()
-    }
-
-    /// Returns at the next announcement after the one of this number.
-    pub(super) async fn announces(&self, after: u64) {
-        let mut announced = self.announced.subscribe();
-        // The sender lives as long as self: waiting cannot fail.
-        let _ = announced.wait_for(|announced| *announced != after).await;
+        self.announced.load(Ordering::Acquire)
     }
 
     /// The targets that every load balancer has.
     pub(super) fn applied(&self) -> Option<Revision> {
         self.applied.lock().clone()
+    }
+
+    /// As [`Self::applied`]; where that is not known, what is taken for it while a load balancer waits
+    /// in the background lane: the targets with which this lease term began, that of an earlier leader
+    /// if it said so.
+    pub(super) fn presumed(&self) -> Option<Revision> {
+        self.applied().or_else(|| self.at_start.get().cloned())
     }
 
     /// To be awaited before a call that gives targets, and kept until its answer is written. None:
@@ -224,6 +234,10 @@ impl ServiceLb {
             }
         }
         taking.held = held;
+        rollout.at_start.get_or_init(|| {
+            let applied = rollout.applied();
+            applied.unwrap_or_else(|| targets.revision().clone())
+        });
         taking.is_news |= rollout.current().revision() != targets.revision();
         *rollout.current.write() = targets;
     }
@@ -254,7 +268,7 @@ impl ServiceLb {
             return;
         }
         let targets = rollout.current();
-        rollout.announced.send_modify(|announced| *announced += 1);
+        rollout.announced.fetch_add(1, Ordering::AcqRel);
         if rollout.applied().as_ref() == Some(targets.revision()) {
             // Back to what all of them have, before any was given something else.
             *rollout.under_way.lock() = None;

@@ -1,11 +1,12 @@
 //! One Service: what is to be done now, until nothing is.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{
     class::ErrorClass,
     service::{
-        plan::{Manner, Step},
+        ServiceView,
+        plan::{Facts, Step},
         wants::{Wants, wants},
     },
 };
@@ -14,31 +15,28 @@ use tracing::debug;
 
 use super::{
     ServiceLb,
+    ground::Ground,
     intake::{self, Key},
     write::ATTEMPTS,
 };
-use crate::{clock::until, queue::Outcome};
+use crate::{
+    clock::until,
+    queue::{Outcome, Priority},
+};
 
 /// How long a Service waits for the end of an earlier one of the same name (S-47): its load balancer
 /// may have the address that this one asks for.
 const PREDECESSOR: Duration = Duration::from_secs(30);
 
-/// The right to work on a Service: at most so many at once.
-#[derive(Default)]
-pub(super) struct Turn<'a> {
-    _quiet: Option<SemaphorePermit<'a>>,
-    _working: Option<SemaphorePermit<'a>>,
-}
-
 impl ServiceLb {
-    pub(super) async fn sync(&self, key: Key) -> Outcome {
+    pub(super) async fn sync(&self, key: Key, priority: Priority) -> Outcome {
         match (self.live(&key), self.memory.gone(&key)) {
             (None, None) => {
                 self.memory.forget(&key.uid);
                 Outcome::Done
             }
             (None, Some(gone)) => self.clear_away(&key, gone).await,
-            (Some(_), None) => self.settle(&key).await,
+            (Some(_), None) => self.settle(&key, priority).await,
             (Some(service), Some(gone)) => {
                 let capability = self.capability();
                 if intake::is_released(&gone.service, &service, capability.as_deref()) {
@@ -46,13 +44,13 @@ impl ServiceLb {
                 }
                 // It is in our hands again.
                 self.memory.done_with(&key);
-                self.settle(&key).await
+                self.settle(&key, priority).await
             }
         }
     }
 
-    async fn settle(&self, key: &Key) -> Outcome {
-        let mut turn: Option<Turn<'_>> = None;
+    async fn settle(&self, key: &Key, priority: Priority) -> Outcome {
+        let mut turn: Option<SemaphorePermit<'_>> = None;
         let mut attempt = 0;
         loop {
             let Some(service) = self.live(key) else {
@@ -63,8 +61,11 @@ impl ServiceLb {
                 return Outcome::Retry;
             };
             let now = self.now();
-            let step = self.memory.with(&key.uid, |progress| {
-                progress.next(now, &service, &ground.facts())
+            let (step, is_background) = self.memory.with(&key.uid, |progress| {
+                let step = progress.next(now, &service, &ground.facts());
+                let is_background = matches!(&step, Step::Prepare(_) | Step::Ensure(_))
+                    && progress.is_background(&service, &ground.facts());
+                (step, is_background)
             });
             match &step {
                 Step::Nothing => {
@@ -108,20 +109,15 @@ impl ServiceLb {
             {
                 return Outcome::RetryAfter(left);
             }
+            if is_background && priority != Priority::Background {
+                return self.leave_to_background(key, service, &ground).await;
+            }
             if turn.is_none() {
-                // It takes a while, and the Service may be another then.
-                let is_quiet = matches!(
-                    &step,
-                    Step::Ensure(ensure) if ensure.manner == Manner::Background
-                );
-                tokio::select! {
-                    mine = self.turn(is_quiet) => turn = Some(mine),
-                    // What nobody asked for may wait for hours, but a node that leaves may not.
-                    () = self.rollout.announces(ground.announced), if is_quiet => {
-                        let ground = self.ground_of(ground.capability);
-                        self.update(key, service, &ground).await;
-                    }
+                turn = self.turn().await;
+                if turn.is_none() {
+                    return Outcome::Retry;
                 }
+                // That took a while, and the Service may be another now.
                 continue;
             }
             match step {
@@ -153,19 +149,34 @@ impl ServiceLb {
         }
     }
 
-    /// Waits until fewer than the flag's number are worked on. What nobody asked for has a narrower
-    /// door before that one.
-    pub(super) async fn turn(&self, is_quiet: bool) -> Turn<'_> {
-        let quiet = if is_quiet {
-            // Never closed, nor the other.
-            self.quiet.acquire().await.ok()
-        } else {
-            None
+    /// Leaves a Service to the background lane, where it may wait for hours. If the nodes are others
+    /// than at the start of this lease term, its load balancer is given them before.
+    async fn leave_to_background(
+        &self,
+        key: &Key,
+        service: Arc<ServiceView>,
+        ground: &Ground,
+    ) -> Outcome {
+        let presumed = self.rollout.presumed();
+        let facts = Facts {
+            applied: presumed.as_ref(),
+            ..ground.facts()
         };
-        Turn {
-            _quiet: quiet,
-            _working: self.working.acquire().await.ok(),
+        let lacks = self.memory.with(&key.uid, |progress| {
+            progress.lacks_targets(&service, &facts)
+        });
+        if !lacks {
+            return Outcome::Background;
         }
+        match self.update(key, service, ground).await {
+            Outcome::Done => Outcome::Background,
+            other => other,
+        }
+    }
+
+    /// Waits until fewer Services are worked on than the flag's number. None: the loop stops.
+    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.working.acquire().await.ok()
     }
 
     fn waits_for_predecessor(&self, key: &Key) -> Option<Duration> {

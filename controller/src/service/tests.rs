@@ -1,3 +1,4 @@
+mod background;
 mod ends;
 mod released;
 mod rig;
@@ -204,47 +205,4 @@ async fn a_person_holds_it() {
     });
     rig.until("its end", |rig| rig.cluster.service(WEB).is_none())
         .await;
-}
-
-/// As upstream's controller leaves them: with finalizer and addresses, without our record.
-fn adopted(name: &str) -> serde_json::Value {
-    let mut adopted = service(name);
-    adopted["metadata"]["finalizers"] = json!(["service.kubernetes.io/load-balancer-cleanup"]);
-    adopted["status"]["loadBalancer"]["ingress"] = json!([{"ip": "198.18.0.1", "ipMode": "VIP"}]);
-    adopted
-}
-
-/// First start over a cluster of upstream's: slow and quiet, but a node that leaves does not wait.
-#[tokio::test(start_paused = true)]
-async fn what_nobody_asked_for_is_ensured_slowly() {
-    let setup = Setup {
-        config: Box::new(|config| config.latency = Duration::from_secs(5)),
-        ..Setup::default()
-    };
-    for n in 0..20 {
-        setup.cluster.create_service(adopted(&format!("web-{n}")));
-    }
-    let rig = Rig::with(setup).await;
-    secs(14).await;
-    let ensured = rig.calls("EnsureLoadBalancer");
-    assert!((1..=6).contains(&ensured), "{ensured}");
-    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 0);
-    rig.leave("n1");
-    rig.until("updates", |rig| rig.calls("UpdateLoadBalancerNodes") > 0)
-        .await;
-    // New ones do not wait behind them.
-    let began = Instant::now();
-    rig.cluster.create_service(service("web"));
-    rig.until("a new one", |rig| {
-        rig.condition(WEB, "Provisioned")
-            .is_some_and(|c| c.0 == "True")
-    })
-    .await;
-    assert!(
-        began.elapsed() < Duration::from_secs(30),
-        "{:?}",
-        began.elapsed()
-    );
-    secs(200).await;
-    assert_eq!(rig.calls("EnsureLoadBalancer"), 21);
 }

@@ -120,7 +120,7 @@ pub enum Manner {
     Announced,
     /// At full pace, but with no event where nothing differs.
     Silent,
-    /// Paced, with no event where nothing differs; a failure does not make a load balancer that serves
+    /// As background work, with no event where nothing differs; a failure does not make a load balancer that serves
     /// look broken.
     Background,
 }
@@ -273,6 +273,17 @@ impl Progress {
         }
     }
 
+    /// `service` was changed just now. One that has no record of what its load balancer was made from
+    /// would else be background work, and its change with it.
+    pub fn edited(&mut self, service: &ServiceView, capability: &Capability) {
+        if self.again.is_none() && wants(service, capability) == Wants::LoadBalancer {
+            let cause = self.cause(service, Hash::of(service, capability), capability);
+            self.again = cause
+                .filter(|cause| cause.manner() == Manner::Background)
+                .map(|_| Cause::Changed);
+        }
+    }
+
     /// The provider is another process now, perhaps a new version or configuration: what it had
     /// refused or begun is asked for anew.
     pub fn provider_changed(&mut self) {
@@ -304,31 +315,47 @@ impl Progress {
             return Step::Prepare(patch);
         }
         let hash = Hash::of(service, facts.capability);
-        let waits = self.waits_on(&Work::Ensure(hash));
-        if let Some(waits) = waits
+        if let Some(waits) = self.waits_on(&Work::Ensure(hash))
             && now < waits.until
         {
             return Step::At(waits.until);
         }
+        match self.reason(service, hash, facts) {
+            Some((cause, manner)) => Step::Ensure(ensure(cause, hash, manner, facts.targets)),
+            None => self.targets(now, service, facts),
+        }
+    }
+
+    /// Whether `service` is to be ensured in the background ([`Manner::Background`]); also while the step
+    /// before that is [`Step::Prepare`].
+    pub fn is_background(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
+        let hash = Hash::of(service, facts.capability);
+        let reason = self.reason(service, hash, facts);
+        reason.is_some_and(|(_, manner)| manner == Manner::Background)
+    }
+
+    /// Why the load balancer is to be ensured, if it is, and how.
+    fn reason(
+        &self,
+        service: &ServiceView,
+        hash: Hash,
+        facts: &Facts<'_>,
+    ) -> Option<(Cause, Manner)> {
+        let waits = self.waits_on(&Work::Ensure(hash));
         let cause = match (waits, self.again) {
-            (Some(_), _) => Some(Cause::Continued),
+            (Some(_), _) => Cause::Continued,
             (None, Some(Cause::StateLost)) => {
                 // A change of the Service is announced as ever.
                 let announced = self
                     .cause(service, hash, facts.capability)
                     .filter(|cause| cause.manner() == Manner::Announced);
-                Some(announced.unwrap_or(Cause::StateLost))
+                announced.unwrap_or(Cause::StateLost)
             }
-            (None, Some(cause)) => Some(cause),
-            (None, None) => self.cause(service, hash, facts.capability),
+            (None, Some(cause)) => cause,
+            (None, None) => self.cause(service, hash, facts.capability)?,
         };
-        match cause {
-            Some(cause) => {
-                let manner = waits.map_or_else(|| cause.manner(), |waits| waits.manner);
-                Step::Ensure(ensure(cause, hash, manner, facts.targets))
-            }
-            None => self.targets(now, service, facts),
-        }
+        let manner = waits.map_or_else(|| cause.manner(), |waits| waits.manner);
+        Some((cause, manner))
     }
 
     /// Why the load balancer is to be ensured, if what is on the Service says so.

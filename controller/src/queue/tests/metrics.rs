@@ -39,6 +39,7 @@ async fn metrics_have_the_names_and_labels_of_client_go() {
     assert_eq!(
         scrape(&registry),
         [
+            r#"outrigger_workqueue_background_depth{name="Nodes"} 0.0"#,
             r#"outrigger_workqueue_oldest_seconds{name="Nodes"} 2.995"#,
             r#"outrigger_workqueue_panics_total{name="Nodes"} 0"#,
             r#"workqueue_adds_total{name="Nodes"} 4"#,
@@ -52,6 +53,29 @@ async fn metrics_have_the_names_and_labels_of_client_go() {
             r#"workqueue_work_duration_seconds_sum{name="Nodes"} 2.0"#,
         ]
     );
+}
+
+/// Work that may wait for hours is no sign that the queue is stuck.
+#[tokio::test(start_paused = true)]
+async fn the_background_lane_counts_as_depth_and_not_as_age() {
+    let mut registry = Registry::default();
+    let metrics = QueueMetrics::register(&mut registry);
+    let queue = Queue::new("service", Backoff::default(), &metrics);
+    let rig = Rig::start(queue, 1, Gate::always_open(), |_, _| {
+        (SECOND, Outcome::Done)
+    });
+    for key in ["a", "b", "c", "d"] {
+        rig.queue.add(key, Priority::Background);
+    }
+    rig.at(500 * MS).await;
+    let lines = scrape(&registry);
+    for line in [
+        r#"outrigger_workqueue_background_depth{name="service"} 2.0"#,
+        r#"outrigger_workqueue_oldest_seconds{name="service"} 0.0"#,
+        r#"workqueue_depth{name="service"} 2.0"#,
+    ] {
+        assert!(lines.iter().any(|l| l == line), "{line}: {lines:#?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

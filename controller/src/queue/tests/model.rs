@@ -1,25 +1,27 @@
 //! Random histories: the state against a plain model, and the running queue against its promises.
 
-use std::collections::HashSet;
-
 use proptest::{collection::vec, prelude::*};
 use tokio::runtime::Builder;
 
 use super::*;
-use crate::queue::state::State;
+use crate::queue::{BACKGROUND_HANDLERS, Lane, state::State};
 
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8, Priority),
     AddAfter(u8, Priority, u64),
-    Take,
+    Take(Lane),
     Finish(usize, Outcome),
     Abandon(usize),
     Wait(u64),
 }
 
 fn priority() -> impl Strategy<Value = Priority> {
-    prop_oneof![Just(Priority::Fresh), Just(Priority::Bulk)]
+    prop_oneof![
+        Just(Priority::Fresh),
+        Just(Priority::Bulk),
+        Just(Priority::Background)
+    ]
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
@@ -30,6 +32,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         // Below the first slow delay, so that the limit is what counts.
         1 => (0..20_u64).prop_map(|ms| Outcome::RetrySlowly(Duration::from_millis(ms))),
         1 => (0..20_u64).prop_map(|ms| Outcome::RetryAfter(Duration::from_millis(ms))),
+        1 => Just(Outcome::Background),
     ]
 }
 
@@ -38,7 +41,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (key.clone(), priority()).prop_map(|(k, p)| Step::Add(k, p)),
         2 => (key, priority(), 0..30_u64).prop_map(|(k, p, ms)| Step::AddAfter(k, p, ms)),
-        5 => Just(Step::Take),
+        5 => Just(Step::Take(Lane::Normal)),
+        2 => Just(Step::Take(Lane::Background)),
         4 => (any::<usize>(), outcome()).prop_map(|(n, o)| Step::Finish(n, o)),
         1 => any::<usize>().prop_map(Step::Abandon),
         3 => (0..15_u64).prop_map(Step::Wait),
@@ -108,23 +112,25 @@ impl Model {
         }
     }
 
-    fn take(&mut self) -> Option<u8> {
+    fn take(&mut self, lane: Lane) -> Option<(u8, Priority)> {
+        let background = self.ready.iter().position(|r| r.1 == Priority::Background);
         let bulk = self.ready.iter().position(|r| r.1 == Priority::Bulk);
         let fresh = self.ready.iter().position(|r| r.1 == Priority::Fresh);
-        let at = match (fresh, bulk) {
-            (Some(_), Some(bulk)) if self.fresh_in_row == 7 => bulk,
-            (Some(fresh), _) => fresh,
-            (None, bulk) => bulk?,
+        let at = match (lane, fresh, bulk) {
+            (Lane::Background, ..) => background?,
+            (Lane::Normal, Some(_), Some(bulk)) if self.fresh_in_row == 7 => bulk,
+            (Lane::Normal, Some(fresh), _) => fresh,
+            (Lane::Normal, None, bulk) => bulk?,
         };
         let (key, priority) = self.ready.remove(at);
-        if priority == Priority::Bulk {
-            self.fresh_in_row = 0;
-        } else if bulk.is_some() {
-            self.fresh_in_row += 1;
+        match priority {
+            Priority::Fresh if bulk.is_some() => self.fresh_in_row += 1,
+            Priority::Bulk => self.fresh_in_row = 0,
+            Priority::Fresh | Priority::Background => {}
         }
         let early = self.retries.iter().any(|r| r.0 == key && r.4);
         self.running.push((key, priority, early));
-        Some(key)
+        Some((key, priority))
     }
 
     fn finish(&mut self, nth: usize, outcome: Outcome) -> u8 {
@@ -152,6 +158,11 @@ impl Model {
             Outcome::RetryAfter(d) => {
                 let at = self.now + d.as_millis() as u64;
                 Some((key, priority, at, self.turn, false))
+            }
+            Outcome::Background => {
+                self.ready_again(key);
+                self.add(key, Priority::Background);
+                return key;
             }
         };
         self.retries.retain(|r| r.0 != key);
@@ -196,11 +207,11 @@ proptest! {
                     state.add_after(now, key, priority, Duration::from_millis(ms));
                     model.add_after(key, priority, ms);
                 }
-                Step::Take => {
+                Step::Take(lane) => {
                     let before: Vec<_> = model.running.iter().map(|r| r.0).collect();
-                    let taken = state.take(now);
-                    prop_assert_eq!(taken, model.take());
-                    prop_assert!(taken.is_none_or(|key| !before.contains(&key)));
+                    let taken = state.take(now, lane);
+                    prop_assert_eq!(taken, model.take(lane));
+                    prop_assert!(taken.is_none_or(|(key, _)| !before.contains(&key)));
                 }
                 Step::Finish(nth, outcome) if !model.running.is_empty() => {
                     let key = model.finish(nth % model.running.len(), outcome);
@@ -234,7 +245,7 @@ proptest! {
             let mut tasks = JoinSet::new();
             tasks.spawn({
                 let (queue, world, stop) = (queue.clone(), Arc::clone(&world), shutdown.clone());
-                let handler = move |key| work(Arc::clone(&world), key, runs.clone());
+                let handler = move |key, priority| work(Arc::clone(&world), (key, priority), runs.clone());
                 async move { queue.run(workers, Gate::always_open(), stop, handler).await }
             });
             for (key, priority, delay, pause) in adds {
@@ -244,7 +255,9 @@ proptest! {
             }
             sleep(60 * SECOND).await;
             let world = world.lock();
-            assert!(world.most <= workers, "{} handlers at once", world.most);
+            let [normal, background] = world.most;
+            assert!(normal <= workers, "{normal} handlers at once");
+            assert!(background <= BACKGROUND_HANDLERS, "{background} in the background");
             for (key, added) in &world.wanted {
                 assert!(world.done[key] >= *added, "key {key} was lost");
             }
@@ -255,20 +268,29 @@ proptest! {
 
 #[derive(Default)]
 struct World {
-    running: HashSet<u8>,
-    most: usize,
+    running: HashMap<u8, Priority>,
+    /// Handlers at once, by lane.
+    most: [usize; 2],
     runs: usize,
     wanted: HashMap<u8, Instant>,
     /// Start of the last run that ended well.
     done: HashMap<u8, Instant>,
 }
 
-async fn work(world: Arc<Mutex<World>>, key: u8, script: Vec<(u64, Outcome)>) -> Outcome {
+async fn work(
+    world: Arc<Mutex<World>>,
+    (key, priority): (u8, Priority),
+    script: Vec<(u64, Outcome)>,
+) -> Outcome {
     let start = Instant::now();
     let run = {
         let mut world = world.lock();
-        assert!(world.running.insert(key), "key {key} is worked on twice");
-        world.most = world.most.max(world.running.len());
+        let other = world.running.insert(key, priority);
+        assert!(other.is_none(), "key {key} is worked on twice");
+        for (at, lane) in [Lane::Normal, Lane::Background].into_iter().enumerate() {
+            let running = world.running.values().filter(|p| p.lane() == lane).count();
+            world.most[at] = world.most[at].max(running);
+        }
         world.runs += 1;
         world.runs - 1
     };

@@ -100,3 +100,86 @@ async fn a_retry_keeps_its_priority() {
     rig.at(SECOND).await;
     assert_eq!(rig.keys(), ["fails", "fresh 1", "fresh 2", "fails"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_background_keys_run_beside_the_others_and_delay_none() {
+    let rig = Rig::one_worker(|key, _| match key {
+        "fresh" | "bulk" => (10 * MS, Outcome::Done),
+        _ => (SECOND, Outcome::Done),
+    });
+    for key in ["slow 1", "slow 2", "slow 3"] {
+        rig.queue.add(key, Priority::Background);
+    }
+    rig.at(MS).await;
+    rig.queue.add("bulk", Priority::Bulk);
+    rig.add("fresh");
+    rig.at(5 * SECOND).await;
+    assert_eq!(
+        rig.runs(),
+        [
+            ("slow 1", 0),
+            ("slow 2", 0),
+            ("fresh", 1),
+            ("bulk", 11),
+            ("slow 3", 1000)
+        ]
+    );
+}
+
+/// A key that waits in the lane is not in hand.
+#[tokio::test(start_paused = true)]
+async fn a_change_finds_a_key_that_waits_in_the_background_lane() {
+    let rig = Rig::one_worker(|_, _| (SECOND, Outcome::Done));
+    for key in ["slow 1", "slow 2", "changed", "slow 3"] {
+        rig.queue.add(key, Priority::Background);
+    }
+    rig.at(100 * MS).await;
+    rig.add("changed");
+    rig.at(10 * SECOND).await;
+    assert_eq!(
+        rig.runs(),
+        [
+            ("slow 1", 0),
+            ("slow 2", 0),
+            ("changed", 100),
+            ("slow 3", 1000)
+        ]
+    );
+}
+
+fn times_of(rig: &Rig, key: &str) -> Vec<u128> {
+    let runs = rig.runs().into_iter().filter(|(run, _)| *run == key);
+    runs.map(|(_, at)| at).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_can_leave_its_key_to_the_background_lane() {
+    let rig = Rig::one_worker(|key, nth| match (key, nth) {
+        ("busy 1" | "busy 2", _) => (SECOND, Outcome::Done),
+        (_, 0) => (10 * MS, Outcome::Background),
+        // A retry stays in the lane.
+        (_, 1) => (10 * MS, Outcome::Retry),
+        _ => (10 * MS, Outcome::Done),
+    });
+    rig.queue.add("busy 1", Priority::Background);
+    rig.queue.add("busy 2", Priority::Background);
+    rig.add("a");
+    rig.at(10 * SECOND).await;
+    assert_eq!(times_of(&rig, "a"), [0, 1000, 1015]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_added_while_its_handler_leaves_it_to_the_lane_runs_at_once() {
+    let rig = Rig::one_worker(|key, nth| match (key, nth) {
+        ("busy 1" | "busy 2", _) => (SECOND, Outcome::Done),
+        (_, 0) => (10 * MS, Outcome::Background),
+        _ => (Duration::ZERO, Outcome::Done),
+    });
+    rig.queue.add("busy 1", Priority::Background);
+    rig.queue.add("busy 2", Priority::Background);
+    rig.add("a");
+    rig.at(5 * MS).await;
+    rig.add("a");
+    rig.at(10 * SECOND).await;
+    assert_eq!(times_of(&rig, "a"), [0, 10]);
+}

@@ -50,7 +50,7 @@ async fn a_gate_reads_any_state_and_keeps_the_last_one() {
     let counted = Arc::clone(&runs);
     tasks.spawn(async move {
         let gate = Gate::new(watched, |state| *state == "ready");
-        let handler = move |_| {
+        let handler = move |_, _| {
             counted.fetch_add(1, Ordering::Relaxed);
             async { Outcome::RetryAfter(SECOND) }
         };
@@ -144,7 +144,7 @@ async fn fifty_thousand_keys_pass_in_no_time() {
     }
     let (left, shutdown) = (AtomicUsize::new(50_000), CancellationToken::new());
     let stop = shutdown.clone();
-    let handler = move |_| {
+    let handler = move |_, _| {
         if left.fetch_sub(1, Ordering::Relaxed) == 1 {
             stop.cancel();
         }

@@ -49,6 +49,7 @@ pub(super) struct Setup {
     pub(super) cloud: Option<Cloud>,
     pub(super) lease: LeaseStore,
     pub(super) config: Box<dyn FnOnce(&mut CloudConfig)>,
+    pub(super) provider: ProviderOptions,
     pub(super) settings: Settings,
     /// Names of nodes that are there at the start.
     pub(super) nodes: Vec<String>,
@@ -63,6 +64,7 @@ impl Default for Setup {
             cloud: None,
             lease: LeaseStore::default(),
             config: Box::new(|_| {}),
+            provider: ProviderOptions::default(),
             settings: Settings {
                 workers: 32,
                 pace: Pace::default(),
@@ -73,6 +75,14 @@ impl Default for Setup {
             leads: true,
         }
     }
+}
+
+/// A cloud on the paused clock.
+pub(super) fn new_cloud(configure: impl FnOnce(&mut CloudConfig)) -> Cloud {
+    let mut config = CloudConfig::new().unwrap();
+    config.clock = Clock::tokio();
+    configure(&mut config);
+    Cloud::new(config)
 }
 
 /// A process with the loop.
@@ -98,16 +108,10 @@ impl Rig {
 
     pub(super) async fn with(setup: Setup) -> Self {
         let cluster = setup.cluster;
-        let cloud = setup.cloud.unwrap_or_else(|| {
-            let mut config = CloudConfig::new().unwrap();
-            config.clock = Clock::tokio();
-            (setup.config)(&mut config);
-            Cloud::new(config)
-        });
+        let cloud = setup.cloud.unwrap_or_else(|| new_cloud(setup.config));
         let mut registry = Registry::default();
         let mut tasks = JoinSet::new();
-        let options = ProviderOptions::default();
-        let (provider, wire) = fixture::provider(&cloud, options, &mut registry, &mut tasks);
+        let (provider, wire) = fixture::provider(&cloud, setup.provider, &mut registry, &mut tasks);
         let events = EventMetrics::register(&mut registry);
         let (events, writer) = Events::new(cluster.client(), Traffic::default(), &events);
         tasks.spawn(writer.run(CancellationToken::new()));

@@ -372,3 +372,45 @@ fn what_went_with_the_provider_is_ensured_silently() {
     reconfigured.progress.state_lost();
     assert_eq!(reconfigured.question().cause, Cause::StateLost);
 }
+
+/// The write before the call is paced with it.
+#[test]
+fn a_reconfigured_provider_is_background_from_the_first_write_on() {
+    let mut stage = Stage::settled();
+    assert!(!is_background(&stage));
+    stage.capability.configuration_revision = "r2".into();
+    assert!(matches!(stage.next(), Step::Prepare(_)));
+    assert!(is_background(&stage));
+    stage.step();
+    assert!(is_background(&stage));
+    // A change of the Service is not.
+    stage.service.spec.ports[0].port = 81;
+    assert!(!is_background(&stage));
+}
+
+fn is_background(stage: &Stage) -> bool {
+    stage.progress.is_background(&stage.service, &stage.facts())
+}
+
+/// Without a record a change looks like no change.
+#[test]
+fn a_change_of_a_service_without_record_is_no_background_work() {
+    let mut stage = Stage::settled();
+    stage.service.annotations = stage
+        .service
+        .annotations
+        .clone()
+        .without(ANNOTATION_SETTLED);
+    assert!(is_background(&stage));
+    stage.progress.edited(&stage.service, &stage.capability);
+    assert!(!is_background(&stage));
+    let ensure = stage.question();
+    assert_eq!(
+        (ensure.cause, ensure.manner),
+        (Cause::Changed, Manner::Announced)
+    );
+    // Nothing is remembered of others.
+    let mut stage = Stage::settled();
+    stage.progress.edited(&stage.service, &stage.capability);
+    assert_eq!(stage.next(), Step::Nothing);
+}

@@ -1,0 +1,163 @@
+//! Ensures that no change asks for: a few at a time, and each Service open to changes until its own.
+
+use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers};
+
+use super::*;
+
+/// As upstream's controller leaves them: with finalizer and addresses, without our record.
+fn adopted(name: &str) -> serde_json::Value {
+    let mut adopted = service(name);
+    adopted["metadata"]["finalizers"] = json!(["service.kubernetes.io/load-balancer-cleanup"]);
+    adopted["status"]["loadBalancer"]["ingress"] = json!([{"ip": "198.18.0.1", "ipMode": "VIP"}]);
+    adopted
+}
+
+/// First start over a cluster of upstream's: slow and quiet, but a node that leaves does not wait.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_asked_for_is_ensured_slowly() {
+    let setup = Setup {
+        config: Box::new(|config| config.latency = Duration::from_secs(5)),
+        ..Setup::default()
+    };
+    for n in 0..20 {
+        setup.cluster.create_service(adopted(&format!("web-{n}")));
+    }
+    let rig = Rig::with(setup).await;
+    secs(14).await;
+    let ensured = rig.calls("EnsureLoadBalancer");
+    assert!((1..=6).contains(&ensured), "{ensured}");
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 0);
+    rig.leave("n1");
+    rig.until("updates", |rig| rig.calls("UpdateLoadBalancerNodes") > 0)
+        .await;
+    // New ones do not wait behind them.
+    let began = Instant::now();
+    rig.cluster.create_service(service("web"));
+    rig.until("a new one", |rig| {
+        rig.condition(WEB, "Provisioned")
+            .is_some_and(|c| c.0 == "True")
+    })
+    .await;
+    assert!(
+        began.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        began.elapsed()
+    );
+    secs(200).await;
+    assert_eq!(rig.calls("EnsureLoadBalancer"), 21);
+}
+
+/// 20 Services that wait for two others, whose calls take a minute.
+async fn waiting() -> Rig {
+    let setup = Setup::default();
+    for name in ["slow-0", "slow-1"] {
+        setup.cluster.create_service(adopted(name));
+    }
+    let cloud = rig::new_cloud(|_| {});
+    for name in ["shop/slow-0", "shop/slow-1"] {
+        let slow = Effect::Hang {
+            duration: Some(Duration::from_mins(1)),
+        };
+        cloud.inject(Fault::on(Method::EnsureLoadBalancer, slow).for_service(name));
+    }
+    let rig = Rig::with(Setup {
+        cloud: Some(cloud),
+        ..setup
+    })
+    .await;
+    secs(1).await;
+    for n in 0..20 {
+        rig.cluster.create_service(adopted(&format!("web-{n}")));
+    }
+    secs(1).await;
+    rig
+}
+
+/// Names of Services whose record says that they are not settled yet.
+fn not_settled(rig: &Rig) -> Vec<String> {
+    let names = (0..20).map(|n| format!("shop/web-{n}"));
+    let is_open = |name: &String| {
+        let Some(service) = rig.cluster.service(name) else {
+            return false;
+        };
+        let record = &service["metadata"]["annotations"]["outrigger.dev/settled"];
+        record
+            .as_str()
+            .is_none_or(|record| record.ends_with(['/', '+']))
+    };
+    names.filter(is_open).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_waits_is_open_to_changes() {
+    let rig = waiting().await;
+    assert_eq!(not_settled(&rig).len(), 20);
+    let [edited, deleted, paused] = ["shop/web-3", "shop/web-4", "shop/web-5"];
+    rig.cluster.change_service(edited, |service| {
+        service["spec"]["ports"][0]["port"] = json!(81);
+    });
+    rig.cluster.delete_service(deleted);
+    rig.cluster.change_service(paused, |service| {
+        service["metadata"]["annotations"]["outrigger.dev/paused"] = json!("true");
+    });
+    secs(2).await;
+    let waits = not_settled(&rig);
+    assert!(!waits.contains(&edited.into()), "its change did not wait");
+    assert!(rig.cluster.service(deleted).is_none(), "nor its deletion");
+    assert_eq!(waits.len(), 18);
+    secs(300).await;
+    assert_eq!(not_settled(&rig), [paused]);
+    rig.cluster.change_service(paused, |service| {
+        service["metadata"]["annotations"]["outrigger.dev/paused"] = json!(null);
+    });
+    secs(30).await;
+    assert!(not_settled(&rig).is_empty());
+}
+
+/// The write before the call is part of it.
+#[tokio::test(start_paused = true)]
+async fn another_configuration_of_the_provider_is_rolled_out_slowly() {
+    let rig = Rig::start().await;
+    for n in 0..20 {
+        rig.cluster.create_service(service(&format!("web-{n}")));
+    }
+    for n in 0..20 {
+        rig.ready(&format!("shop/web-{n}")).await;
+    }
+    rig.stop().await;
+    let (cluster, cloud) = (rig.cluster.clone(), rig.cloud.clone());
+    let slow = Effect::Hang {
+        duration: Some(Duration::from_secs(5)),
+    };
+    cloud.inject(Fault::on(Method::EnsureLoadBalancer, slow));
+    let rig = Rig::with(Setup {
+        cluster,
+        cloud: Some(cloud),
+        lease: rig.lease.clone(),
+        provider: ProviderOptions {
+            load_balancers: Some(ServedLoadBalancers {
+                configuration_revision: "2".into(),
+                ..ServedLoadBalancers::default()
+            }),
+            ..ProviderOptions::default()
+        },
+        ..Setup::default()
+    })
+    .await;
+    let (ensured, events) = (rig.calls("EnsureLoadBalancer"), rig.events());
+    secs(3).await;
+    assert_eq!(rig.calls("EnsureLoadBalancer") - ensured, 0, "they hang");
+    assert_eq!(not_settled(&rig).len(), 2, "the others are not touched yet");
+    secs(120).await;
+    assert_eq!(rig.calls("EnsureLoadBalancer") - ensured, 20);
+    assert_eq!((not_settled(&rig), rig.events()), (vec![], events));
+}
+
+/// A call that could begin only after the end would keep the process from ending.
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_services_that_wait() {
+    let rig = waiting().await;
+    rig.stop().await;
+    secs(120).await;
+    assert_eq!(not_settled(&rig).len(), 20);
+}
