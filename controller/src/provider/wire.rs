@@ -12,6 +12,9 @@ use outrigger_core::{
 
 use super::Session;
 
+/// In the place of a prefix: all Node annotations.
+const ALL: &str = "*";
+
 /// What the provider wants written, unchecked.
 pub(super) fn effects(effects: v1::KubernetesEffects) -> RawEffects {
     let events = effects.events.into_iter();
@@ -34,7 +37,7 @@ pub(super) fn effects(effects: v1::KubernetesEffects) -> RawEffects {
 pub(super) fn node(view: &NodeView, session: &Session) -> v1::Node {
     let sent = |key: &str| {
         let mut prefixes = session.node_annotation_prefixes.iter();
-        prefixes.any(|prefix| key.starts_with(&**prefix))
+        prefixes.any(|prefix| **prefix == *ALL || key.starts_with(&**prefix))
     };
     v1::Node {
         name: owned(&view.name),

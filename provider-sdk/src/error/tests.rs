@@ -42,6 +42,12 @@ fn each_helper_arrives_with_its_code_reason_text_and_retry() {
             R::MalformedProviderId,
         ),
         (
+            Error::unsupported_feature,
+            Code::InvalidArgument,
+            R::UnsupportedFeature,
+        ),
+        (Error::cloud_error, Code::Internal, R::CloudError),
+        (
             Error::dependency_not_ready,
             Code::FailedPrecondition,
             R::DependencyNotReady,

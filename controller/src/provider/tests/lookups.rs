@@ -256,6 +256,18 @@ async fn a_node_is_sent_with_the_annotations_that_are_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_star_asks_for_all_annotations_of_a_node() {
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| answer.node_annotation_prefixes = vec!["*".into()]);
+    });
+    rig.serving().await;
+    rig.look_up("a").await.unwrap();
+    let batches = rig.fake.batches.lock();
+    let annotations = &batches[0].1.nodes[0].annotations;
+    assert_eq!(annotations.len(), 2, "{annotations:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_foreign_node_is_never_asked_about() {
     let rig = Rig::start();
     rig.serving().await;
