@@ -65,7 +65,7 @@ async fn one_that_is_no_provider_of_ours_is_said_to_be_none() {
     let mut stage = backstage.start();
     stage
         .controller
-        .says(&["the provider chose revision 0 of cloudprovider.v1"])
+        .says(&["answer to the handshake breaks the contract: minor is not set"])
         .await;
     heals(stage, async |_| drop(provider)).await;
 }
