@@ -4,6 +4,10 @@ use crate::Service;
 
 /// Which Services are served, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "as in the contract, each is a thing of its own"
+)]
 pub struct LoadBalancersCapability {
     /// [`list_load_balancers`](crate::LoadBalancers::list_load_balancers) is implemented.
     pub list: bool,
