@@ -108,11 +108,27 @@ async fn rights_that_are_missing_are_named_and_the_work_goes_on_when_they_are_gr
             .iter()
             .filter(|request| answered(request, 403))
             .count()
-            > 3
+            > 1
     });
     tried_again.await.expect("it is tried again");
     forbidden.remove();
     stage.synced("locked").await;
+}
+
+/// It is no pause of the provider's.
+#[tokio::test]
+async fn credentials_that_are_not_accepted_are_said_and_what_may_be_wrong_with_them() {
+    let mut stage = Setup::synthesizing().start().await;
+    let unauthorized = of_nodes(Fault::status(401, "Unauthorized", "Unauthorized"));
+    let unauthorized = stage.proxy.inject(unauthorized);
+    stage.register(&Machine::new("unknown")).await;
+    let cannot = ["WARN", "cannot initialize", "Unauthorized", "401", "unknown"];
+    stage.controller.says(&cannot).await;
+    let hint = "the API server does not accept this process's credentials (HTTP 401); ";
+    let line = stage.controller.says(&["WARN", hint]).await;
+    assert!(line.contains("credentials have not expired"), "{line}");
+    unauthorized.remove();
+    stage.synced("unknown").await;
 }
 
 #[tokio::test]
