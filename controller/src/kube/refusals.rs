@@ -122,7 +122,7 @@ impl Kind {
         let path = path.split('?').next()?;
         let mut parts = path.strip_prefix('/')?.split('/');
         // /api/<version>, /apis/<group>/<version>
-        let skip = if parts.next()? == "api" { 0 } else { 1 };
+        let skip = usize::from(parts.next()? != "api");
         let mut rest = parts.skip(skip + 1).peekable();
         if rest.peek() == Some(&"namespaces") {
             rest.next();

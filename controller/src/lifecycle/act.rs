@@ -137,9 +137,10 @@ impl NodeLifecycle {
     /// Logs that the API server did not take a write; the same cause once for many nodes.
     fn failed(&self, node: &str, doing: &str, error: &Error) -> Failed {
         let class = error.class().as_str();
-        match self.repeats.heard(&error.cause()) {
-            Some(others) => warn!(node, class, others, "cannot {doing}: {error}"),
-            None => debug!(node, class, "cannot {doing}: {error}"),
+        if let Some(others) = self.repeats.heard(&error.cause()) {
+            warn!(node, class, others, "cannot {doing}: {error}");
+        } else {
+            debug!(node, class, "cannot {doing}: {error}");
         }
         Failed(error.retry())
     }

@@ -66,18 +66,19 @@ impl CloudNode {
             | (_, Error::Write(kube::error::Error::Fenced)) => None,
             _ => cause.map_or(Some(0), |cause| self.repeats.heard(&cause)),
         };
-        match others {
-            Some(others) => warn!(
+        if let Some(others) = others {
+            warn!(
                 node = name,
                 class = class_name,
                 others,
                 "cannot {work} the node: {error}"
-            ),
-            None => debug!(
+            );
+        } else {
+            debug!(
                 node = name,
                 class = class_name,
                 "cannot {work} the node: {error}"
-            ),
+            );
         }
         error.retry()
     }

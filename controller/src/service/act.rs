@@ -309,12 +309,13 @@ impl ServiceLb {
                 } else {
                     Some(0)
                 };
-                match others {
-                    Some(others) => warn!(
+                if let Some(others) = others {
+                    warn!(
                         service,
                         class, others, "cannot {verb} the load balancer: {error}"
-                    ),
-                    None => debug!(service, class, "cannot {verb} the load balancer: {error}"),
+                    );
+                } else {
+                    debug!(service, class, "cannot {verb} the load balancer: {error}");
                 }
                 Err(Box::new(failure))
             }

@@ -69,18 +69,19 @@ impl ServiceLb {
         let class = error.class();
         let (key, class_name) = (&*service.key, class.as_str());
         // The same cause once for many Services; each has its event.
-        match self.repeats.heard(&error.cause()) {
-            Some(others) => warn!(
+        if let Some(others) = self.repeats.heard(&error.cause()) {
+            warn!(
                 service = key,
                 class = class_name,
                 others,
                 "failed to {doing}: {error}"
-            ),
-            None => debug!(
+            );
+        } else {
+            debug!(
                 service = key,
                 class = class_name,
                 "failed to {doing}: {error}"
-            ),
+            );
         }
         if class.is_for_owner() {
             self.tell(

@@ -47,7 +47,7 @@ pub(super) async fn ask<T: Serialize + DeserializeOwned>(
     }
 }
 
-/// A right that is missing is usually granted by a ClusterRole that every cluster has.
+/// A right that is missing is usually granted by a `ClusterRole` that every cluster has.
 fn with_hint(error: &Error) -> String {
     let Some(subject) = error.subject() else {
         return error.to_string();
