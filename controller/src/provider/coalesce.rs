@@ -17,10 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use super::{
-    Error, Session, Shared,
-    call::Link,
-    ending,
+    Error, Session, Shared, ending,
     leave::Leave,
+    link::Link,
     pause::{Claim, Held, Permit, Place, Wait},
 };
 

@@ -5,17 +5,23 @@ use std::{ops::ControlFlow, sync::Arc, time::Duration};
 use outrigger_api::v1::{ErrorReason, GetStatusRequest};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::{
     Cause, Class, Connect, Endpoint, Error, Options, Session, Shared, State,
-    call::{GetStatus, Handshake, Limits, Link, Unary, Wish, Wishes, unary},
+    call::{GetStatus, Handshake, Limits, Unary, Wish, Wishes, unary},
     handshake::{self, Refusal},
     health::{self, Pulse},
+    link::Link,
     pause::Rate,
     text,
     transport::Connection,
 };
+
+mod again;
+mod publish;
+
+use again::Again;
 
 /// Between heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -26,10 +32,6 @@ const HEARTBEAT_STANDBY: Duration = Duration::from_mins(1);
 const MISSED_HEARTBEATS: u32 = 2;
 /// Before a refused provider is asked again, on the same connection. A new one is asked at once.
 const REFUSED: Duration = Duration::from_mins(1);
-/// Before a handshake that the provider asks for right after another one, from the second in a row on.
-const HANDSHAKE_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-/// Handshakes that are further apart are not in a row.
-const IN_A_ROW: Duration = Duration::from_mins(3);
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 const RECONNECT_LONGEST: Duration = Duration::from_secs(1);
 
@@ -49,26 +51,6 @@ pub(super) struct Manager {
     /// Of the first provider that was accepted.
     name: Option<Box<str>>,
     boot_id: Box<str>,
-}
-
-/// Handshakes that the provider asks for by what it answers, on a connection that has one.
-#[derive(Default)]
-struct Again {
-    in_a_row: u32,
-    last: Option<Instant>,
-}
-
-impl Again {
-    /// How long to wait before the next one: not at all before the first in a row.
-    fn wait(&mut self, now: Instant) -> Option<Duration> {
-        let is_first = self.last.is_none_or(|last| now - last > IN_A_ROW);
-        self.in_a_row = if is_first { 0 } else { self.in_a_row + 1 };
-        let (first, longest) = HANDSHAKE_AGAIN;
-        let doublings = self.in_a_row.checked_sub(1);
-        let wait = doublings.map(|n| first.saturating_mul(1 << n.min(16)).min(longest));
-        self.last = Some(now + wait.unwrap_or_default());
-        wait
-    }
 }
 
 /// Why a connection is not used any longer.
@@ -401,70 +383,4 @@ impl Manager {
 
 fn shutting_down() -> Loss {
     Loss::Disconnected("the provider is shutting down".into())
-}
-
-impl Shared {
-    fn publish(&self, link: &Arc<Link>, reconnect: bool) {
-        self.metrics.connected(&link.session, reconnect);
-        self.link.send_replace(Some(Arc::clone(link)));
-        self.session.send_replace(Some(Arc::clone(&link.session)));
-    }
-
-    fn withdraw(&self) {
-        self.metrics.disconnected();
-        self.link.send_replace(None);
-        self.session.send_replace(None);
-    }
-
-    fn degraded(&self, reason: &str) {
-        let reason = reason.into();
-        self.enter(|_| State::Degraded { reason });
-    }
-
-    fn down(&self, cause: Cause, reason: &str) {
-        let reason = reason.into();
-        self.enter(|since| State::Down {
-            cause,
-            reason,
-            since,
-        });
-    }
-
-    /// Goes over to the state that `next` makes, given since when the provider is down. Says so
-    /// once, and not again while only the wording changes.
-    fn enter(&self, next: impl FnOnce(Instant) -> State) {
-        self.state.send_if_modified(|state| {
-            let since = match state {
-                State::Down { since, .. } => *since,
-                _ => Instant::now(),
-            };
-            let next = next(since);
-            if *state == next {
-                return false;
-            }
-            if state.as_str() != next.as_str() || state.cause() != next.cause() {
-                announce(state, &next);
-                self.metrics.state_changed(&next);
-            }
-            self.metrics.state(&next);
-            *state = next;
-            true
-        });
-    }
-}
-
-fn announce(before: &State, now: &State) {
-    match now {
-        State::Connecting => {}
-        State::Starting => info!("the provider is starting; queues wait"),
-        State::Ready => {
-            if let State::Down { since, .. } = before {
-                info!(after = ?since.elapsed(), "the provider is ready");
-            } else {
-                info!("the provider is ready");
-            }
-        }
-        State::Degraded { reason } => warn!("the provider is degraded: {reason}"),
-        State::Down { reason, .. } => warn!("the provider is down, queues wait: {reason}"),
-    }
 }

@@ -2,24 +2,21 @@
 
 use std::{error::Error as StdError, sync::Arc, time::Duration};
 
-use outrigger_api::{
-    ERROR_DOMAIN, RpcStatus,
-    v1::{ErrorReason, KubernetesEffects},
-};
+use outrigger_api::{RpcStatus, v1::ErrorReason};
 use outrigger_core::{
     class::ErrorClass,
     service::{answer, effects::RawEffects, source_ranges},
 };
 use prost::Message;
 use tonic::{Code, Status, TimeoutExpired};
-use tonic_types::{ErrorInfo, RetryInfo, pb};
+use tonic_types::pb;
 
-use super::{details, text, wire};
+use super::{details, text};
 
 mod failure;
+mod read;
 
-/// What a provider may pack beside its words.
-const EFFECTS: &str = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
+use read::{effects, read_reason, retry_after, said_reason};
 
 /// Of the names in generated code.
 const REASON_PREFIX: &str = "ERROR_REASON_";
@@ -335,40 +332,6 @@ fn origin(status: &Status) -> Origin {
     } else {
         Origin::Peer
     }
-}
-
-/// The reason in the one `ErrorInfo` of our domain. Two of them are ambiguous, and read as none.
-fn said_reason(details: &[prost_types::Any]) -> Option<String> {
-    let mut ours = details
-        .iter()
-        .filter(|any| any.type_url == ErrorInfo::TYPE_URL)
-        .filter_map(|any| pb::ErrorInfo::decode(any.value.as_slice()).ok())
-        .filter(|info| info.domain == ERROR_DOMAIN);
-    let first = ours.next()?;
-    ours.next().is_none().then_some(first.reason)
-}
-
-fn retry_after(details: &[prost_types::Any]) -> Option<Duration> {
-    let any = details
-        .iter()
-        .find(|any| any.type_url == RetryInfo::TYPE_URL)?;
-    let delay = pb::RetryInfo::decode(any.value.as_slice())
-        .ok()?
-        .retry_delay?;
-    Duration::try_from(delay).ok().filter(|d| !d.is_zero())
-}
-
-fn effects(details: &[prost_types::Any]) -> Option<Arc<RawEffects>> {
-    let any = details.iter().find(|any| any.type_url == EFFECTS)?;
-    let effects = KubernetesEffects::decode(any.value.as_slice()).ok()?;
-    Some(Arc::new(wire::effects(effects)))
-}
-
-/// The reason of the contract that was said: `X`, or as generated code names it `ERROR_REASON_X`.
-fn read_reason(said: &str) -> Option<ErrorReason> {
-    let name = said.strip_prefix(REASON_PREFIX).unwrap_or(said);
-    ErrorReason::from_str_name(&format!("{REASON_PREFIX}{name}"))
-        .filter(|reason| *reason != ErrorReason::Unspecified)
 }
 
 fn class_of(reason: ErrorReason, retry_after: Option<Duration>) -> ErrorClass {

@@ -15,7 +15,8 @@ use outrigger_core::{
 
 use super::{
     Error, LoadBalancers, Provider,
-    call::{Link, Unary},
+    call::Unary,
+    link::Link,
     pause::{Claim, Permit},
     wire,
 };

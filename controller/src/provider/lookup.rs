@@ -10,8 +10,9 @@ use tracing::warn;
 
 use super::{
     Error, Provider, Purpose, Session, Shared,
-    call::{BatchGetInstances, Link, Unary},
+    call::{BatchGetInstances, Unary},
     coalesce::{self, Ask, Batch, Subject},
+    link::Link,
     pause::{Claim, Permit},
     wire,
 };

@@ -1,9 +1,12 @@
 use std::{io, sync::Arc};
 
-use outrigger_api::v1::ErrorReason;
+use outrigger_api::{
+    ERROR_DOMAIN,
+    v1::{ErrorReason, KubernetesEffects},
+};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::*;
+use super::{read::EFFECTS, *};
 
 const RPC: &str = "BatchGetInstances";
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -20,9 +20,10 @@ use tracing::warn;
 use super::{answer::Said, ranges};
 use crate::provider::{
     Error, Provider, Session, Shared,
-    call::{Link, Unary},
+    call::Unary,
     coalesce::{self, Ask, Batch, Subject},
     gather::SILENCE,
+    link::Link,
     node_sets::wire_targets,
     pause::{Claim, Permit},
     wire,

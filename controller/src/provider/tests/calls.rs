@@ -13,7 +13,7 @@ use super::{
     rig::Rig,
     secs,
 };
-use crate::provider::Error;
+use crate::{fixture::Warnings, provider::Error};
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_hangs_ends_at_its_deadline() {
@@ -190,6 +190,7 @@ async fn what_is_not_served_is_not_asked_again_on_the_connection() {
         Status::unimplemented(""),
         refusal(Code::Unimplemented, "CAPABILITY_DISABLED", None),
     ] {
+        let warnings = Warnings::listen();
         let rig = Rig::start();
         rig.serving().await;
         rig.fake.on_batch(move |_| Reply::Fail(status.clone()));
@@ -198,6 +199,8 @@ async fn what_is_not_served_is_not_asked_again_on_the_connection() {
             assert_eq!(error.class(), ErrorClass::Unimplemented);
         }
         assert_eq!(rig.fake.calls(), 1);
+        // Which loops stand still is said once, and not for each Node.
+        assert_eq!(warnings.with("no Node is initialized").len(), 1);
         rig.fake.answer_nodes();
         rig.fake.kill();
         rig.fake.restart();

@@ -1,0 +1,74 @@
+//! What the handle and the queues see of the connection.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::provider::{Cause, Shared, State, link::Link};
+
+impl Shared {
+    pub(super) fn publish(&self, link: &Arc<Link>, reconnect: bool) {
+        self.metrics.connected(&link.session, reconnect);
+        self.link.send_replace(Some(Arc::clone(link)));
+        self.session.send_replace(Some(Arc::clone(&link.session)));
+    }
+
+    pub(super) fn withdraw(&self) {
+        self.metrics.disconnected();
+        self.link.send_replace(None);
+        self.session.send_replace(None);
+    }
+
+    pub(super) fn degraded(&self, reason: &str) {
+        let reason = reason.into();
+        self.enter(|_| State::Degraded { reason });
+    }
+
+    pub(super) fn down(&self, cause: Cause, reason: &str) {
+        let reason = reason.into();
+        self.enter(|since| State::Down {
+            cause,
+            reason,
+            since,
+        });
+    }
+
+    /// Goes over to the state that `next` makes, given since when the provider is down. Says so
+    /// once, and not again while only the wording changes.
+    pub(super) fn enter(&self, next: impl FnOnce(Instant) -> State) {
+        self.state.send_if_modified(|state| {
+            let since = match state {
+                State::Down { since, .. } => *since,
+                _ => Instant::now(),
+            };
+            let next = next(since);
+            if *state == next {
+                return false;
+            }
+            if state.as_str() != next.as_str() || state.cause() != next.cause() {
+                announce(state, &next);
+                self.metrics.state_changed(&next);
+            }
+            self.metrics.state(&next);
+            *state = next;
+            true
+        });
+    }
+}
+
+fn announce(before: &State, now: &State) {
+    match now {
+        State::Connecting => {}
+        State::Starting => info!("the provider is starting; queues wait"),
+        State::Ready => {
+            if let State::Down { since, .. } = before {
+                info!(after = ?since.elapsed(), "the provider is ready");
+            } else {
+                info!("the provider is ready");
+            }
+        }
+        State::Degraded { reason } => warn!("the provider is degraded: {reason}"),
+        State::Down { reason, .. } => warn!("the provider is down, queues wait: {reason}"),
+    }
+}
