@@ -3,6 +3,7 @@
 use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
 
 mod duration;
+pub(in crate::options) mod number;
 
 pub use duration::GoDuration;
 
@@ -95,11 +96,7 @@ impl FromStr for Int32s {
             return Ok(Self::default());
         }
         text.split(',')
-            .map(|item| {
-                item.trim()
-                    .parse()
-                    .map_err(|_| format!("{item:?} is not a whole number"))
-            })
+            .map(|item| number::int32(item.trim()).map_err(|reason| format!("{item:?}: {reason}")))
             .collect::<Result<_, _>>()
             .map(Self)
     }

@@ -3,7 +3,7 @@ use clap::Args;
 use crate::options::{
     features::Pairs,
     flags::{DEFAULT_BURST, DEFAULT_QPS},
-    values::{GoBool, GoDuration, Strings},
+    values::{GoBool, GoDuration, Strings, number},
 };
 
 #[derive(Args)]
@@ -55,14 +55,14 @@ pub(in crate::options) struct GenericFlags {
     #[arg(long, value_name = "mapStringBool", default_value = "")]
     pub(in crate::options) feature_gates: Pairs,
     /// Requests to the API server that each client may send at once; 0: the default.
-    #[arg(long, value_name = "int32", default_value_t = DEFAULT_BURST.cast_signed())]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value_t = DEFAULT_BURST.cast_signed())]
     pub(in crate::options) kube_api_burst: i32,
     /// No effect: requests to the API server are JSON.
     #[arg(long, value_name = "string", default_value = "application/json")]
     pub(in crate::options) kube_api_content_type: String,
     /// Requests to the API server that each client may send a second; 0: the default;
     /// negative: no limit.
-    #[arg(long, value_name = "float32", default_value_t = DEFAULT_QPS)]
+    #[arg(long, value_name = "float32", value_parser = number::float32, default_value_t = DEFAULT_QPS)]
     pub(in crate::options) kube_api_qps: f32,
     /// Become the leader before acting. Needed when more than one replica runs.
     #[arg(long, value_name = "bool", default_value = "true")]

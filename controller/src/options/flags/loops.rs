@@ -1,15 +1,15 @@
 use clap::Args;
 
-use crate::options::values::{GoBool, GoDuration};
+use crate::options::values::{GoBool, GoDuration, number};
 
 #[derive(Args)]
 #[command(next_help_heading = "Cloud-node-controller flags")]
 pub(in crate::options) struct NodeFlags {
     /// Nodes whose addresses and labels are refreshed at once; 0: as --concurrent-node-syncs.
-    #[arg(long, value_name = "int32", default_value = "0")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "0")]
     pub(in crate::options) concurrent_node_status_updates: i32,
     /// Nodes that are initialised at once.
-    #[arg(long, value_name = "int32", default_value = "32")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
     pub(in crate::options) concurrent_node_syncs: i32,
 }
 
@@ -17,25 +17,25 @@ pub(in crate::options) struct NodeFlags {
 #[command(next_help_heading = "Cloud-node-lifecycle-controller flags")]
 pub(in crate::options) struct LifecycleFlags {
     /// Nodes whose instance is checked at once.
-    #[arg(long, value_name = "int32", default_value = "32")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
     pub(in crate::options) concurrent_node_lifecycle_syncs: i32,
     /// Nodes that are not ready are checked in this period.
     #[arg(long, value_name = "duration", default_value = "5s")]
     pub(in crate::options) node_monitor_period: GoDuration,
     /// Nodes that may be absent from the cloud or deleted within --node-deletion-window before
     /// deletion stops, whatever the size of the cluster.
-    #[arg(long, value_name = "int32", default_value = "3")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "3")]
     pub(in crate::options) node_deletion_burst: i32,
     /// Answers in a row, --node-monitor-period apart at least, by which the cloud has to say that
     /// an instance does not exist before its Node is deleted.
-    #[arg(long, value_name = "int32", default_value = "2")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "2")]
     pub(in crate::options) node_deletion_confirm: i32,
     /// Delete Nodes whose instance does not exist; false: only say so.
     #[arg(long, value_name = "bool", default_value = "true")]
     pub(in crate::options) node_deletion_enabled: GoBool,
     /// Part of this provider's Nodes, 0 to 1, that may be absent from the cloud or deleted within
     /// --node-deletion-window before deletion stops.
-    #[arg(long, value_name = "float64", default_value = "0.1")]
+    #[arg(long, value_name = "float64", value_parser = number::float64, default_value = "0.1")]
     pub(in crate::options) node_deletion_fraction: f64,
     /// Time in which absent and deleted Nodes are counted, and after which a second look at those
     /// that are held back decides.
@@ -52,18 +52,18 @@ pub(in crate::options) struct LifecycleFlags {
 #[command(next_help_heading = "Service-lb-controller flags")]
 pub(in crate::options) struct ServiceFlags {
     /// Services that are worked on at once.
-    #[arg(long, value_name = "int32", default_value = "32")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
     pub(in crate::options) concurrent_service_syncs: i32,
     /// Each load balancer is compared with the cloud once in this period, and made anew where it
     /// differs; 0: never.
     #[arg(long, value_name = "duration", default_value = "12h0m0s")]
     pub(in crate::options) load_balancer_drift_period: GoDuration,
     /// Nodes that may always leave the targets of the load balancers in one step without being deleted.
-    #[arg(long, value_name = "int32", default_value = "3")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "3")]
     pub(in crate::options) load_balancer_shrink_count: i32,
     /// Part of the targets of the load balancers, 0 to 1, that may leave in one step without being
     /// deleted.
-    #[arg(long, value_name = "float64", default_value = "0.5")]
+    #[arg(long, value_name = "float64", value_parser = number::float64, default_value = "0.5")]
     pub(in crate::options) load_balancer_shrink_fraction: f64,
     /// How long a step is held back that takes more targets than --load-balancer-shrink-count and
     /// --load-balancer-shrink-fraction allow; 0: not at all.
@@ -88,13 +88,13 @@ pub(in crate::options) struct ServiceFlags {
 #[command(next_help_heading = "Node-ipam-controller flags")]
 pub(in crate::options) struct IpamFlags {
     /// Mask size of a node's CIDR in a cluster of one IP family; 0: 24 for IPv4, 64 for IPv6.
-    #[arg(long, value_name = "int32", default_value = "0")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "0")]
     pub(in crate::options) node_cidr_mask_size: i32,
     /// Mask size of a node's IPv4 CIDR in a dual-stack cluster; 0: 24.
-    #[arg(long, value_name = "int32", default_value = "0")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "0")]
     pub(in crate::options) node_cidr_mask_size_ipv4: i32,
     /// Mask size of a node's IPv6 CIDR in a dual-stack cluster; 0: 64.
-    #[arg(long, value_name = "int32", default_value = "0")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "0")]
     pub(in crate::options) node_cidr_mask_size_ipv6: i32,
     /// CIDR range for Services in the cluster, which node-ipam-controller leaves free; for
     /// dual-stack two, separated by a comma.

@@ -2,7 +2,7 @@ use clap::Args;
 
 use crate::options::{
     tls::SniPairs,
-    values::{Address, GoBool, Int32s, Strings},
+    values::{Address, GoBool, Int32s, Strings, number},
 };
 
 #[derive(Args)]
@@ -20,7 +20,7 @@ pub(in crate::options) struct ServingFlags {
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) disable_http2_serving: GoBool,
     /// Streams that a client may have open on one HTTP/2 connection; 0: the library's default.
-    #[arg(long, value_name = "int", default_value = "0")]
+    #[arg(long, value_name = "int", value_parser = number::int, default_value = "0")]
     pub(in crate::options) http2_max_streams_per_connection: i64,
     /// Listen with SO_REUSEADDR.
     #[arg(long, value_name = "bool", default_value = "false")]
@@ -29,7 +29,7 @@ pub(in crate::options) struct ServingFlags {
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) permit_port_sharing: GoBool,
     /// The port of HTTPS with health, metrics and debugging; 0: none.
-    #[arg(long, value_name = "int", default_value = "10258")]
+    #[arg(long, value_name = "int", value_parser = number::int, default_value = "10258")]
     pub(in crate::options) secure_port: i64,
     /// File with the certificate for HTTPS, followed by its chain. Read again when it changes.
     #[arg(long, value_name = "string", default_value = "")]
@@ -75,7 +75,7 @@ pub(in crate::options) struct WebhookServingFlags {
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) webhook_disable_http2_serving: GoBool,
     /// The port of HTTPS for webhooks; 0: none.
-    #[arg(long, value_name = "int", default_value = "10260")]
+    #[arg(long, value_name = "int", value_parser = number::int, default_value = "10260")]
     pub(in crate::options) webhook_secure_port: i64,
     /// As --tls-cert-file.
     #[arg(long, value_name = "string", default_value = "")]
