@@ -6,8 +6,9 @@ mod keeper;
 mod load_balancers;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,9 @@ pub use keeper::Keeper;
 
 /// What stands in the file to tell it from others and from later ones.
 const FORMAT: &str = "outrigger-mock-state/1";
+
+/// Mode of the file, whatever the umask: it names every machine of the cloud.
+const OWNER_ONLY: u32 = 0o600;
 
 /// A state file.
 #[derive(Debug, Clone)]
@@ -178,7 +182,15 @@ impl StateFile {
         };
         // One fixed name: what a kill leaves behind is overwritten by the next write.
         let temporary = directory.join(format!(".{}.tmp", name.to_string_lossy()));
-        let mut file = BufWriter::new(File::create(&temporary)?);
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(OWNER_ONLY)
+            .open(&temporary)?;
+        // Also of one that was left behind by a version that did not ask.
+        file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
+        let mut file = BufWriter::new(file);
         serde_json::to_writer_pretty(&mut file, state)?;
         file.write_all(b"\n")?;
         file.into_inner()

@@ -127,7 +127,10 @@ impl Shown {
 }
 
 impl<const N: usize> Rows<N> {
-    fn print(self, output: Output, out: &mut impl Write) -> io::Result<()> {
+    fn print(mut self, output: Output, out: &mut impl Write) -> io::Result<()> {
+        for cell in self.rows.iter_mut().flatten() {
+            *cell = escaped(cell);
+        }
         if output == Output::Plain {
             return self
                 .rows
@@ -148,6 +151,19 @@ impl<const N: usize> Rows<N> {
             .lines()
             .try_for_each(|line| writeln!(out, "{}", line.trim_end()))
     }
+}
+
+/// Without control characters, which a terminal would obey.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() {
+            out.extend(letter.escape_default());
+        } else {
+            out.push(letter);
+        }
+    }
+    out
 }
 
 fn print_listed(listed: &Listed, output: Output, out: &mut impl Write) -> io::Result<()> {

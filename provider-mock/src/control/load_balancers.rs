@@ -88,6 +88,11 @@ pub(super) fn show(cloud: &Cloud, body: &[u8]) -> Answer {
 
 pub(super) fn create(cloud: &Cloud, body: &[u8]) -> Answer {
     let new: NewLoadBalancer = read(body)?;
+    let tag = new.service.iter();
+    let tag = tag.flat_map(|tag| [&tag.namespace, &tag.name, &tag.uid]);
+    for text in [&new.id, &new.cluster].into_iter().chain(tag) {
+        printable(text)?;
+    }
     let now = cloud.config().clock.now();
     let created = cloud.add_load_balancer(LoadBalancer {
         name: new.id.clone(),
@@ -116,6 +121,7 @@ pub(super) fn edit(cloud: &Cloud, body: &[u8]) -> Answer {
     changed.addresses = edit.addresses.unwrap_or(changed.addresses);
     changed.ports = edit.ports.unwrap_or(changed.ports);
     if let Some(nodes) = edit.nodes {
+        nodes.iter().try_for_each(|node| printable(node))?;
         let target = |node: String| Target {
             node: node.into(),
             address: None,
@@ -166,6 +172,17 @@ fn unknown(targets: &[&str]) -> Refusal {
             targets.join(", ")
         ),
     }
+}
+
+/// What is shown on terminals holds no control characters.
+fn printable(text: &str) -> Result<(), Refusal> {
+    if !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Refusal {
+        status: StatusCode::BAD_REQUEST,
+        error: format!("{text:?} holds control characters; use letters, digits and punctuation"),
+    })
 }
 
 fn conflict(refused: &LoadBalancerRefused) -> Refusal {

@@ -120,6 +120,18 @@ fn load_balancers_are_read_as_they_were_with_their_targets_once() {
     }
 }
 
+#[test]
+fn the_file_is_for_its_owner_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = file(directory.path());
+    let left_behind = directory.path().join(".state.json.tmp");
+    fs::write(&left_behind, "").unwrap();
+    fs::set_permissions(&left_behind, Permissions::from_mode(0o644)).unwrap();
+    state.write(&inventory(&["a".into()], 0, 0)).unwrap();
+    let mode = fs::metadata(state.path()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
 /// Written before there were load balancers.
 #[test]
 fn an_older_file_is_read() {

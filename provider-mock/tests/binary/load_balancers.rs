@@ -84,6 +84,10 @@ async fn load_balancers_are_listed_shown_edited_made_and_deleted() {
         .ctl_fails("lb create lb-orphan --cluster kubernetes")
         .await;
     assert!(taken.contains("lb-orphan already"), "{taken}");
+    let refused = mock
+        .ctl_fails("lb create lb\u{1b}[2J --cluster kubernetes")
+        .await;
+    assert!(refused.contains("holds control characters"), "{refused}");
     let taken = mock
         .ctl_fails("lb edit lb-orphan --address 203.0.113.1")
         .await;

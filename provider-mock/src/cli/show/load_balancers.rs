@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use outrigger_provider_mock::control::{ShownLoadBalancer, ShownLoadBalancers};
 use outrigger_provider_mock::load_balancers::{AddressMode, ServiceTag};
 
-use super::{Output, Rows};
+use super::{Output, Rows, escaped};
 
 fn service(tag: &ServiceTag) -> String {
     format!("{}/{}", tag.namespace, tag.name)
@@ -64,8 +64,39 @@ pub(super) fn print_changed(
     changed.load_balancers.iter().try_for_each(|one| {
         let load_balancer = &one.load_balancer;
         match &load_balancer.service {
-            Some(tag) => writeln!(out, "{done} {} ({})", load_balancer.id, service(tag)),
-            None => writeln!(out, "{done} {}", load_balancer.id),
+            Some(tag) => {
+                let (id, service) = (escaped(&load_balancer.id), escaped(&service(tag)));
+                writeln!(out, "{done} {id} ({service})")
+            }
+            None => writeln!(out, "{done} {}", escaped(&load_balancer.id)),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_not_printed() {
+        let shown: ShownLoadBalancers = serde_json::from_str(
+            r#"{"loadBalancers": [{"state": "ready", "targetCount": 0, "loadBalancer": {
+                "id": "lb\u001b[2J", "name": "lb", "cluster": "c\u0007\tx", "addressMode": "ip",
+                "addresses": [], "ports": [], "sourceRanges": [], "healthCheckNodePort": 0,
+                "targets": [], "protected": false, "createdAt": "2026-01-01T00:00:00Z",
+                "readyAt": "2026-01-01T00:00:00Z"}}]}"#,
+        )
+        .unwrap();
+        for output in [Output::Plain, Output::Table] {
+            let mut out = Vec::new();
+            print(&shown, output, &mut out).unwrap();
+            let out = String::from_utf8(out).unwrap();
+            assert!(out.contains(r"lb\u{1b}[2J"), "{out:?}");
+            assert!(out.contains(r"c\u{7}\tx"), "{out:?}");
+            assert!(!out.contains('\u{1b}') && !out.contains('\u{7}'), "{out:?}");
+        }
+        let mut out = Vec::new();
+        print_changed("made", &shown, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "made lb\\u{1b}[2J\n");
+    }
 }
