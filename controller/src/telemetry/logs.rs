@@ -12,9 +12,8 @@
 //! wants to know. `kube_client` warns about each request that fails, which the work queue says
 //! better. `--vmodule` raises the verbosity of some modules, and never lowers it, as klog.
 
+mod klog;
 mod pattern;
-
-use std::io::IsTerminal;
 
 use tracing::{
     Level, Metadata, Subscriber,
@@ -28,7 +27,8 @@ use tracing_subscriber::{
     reload,
 };
 
-use crate::options::logging::{Format, Logging, ModuleVerbosity};
+use self::klog::Klog;
+use crate::options::logging::{Logging, ModuleVerbosity};
 
 /// Crates whose lines are ours.
 const OURS: [&str; 2] = ["outrigger", "cloud_controller_manager"];
@@ -59,9 +59,7 @@ impl Telemetry {
         } else {
             BoxMakeWriter::new(std::io::stderr)
         };
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let color = std::io::stderr().is_terminal() && !logging.split_stream && !no_color;
-        let (subscriber, telemetry) = subscriber(logging, writer, color);
+        let (subscriber, telemetry) = subscriber(logging, writer);
         tracing::subscriber::set_global_default(subscriber)?;
         Ok(telemetry)
     }
@@ -80,11 +78,7 @@ impl Telemetry {
     }
 }
 
-fn subscriber<W>(
-    logging: &Logging,
-    writer: W,
-    color: bool,
-) -> (impl Subscriber + Send + Sync, Telemetry)
+fn subscriber<W>(logging: &Logging, writer: W) -> (impl Subscriber + Send + Sync, Telemetry)
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
@@ -94,15 +88,10 @@ where
     };
     let (filter, handle) = reload::Layer::new(verbosity);
     // Without internal errors: telling about a closed stream on that stream would panic.
-    let lines = fmt::layer().with_writer(writer).log_internal_errors(false);
-    let lines = match logging.format {
-        Format::Text => lines.with_ansi(color).boxed(),
-        Format::Json => lines
-            .json()
-            .flatten_event(true)
-            .with_span_list(false)
-            .boxed(),
-    };
+    let lines = fmt::layer()
+        .event_format(Klog::new(logging.format))
+        .with_writer(writer)
+        .log_internal_errors(false);
     let subscriber = Registry::default().with(filter).with(lines);
     (subscriber, Telemetry { filter: handle })
 }

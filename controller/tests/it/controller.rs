@@ -51,9 +51,21 @@ impl Controller {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Everything that it has printed.
+    /// Everything that it has printed, with severities as words and quotes as they were before klog's
+    /// format escaped them.
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(&self.log).unwrap()
+        let log = fs::read_to_string(&self.log).unwrap();
+        let lines = log.lines().map(|line| {
+            let severity = match line.split_once(' ').map(|(head, _)| head.as_bytes()) {
+                Some([b'W', b'0' | b'1', _, _, _]) => "WARN ",
+                Some([b'E', b'0' | b'1', _, _, _]) => "ERROR ",
+                Some([b'I', b'0' | b'1', _, _, _]) => "INFO ",
+                _ => return format!("{line}\n"),
+            };
+            let line = line.replace(r#"\""#, "\"").replace(r"\\", r"\");
+            format!("{severity}{line}\n")
+        });
+        lines.collect()
     }
 
     /// How many lines have `text`.

@@ -4,6 +4,7 @@ use std::{
 };
 
 use super::*;
+use crate::options::logging::Format;
 
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
@@ -37,7 +38,10 @@ fn speak(lines: &Lines) -> String {
     tracing::debug!(target: "kube_client::client", "kube-debug");
     let text = lines.take();
     let words = text.lines().filter_map(|line| line.split(' ').next_back());
-    words.collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| word.trim_matches('"'))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn logging(verbosity: u32, modules: &[(&str, u32)]) -> Logging {
@@ -58,7 +62,7 @@ fn with<T>(logging: &Logging, then: impl FnOnce(&Lines, &Telemetry) -> T) -> T {
         let lines = lines.clone();
         move || lines.clone()
     };
-    let (subscriber, telemetry) = subscriber(logging, writer, false);
+    let (subscriber, telemetry) = subscriber(logging, writer);
     tracing::subscriber::with_default(subscriber, || then(&lines, &telemetry))
 }
 
@@ -112,8 +116,8 @@ fn verbosity_decides_and_can_be_changed() {
     with(&json, |lines, _| {
         tracing::info!(target: "outrigger_controller", node = "a", "initialised");
         let line: serde_json::Value = serde_json::from_str(&lines.take()).unwrap();
-        assert_eq!(line["message"], "initialised");
+        assert_eq!(line["msg"], "initialised");
         assert_eq!(line["node"], "a");
-        assert_eq!(line["level"], "INFO");
+        assert_eq!(line["v"], 0);
     });
 }
