@@ -166,6 +166,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
             authorization,
             &authenticators,
             &metrics.client,
+            metrics.access.clone(),
         )
         .await;
         let access = Arc::new(access.map_err(|error| Fatal::setup(&error))?);

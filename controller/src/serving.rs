@@ -24,7 +24,7 @@ mod server;
 mod tls;
 
 pub use self::{
-    access::{Access, AccessError},
+    access::{Access, AccessError, AccessMetrics},
     counts::ServingMetrics,
     health::{Checks, Scope},
     pages::Pages,

@@ -14,13 +14,14 @@ use crate::{
     provider::ProviderMetrics,
     queue::QueueMetrics,
     service::ServiceMetrics,
-    serving::ServingMetrics,
+    serving::{AccessMetrics, ServingMetrics},
     telemetry::{self, RunningControllers},
 };
 
 /// What the parts count with.
 #[derive(Debug)]
 pub(crate) struct Metrics {
+    pub(crate) access: AccessMetrics,
     pub(crate) client: ClientMetrics,
     pub(crate) controllers: RunningControllers,
     pub(crate) events: EventMetrics,
@@ -39,6 +40,7 @@ impl Metrics {
     pub(crate) fn register(registry: &mut Registry) -> Self {
         telemetry::register(registry);
         Self {
+            access: AccessMetrics::register(registry),
             client: ClientMetrics::register(registry),
             controllers: RunningControllers::register(registry),
             events: EventMetrics::register(registry),

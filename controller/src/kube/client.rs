@@ -1,5 +1,7 @@
 //! Clients of the API server, each with a budget, a time limit and a name of its own.
 
+mod size;
+
 use std::{
     fmt,
     num::NonZeroU32,
@@ -15,6 +17,7 @@ use http::{
     HeaderValue, Request, Response,
     header::{AUTHORIZATION, USER_AGENT},
 };
+use hyper::body::Body as HttpBody;
 use jiff::Timestamp;
 use kube::{
     Client, Config,
@@ -25,6 +28,7 @@ use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, ServiceBuilder};
 use tracing::{info, warn};
 
+use self::size::Counted;
 use super::{
     authenticator::{Authenticator, Authenticators},
     certificate,
@@ -390,11 +394,11 @@ where
     S: Service<Request<Body>, Response = Response<B>>,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
-    B: 'static,
+    B: HttpBody + Unpin + 'static,
 {
-    type Response = Response<B>;
+    type Response = Response<Counted<B>>;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(cx).map_err(Into::into)
@@ -412,6 +416,9 @@ where
         let govern = self.govern.clone();
         let method = request.method().clone();
         let watch = is_watch(request.uri());
+        if let Some(bytes) = request.body().size_hint().exact() {
+            govern.metrics.sent(&method, &govern.host, bytes);
+        }
         let in_flight = govern.traffic.begin(&method, request.uri());
         let fence = request.extensions_mut().remove::<Fence>();
         // The service cannot be cloned, so its future is made now and polled after the wait.
@@ -448,7 +455,13 @@ where
             govern
                 .metrics
                 .answered(&method, watch, &govern.host, code, sent.elapsed());
-            result
+            result.map(|response| {
+                let tell = (!watch).then(|| {
+                    let tell = move |bytes| govern.metrics.received(&method, &govern.host, bytes);
+                    Box::new(tell) as Box<dyn FnOnce(usize) + Send>
+                });
+                response.map(|body| Counted::new(body, tell))
+            })
         })
     }
 }

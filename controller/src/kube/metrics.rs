@@ -16,6 +16,21 @@ const LATENCY: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
+/// Upstream's buckets of the sizes, in bytes.
+const SIZES: [f64; 11] = [
+    64.0,
+    256.0,
+    512.0,
+    1024.0,
+    4096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+];
+
 /// Whether a request is a watch: an answer that goes on for minutes.
 pub(super) fn is_watch(uri: &Uri) -> bool {
     uri.query()
@@ -35,6 +50,7 @@ struct LatencyLabels {
     host: Arc<str>,
 }
 
+type Sizes = Family<LatencyLabels, Histogram, fn() -> Histogram>;
 type Latency = Family<LatencyLabels, Histogram, fn() -> Histogram>;
 
 /// Requests to the API server: `rest_client_*`.
@@ -43,6 +59,8 @@ pub struct ClientMetrics {
     requests: Family<RequestLabels, Counter>,
     duration: Latency,
     waited: Latency,
+    request_size: Sizes,
+    response_size: Sizes,
     pub(super) exec: ExecMetrics,
 }
 
@@ -50,12 +68,25 @@ impl ClientMetrics {
     /// Registers the families.
     pub fn register(registry: &mut Registry) -> Self {
         let latency = || Latency::new_with_constructor(|| Histogram::new(LATENCY));
+        let sizes = || Sizes::new_with_constructor(|| Histogram::new(SIZES));
         let this = Self {
             requests: Family::default(),
             duration: latency(),
             waited: latency(),
+            request_size: sizes(),
+            response_size: sizes(),
             exec: ExecMetrics::register(registry),
         };
+        registry.register(
+            "rest_client_request_size_bytes",
+            "Request size in bytes. Broken down by verb and host",
+            this.request_size.clone(),
+        );
+        registry.register(
+            "rest_client_response_size_bytes",
+            "Response size in bytes. Broken down by verb and host",
+            this.response_size.clone(),
+        );
         registry.register(
             "rest_client_requests",
             "Number of HTTP requests, partitioned by status code, method, and host",
@@ -81,7 +112,19 @@ impl ClientMetrics {
         self.waited(&Method::GET, &host, time);
         self.answered(&Method::GET, false, &host, Some(200), time);
         self.answered(&Method::GET, false, &host, None, time);
+        self.sent(&Method::GET, &host, 0);
+        self.received(&Method::GET, &host, 1);
         self.exec.sample();
+    }
+
+    /// The body of a request has this many bytes.
+    pub(super) fn sent(&self, method: &Method, host: &Arc<str>, bytes: u64) {
+        size(&self.request_size, method, host, bytes as f64);
+    }
+
+    /// The body of an answer had this many bytes.
+    pub(super) fn received(&self, method: &Method, host: &Arc<str>, bytes: usize) {
+        size(&self.response_size, method, host, bytes as f64);
     }
 
     pub(super) fn waited(&self, method: &Method, host: &Arc<str>, time: Duration) {
@@ -119,6 +162,14 @@ impl ClientMetrics {
                 .observe(time.as_secs_f64());
         }
     }
+}
+
+fn size(sizes: &Sizes, method: &Method, host: &Arc<str>, bytes: f64) {
+    let labels = LatencyLabels {
+        verb: method.to_string(),
+        host: Arc::clone(host),
+    };
+    sizes.get_or_create(&labels).observe(bytes);
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

@@ -12,6 +12,7 @@
 mod anchors;
 mod cache;
 mod caller;
+mod counts;
 mod from_flags;
 mod headers;
 mod look_up;
@@ -24,6 +25,7 @@ use http::{StatusCode, header, request};
 use tokio::sync::watch;
 use tracing::error;
 
+pub use self::counts::AccessMetrics;
 use self::{anchors::Anchors, caller::Caller, look_up::Standing, rights::Rights, tokens::Tokens};
 use super::{
     answer::{self, Answer},
@@ -72,6 +74,7 @@ pub struct Access {
     rights: Rights,
     /// `--authentication-tolerate-lookup-failure`.
     tolerant: bool,
+    metrics: AccessMetrics,
     standing: watch::Sender<Standing>,
 }
 
@@ -130,7 +133,12 @@ impl Access {
                 authorities.client(&peer.certificates),
             ] {
                 match found {
-                    Ok(Some(caller)) => return Ok(caller.authenticated()),
+                    Ok(Some(caller)) => {
+                        if let Some(end) = anchors::end(&peer.certificates) {
+                            self.metrics.shown(end);
+                        }
+                        return Ok(caller.authenticated());
+                    }
                     Ok(None) => {}
                     Err(reason) => refused.push(reason),
                 }

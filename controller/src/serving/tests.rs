@@ -69,6 +69,7 @@ fn begin(flags: &[&str], cluster: Cluster, registry: Registry) -> Running {
         &config.authorization,
         api.clone(),
         api,
+        AccessMetrics::register(&mut Registry::default()),
     );
     let access = Arc::new(access.unwrap());
     let verbosity = Arc::new(AtomicU32::new(0));

@@ -7,16 +7,19 @@ use prometheus_client::{
 
 use crate::options::VERSION;
 
-type Labels = [(&'static str, &'static str); 5];
+type Labels = [(&'static str, &'static str); 8];
 
-/// Labels of upstream's that nobody could fill here (`git_commit`, `build_date`, `go_version` …)
-/// are left out: to Prometheus an empty label and none are the same.
+/// `go_version` is left out. Of a build that does not say where it comes from the three labels about
+/// that are empty, which to Prometheus is the same as none.
 pub(super) fn register(registry: &mut Registry) {
     let info = Family::<Labels, Gauge>::default();
     let labels = [
         ("major", env!("CARGO_PKG_VERSION_MAJOR")),
         ("minor", env!("CARGO_PKG_VERSION_MINOR")),
         ("git_version", VERSION),
+        ("git_commit", GIT_COMMIT),
+        ("git_tree_state", GIT_TREE_STATE),
+        ("build_date", BUILD_DATE),
         ("compiler", "rustc"),
         ("platform", PLATFORM),
     ];
@@ -26,6 +29,18 @@ pub(super) fn register(registry: &mut Registry) {
         "A metric with a constant '1' value labeled by the version, compiler and platform of this program",
         info,
     );
+}
+
+/// Variables of the build's environment, as release builds set them.
+const GIT_COMMIT: &str = or_empty(option_env!("OUTRIGGER_GIT_COMMIT"));
+const GIT_TREE_STATE: &str = or_empty(option_env!("OUTRIGGER_GIT_TREE_STATE"));
+const BUILD_DATE: &str = or_empty(option_env!("OUTRIGGER_BUILD_DATE"));
+
+const fn or_empty(text: Option<&'static str>) -> &'static str {
+    match text {
+        Some(text) => text,
+        None => "",
+    }
 }
 
 /// As Go names it.

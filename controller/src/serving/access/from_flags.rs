@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 use super::{
-    Access, AccessError,
+    Access, AccessError, AccessMetrics,
     anchors::{Anchors, Sources},
     look_up::Standing,
     paths::Paths,
@@ -39,6 +39,7 @@ impl Access {
         authorization: &Authorization,
         authenticators: &Authenticators,
         metrics: &ClientMetrics,
+        counts: AccessMetrics,
     ) -> Result<Self, AccessError> {
         let reviewer = client(
             "--authentication-kubeconfig",
@@ -82,7 +83,7 @@ impl Access {
                  tokens won't work."
             );
         }
-        Self::with(authentication, authorization, reviewer, judge)
+        Self::with(authentication, authorization, reviewer, judge, counts)
     }
 
     /// With these clients for `TokenReview` and the `ConfigMap`, and for `SubjectAccessReview`.
@@ -91,6 +92,7 @@ impl Access {
         authorization: &Authorization,
         reviewer: Option<Api>,
         judge: Option<Api>,
+        counts: AccessMetrics,
     ) -> Result<Self, AccessError> {
         let anchors = Anchors::new(Sources {
             client_ca_file: authentication.client_ca_file.clone(),
@@ -101,9 +103,11 @@ impl Access {
         let (yes, no) = (authorization.authorized_ttl, authorization.unauthorized_ttl);
         Ok(Self {
             anchors,
-            tokens: reviewer.map(|api| Tokens::new(api, authentication.token_cache_ttl)),
-            rights: Rights::new(judge, free, yes, no),
+            tokens: reviewer
+                .map(|api| Tokens::new(api, authentication.token_cache_ttl, counts.token.clone())),
+            rights: Rights::new(judge, free, yes, no, counts.subject.clone()),
             tolerant: authentication.tolerate_lookup_failure,
+            metrics: counts,
             standing: watch::Sender::new(Standing::Waiting),
         })
     }

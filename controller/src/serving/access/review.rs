@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use outrigger_core::class::ErrorClass;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
+use super::counts::Reviews;
 use crate::kube::{api::Api, error::Error};
 
 /// How long the caller of the server waits for a review, tries and pauses together. Upstream
@@ -23,13 +24,21 @@ pub(super) async fn ask<T: Serialize + DeserializeOwned>(
     api: &Api,
     path: &str,
     review: &T,
+    metrics: &Reviews,
 ) -> Result<T, String> {
     let tries = async {
         let mut pause = PAUSE;
         let mut left = TRIES;
         loop {
             left -= 1;
-            match api.create(path, review).await {
+            let asked = Instant::now();
+            let answer = api.create(path, review).await;
+            let code = match &answer {
+                Ok(_) => Some(201),
+                Err(error) => error.code(),
+            };
+            metrics.answered(code, asked.elapsed());
+            match answer {
                 Ok(answer) => return Ok(answer),
                 Err(error) if left == 0 || !passes(&error) => return Err(with_hint(&error)),
                 Err(_) => {}

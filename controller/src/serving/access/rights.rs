@@ -6,7 +6,7 @@ use k8s_openapi::api::authorization::v1::{
     NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
 };
 
-use super::{cache::Cache, caller::Caller, paths::Paths, review};
+use super::{cache::Cache, caller::Caller, counts::Reviews, paths::Paths, review};
 use crate::kube::api::Api;
 
 const PATH: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -33,16 +33,24 @@ pub(super) struct Rights {
     free: Paths,
     yes: Duration,
     no: Duration,
+    metrics: Reviews,
     known: Cache<Question, Verdict>,
 }
 
 impl Rights {
-    pub(super) fn new(api: Option<Api>, free: Paths, yes: Duration, no: Duration) -> Self {
+    pub(super) fn new(
+        api: Option<Api>,
+        free: Paths,
+        yes: Duration,
+        no: Duration,
+        metrics: Reviews,
+    ) -> Self {
         Self {
             api,
             free,
             yes,
             no,
+            metrics,
             known: Cache::new(),
         }
     }
@@ -75,7 +83,7 @@ impl Rights {
         if let Some(known) = self.known.get(&question) {
             return Ok(known);
         }
-        let verdict = ask(api, &question).await?;
+        let verdict = ask(api, &question, &self.metrics).await?;
         if path.len() <= LONGEST {
             let ttl = if verdict.allowed { self.yes } else { self.no };
             self.known.put(question, verdict.clone(), ttl);
@@ -84,7 +92,7 @@ impl Rights {
     }
 }
 
-async fn ask(api: &Api, question: &Question) -> Result<Verdict, String> {
+async fn ask(api: &Api, question: &Question, metrics: &Reviews) -> Result<Verdict, String> {
     let Question { caller, verb, path } = question;
     let review = SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
@@ -100,7 +108,7 @@ async fn ask(api: &Api, question: &Question) -> Result<Verdict, String> {
         },
         ..SubjectAccessReview::default()
     };
-    let status = review::ask(api, PATH, &review).await?.status;
+    let status = review::ask(api, PATH, &review, metrics).await?.status;
     let status = status.unwrap_or_default();
     Ok(Verdict {
         // A denial wins over what another authoriser allows.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 
-use super::{cache::Cache, caller::Caller, review};
+use super::{cache::Cache, caller::Caller, counts::Reviews, review};
 use crate::kube::api::Api;
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
@@ -15,15 +15,17 @@ const LONGEST: usize = 16 * 1024;
 pub(super) struct Tokens {
     api: Api,
     ttl: Duration,
+    metrics: Reviews,
     /// Also of tokens that are nobody's.
     known: Cache<String, Option<Caller>>,
 }
 
 impl Tokens {
-    pub(super) fn new(api: Api, ttl: Duration) -> Self {
+    pub(super) fn new(api: Api, ttl: Duration, metrics: Reviews) -> Self {
         Self {
             api,
             ttl,
+            metrics,
             known: Cache::new(),
         }
     }
@@ -51,7 +53,9 @@ impl Tokens {
             },
             ..TokenReview::default()
         };
-        let status = review::ask(&self.api, PATH, &review).await?.status;
+        let status = review::ask(&self.api, PATH, &review, &self.metrics)
+            .await?
+            .status;
         let status = status.unwrap_or_default();
         // `error` beside a no explains it; it is no failure of the review.
         if !status.authenticated.unwrap_or_default() {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::{begin, client::Identity, cluster::Cluster, config};
 use crate::{
     kube::{api::Api, scripted},
-    serving::{Access, AccessError, Scope},
+    serving::{Access, AccessError, AccessMetrics, Scope},
 };
 
 /// Longer than anything here takes.
@@ -77,7 +77,9 @@ fn access(flags: &[&str], codes: &'static [(u16, &str)]) -> Result<Access, Acces
         async move { scripted::refusal(code, reason) }.boxed()
     }));
     let (authentication, authorization) = (&config.authentication, &config.authorization);
-    Access::with(authentication, authorization, Some(api.clone()), Some(api))
+    let counts = AccessMetrics::register(&mut Registry::default());
+    let (reviewer, judge) = (Some(api.clone()), Some(api));
+    Access::with(authentication, authorization, reviewer, judge, counts)
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,64 @@
+//! Sizes of answers.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Buf;
+use hyper::body::{Body, Frame, SizeHint};
+
+/// A body whose size is told when it ends, or is dropped before.
+pub(super) struct Counted<B> {
+    inner: B,
+    size: usize,
+    tell: Option<Box<dyn FnOnce(usize) + Send>>,
+}
+
+impl<B> Counted<B> {
+    /// Without `tell` nothing is counted.
+    pub(super) fn new(inner: B, tell: Option<Box<dyn FnOnce(usize) + Send>>) -> Self {
+        Self {
+            inner,
+            size: 0,
+            tell,
+        }
+    }
+
+    fn ended(&mut self) {
+        if let Some(tell) = self.tell.take() {
+            tell(self.size);
+        }
+    }
+}
+
+impl<B: Body + Unpin> Body for Counted<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(cx));
+        match &frame {
+            Some(Ok(frame)) => self.size += frame.data_ref().map_or(0, Buf::remaining),
+            _ => self.ended(),
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl<B> Drop for Counted<B> {
+    fn drop(&mut self) {
+        self.ended();
+    }
+}
