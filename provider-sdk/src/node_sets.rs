@@ -17,8 +17,9 @@ mod tests;
 /// The backend nodes of a load balancer, ordered by name, each name once.
 ///
 /// A view of what the server holds: clones share the Nodes, and a view stays as it is while a newer
-/// revision arrives. [`Node::ready`], [`Node::unschedulable`] and [`Node::taints`] are as of the
-/// last change of anything else of that Node, so no target is to be chosen by them.
+/// revision arrives. Labels, annotations, [`Node::ready`], [`Node::unschedulable`] and
+/// [`Node::taints`] are as they were at the call; a change of one of them leads to no call, so that no
+/// target is to be chosen by them.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
     nodes: Arc<[Arc<Node>]>,
@@ -62,8 +63,8 @@ impl Targets {
         }
     }
 
-    /// Names the content, for logs and as a key of a vendor's cache: equal revisions have equal
-    /// Nodes. `None` where the Nodes came with the call.
+    /// Names the content, for logs and as a key of a vendor's cache: the Nodes of equal revisions have
+    /// equal names, provider ids, addresses and Pod CIDRs. `None` where the Nodes came with the call.
     pub fn revision(&self) -> Option<&str> {
         self.revision.as_deref()
     }

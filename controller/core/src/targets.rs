@@ -85,6 +85,32 @@ pub fn change(old: Option<&NodeView>, new: Option<&NodeView>) -> Change {
     }
 }
 
+/// Whether a provider is shown the same of both: what [`change`] looks at, and labels, annotations,
+/// taints, cordon and readiness, which make no revision. Heartbeats make no difference.
+pub fn is_shown_alike(a: &NodeView, b: &NodeView) -> bool {
+    let NodeView {
+        name,
+        uid,
+        resource_version: _,
+        created,
+        deleted,
+        labels,
+        annotations,
+        provider_id,
+        pod_cidrs,
+        taints,
+        unschedulable,
+        addresses,
+        ready,
+        ready_since: _,
+        system_uuid,
+    } = a;
+    (name, uid, created, deleted) == (&b.name, &b.uid, &b.created, &b.deleted)
+        && (provider_id, addresses, pod_cidrs) == (&b.provider_id, &b.addresses, &b.pod_cidrs)
+        && (labels, annotations, taints) == (&b.labels, &b.annotations, &b.taints)
+        && (unschedulable, ready, system_uuid) == (&b.unschedulable, &b.ready, &b.system_uuid)
+}
+
 fn same_content(a: &NodeView, b: &NodeView) -> bool {
     a.provider_id == b.provider_id && a.addresses == b.addresses && a.pod_cidrs == b.pod_cidrs
 }

@@ -61,11 +61,18 @@ struct Name {
 type Process = Box<str>;
 
 impl State {
-    fn holds(&self, name: &Name) -> bool {
-        self.held.as_ref().is_some_and(|held| {
-            let revisions = [Some(held.latest.revision()), held.before.as_ref()];
-            held.process == name.process && revisions.contains(&Some(&name.revision))
-        })
+    /// Whether a call may name `targets`: the provider holds the revision, and if that is the latest, its
+    /// nodes are no older than those of `targets`.
+    fn holds(&self, name: &Name, targets: &Arc<Targets>) -> bool {
+        let held = self.held.as_ref();
+        held.filter(|held| held.process == name.process)
+            .is_some_and(|held| {
+                if *held.latest.revision() == name.revision {
+                    Arc::ptr_eq(&held.latest, targets) || !is_newer(targets, &held.latest)
+                } else {
+                    held.before.as_ref() == Some(&name.revision)
+                }
+            })
     }
 
     fn base(&self, process: &str) -> Option<Arc<Targets>> {
@@ -74,11 +81,18 @@ impl State {
     }
 
     fn synced(&mut self, process: Process, targets: &Arc<Targets>) -> u64 {
-        let before = self.base(&process).map(|base| base.revision().clone());
+        let held = self.held.take().filter(|held| held.process == process);
+        let before = held.and_then(|held| {
+            if held.latest.revision() == targets.revision() {
+                held.before
+            } else {
+                Some(held.latest.revision().clone())
+            }
+        });
         self.held = Some(Held {
             process,
             latest: Arc::clone(targets),
-            before: before.filter(|before| before != targets.revision()),
+            before,
         });
         self.syncs += 1;
         self.syncs
@@ -146,15 +160,16 @@ impl Shared {
         loop {
             let (running, is_ours) = {
                 let mut state = self.node_sets.0.lock();
-                if state.holds(&name) {
+                if state.holds(&name, targets) {
                     return Ok(state.syncs);
                 }
                 self.join(&mut state, &name, leave, link, targets)
             };
             let result = running.await;
-            // Else another revision goes first, and is the base of this one.
+            // Else another revision goes first, and is the base of this one. One of the same revision
+            // may have been begun with older nodes: then the next look finds what is left to send.
             if is_ours {
-                return result;
+                result?;
             }
         }
     }
@@ -246,6 +261,17 @@ impl Shared {
         );
         Ok(())
     }
+}
+
+/// Whether a node of `targets` is a newer version than the same one of `held`, of equal revision, and
+/// the provider is shown something else of it.
+fn is_newer(targets: &Targets, held: &Targets) -> bool {
+    let mut pairs = targets.nodes().iter().zip(held.nodes());
+    let other = pairs.find(|(node, known)| !upload::is_same(known, node));
+    other.is_some_and(|(node, known)| {
+        let versions = [node, known].map(|node| node.resource_version.parse::<u64>());
+        !matches!(versions, [Ok(node), Ok(known)] if node < known)
+    })
 }
 
 impl NodeSets {

@@ -193,7 +193,8 @@ pub(super) struct NodeChanges {
     /// Since when one waits.
     pub(super) since: Mutex<Option<Instant>>,
     pub(super) changed: Notify,
-    /// Whether a node is not as it was when the targets were taken last.
+    /// Whether a node is not as it was when the targets were taken last, in anything that providers are
+    /// shown.
     is_stale: AtomicBool,
     /// Names of Nodes that a list did not show. They may not be deleted.
     missing: Mutex<HashSet<Arc<str>>>,
@@ -216,7 +217,12 @@ impl NodeChanges {
                 self.missing.lock().remove(&node.name);
                 targets::change(None, Some(node))
             }
-            Change::Updated(old, node) => targets::change(Some(old), Some(node)),
+            Change::Updated(old, node) => {
+                if !targets::is_shown_alike(old, node) {
+                    self.is_stale.store(true, Ordering::Release);
+                }
+                targets::change(Some(old), Some(node))
+            }
             Change::Deleted(node) => {
                 if origin == Origin::List {
                     self.missing.lock().insert(Arc::clone(&node.name));

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*};
 
-use super::{Change, Excluded, LABEL_EXCLUDE, Targets, change, exclusion, listed};
+use super::{Change, Excluded, LABEL_EXCLUDE, Targets, change, exclusion, is_shown_alike, listed};
 use crate::{
     fixture::{addresses, any_node, map, registered, taints},
     node::{NodeView, Ready},
@@ -106,6 +106,8 @@ fn what_changes_the_targets() {
     for (at, (edit, expected)) in edits.into_iter().enumerate() {
         let edited = with(edit);
         assert_eq!(change(Some(&node), Some(&edited)), expected, "{at}");
+        // All but a heartbeat is shown to providers.
+        assert_eq!(is_shown_alike(&node, &edited), at == 7, "{at}");
     }
 }
 

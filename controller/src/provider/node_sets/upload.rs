@@ -7,7 +7,7 @@ use outrigger_api::v1::{
 };
 use outrigger_core::{
     node::NodeView,
-    targets::{self, Change, Targets},
+    targets::{self, Targets},
 };
 use prost::Message;
 use tonic::{Request, Response, Status};
@@ -172,12 +172,17 @@ fn difference(base: &[Arc<NodeView>], wanted: &[Arc<NodeView>]) -> Vec<Entry> {
             changes.push(Entry::Removal(Arc::clone(&gone.name)));
         }
         let known = base.next_if(|known| known.name == node.name);
-        if targets::change(known.map(AsRef::as_ref), Some(node)) != Change::None {
+        if !known.is_some_and(|known| is_same(known, node)) {
             changes.push(Entry::Upsert(Arc::clone(node)));
         }
     }
     changes.extend(base.map(|gone| Entry::Removal(Arc::clone(&gone.name))));
     changes
+}
+
+/// Whether the provider is shown the same of both.
+pub(super) fn is_same(known: &Arc<NodeView>, node: &Arc<NodeView>) -> bool {
+    Arc::ptr_eq(known, node) || targets::is_shown_alike(known, node)
 }
 
 /// Which changes go into one message.

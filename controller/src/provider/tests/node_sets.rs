@@ -7,7 +7,9 @@ use std::sync::{
 
 use futures::future::join_all;
 use outrigger_api::v1::{self, node_targets};
-use outrigger_core::{class::ErrorClass, service::answer::Answer, targets::Targets};
+use outrigger_core::{
+    class::ErrorClass, node::NodeView, service::answer::Answer, targets::Targets,
+};
 use prost::Message;
 use tokio::time::{Instant, sleep};
 use tonic::Code;
@@ -120,20 +122,10 @@ async fn what_changes_is_sent_alone_where_that_is_less() {
     let sync = async |targets: &Arc<Targets>| ensure(&rig, "web", targets).await.unwrap();
     sync(&numbered(0..100)).await;
     sync(&numbered(2..103)).await;
-    // An address is part of the revision, a label is not.
-    let changed = numbered(2..103)
-        .nodes()
-        .iter()
-        .map(|node| {
-            let mut node = (**node).clone();
-            node.labels = node.labels.with([("rack", "7")]);
-            if &*node.name == "node-0007" {
-                node.provider_id = "fake://node-0007".into();
-            }
-            Arc::new(node)
-        })
-        .collect::<Vec<_>>();
-    sync(&Arc::new(Targets::among(changed))).await;
+    sync(&edited(&numbered(2..103), 7..8, |node| {
+        node.provider_id = "fake://node-0007".into();
+    }))
+    .await;
     // Hardly any stays.
     sync(&numbered(90..110)).await;
     sync(&numbered(0..0)).await;
@@ -150,6 +142,72 @@ async fn what_changes_is_sent_alone_where_that_is_less() {
     let metrics = rig.metrics();
     let line = "outrigger_provider_node_set_syncs_total{kind=\"delta\"} 2";
     assert!(metrics.contains(line), "{metrics}");
+}
+
+/// The same nodes, with an edit of those of these numbers.
+fn edited(
+    targets: &Targets,
+    numbers: std::ops::Range<usize>,
+    edit: impl Fn(&mut NodeView),
+) -> Arc<Targets> {
+    let names: Vec<_> = numbers.map(|n| format!("node-{n:04}")).collect();
+    let nodes = targets.nodes().iter().map(|node| {
+        let mut node = (**node).clone();
+        if names.iter().any(|name| **name == *node.name) {
+            edit(&mut node);
+        }
+        Arc::new(node)
+    });
+    Arc::new(Targets::among(nodes))
+}
+
+/// Labels, taints, cordon and readiness make no revision, and yet a call goes out with those of now.
+#[tokio::test(start_paused = true)]
+async fn nodes_of_the_same_revision_are_brought_up_to_date_before_a_call() {
+    let rig = Rig::holding().await;
+    let first = edited(&numbered(0..100), 0..100, |node| {
+        node.resource_version = "1".into();
+    });
+    ensure(&rig, "web", &first).await.unwrap();
+    let heartbeat = edited(&first, 0..100, |node| node.resource_version = "2".into());
+    ensure(&rig, "web", &heartbeat).await.unwrap();
+    assert_eq!(uploads(&rig), [(false, 100, 0)], "a heartbeat is no change");
+
+    let relabelled = edited(&heartbeat, 3..5, |node| {
+        node.resource_version = "3".into();
+        node.labels = node.labels.with([("rack", "7")]);
+    });
+    assert_eq!(relabelled.revision(), first.revision());
+    for name in ["web", "db"] {
+        ensure(&rig, name, &relabelled).await.unwrap();
+    }
+    // A call that was decided before brings no older labels back.
+    ensure(&rig, "web", &heartbeat).await.unwrap();
+    let cordoned = edited(&relabelled, 9..10, |node| {
+        node.resource_version = "4".into();
+        node.unschedulable = true;
+    });
+    ensure(&rig, "web", &cordoned).await.unwrap();
+    let expected = [(false, 100, 0), (true, 2, 0), (true, 1, 0)];
+    assert_eq!(uploads(&rig), expected);
+    let uploads = rig.fake.balancers.uploads.lock();
+    let node = &uploads[1].1.chunks[0].upserts[0];
+    assert_eq!(node.labels.get("rack").map(String::as_str), Some("7"));
+}
+
+/// It is one revision for the provider, which goes on holding the one before.
+#[tokio::test(start_paused = true)]
+async fn bringing_nodes_up_to_date_pushes_no_revision_out() {
+    let rig = Rig::holding().await;
+    let (one, two) = (numbered(0..10), numbered(0..11));
+    let relabelled = edited(&two, 0..1, |node| {
+        node.labels = node.labels.with([("rack", "7")]);
+    });
+    for targets in [&one, &two, &relabelled, &one] {
+        ensure(&rig, "web", targets).await.unwrap();
+    }
+    let expected = [(false, 10, 0), (true, 1, 0), (true, 1, 0)];
+    assert_eq!(uploads(&rig), expected);
 }
 
 #[tokio::test(start_paused = true)]
