@@ -264,7 +264,7 @@ async fn connections_are_closed_and_the_process_lives_on() {
     let closed = mock.ctl("disconnect --for 300ms").await;
     assert_eq!(closed, "1 connection closed\n");
     let mut old = ProviderServiceClient::new(before);
-    let asked = std::time::Instant::now();
+    let asked = tokio::time::Instant::now();
     let lost = old.get_status(GetStatusRequest {}).await;
     // The channel connects anew, and is answered once the time is over.
     assert!(
@@ -292,12 +292,10 @@ async fn the_journal_says_who_called_and_what_came_of_it() {
     let context = CallContext {
         request_id: "r".into(),
         cluster_name: "kubernetes".into(),
-        ..CallContext::default()
     };
     let delete = DeleteLoadBalancerRequest {
         context: Some(context),
         service: Some(service),
-        ..DeleteLoadBalancerRequest::default()
     };
     balancers.delete_load_balancer(delete).await.unwrap_err();
 
