@@ -1,29 +1,38 @@
-//! `kill -9` of controller, provider and API server in a churn of Services, and cloud and cluster
-//! agree exactly in the end.
+//! Disruptions in a churn of Services and Nodes: cloud and cluster never break an invariant
+//! meanwhile, and agree exactly in the end.
 //!
 //! ```text
-//!  seed ─► plan ─┬─► people, one for each Service and one for the nodes ─► API server
-//!                └─► killer ─► kill -9, and some time later start again
-//!  then all is alive and nobody changes anything ─► agreement ─► all deleted ─► nothing left
+//!  seed ─► plan ─┬─► people, one for each Service, and node churn ─► API server
+//!                └─► killer and meddler: kill -9, SIGTERM, SIGSTOP, other declarations and answers …
+//!  provider ─► journal of its calls ─► invariants, all the time
+//!  then all is as it was and nothing is edited ─► agreement ─► all deleted ─► nothing left
 //! ```
 //!
 //! Meanwhile the cloud takes its time, fails, and loses replies. Everything random follows from
 //! `OUTRIGGER_TEST_SEED`: what is done, in which order, after which pauses. How far each process got
 //! by then does not, so that a seed that failed may have to run several times to fail again.
+//! `OUTRIGGER_TEST_FAULTS=kills,stops` limits a drill to some families of disruptions.
 //!
-//! Odd seeds elect leaders, with a Lease as short as is allowed. Even ones lose answers of the API
-//! server too.
+//! Odd seeds elect leaders, with a standby and a Lease as short as is allowed. Even ones lose answers
+//! of the API server too.
+//!
+//! `many` runs `OUTRIGGER_TEST_SEEDS` seeds, several at a time.
 
 mod agreement;
+mod disruption;
+mod invariants;
 mod journal;
 mod killer;
-mod landlord;
+mod ledger;
+mod meddler;
+mod node_churn;
 mod person;
 mod plan;
+mod silence;
 
-use std::{env, sync::Arc, time::Duration};
+use std::{env, panic::AssertUnwindSafe, path::Path, sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures::{FutureExt, StreamExt, future::join_all, stream};
 use http::Method;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
@@ -32,7 +41,7 @@ use outrigger_testbed::{
     nodes::Machine,
 };
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -40,11 +49,21 @@ use crate::{
     stage::{Setup, Stage},
     wait::until_within,
 };
+use agreement::View;
+use disruption::Family;
+use invariants::Invariants;
 use journal::Journal;
+use killer::Crew;
+use ledger::Ledger;
+use person::Person;
 use plan::Plan;
+use silence::Watch;
 
 /// The class that the mock serves beside Services without one.
 const OWN_CLASS: &str = "mock.example/lb";
+
+/// A class that the mock does not serve, but for a while.
+const OTHER_CLASS: &str = "other.example/lb";
 
 /// Somebody else's finalizer, which its owner takes away once ours is gone.
 const HELD: &str = "drill.example/held";
@@ -62,18 +81,21 @@ fn number(variable: &str) -> Option<u64> {
 
 /// The plan of this seed, unless the environment says otherwise.
 fn plan(seed: u64) -> Plan {
+    let families = env::var("OUTRIGGER_TEST_FAULTS").ok();
+    let families = families.filter(|names| !names.is_empty()).map(|names| {
+        let names = names.split(',').map(|name| name.parse().unwrap());
+        names.collect()
+    });
     Plan {
         seed: number("OUTRIGGER_TEST_SEED").map_or(seed, |first| first + seed - 1),
-        kills: number("OUTRIGGER_TEST_KILLS").unwrap_or(4) as usize,
+        disruptions: number("OUTRIGGER_TEST_DISRUPTIONS").unwrap_or(5) as usize,
         services: number("OUTRIGGER_TEST_SERVICES").unwrap_or(12) as usize,
+        families: families.unwrap_or_else(|| Family::ALL.to_vec()),
     }
 }
 
-fn setup(plan: &Plan, state: &str) -> Setup {
-    let (seed, class) = (
-        format!("--seed={}", plan.seed),
-        format!("--lb-class={OWN_CLASS}"),
-    );
+fn setup(plan: &Plan, dir: &Path) -> Setup {
+    let file = |flag: &str, name: &str| format!("{flag}={}", dir.join(name).display());
     let mock = [
         "--synthesize-instances",
         "--latency=20ms",
@@ -82,9 +104,10 @@ fn setup(plan: &Plan, state: &str) -> Setup {
         "--lb-effects",
         "--state-sync",
         "--state-interval=5ms",
-        state,
-        &class,
-        &seed,
+        &file("--state", "cloud.json"),
+        &file("--journal", "journal"),
+        &format!("--lb-class={OWN_CLASS}"),
+        &format!("--seed={}", plan.seed),
     ];
     let setup = Setup::mock(&mock)
         .machines(Machine::numbered("base-", NODES))
@@ -92,11 +115,14 @@ fn setup(plan: &Plan, state: &str) -> Setup {
             "--load-balancer-update-idle=200ms",
             "--load-balancer-update-ceiling=1s",
             "--load-balancer-shrink-hold=1s",
+            "--node-monitor-period=1s",
         ]);
     if !plan.elects() {
         return setup;
     }
     setup.flags(&[
+        // Fewer than Services, so that some wait for their turn when a controller has to stop.
+        "--concurrent-service-syncs=4",
         "--leader-elect=true",
         "--leader-elect-lease-duration=3s",
         "--leader-elect-renew-deadline=2s",
@@ -104,12 +130,11 @@ fn setup(plan: &Plan, state: &str) -> Setup {
     ])
 }
 
-async fn drill(seed: u64) {
-    let plan = plan(seed);
+async fn drill(plan: Plan) {
     let journal = Arc::new(Journal::new(&plan));
+    let ledger = Ledger::default();
     let files = tempfile::tempdir().unwrap();
-    let state = format!("--state={}", files.path().join("cloud.json").display());
-    let backstage = setup(&plan, &state).prepare().await;
+    let backstage = setup(&plan, files.path()).prepare().await;
     let mut stage = if plan.elects() {
         let kubeconfig = backstage.plane.kubeconfig(USER, None).unwrap();
         backstage.start_with(&kubeconfig)
@@ -122,47 +147,64 @@ async fn drill(seed: u64) {
     };
     let namespace = format!("drill-{}", plan.seed);
     make_namespace(&stage, &namespace).await;
+    drop(ledger.disturb());
 
-    let over = CancellationToken::new();
+    let (edited, over) = (CancellationToken::new(), CancellationToken::new());
     let client = stage.admin();
+    let view = View::new(&stage, &namespace, &ledger);
+    let invariants = Invariants::new(files.path().join("journal"), &ledger);
+    let mut watching = Watch::new(&view, &ledger, &journal, invariants);
     let (api_server, is_there) = watch::channel(true);
     let people = (0..plan.services).map(|number| {
-        let person = person::Person::new(&client, &namespace, number, &journal, &is_there);
-        person.live(plan.acts(number), over.clone())
+        let person = Person::new(&client, &namespace, number, &journal, &ledger, &is_there);
+        person.live(plan.acts(number), edited.clone())
     });
     let people = join_all(people.collect::<Vec<_>>());
-    let landlord = landlord::Landlord::new(&client, &journal);
-    let nodes = landlord.live(plan.moves(), over.clone());
-    let killing = async {
-        killer::kill(&mut stage, &plan, &journal, &api_server).await;
+    let nodes = node_churn::NodeChurn::new(&client, &journal, &ledger);
+    let nodes = nodes.live(plan.moves(), edited.clone());
+    let mut crew = Crew::new(
+        &mut stage,
+        plan.elects(),
+        (&view, &ledger),
+        &journal,
+        api_server,
+        &edited,
+    );
+    let acting = async {
+        let disrupting = crew.disrupt(plan.disruptions());
+        let (people, (), ()) = tokio::join!(people, nodes, disrupting);
+        let done: usize = people.iter().map(|person| person.done).sum();
+        assert!(
+            done >= plan.services,
+            "only {done} changes were made: no churn"
+        );
+        finish(&mut crew, &people, &view, &journal).await;
+        journal.note(&format!("nothing is left of {done} changes"));
         over.cancel();
     };
-    let (people, (), ()) = tokio::join!(people, nodes, killing);
-    let done: usize = people.iter().map(|person| person.done).sum();
-    assert!(
-        done >= plan.services,
-        "only {done} changes were made: no churn"
-    );
+    tokio::join!(acting, watching.run(&over));
+    println!("{}", journal.summary());
+}
 
+/// Waits until cloud and cluster agree, deletes all Services, and waits until nothing is left.
+async fn finish(crew: &mut Crew<'_>, people: &[Person], view: &View, journal: &Journal) {
     journal.note("the churn is over");
-    stage.mock.clear().await;
-    stage.proxy.clear_rules();
+    crew.stage.mock.clear().await;
+    crew.stage.proxy.clear_rules();
     until_within("cloud and cluster agree", DEADLINE, async || {
-        killer::keep_alive(&mut stage, &journal);
-        join_all(people.iter().map(person::Person::let_go)).await;
-        agreement::check(&stage, &namespace).await
+        crew.keep_alive();
+        join_all(people.iter().map(Person::let_go)).await;
+        view.agrees().await
     })
     .await;
     journal.note("cloud and cluster agree");
-    join_all(people.iter().map(person::Person::leave)).await;
+    join_all(people.iter().map(Person::leave)).await;
     until_within("nothing is left", DEADLINE, async || {
-        killer::keep_alive(&mut stage, &journal);
-        join_all(people.iter().map(person::Person::let_go)).await;
-        agreement::nothing_left(&stage, &namespace).await
+        crew.keep_alive();
+        join_all(people.iter().map(Person::let_go)).await;
+        view.nothing_left().await
     })
     .await;
-    journal.note(&format!("nothing is left of {done} changes"));
-    println!("{}", journal.summary());
 }
 
 async fn make_namespace(stage: &Stage, name: &str) {
@@ -177,15 +219,46 @@ async fn make_namespace(stage: &Stage, name: &str) {
 
 #[tokio::test]
 async fn one() {
-    drill(1).await;
+    drill(plan(1)).await;
 }
 
 #[tokio::test]
 async fn two() {
-    drill(2).await;
+    drill(plan(2)).await;
 }
 
 #[tokio::test]
 async fn three() {
-    drill(3).await;
+    drill(plan(3)).await;
+}
+
+#[tokio::test]
+async fn four() {
+    drill(plan(4)).await;
+}
+
+/// `OUTRIGGER_TEST_SEEDS` seeds, with a line for each; `OUTRIGGER_TEST_PLANES` at a time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many() {
+    let count = number("OUTRIGGER_TEST_SEEDS").unwrap_or_default();
+    let drills = (1..=count).map(|seed| async move {
+        let plan = plan(seed);
+        let (seed, started) = (plan.seed, Instant::now());
+        let ended = AssertUnwindSafe(drill(plan)).catch_unwind().await;
+        let took = started.elapsed().as_secs();
+        let well = ended.is_ok();
+        println!(
+            "seed {seed}: {} after {took} s",
+            if well { "well" } else { "FAILED" }
+        );
+        (seed, well)
+    });
+    let at_a_time = number("OUTRIGGER_TEST_PLANES").unwrap_or(4) as usize;
+    let ended: Vec<_> = stream::iter(drills)
+        .buffer_unordered(at_a_time)
+        .collect()
+        .await;
+    let failed = ended.into_iter().filter(|(_, well)| !well);
+    let failed: Vec<_> = failed.map(|(seed, _)| seed).collect();
+    assert!(failed.is_empty(), "seeds that failed: {failed:?}");
 }

@@ -15,6 +15,7 @@ use outrigger_provider_mock::{
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},
     instances::{Instance, InstanceSpec},
 };
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     process::{Child, Command},
     sync::OnceCell,
@@ -70,6 +71,12 @@ impl Mock {
     /// `kill -9`. Returns when it is gone.
     pub(crate) async fn kill(&mut self) {
         self.child.take().unwrap().kill().await.unwrap();
+    }
+
+    /// Sends its process a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let process = self.child.as_ref().and_then(Child::id).unwrap();
+        kill_process(Pid::from_raw(process as i32).unwrap(), signal).unwrap();
     }
 
     pub(crate) async fn create(&self, spec: InstanceSpec) -> Instance {

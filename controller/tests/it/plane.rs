@@ -1,6 +1,7 @@
 //! A control plane for one test after the other: starting one takes seconds, tidying up does not.
 
 use std::{
+    env,
     ops::Deref,
     sync::LazyLock,
     thread::{available_parallelism, panicking},
@@ -27,9 +28,12 @@ const LEASES: [&str; 2] = [
     "cloud-provider-extraction-migration",
 ];
 
-/// More at a time would only make all of them slow.
-static PLACES: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new(available_parallelism().map_or(2, usize::from).clamp(1, 4)));
+/// More at a time would only make all of them slow, unless most of them wait: `OUTRIGGER_TEST_PLANES`.
+static PLACES: LazyLock<Semaphore> = LazyLock::new(|| {
+    let wanted = env::var("OUTRIGGER_TEST_PLANES").ok();
+    let usual = || available_parallelism().map_or(2, usize::from).clamp(1, 4);
+    Semaphore::new(wanted.map_or_else(usual, |wanted| wanted.parse().unwrap()))
+});
 
 static IDLE: parking_lot::Mutex<Vec<ControlPlane>> = parking_lot::Mutex::new(Vec::new());
 

@@ -235,6 +235,17 @@ impl Stage {
         self.controller = Controller::start(&self.controller_args, &log);
     }
 
+    /// Starts a second controller beside the first, as that was started.
+    pub(crate) fn another_controller(&self) -> Controller {
+        let log = self.dir.path().join("controller.log");
+        Controller::start(&self.controller_args, &log)
+    }
+
+    /// How the mock was started.
+    pub(crate) fn mock_flags(&self) -> &[String] {
+        &self.mock_args
+    }
+
     /// Runs the controller once more, as it was started but with these flags besides, until it ends
     /// well; returns what it printed.
     pub(crate) async fn run_to_its_end(&self, flags: &[&str]) -> String {

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Service};
-use kube::{Api, api::ListParams};
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
+};
 use outrigger_core::{
     service::{
         FINALIZER, TYPE_LOAD_BALANCER,
@@ -17,76 +20,170 @@ use outrigger_provider_mock::{
     load_balancers::{AddressMode, Target},
 };
 
-use super::OWN_CLASS;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{OTHER_CLASS, OWN_CLASS, ledger::Ledger, person::LAST_TIME};
 use crate::{stage::Stage, wait::holds};
 
 /// Complaints that are shown of many.
 const SHOWN: usize = 20;
 
-/// That each Service that is served has one load balancer, which is as it says and has the targets
-/// of now, and its addresses; that nobody else has one; and that nothing of ours is on a Service
-/// that is not served.
-pub(super) async fn check(stage: &Stage, namespace: &str) -> Result<(), String> {
-    let services = services(stage, namespace).await?;
-    let mut balancers = load_balancers(stage).await?;
-    let targets = targets(stage).await?;
-    let mut complaints = Vec::new();
-    for service in &services {
-        let of_service = of(service, &mut balancers);
-        let wrong = match (is_served(service), &*of_service) {
-            (true, [one]) => served(service, one, &targets),
-            (true, []) => vec!["it has no load balancer".to_owned()],
-            (true, several) => vec![format!("it has {} load balancers", several.len())],
-            (false, []) => left_alone(service),
-            (false, _) => vec!["it has a load balancer".to_owned()],
-        };
-        let name = service.metadata.name.as_deref().unwrap_or_default();
-        complaints.extend(wrong.into_iter().map(|what| format!("{name}: {what}")));
+/// Reads cluster and cloud, beside all processes of a drill.
+#[derive(Clone)]
+pub(super) struct View {
+    services: Api<DynamicObject>,
+    nodes: Api<DynamicObject>,
+    cloud: Client,
+    ledger: Ledger,
+}
+
+/// A Service, and what is wrong with it or its load balancer.
+pub(super) struct Judged {
+    pub(super) service: Service,
+    pub(super) wrong: Vec<String>,
+}
+
+impl View {
+    pub(super) fn new(stage: &Stage, namespace: &str, ledger: &Ledger) -> Self {
+        let (service, node) = (
+            ApiResource::erase::<Service>(&()),
+            ApiResource::erase::<Node>(&()),
+        );
+        Self {
+            services: Api::namespaced_with(stage.admin(), namespace, &service),
+            nodes: Api::all_with(stage.admin(), &node),
+            cloud: Client::new(stage.dir().join("provider.sock.ctl")),
+            ledger: ledger.clone(),
+        }
     }
-    let leaked = balancers.iter().map(|one| {
-        let (id, service) = (&one.load_balancer.id, &one.load_balancer.service);
-        format!("{id} is nobody's: {service:?}, {}", one.state)
-    });
-    complaints.extend(leaked);
-    holds(complaints.is_empty(), || {
-        complaints.truncate(SHOWN);
-        complaints.join("; ")
-    })
+
+    /// That each Service that is served has one load balancer, which is as it says and has the
+    /// targets of now, and its addresses; that there are no others; and that nothing of ours is on
+    /// a Service that is not served.
+    pub(super) async fn agrees(&self) -> Result<(), String> {
+        let (judged, leaked) = self.judge().await?;
+        let complaints = judged.into_iter().flat_map(|Judged { service, wrong }| {
+            let name = service.metadata.name.unwrap_or_default();
+            wrong.into_iter().map(move |what| format!("{name}: {what}"))
+        });
+        let mut complaints: Vec<_> = complaints.chain(leaked).collect();
+        holds(complaints.is_empty(), || {
+            complaints.truncate(SHOWN);
+            complaints.join("; ")
+        })
+    }
+
+    /// What is wrong with each Service, and load balancers without one.
+    pub(super) async fn judge(&self) -> Result<(Vec<Judged>, Vec<String>), String> {
+        let services = self.services().await?;
+        let mut balancers = self.load_balancers().await?;
+        let targets = targets(self.nodes().await?);
+        let judged = services.into_iter().map(|service| {
+            let of_service = of(&service, &mut balancers);
+            let wrong = match (is_served(&service), &*of_service) {
+                _ if self.may_be_held(&service) => Vec::new(),
+                (true, [one]) => served(&service, one, &targets),
+                (true, []) => vec!["it has no load balancer".to_owned()],
+                (true, several) => vec![format!("it has {} load balancers", several.len())],
+                (false, []) => left_alone(&service),
+                (false, _) => vec!["it has a load balancer".to_owned()],
+            };
+            Judged { service, wrong }
+        });
+        let judged = judged.collect();
+        let leaked = balancers.iter().map(|one| {
+            let (id, service) = (&one.load_balancer.id, &one.load_balancer.service);
+            format!("{id} belongs to no Service: {service:?}, {}", one.state)
+        });
+        Ok((judged, leaked.collect()))
+    }
+
+    /// Whether it may have a load balancer from the time in which its class was declared.
+    fn may_be_held(&self, service: &Service) -> bool {
+        let spec = service.spec.as_ref().unwrap();
+        service.metadata.deletion_timestamp.is_none()
+            && spec.load_balancer_class.as_deref() == Some(OTHER_CLASS)
+            && self.ledger.declared_other_class()
+    }
+
+    /// That there is neither a Service nor a load balancer any more.
+    pub(super) async fn nothing_left(&self) -> Result<(), String> {
+        let services = self.services().await?;
+        let balancers = self.load_balancers().await?;
+        holds(services.is_empty() && balancers.is_empty(), || {
+            let names = services.iter().map(|one| &one.metadata);
+            let names: Vec<_> = names.map(|meta| (&meta.name, &meta.finalizers)).collect();
+            let ids: Vec<_> = balancers.iter().map(|one| &one.load_balancer.id).collect();
+            format!("Services {names:?}, load balancers {ids:?}")
+        })
+    }
+
+    /// Takes away what each Service says its load balancer was made from.
+    pub(super) async fn forget_records(&self) {
+        let (parameters, change) = (
+            PatchParams::default(),
+            Patch::Merge(json!({"metadata": {"annotations": {ANNOTATION_SETTLED: null}}})),
+        );
+        for service in self.services().await.unwrap_or_default() {
+            let name = service.metadata.name.as_deref().unwrap();
+            // One that is gone has no record either.
+            let _ = self.services.patch(name, &parameters, &change).await;
+        }
+    }
+
+    /// Takes one of the nodes away from the load balancers, by the label.
+    pub(super) async fn exclude_a_node(&self) {
+        // Without an API server no node changes either.
+        let targets = targets(self.nodes().await.unwrap_or_default());
+        let Some(target) = targets.first() else {
+            return;
+        };
+        let change = json!({"metadata": {"labels": {LABEL_EXCLUDE: "true"}}});
+        let (parameters, change) = (PatchParams::default(), Patch::Merge(change));
+        let _ = self.nodes.patch(&target.node, &parameters, &change).await;
+    }
+
+    async fn services(&self) -> Result<Vec<Service>, String> {
+        let listed = self.services.list(&ListParams::default()).await;
+        let listed = listed.map_err(|error| error.to_string())?;
+        Ok(listed.items.into_iter().map(typed).collect())
+    }
+
+    pub(super) async fn nodes(&self) -> Result<Vec<Node>, String> {
+        let listed = self.nodes.list(&ListParams::default()).await;
+        let listed = listed.map_err(|error| error.to_string())?;
+        Ok(listed.items.into_iter().map(typed).collect())
+    }
+
+    async fn load_balancers(&self) -> Result<Vec<ShownLoadBalancer>, String> {
+        let all = Targets {
+            all: true,
+            ..Targets::default()
+        };
+        let shown = self.cloud.show_load_balancers(&all).await;
+        Ok(shown.map_err(|error| error.to_string())?.load_balancers)
+    }
 }
 
-/// That there is neither a Service nor a load balancer any more.
-pub(super) async fn nothing_left(stage: &Stage, namespace: &str) -> Result<(), String> {
-    let services = services(stage, namespace).await?;
-    let balancers = load_balancers(stage).await?;
-    holds(services.is_empty() && balancers.is_empty(), || {
-        let names = services.iter().map(|one| &one.metadata);
-        let names: Vec<_> = names.map(|meta| (&meta.name, &meta.finalizers)).collect();
-        let ids: Vec<_> = balancers.iter().map(|one| &one.load_balancer.id).collect();
-        format!("Services {names:?}, load balancers {ids:?}")
-    })
-}
-
-async fn services(stage: &Stage, namespace: &str) -> Result<Vec<Service>, String> {
-    let services: Api<Service> = Api::namespaced(stage.admin(), namespace);
-    let listed = services.list(&ListParams::default()).await;
-    Ok(listed.map_err(|error| error.to_string())?.items)
-}
-
-async fn load_balancers(stage: &Stage) -> Result<Vec<ShownLoadBalancer>, String> {
-    let all = Targets {
-        all: true,
-        ..Targets::default()
-    };
-    let control = Client::new(stage.dir().join("provider.sock.ctl"));
-    let shown = control.show_load_balancers(&all).await;
-    Ok(shown.map_err(|error| error.to_string())?.load_balancers)
+/// An object of a type of the library, which refuses some times that the API server has.
+pub(super) fn typed<K: DeserializeOwned>(object: DynamicObject) -> K {
+    fn tame(value: &mut Value) {
+        match value {
+            Value::String(text) if text == LAST_TIME => "2000-01-01T00:00:00Z".clone_into(text),
+            Value::Array(values) => values.iter_mut().for_each(tame),
+            Value::Object(fields) => fields.values_mut().for_each(tame),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(object).unwrap();
+    tame(&mut value);
+    serde_json::from_value(value).unwrap()
 }
 
 /// The nodes that load balancers have to send to, by name. Written once more, so that it is not
 /// our own rule that we are held against.
-async fn targets(stage: &Stage) -> Result<Vec<Target>, String> {
-    let nodes = stage.nodes().list(&ListParams::default()).await;
-    let mut nodes = nodes.map_err(|error| error.to_string())?.items;
+fn targets(mut nodes: Vec<Node>) -> Vec<Target> {
     nodes.retain(|node| {
         let label = node.metadata.labels.iter().flatten();
         let excluded = label
@@ -98,7 +195,7 @@ async fn targets(stage: &Stage) -> Result<Vec<Target>, String> {
     });
     let mut targets: Vec<_> = nodes.iter().map(target).collect();
     targets.sort_by(|a, b| a.node.cmp(&b.node));
-    Ok(targets)
+    targets
 }
 
 fn target(node: &Node) -> Target {
@@ -215,7 +312,7 @@ fn annotation<'a>(service: &'a Service, key: &str) -> Option<&'a str> {
     annotations.get(key).map(String::as_str)
 }
 
-fn conditions(service: &Service) -> BTreeMap<&str, &str> {
+pub(super) fn conditions(service: &Service) -> BTreeMap<&str, &str> {
     let status = service.status.iter().flat_map(|status| &status.conditions);
     let conditions = status.flatten();
     conditions

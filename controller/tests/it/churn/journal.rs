@@ -8,6 +8,7 @@ use super::plan::Plan;
 /// Everything that people and killer did, in order.
 pub(super) struct Journal {
     heading: String,
+    seed: u64,
     started: Instant,
     lines: Mutex<Vec<String>>,
 }
@@ -16,6 +17,7 @@ impl Journal {
     pub(super) fn new(plan: &Plan) -> Self {
         Self {
             heading: plan.to_string(),
+            seed: plan.seed,
             started: Instant::now(),
             lines: Mutex::default(),
         }
@@ -24,6 +26,11 @@ impl Journal {
     pub(super) fn note(&self, what: &str) {
         let time = self.started.elapsed().as_secs_f64();
         self.lines.lock().push(format!("{time:8.3}s {what}"));
+    }
+
+    /// Which drill it is.
+    pub(super) fn seed(&self) -> String {
+        format!("seed {}", self.seed)
     }
 
     /// Its last lines.

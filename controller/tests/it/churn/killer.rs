@@ -1,65 +1,221 @@
-//! `kill -9`, and whoever starts again what has ended, as kubelet does.
+//! Carries out the disruptions, and starts again what has ended, as kubelet does.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use outrigger_provider_mock::faults::{Effect, Fault, InjectedError, Method};
+use rustix::process::Signal;
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
 };
+use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
 use super::{
+    agreement::View,
+    disruption::{Disruption, Victim, What},
     journal::Journal,
-    plan::{Plan, Victim},
+    ledger::Ledger,
+    meddler,
 };
-use crate::stage::Stage;
+use crate::{controller::Controller, stage::Stage};
 
-/// Kills as planned, and says whether there is an API server. In the end all are alive.
-pub(super) async fn kill(
-    stage: &mut Stage,
-    plan: &Plan,
-    journal: &Journal,
-    api_server: &watch::Sender<bool>,
-) {
-    make_trouble(stage).await;
-    for kill in plan.kills() {
-        pass(kill.after, stage, journal).await;
-        // Those of an hour would fill the memory.
-        stage.proxy.take_requests();
-        for (victim, _) in &kill.victims {
-            journal.note(&format!("kill -9 {victim:?}"));
+/// How long a controller may take to end after SIGTERM.
+const END: Duration = Duration::from_secs(40);
+
+/// All processes of a drill.
+pub(super) struct Crew<'a> {
+    pub(super) stage: &'a mut Stage,
+    /// With leader election: the controller that leads when the other one does not.
+    standby: Option<Controller>,
+    pub(super) ledger: Ledger,
+    pub(super) view: View,
+    journal: Arc<Journal>,
+    /// Whether there is an API server.
+    api_server: watch::Sender<bool>,
+    /// Flags of the mock, but for what changes.
+    flags: Vec<String>,
+    /// Number of the provider's `configuration_revision`.
+    pub(super) revision: u32,
+    /// The end of the edits.
+    over: CancellationToken,
+    is_last: bool,
+}
+
+impl<'a> Crew<'a> {
+    pub(super) fn new(
+        stage: &'a mut Stage,
+        elects: bool,
+        (view, ledger): (&View, &Ledger),
+        journal: &Arc<Journal>,
+        api_server: watch::Sender<bool>,
+        over: &CancellationToken,
+    ) -> Self {
+        let standby = elects.then(|| stage.another_controller());
+        let flags = stage.mock_flags().to_vec();
+        Self {
+            stage,
+            standby,
+            ledger: ledger.clone(),
+            view: view.clone(),
+            journal: Arc::clone(journal),
+            api_server,
+            flags,
+            revision: 0,
+            over: over.clone(),
+            is_last: false,
+        }
+    }
+
+    pub(super) fn provider_flags(&self) -> Vec<String> {
+        let mut flags = self.flags.clone();
+        if self.revision > 0 {
+            let revision = self.revision;
+            flags.push(format!("--lb-configuration-revision=r{revision}"));
+        }
+        flags
+    }
+
+    /// Carries out what is planned. In the end all is as it was, and nothing is edited any more.
+    pub(super) async fn disrupt(&mut self, disruptions: Vec<Disruption>) {
+        make_trouble(self.stage).await;
+        let count = disruptions.len();
+        for (number, Disruption { after, what }) in disruptions.into_iter().enumerate() {
+            self.pass(after).await;
+            self.is_last = number + 1 == count;
+            // Those of an hour would fill the memory.
+            self.stage.proxy.take_requests();
+            self.journal.note(&format!("begin: {what:?}"));
+            match &what {
+                What::Kill(victims) => self.kill(victims).await,
+                What::Terminate => self.terminate().await,
+                What::Declare(declaration, time) => {
+                    meddler::declare(self, *declaration, *time).await;
+                }
+                What::Reconfigure(takes) => meddler::reconfigure(self, *takes).await,
+                What::Forget(takes) => meddler::forget(self, *takes).await,
+                What::Freeze(time) => meddler::freeze(self, *time).await,
+                What::Disconnect(time) => meddler::disconnect(self, *time).await,
+                What::Answer(wrong, time) => meddler::answer(self, *wrong, *time).await,
+                What::Retry(method, after) => meddler::retry(self, *method, *after).await,
+                What::Revoke(resource, time) => meddler::revoke(self, resource, *time).await,
+            }
+            self.journal.note(&format!("end: {what:?}"));
+        }
+        self.over.cancel();
+        self.keep_alive();
+    }
+
+    /// Before the last disruption: an edit after it would hide what it has broken, and so would a
+    /// node that is still being initialised.
+    pub(super) async fn end_of_last(&mut self) {
+        if self.is_last {
+            self.journal.note("the edits end");
+            self.over.cancel();
+            self.pass(Duration::from_secs(3)).await;
+        }
+    }
+
+    async fn kill(&mut self, victims: &[(Victim, Duration)]) {
+        let disturbance = self.ledger.disturb();
+        for (victim, _) in victims {
             match victim {
-                Victim::Controller => stage.kill_controller().await,
-                Victim::Provider => stage.mock.kill().await,
+                Victim::Controller => {
+                    self.lead();
+                    self.stage.kill_controller().await;
+                }
+                Victim::Provider => self.stage.mock.kill().await,
                 Victim::ApiServer => {
-                    stage.plane.kill_apiserver().await.unwrap();
-                    api_server.send_replace(false);
+                    self.stage.plane.kill_apiserver().await.unwrap();
+                    self.api_server.send_replace(false);
                 }
             }
         }
         let killed = Instant::now();
-        for (victim, away) in kill.victims {
-            sleep_until(killed + away).await;
+        for (victim, away) in victims {
+            sleep_until(killed + *away).await;
             match victim {
-                Victim::Controller => stage.start_controller(),
+                Victim::Controller => self.stage.start_controller(),
                 Victim::Provider => {
-                    stage.restart_mock().await;
-                    make_trouble(stage).await;
+                    self.stage.restart_mock().await;
+                    make_trouble(self.stage).await;
                 }
                 Victim::ApiServer => {
-                    stage.plane.start_apiserver().await.unwrap();
-                    api_server.send_replace(true);
+                    self.stage.plane.start_apiserver().await.unwrap();
+                    self.api_server.send_replace(true);
                 }
             }
-            journal.note(&format!("{victim:?} is back"));
+            self.journal.note(&format!("{victim:?} is back"));
+        }
+        drop(disturbance);
+    }
+
+    /// SIGTERM while more Services are worked on than there are workers.
+    async fn terminate(&mut self) {
+        let slow = Effect::Hang {
+            duration: Some(Duration::from_secs(4)),
+        };
+        let slow = Fault::on(Method::EnsureLoadBalancer, slow);
+        self.stage.mock.inject(slow).await;
+        self.pass(Duration::from_millis(2_500)).await;
+        self.lead();
+        let disturbance = self.ledger.disturb();
+        let process = self.stage.controller.pid() as i32;
+        self.journal.note(&format!("SIGTERM to process {process}"));
+        self.ledger.terminate(process);
+        self.stage.controller.signal(Signal::TERM);
+        let end = Instant::now() + END;
+        while !self.stage.controller.has_ended() {
+            assert!(Instant::now() < end, "no end within {END:?} after SIGTERM");
+            sleep(Duration::from_millis(50)).await;
+        }
+        self.journal.note(&format!("process {process} has ended"));
+        self.stage.mock.clear().await;
+        make_trouble(self.stage).await;
+        self.stage.start_controller();
+        drop(disturbance);
+    }
+
+    /// Makes the controller that leads, as far as is known, the first one.
+    fn lead(&mut self) {
+        let Some(standby) = &mut self.standby else {
+            return;
+        };
+        if !standby.has_ended() && self.ledger.writer() == Some(standby.pid() as i32) {
+            std::mem::swap(standby, &mut self.stage.controller);
+        }
+        self.keep_alive();
+    }
+
+    /// Lets time pass, and starts a controller again that has ended by itself: one that has lost
+    /// its Lease does.
+    pub(super) async fn pass(&mut self, time: Duration) {
+        const EVERY: Duration = Duration::from_millis(100);
+        let end = Instant::now() + time;
+        while Instant::now() < end {
+            self.keep_alive();
+            sleep(EVERY.min(end - Instant::now())).await;
         }
     }
-    keep_alive(stage, journal);
+
+    pub(super) fn keep_alive(&mut self) {
+        if self.stage.controller.has_ended() {
+            self.journal.note("a controller has ended by itself");
+            drop(self.ledger.disturb());
+            self.stage.start_controller();
+        }
+        if let Some(standby) = &mut self.standby
+            && standby.has_ended()
+        {
+            self.journal.note("a controller has ended by itself");
+            drop(self.ledger.disturb());
+            *standby = self.stage.another_controller();
+        }
+    }
 }
 
-/// What the provider's cloud does now and then, until it is killed.
-async fn make_trouble(stage: &Stage) {
+/// The failures that the provider's cloud always has, until the provider is killed.
+pub(super) async fn make_trouble(stage: &Stage) {
     let unavailable = || InjectedError::new(Code::Unavailable);
     let slow = Effect::Hang {
         duration: Some(Duration::from_millis(400)),
@@ -91,23 +247,5 @@ async fn make_trouble(stage: &Stage) {
             .mock
             .inject(Fault::on(method, effect).with_rate(rate))
             .await;
-    }
-}
-
-/// Lets time pass, and starts a controller again that has ended by itself: one that has lost its
-/// Lease does.
-async fn pass(time: Duration, stage: &mut Stage, journal: &Journal) {
-    const EVERY: Duration = Duration::from_millis(100);
-    let end = Instant::now() + time;
-    while Instant::now() < end {
-        keep_alive(stage, journal);
-        sleep(EVERY.min(end - Instant::now())).await;
-    }
-}
-
-pub(super) fn keep_alive(stage: &mut Stage, journal: &Journal) {
-    if stage.controller.has_ended() {
-        journal.note("the controller has ended by itself");
-        stage.start_controller();
     }
 }

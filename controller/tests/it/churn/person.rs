@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use k8s_openapi::api::core::v1::Service;
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
+    },
 };
 use outrigger_core::service::{
     ANNOTATION_PAUSED, ANNOTATION_RESYNC, FINALIZER, TYPE_LOAD_BALANCER,
@@ -19,20 +21,27 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     HELD,
+    agreement::typed,
     journal::Journal,
+    ledger::Ledger,
     plan::{Act, Shape, What},
 };
 
 /// How long a name that is to be made anew is waited for.
 const FREE: Duration = Duration::from_secs(5);
 
+/// The last time that Go writes, and that few others read.
+pub(super) const LAST_TIME: &str = "9999-12-31T23:59:59Z";
+
 const SOON: Duration = Duration::from_millis(50);
 
 /// One person and one Service. They do one thing after the other.
 pub(super) struct Person {
     name: String,
-    services: Api<Service>,
+    /// Without types, which may not have what others write.
+    services: Api<DynamicObject>,
     journal: Arc<Journal>,
+    ledger: Ledger,
     /// Whether there is one. One that starts while many make Services fails to repair its
     /// allocations of ports, and ends.
     api_server: watch::Receiver<bool>,
@@ -53,12 +62,15 @@ impl Person {
         namespace: &str,
         number: usize,
         journal: &Arc<Journal>,
+        ledger: &Ledger,
         api_server: &watch::Receiver<bool>,
     ) -> Self {
+        let kind = ApiResource::erase::<Service>(&());
         Self {
             name: format!("web-{number}"),
-            services: Api::namespaced(client.clone(), namespace),
+            services: Api::namespaced_with(client.clone(), namespace, &kind),
             journal: Arc::clone(journal),
+            ledger: ledger.clone(),
             api_server: api_server.clone(),
             stripped: false,
             done: 0,
@@ -143,6 +155,7 @@ impl Person {
                 let value = fastrand::u32(..).to_string();
                 self.annotate(&json!({ANNOTATION_RESYNC: value})).await
             }
+            What::Odd => self.write_odd_condition().await,
         };
         changed.map_err(refused)
     }
@@ -155,6 +168,9 @@ impl Person {
             (Some(TYPE_LOAD_BALANCER), kind) => kind,
             _ => TYPE_LOAD_BALANCER,
         };
+        if is == Some(TYPE_LOAD_BALANCER) {
+            self.ledger.release(uid(service));
+        }
         // The API server drops the rest of what has no meaning any more.
         let change = json!({"spec": {"type": kind, "loadBalancerSourceRanges": null}});
         self.change(change).await
@@ -184,6 +200,20 @@ impl Person {
         self.stripped = true;
         let stripped = self.without(service, FINALIZER).await;
         stripped.map_err(|code| format!("refused with {code}"))
+    }
+
+    /// A condition as Go writes it, with the last second that it can write.
+    async fn write_odd_condition(&self) -> Result<(), Refused> {
+        let change = json!({"status": {"conditions": [{
+            "type": "drill.example/Odd",
+            "status": "Perhaps",
+            "reason": "Odd",
+            "message": "",
+            "lastTransitionTime": LAST_TIME,
+        }]}});
+        let (parameters, change) = (PatchParams::default(), Patch::Strategic(change));
+        let patched = self.ask(|| self.services.patch_status(&self.name, &parameters, &change));
+        patched.await.map(drop)
     }
 
     /// Nobody holds it any more: what is paused goes on, what is being deleted may go.
@@ -244,7 +274,7 @@ impl Person {
     }
 
     async fn create(&self, service: &Value) -> Result<(), Refused> {
-        let service: Service = serde_json::from_value(service.clone()).unwrap();
+        let service: DynamicObject = serde_json::from_value(service.clone()).unwrap();
         let parameters = PostParams::default();
         let created = self.ask(|| self.services.create(&parameters, &service));
         created.await.map(drop)
@@ -253,6 +283,7 @@ impl Person {
     /// The API server looks for finalizers before it deletes, not while it does: one that comes
     /// between holds nothing. In one that is starting it may be seconds later.
     async fn delete(&self, service: &Service) -> Result<(), Refused> {
+        self.ledger.release(uid(service));
         let version = service.metadata.resource_version.clone();
         let preconditions = (!has_finalizer(service)).then_some(Preconditions {
             resource_version: version,
@@ -268,7 +299,7 @@ impl Person {
 
     async fn get(&self) -> Option<Service> {
         let service = self.ask(|| self.services.get_opt(&self.name)).await;
-        service.ok().flatten()
+        service.ok().flatten().map(typed)
     }
 
     /// Asks again while there is no API server.
@@ -292,6 +323,10 @@ impl Person {
     }
 }
 
+fn uid(service: &Service) -> &str {
+    service.metadata.uid.as_deref().unwrap()
+}
+
 fn finalizers(service: &Service) -> impl Iterator<Item = &str> {
     let finalizers = service.metadata.finalizers.iter().flatten();
     finalizers.map(String::as_str)
@@ -311,6 +346,8 @@ fn copy(service: &Service) -> Value {
         port.node_port = None;
     }
     json!({
+        "apiVersion": "v1",
+        "kind": "Service",
         "metadata": {
             "name": service.metadata.name,
             "annotations": service.metadata.annotations,

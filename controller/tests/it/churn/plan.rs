@@ -5,56 +5,41 @@ use std::{fmt, time::Duration};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::{HELD, NODES, OWN_CLASS};
+use super::{
+    HELD, NODES, OTHER_CLASS, OWN_CLASS,
+    disruption::{Disruption, Family, disruptions},
+};
 
 /// What a drill is made from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) seed: u64,
-    pub(super) kills: usize,
+    pub(super) disruptions: usize,
     pub(super) services: usize,
+    pub(super) families: Vec<Family>,
 }
 
 impl fmt::Display for Plan {
-    /// With all kills, and how to repeat it.
+    /// With all disruptions, and how to repeat it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            seed,
-            kills,
-            services,
-        } = self;
+        let families = self.families.iter();
+        let families: Vec<_> = families
+            .map(|family| format!("{family:?}").to_lowercase())
+            .collect();
         writeln!(
             f,
-            "OUTRIGGER_TEST_SEED={seed} OUTRIGGER_TEST_KILLS={kills} \
-             OUTRIGGER_TEST_SERVICES={services} cargo test -p outrigger-controller --test it -- \
-             churn::one"
+            "OUTRIGGER_TEST_SEED={} OUTRIGGER_TEST_DISRUPTIONS={} OUTRIGGER_TEST_SERVICES={} \
+             OUTRIGGER_TEST_FAULTS={} cargo test -p outrigger-controller --test it -- churn::one",
+            self.seed,
+            self.disruptions,
+            self.services,
+            families.join(","),
         )?;
-        for kill in self.kills() {
-            write!(f, "after {:?} kill", kill.after)?;
-            for (victim, away) in &kill.victims {
-                write!(f, " {victim:?} (away {away:?})")?;
-            }
-            writeln!(f)?;
+        for disruption in self.disruptions() {
+            writeln!(f, "{disruption}")?;
         }
         Ok(())
     }
-}
-
-/// Who is killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Victim {
-    Controller,
-    Provider,
-    ApiServer,
-}
-
-/// One moment.
-#[derive(Debug)]
-pub(super) struct Kill {
-    /// Time since everybody was started again.
-    pub(super) after: Duration,
-    /// Who, and how long each is away at least; who comes back first stands first.
-    pub(super) victims: Vec<(Victim, Duration)>,
 }
 
 impl Plan {
@@ -63,63 +48,68 @@ impl Plan {
         self.seed % 2 == 1
     }
 
-    /// Of each three in a row, each victim is one; now and then a second one goes with it.
-    pub(super) fn kills(&self) -> Vec<Kill> {
-        const ALL: [Victim; 3] = [Victim::Controller, Victim::Provider, Victim::ApiServer];
-        let mut random = self.random(0);
-        let mut deck = Vec::new();
-        let mut kills = Vec::new();
-        for _ in 0..self.kills {
-            if deck.is_empty() {
-                deck.extend(ALL);
-                random.shuffle(&mut deck);
-            }
-            let mut victims: Vec<_> = deck.pop().into_iter().collect();
-            let second = ALL[random.usize(..3)];
-            if random.u8(..5) == 0 && !victims.contains(&second) {
-                victims.push(second);
-            }
-            let victims = victims.into_iter();
-            let mut victims: Vec<_> = victims
-                .map(|victim| (victim, millis(&mut random, 0..1_200)))
-                .collect();
-            victims.sort_by_key(|(_, away)| *away);
-            // Whoever was killed has to become leader first.
-            let least = if self.elects() { 2_500 } else { 300 };
-            kills.push(Kill {
-                after: millis(&mut random, least..least + 2_500),
-                victims,
-            });
-        }
-        kills
+    pub(super) fn has(&self, family: Family) -> bool {
+        self.families.contains(&family)
     }
 
-    /// What one person does to a Service, without end.
+    /// Everything that happens to the processes.
+    pub(super) fn disruptions(&self) -> Vec<Disruption> {
+        let mut random = self.random(0);
+        disruptions(&mut random, &self.families, self.disruptions, self.elects())
+    }
+
+    /// What one person does to a Service, without end. Every third Service keeps its type and is
+    /// never deleted, so that nothing excuses the deletion of its load balancer.
     pub(super) fn acts(&self, number: usize) -> impl Iterator<Item = Act> + use<> {
         let mut random = self.random(1 + number as u64);
         // As many changes a second, however many make them.
         let longest = 30 + 75 * self.services as u64;
-        std::iter::repeat_with(move || Act {
-            pause: millis(&mut random, 30..longest),
-            what: what(&mut random),
-            shape: shape(&mut random),
+        let (is_steady, has_odd) = (number.is_multiple_of(3), self.has(Family::Objects));
+        std::iter::repeat_with(move || {
+            let mut act = Act {
+                pause: millis(&mut random, 30..longest),
+                what: what(&mut random),
+                shape: shape(&mut random),
+            };
+            if act.what == What::Odd && !has_odd {
+                act.what = What::Resync;
+            }
+            if is_steady {
+                act.keep();
+            }
+            act
         })
     }
 
     /// What becomes of the nodes, without end.
     pub(super) fn moves(&self) -> impl Iterator<Item = Move> + use<> {
+        const ALL: [NodeChange; 12] = [
+            NodeChange::Join,
+            NodeChange::Join,
+            NodeChange::Join,
+            NodeChange::Leave,
+            NodeChange::Replace,
+            NodeChange::Exclude,
+            NodeChange::Include,
+            NodeChange::Doom,
+            NodeChange::Relabel,
+            NodeChange::Cordon,
+            NodeChange::Unready,
+            NodeChange::Odd,
+        ];
         let mut random = self.random(1 << 32);
-        std::iter::repeat_with(move || Move {
-            pause: millis(&mut random, 100..1_500),
-            node: format!("base-{:05}", random.usize(..NODES + 4)),
-            what: [
-                NodeChange::Join,
-                NodeChange::Join,
-                NodeChange::Leave,
-                NodeChange::Exclude,
-                NodeChange::Include,
-                NodeChange::Doom,
-            ][random.usize(..6)],
+        let has_odd = self.has(Family::Objects);
+        std::iter::repeat_with(move || {
+            let what = ALL[random.usize(..ALL.len())];
+            Move {
+                pause: millis(&mut random, 100..1_200),
+                node: format!("base-{:05}", random.usize(..NODES + 4)),
+                what: if what == NodeChange::Odd && !has_odd {
+                    NodeChange::Relabel
+                } else {
+                    what
+                },
+            }
         })
     }
 
@@ -128,7 +118,7 @@ impl Plan {
     }
 }
 
-fn millis(random: &mut Rng, range: std::ops::Range<u64>) -> Duration {
+pub(super) fn millis(random: &mut Rng, range: std::ops::Range<u64>) -> Duration {
     Duration::from_millis(random.u64(range))
 }
 
@@ -139,6 +129,21 @@ pub(super) struct Act {
     pub(super) what: What,
     /// What the Service is made from, or which of its parts are changed to.
     pub(super) shape: Shape,
+}
+
+impl Act {
+    /// Turns what ends a load balancer into another change.
+    fn keep(&mut self) {
+        self.what = match self.what {
+            What::Retype | What::Delete => What::Ports,
+            What::Recreate | What::Copy => What::Annotations,
+            What::Strip => What::Resync,
+            what => what,
+        };
+        self.shape.kind = "LoadBalancer";
+        self.shape.class = self.shape.class.filter(|class| *class == OWN_CLASS);
+        self.shape.held = false;
+    }
 }
 
 /// What is done to a Service that is there; one that is not is made.
@@ -159,10 +164,12 @@ pub(super) enum What {
     Pause,
     Resume,
     Resync,
+    /// A condition of another controller, with a time that few decoders accept.
+    Odd,
 }
 
 fn what(random: &mut Rng) -> What {
-    const WEIGHTS: [(What, u8); 12] = [
+    const WEIGHTS: [(What, u8); 13] = [
         (What::Ports, 4),
         (What::SourceRanges, 2),
         (What::Annotations, 3),
@@ -175,6 +182,7 @@ fn what(random: &mut Rng) -> What {
         (What::Pause, 1),
         (What::Resume, 2),
         (What::Resync, 1),
+        (What::Odd, 1),
     ];
     let all: u8 = WEIGHTS.iter().map(|(_, weight)| weight).sum();
     let mut left = random.u8(..all);
@@ -212,7 +220,7 @@ fn shape(random: &mut Rng) -> Shape {
     let provisioning = one_of(&["0s", "0s", "150ms", "600ms"]);
     let policy = one_of(&["Cluster", "Cluster", "Local"]);
     let families = one_of(&["SingleStack", "SingleStack", "PreferDualStack"]);
-    let class = one_of(&["", "", "", "", OWN_CLASS, "other.example/lb"]);
+    let class = one_of(&["", "", "", "", OWN_CLASS, OTHER_CLASS]);
     let ranges = one_of(&["", "10.0.0.0/8", "10.0.0.0/8 192.168.0.0/16"]);
     let unrelated = random.u8(..4).to_string();
     let mut ports = vec![
@@ -261,6 +269,8 @@ impl Shape {
         }
         let finalizers: &[&str] = if self.held { &[HELD] } else { &[] };
         json!({
+            "apiVersion": "v1",
+            "kind": "Service",
             "metadata": {
                 "name": name,
                 "annotations": self.annotations,
@@ -289,4 +299,13 @@ pub(super) enum NodeChange {
     Include,
     /// By the cluster autoscaler's taint.
     Doom,
+    /// Deleted, and registered again at once: another Node of the same name.
+    Replace,
+    /// A label that no controller of ours reads.
+    Relabel,
+    Cordon,
+    /// Not ready, though its machine runs.
+    Unready,
+    /// A condition and a taint with times that few decoders accept.
+    Odd,
 }

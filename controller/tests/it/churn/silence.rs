@@ -1,0 +1,214 @@
+//! No Service waits in silence, and no Node is deleted whose machine runs.
+//!
+//! A Service and its load balancer may differ, but then the provider is called about it, or a
+//! condition says why not. Time counts only while the controller has everything that it needs.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::Service;
+use outrigger_core::service::{
+    ANNOTATION_PAUSED, FINALIZER,
+    condition::{ACCEPTED, PROVISIONED, TARGETS_IN_STEP},
+};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    agreement::{Judged, View, conditions},
+    invariants::{Calls, Invariants},
+    journal::Journal,
+    ledger::Ledger,
+};
+
+/// A change of a Service is tried at once, and a change of nodes within seconds; the rest is for a
+/// controller that has to start, or to become leader, on a machine that is busy.
+const SILENT: Duration = Duration::from_secs(20);
+
+/// A new Service waits up to 30 s for the end of the former one of its name.
+const FIRST: Duration = Duration::from_secs(50);
+
+/// A deletion is tried again after 30 s at most.
+const DELETION: Duration = Duration::from_secs(45);
+
+/// Everything else after 5 min at most.
+const LOUD: Duration = Duration::from_secs(330);
+
+/// How often the journal is read.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// How often Services and Nodes are listed, in readings of the journal.
+const LISTED: u32 = 10;
+
+/// A Service that differs while nothing happens about it.
+#[derive(PartialEq)]
+struct Waiting {
+    calls: Calls,
+    conditions: String,
+    is_deleted: bool,
+}
+
+/// For how long.
+struct Since {
+    waiting: Waiting,
+    /// Without the time in which the Service was paused.
+    silent: Duration,
+    /// Whether it was called about since it began to differ.
+    was_called: bool,
+}
+
+/// Checks all the time.
+pub(super) struct Watch {
+    view: View,
+    ledger: Ledger,
+    journal: Arc<Journal>,
+    invariants: Invariants,
+    waiting: HashMap<String, Since>,
+    checked: Instant,
+    /// Names of the Nodes that were there, by UID.
+    nodes: HashMap<String, String>,
+}
+
+impl Watch {
+    pub(super) fn new(
+        view: &View,
+        ledger: &Ledger,
+        journal: &Arc<Journal>,
+        invariants: Invariants,
+    ) -> Self {
+        Self {
+            view: view.clone(),
+            ledger: ledger.clone(),
+            journal: Arc::clone(journal),
+            invariants,
+            waiting: HashMap::new(),
+            checked: Instant::now(),
+            nodes: HashMap::new(),
+        }
+    }
+
+    /// Fails the test as soon as an invariant does not hold.
+    pub(super) async fn run(&mut self, over: &CancellationToken) {
+        let mut readings = 0_u32;
+        while !over.is_cancelled() {
+            let mut held = self.invariants.check();
+            readings += 1;
+            if held.is_ok() && readings.is_multiple_of(LISTED) {
+                held = self.nodes_stay().await.and(self.check_silence().await);
+            }
+            if let Err(what) = held {
+                self.journal.note(&format!("INVARIANT: {what}"));
+                panic!("{}: {what}", self.journal.seed());
+            }
+            sleep(EVERY).await;
+        }
+    }
+
+    async fn nodes_stay(&mut self) -> Result<(), String> {
+        // Without an API server nothing is deleted either.
+        let Ok(nodes) = self.view.nodes().await else {
+            return Ok(());
+        };
+        let meta = nodes.into_iter().map(|node| node.metadata);
+        let now: HashMap<_, _> = meta
+            .map(|meta| (meta.uid.unwrap_or_default(), meta.name.unwrap_or_default()))
+            .collect();
+        for (uid, name) in std::mem::take(&mut self.nodes) {
+            if !now.contains_key(&uid) && !self.ledger.is_deleted_node(&uid) {
+                return Err(format!(
+                    "the Node {name} ({uid}) was deleted, and its machine runs"
+                ));
+            }
+        }
+        self.nodes = now;
+        Ok(())
+    }
+
+    async fn check_silence(&mut self) -> Result<(), String> {
+        if self.ledger.undisturbed().is_none() {
+            self.waiting.clear();
+            return Ok(());
+        }
+        let Ok((judged, _)) = self.view.judge().await else {
+            return Ok(());
+        };
+        let Some(undisturbed) = self.ledger.undisturbed() else {
+            return Ok(());
+        };
+        let step = self.checked.elapsed();
+        self.checked = Instant::now();
+        let mut before = std::mem::take(&mut self.waiting);
+        for Judged { service, wrong } in judged {
+            if wrong.is_empty() || is_held(&service) {
+                continue;
+            }
+            let uid = service.metadata.uid.clone().unwrap_or_default();
+            let mut calls = self.invariants.calls_about(&uid);
+            // An update of nodes is no answer to an edit.
+            if wrong.iter().any(|what| !what.starts_with("targets")) {
+                calls.nodes = 0;
+            }
+            let waiting = Waiting {
+                calls,
+                conditions: format!("{:?}", conditions(&service)),
+                is_deleted: service.metadata.deletion_timestamp.is_some(),
+            };
+            let was_called = before.get(&uid).is_some_and(|known| {
+                known.waiting.is_deleted == waiting.is_deleted
+                    && (known.was_called || known.waiting.calls != waiting.calls)
+            });
+            let known = before.remove(&uid).filter(|known| known.waiting == waiting);
+            let mut since = known.unwrap_or(Since {
+                waiting,
+                silent: Duration::ZERO,
+                was_called,
+            });
+            if !is_paused(&service) {
+                since.silent = (since.silent + step).min(undisturbed);
+            }
+            let bound = bound(&service, &since);
+            if since.silent > bound {
+                let name = service.metadata.name.unwrap_or_default();
+                return Err(format!(
+                    "{name} ({uid}) waits for {:?} without a call and without a new condition \
+                     ({}): {}",
+                    since.silent,
+                    since.waiting.conditions,
+                    wrong.join("; ")
+                ));
+            }
+            self.waiting.insert(uid, since);
+        }
+        Ok(())
+    }
+}
+
+fn is_paused(service: &Service) -> bool {
+    let mut annotations = service.metadata.annotations.iter().flatten();
+    annotations.any(|(key, value)| key == ANNOTATION_PAUSED && value == "true")
+}
+
+/// Whether only the finalizer of another controller keeps it.
+fn is_held(service: &Service) -> bool {
+    let meta = &service.metadata;
+    let mut finalizers = meta.finalizers.iter().flatten();
+    meta.deletion_timestamp.is_some() && !finalizers.any(|name| name == FINALIZER)
+}
+
+/// How long nothing may happen about a Service that differs.
+fn bound(service: &Service, since: &Since) -> Duration {
+    let conditions = conditions(service);
+    let is_loud = [ACCEPTED, PROVISIONED, TARGETS_IN_STEP]
+        .iter()
+        .any(|kind| conditions.get(kind) == Some(&"False"));
+    match since.waiting {
+        Waiting {
+            is_deleted: true, ..
+        } if since.was_called => DELETION,
+        Waiting {
+            is_deleted: true, ..
+        } => SILENT,
+        _ if since.waiting.calls.whole == 0 => FIRST,
+        _ if is_loud => LOUD,
+        _ => SILENT,
+    }
+}
