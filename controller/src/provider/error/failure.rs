@@ -22,9 +22,18 @@ impl Error {
                     .map(|reason| camel_case(reason_name(reason)))
                     .unwrap_or_default()
                     .into(),
-                message: text::steady(&self.to_string()).into(),
+                message: text::steady(&self.to_owner()).into(),
                 effects: self.allowed_effects(session).unwrap_or_default(),
             },
+        }
+    }
+
+    /// What the owner of the Service reads: of a refusal the provider's own words, for the reason stands
+    /// beside them in the condition.
+    fn to_owner(&self) -> String {
+        match self {
+            Self::Refused { message, .. } => message.to_string(),
+            error => error.to_string(),
         }
     }
 
