@@ -16,6 +16,7 @@
 //! RBAC: `get`, `list`, `watch` on `services`; `patch` on `services/status`; `list`, `watch` on
 //! `nodes`, `get` on `nodes` for those that a list did not show; `create`, `patch` on `events`.
 
+mod absence;
 mod act;
 mod drift;
 mod ground;
@@ -202,6 +203,7 @@ impl ServiceLb {
                 this.look_for_drift(),
                 this.look_for_orphans(),
                 this.show_states(),
+                this.tell_of_absence(),
             )
         };
         let refuse_turns = async {

@@ -64,14 +64,21 @@ impl ServiceLb {
         self.memory.clock.now()
     }
 
-    /// The Services for which `holds` says yes.
+    /// The Services for which `holds` says yes; none while it is not known what the provider declares.
     pub(super) fn among_services(
         &self,
         holds: impl Fn(&Progress, &ServiceView, &Facts<'_>) -> bool,
     ) -> Vec<Key> {
-        let Some(ground) = self.ground() else {
-            return Vec::new();
-        };
+        self.ground()
+            .map_or_else(Vec::new, |ground| self.among_services_on(&ground, holds))
+    }
+
+    /// The Services for which `holds` says yes, on this ground.
+    pub(super) fn among_services_on(
+        &self,
+        ground: &Ground,
+        holds: impl Fn(&Progress, &ServiceView, &Facts<'_>) -> bool,
+    ) -> Vec<Key> {
         let mut keys = Vec::new();
         self.parts.services.for_each(|service| {
             if may_concern(service) {

@@ -1,3 +1,4 @@
+mod absence;
 mod background;
 mod ends;
 mod released;

@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 
-use super::{Facts, Progress, Step};
+use super::{Facts, Manner, Progress, Step};
 use crate::service::{
     ANNOTATION_PAUSED, ServiceView,
     capability::Capability,
     condition::{Status, WAITING},
     event::Event,
-    patch_plan::Draft,
+    patch_plan::{Draft, StatusPatch},
     settled::{ANNOTATION_SETTLED, Record},
     wants::{Wants, is_not_managed, wants},
 };
@@ -20,6 +20,8 @@ pub enum Held {
     Paused,
     /// The provider does not declare its class any more.
     ClassNotServed,
+    /// There is no provider that could be asked.
+    ProviderUnavailable,
 }
 
 impl Held {
@@ -28,6 +30,7 @@ impl Held {
         match self {
             Self::Paused => "Paused",
             Self::ClassNotServed => CLASS_NOT_SERVED,
+            Self::ProviderUnavailable => "ProviderUnavailable",
         }
     }
 
@@ -44,6 +47,11 @@ impl Held {
                 capability.provider,
                 class(service),
             ),
+            Self::ProviderUnavailable => format!(
+                "The provider {:?} is not available: what the Service asks for is done as soon as it is \
+                 back. Look at the pod of the cloud controller manager and at its log",
+                capability.provider,
+            ),
         }
     }
 
@@ -51,6 +59,7 @@ impl Held {
         match self {
             Self::Paused => Event::normal("LoadBalancerPaused", message),
             Self::ClassNotServed => Event::warning("LoadBalancerClassNotServed", message),
+            Self::ProviderUnavailable => Event::warning("WaitingForProvider", message),
         }
     }
 }
@@ -58,6 +67,35 @@ impl Held {
 pub(super) const CLASS_NOT_SERVED: &str = "ClassNotServed";
 
 impl Progress {
+    /// What is said on `service` while no provider can be asked, if it waits for one: somebody changed,
+    /// made or deleted it. Nothing for new targets and for what is done in the background, which may
+    /// concern every Service.
+    pub fn waits_for_provider(
+        &self,
+        now: Timestamp,
+        service: &ServiceView,
+        facts: &Facts<'_>,
+    ) -> Option<(StatusPatch, Vec<Event>)> {
+        let is_asked_for = match self.next(now, service, facts) {
+            Step::Ensure(ensure) => ensure.manner == Manner::Announced,
+            Step::Prepare(patch) => {
+                let prepared = patch.applied_to(service, &service.resource_version);
+                let next = self.next(now, &prepared, facts);
+                matches!(next, Step::Ensure(ensure) if ensure.manner == Manner::Announced)
+            }
+            Step::Delete { .. } => true,
+            Step::Nothing | Step::Hold { .. } | Step::At(_) | Step::Update => false,
+        };
+        match self.hold(now, service, Held::ProviderUnavailable, facts) {
+            Step::Hold {
+                patch: Some(patch),
+                events,
+                ..
+            } if is_asked_for => Some((patch, events)),
+            _ => None,
+        }
+    }
+
     /// Nothing is done, and the Service says why. Its record says which targets the load balancer is
     /// left with: others may go out meanwhile.
     pub(super) fn hold(
@@ -70,7 +108,7 @@ impl Progress {
         let mut draft = Draft::over(service, now);
         let mut events = Vec::new();
         // Nothing is held of a load balancer that is not ours.
-        if why == Held::Paused || !is_not_managed(service) {
+        if why != Held::ClassNotServed || !is_not_managed(service) {
             let message = why.message(service, facts.capability);
             let is_new = service
                 .condition(WAITING)
@@ -80,7 +118,8 @@ impl Progress {
                 events.push(why.event(&message));
             }
         }
-        let may_come_back = wants(service, facts.capability) != Wants::Cleanup;
+        let may_come_back =
+            why != Held::ProviderUnavailable && wants(service, facts.capability) != Wants::Cleanup;
         let record = Record::own(service, facts.capability)
             .filter(|_| may_come_back && !is_not_managed(service));
         if let Some(record) = record.and_then(|record| record.left_with(self.given(facts))) {

@@ -155,3 +155,46 @@ fn one_that_is_not_settled_holds_nobody_up() {
     stage.restart();
     assert!(matches!(stage.step(), Step::Ensure(_)));
 }
+
+/// A provider that is away for a while must not have every Service written.
+#[test]
+fn only_what_was_asked_for_says_that_it_waits_for_the_provider() {
+    let says = |stage: &Stage| {
+        let facts = stage.facts();
+        let said = stage
+            .progress
+            .waits_for_provider(stage.now, &stage.service, &facts);
+        said.map(|(patch, events)| {
+            assert_eq!(&*events[0].reason, "WaitingForProvider");
+            patch.applied_to(&stage.service, "h")
+        })
+    };
+    let mut changed = Stage::settled();
+    changed.service.spec.ports[0].port = 81;
+    let mut deleted = Stage::settled();
+    deleted.service.deleted = Some(at(0));
+    for mut stage in [Stage::new(load_balancer("web")), changed, deleted] {
+        stage.service = says(&stage).unwrap();
+        assert_eq!(waiting(&stage), Some(("True", "ProviderUnavailable")));
+        // It is said once.
+        assert_eq!(says(&stage), None);
+        match stage.step() {
+            Step::Delete { .. } => {
+                stage.delete(Err(&failure(ErrorClass::Quota)));
+            }
+            _ => {
+                stage.question();
+            }
+        }
+        assert_eq!(waiting(&stage), None, "the provider is back");
+    }
+    let mut moved = Stage::settled();
+    moved.targets = nodes("n1 n3");
+    let mut reconfigured = Stage::settled();
+    reconfigured.capability.configuration_revision = "r2".into();
+    let mut paused = Stage::new(load_balancer("web"));
+    paused.pause(true);
+    for stage in [Stage::settled(), moved, reconfigured, paused] {
+        assert_eq!(says(&stage), None);
+    }
+}
