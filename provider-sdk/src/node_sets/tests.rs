@@ -378,3 +378,40 @@ proptest! {
         }
     }
 }
+
+/// The revision names addresses and not labels: a sync on itself brings the rest up to date.
+#[test]
+fn a_sync_of_a_revision_on_itself_applies_its_upserts() {
+    let sets = NodeSets::default();
+    let sync = |base: &str, revision: &str, upserts: Vec<Node>, node_count| {
+        let begin = NodeSetBegin {
+            context: None,
+            set_id: "all".to_owned(),
+            base_revision: base.to_owned(),
+            revision: revision.to_owned(),
+            node_count,
+        };
+        let change_count = u32::try_from(upserts.len()).unwrap();
+        let mut upload = Upload::begin(&sets, begin).unwrap();
+        let chunk = NodeSetChunk {
+            upserts,
+            removals: Vec::new(),
+        };
+        upload.chunk(chunk).unwrap();
+        upload
+            .commit(&sets, NodeSetCommit { change_count })
+            .unwrap();
+    };
+    sync("", "one", vec![node("a", "10.0.0.1")], 1);
+    sync("one", "two", vec![node("b", "10.0.0.2")], 2);
+    let cordoned = Node {
+        unschedulable: true,
+        ..node("b", "10.0.0.2")
+    };
+    sync("two", "two", vec![cordoned], 2);
+    let latest = resolve(&sets, "two").unwrap();
+    assert_eq!(latest.len(), 2);
+    assert!(latest.get("b").unwrap().unschedulable);
+    // The one before is held as ever.
+    assert_eq!(resolve(&sets, "one").unwrap().len(), 1);
+}
