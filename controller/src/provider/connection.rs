@@ -8,7 +8,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
 use super::{
-    Cause, Class, Connect, Endpoint, Error, Options, Session, Shared, State,
+    Cause, Class, Connect, Endpoint, Error, Options, Session, Shared,
     call::{GetStatus, Handshake, Limits, Unary, Wish, Wishes, unary},
     handshake::{self, Refusal},
     health::{self, Pulse},
