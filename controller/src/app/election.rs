@@ -35,7 +35,7 @@ pub(super) struct Building {
 /// The offices of this process: one, or with leader migration two (PROC-35). Dropping it ends them
 /// without giving a lease back.
 pub(super) struct Offices {
-    offices: JoinSet<Result<(), Fatal>>,
+    running: JoinSet<Result<(), Fatal>>,
     main_lock: Option<Handle>,
     _electors: JoinSet<()>,
 }
@@ -43,15 +43,15 @@ pub(super) struct Offices {
 impl Building {
     /// Opens the offices that `config` asks for; they run until `stop`.
     pub(super) fn open(self, config: &Config, stop: &CancellationToken) -> Result<Offices, Fatal> {
-        let mut offices = JoinSet::new();
+        let mut running = JoinSet::new();
         let mut electors = JoinSet::new();
         let Some(election) = &config.election else {
             // PROC-36: no election, no migration.
             let controllers = enabled(config, None, Lock::Main);
             let office = self.office(config, None, controllers, true);
-            offices.spawn(office.run(Duration::ZERO, stop.clone()));
+            running.spawn(office.run(Duration::ZERO, stop.clone()));
             return Ok(Offices {
-                offices,
+                running,
                 main_lock: None,
                 _electors: electors,
             });
@@ -103,10 +103,10 @@ impl Building {
             main_lock.get_or_insert_with(|| handle.clone());
             let controllers = enabled(config, migration, lock);
             let office = self.office(config, Some(handle), controllers, lock == Lock::Main);
-            offices.spawn(office.run(hold_off, stop.clone()));
+            running.spawn(office.run(hold_off, stop.clone()));
         }
         Ok(Offices {
-            offices,
+            running,
             main_lock,
             _electors: electors,
         })
@@ -183,7 +183,7 @@ impl Offices {
 
     /// Waits for an office to end by itself: that ends the process.
     pub(super) async fn ended(&mut self) -> Result<(), Fatal> {
-        match self.offices.join_next().await {
+        match self.running.join_next().await {
             Some(Ok(ended)) => ended,
             Some(Err(_)) => Err(Fatal::Died("the controllers' supervisor")),
             None => std::future::pending().await,
@@ -193,7 +193,7 @@ impl Offices {
     /// Waits for all of them, after they were told to stop.
     pub(super) async fn drain(&mut self) -> Result<(), Fatal> {
         let mut result = Ok(());
-        while let Some(ended) = self.offices.join_next().await {
+        while let Some(ended) = self.running.join_next().await {
             let ended = ended.unwrap_or(Err(Fatal::Died("the controllers' supervisor")));
             result = result.and(ended);
         }

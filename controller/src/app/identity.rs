@@ -82,9 +82,10 @@ impl ClusterIdentity {
 
     fn say(&self, uid: &ClusterUid) {
         if uid.allows_changes(self.allow_untagged) {
-            match uid {
-                ClusterUid::Read(_) => info!("{uid}"),
-                _ => warn!("{uid}"),
+            if let ClusterUid::Read(_) = uid {
+                info!("{uid}");
+            } else {
+                warn!("{uid}");
             }
             return;
         }

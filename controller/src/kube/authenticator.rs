@@ -242,6 +242,11 @@ impl Authenticator {
         }
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "no caller may own it, since none may cancel it; a task that dies releases the turn, and the \
+                  next request reads the source again"
+    )]
     fn renew(&self, turn: tokio::sync::OwnedMutexGuard<()>) -> tokio::task::JoinHandle<()> {
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
@@ -318,7 +323,7 @@ impl Shared {
             let life = expires.duration_since(Timestamp::now());
             let life = Duration::try_from(life).unwrap_or_default();
             held.ends_at = Some(now + life);
-            held.refresh_at = Some(now + (life - EARLY.min(life / 10)));
+            held.refresh_at = Some(now + life.saturating_sub(EARLY.min(life / 10)));
         }
     }
 }

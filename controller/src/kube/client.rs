@@ -131,7 +131,7 @@ impl Clients {
         budget: Budget,
     ) -> Result<Client, SourceError> {
         let anonymous = Authenticator::anonymous();
-        self.client(anonymous, name, budget, Some(account.clone()))
+        self.client(anonymous, name, budget, Some(account))
     }
 
     fn client(
@@ -139,7 +139,7 @@ impl Clients {
         authenticator: Authenticator,
         name: &str,
         budget: Budget,
-        account: Option<Credentials>,
+        account: Option<&Credentials>,
     ) -> Result<Client, SourceError> {
         let refuse = |reason: String| SourceError::Client {
             server: self.server(),
@@ -162,7 +162,7 @@ impl Clients {
             metrics: self.metrics.clone(),
             traffic: self.traffic.clone(),
             host,
-            account: account.clone(),
+            account: account.cloned(),
             auth: Arc::new(config.auth_info.clone()),
             unauthorized: Arc::clone(&self.unauthorized),
         };

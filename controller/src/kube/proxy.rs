@@ -10,6 +10,10 @@ use http::{HeaderValue, Uri};
 use ipnet::IpNet;
 
 /// The variables that say which proxy is to be used.
+#[expect(
+    clippy::struct_field_names,
+    reason = "the fields are named as the variables"
+)]
 #[derive(Clone, Debug, Default)]
 pub(super) struct Environment {
     pub(super) https_proxy: String,

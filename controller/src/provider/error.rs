@@ -295,7 +295,7 @@ fn shown(message: &str) -> Arc<str> {
 }
 
 /// What tonic makes of a reply that is larger than we said at handshake; the text names both sizes. No
-/// provider answers OUT_OF_RANGE.
+/// provider answers `OUT_OF_RANGE`.
 fn oversized_reply(status: &Status) -> Option<String> {
     let sizes = status
         .message()

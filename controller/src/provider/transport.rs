@@ -55,7 +55,7 @@ impl Connect for Endpoint {
     }
 
     fn suspicion(&self) -> Option<String> {
-        Endpoint::suspicion(self)
+        Self::suspicion(self)
     }
 }
 

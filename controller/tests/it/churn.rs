@@ -219,22 +219,22 @@ async fn make_namespace(stage: &Stage, name: &str) {
 
 #[tokio::test]
 async fn one() {
-    drill(plan(1)).await;
+    Box::pin(drill(plan(1))).await;
 }
 
 #[tokio::test]
 async fn two() {
-    drill(plan(2)).await;
+    Box::pin(drill(plan(2))).await;
 }
 
 #[tokio::test]
 async fn three() {
-    drill(plan(3)).await;
+    Box::pin(drill(plan(3))).await;
 }
 
 #[tokio::test]
 async fn four() {
-    drill(plan(4)).await;
+    Box::pin(drill(plan(4))).await;
 }
 
 /// `OUTRIGGER_TEST_SEEDS` seeds, with a line for each; `OUTRIGGER_TEST_PLANES` at a time.
@@ -244,7 +244,7 @@ async fn many() {
     let drills = (1..=count).map(|seed| async move {
         let plan = plan(seed);
         let (seed, started) = (plan.seed, Instant::now());
-        let ended = AssertUnwindSafe(drill(plan)).catch_unwind().await;
+        let ended = AssertUnwindSafe(Box::pin(drill(plan))).catch_unwind().await;
         let took = started.elapsed().as_secs();
         let well = ended.is_ok();
         println!(

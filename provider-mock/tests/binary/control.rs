@@ -292,6 +292,7 @@ async fn the_journal_says_who_called_and_what_came_of_it() {
     let context = CallContext {
         request_id: "r".into(),
         cluster_name: "kubernetes".into(),
+        ..CallContext::default()
     };
     let delete = DeleteLoadBalancerRequest {
         context: Some(context),

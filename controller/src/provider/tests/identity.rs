@@ -40,7 +40,7 @@ fn made(rig: &Rig) -> usize {
 #[tokio::test(start_paused = true)]
 async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
     let rig = balancing(|options| options.cluster.uid.clear()).await;
-    for result in changes(&rig.provider).await {
+    for result in Box::pin(changes(&rig.provider)).await {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::Unidentified { .. }), "{error}");
         // Its owner is told, and what to do.
@@ -61,7 +61,7 @@ async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
     let uid = ClusterUid::judge(Some("uid-2"), None);
     rig.provider.set_cluster_uid(uid);
     sleep(secs(1)).await;
-    for result in changes(&rig.provider).await {
+    for result in Box::pin(changes(&rig.provider)).await {
         result.unwrap();
     }
     let handshakes = rig.fake.handshakes.lock();
@@ -81,13 +81,13 @@ async fn an_untagged_cloud_may_be_allowed_but_another_cluster_may_not() {
         options.allow_untagged = true;
     })
     .await;
-    for result in changes(&rig.provider).await {
+    for result in Box::pin(changes(&rig.provider)).await {
         result.unwrap();
     }
     let before = made(&rig);
     let other = ClusterUid::judge(Some("uid-2"), Some("uid-1"));
     rig.provider.set_cluster_uid(other);
-    for result in changes(&rig.provider).await {
+    for result in Box::pin(changes(&rig.provider)).await {
         let error = result.unwrap_err().to_string();
         assert!(
             error.contains("uid-1") && error.contains("uid-2"),

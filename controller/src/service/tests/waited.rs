@@ -16,7 +16,7 @@ async fn a_service_that_changed_while_its_call_waited_is_not_ensured_as_it_was()
     let rig = Rig::start().await;
     let limited = InjectedError::new(tonic::Code::ResourceExhausted)
         .with_reason("RATE_LIMITED")
-        .retry_after(Duration::from_secs(60));
+        .retry_after(Duration::from_mins(1));
     let once = Fault::on(Method::EnsureLoadBalancer, Effect::Error(limited)).times(1);
     rig.cloud.inject(once);
     rig.cluster.create_service(service("first"));

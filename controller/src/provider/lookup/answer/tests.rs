@@ -8,11 +8,11 @@ use crate::provider::tests::{
 };
 
 /// An age.
-fn millis(millis: i32) -> Option<prost_types::Duration> {
-    Some(prost_types::Duration {
+fn millis(millis: i32) -> prost_types::Duration {
+    prost_types::Duration {
         seconds: i64::from(millis / 1000),
         nanos: millis % 1000 * 1_000_000,
-    })
+    }
 }
 
 /// A call of one second.
@@ -149,16 +149,16 @@ fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_olde
     };
     // No clock, no age: asked for this call.
     check(fresh(), Confirmed, None, true, false);
-    check(fresh(), Confirmed, millis(0), true, false);
-    check(fresh(), Confirmed, millis(1000), true, false);
-    check(fresh(), Confirmed, millis(1001), false, true);
-    check(fresh(), Confirmed, millis(3_600_000), false, true);
-    check(fresh(), Confirmed, millis(-1), false, true);
+    check(fresh(), Confirmed, Some(millis(0)), true, false);
+    check(fresh(), Confirmed, Some(millis(1000)), true, false);
+    check(fresh(), Confirmed, Some(millis(1001)), false, true);
+    check(fresh(), Confirmed, Some(millis(3_600_000)), false, true);
+    check(fresh(), Confirmed, Some(millis(-1)), false, true);
     check(fresh(), NotVisibleYet, None, false, false);
     check(fresh(), Unspecified, None, false, true);
     // A question that allows a cache confirms nothing, whatever is said.
     check(stale, Confirmed, None, false, false);
-    check(stale, Unspecified, millis(3_600_000), false, false);
+    check(stale, Unspecified, Some(millis(3_600_000)), false, false);
 }
 
 #[test]
