@@ -32,6 +32,7 @@ const SHOWN: usize = 20;
 /// Reads cluster and cloud, beside all processes of a drill.
 #[derive(Clone)]
 pub(super) struct View {
+    pub(super) namespace: String,
     services: Api<DynamicObject>,
     nodes: Api<DynamicObject>,
     cloud: Client,
@@ -51,6 +52,7 @@ impl View {
             ApiResource::erase::<Node>(&()),
         );
         Self {
+            namespace: namespace.to_owned(),
             services: Api::namespaced_with(stage.admin(), namespace, &service),
             nodes: Api::all_with(stage.admin(), &node),
             cloud: Client::new(stage.dir().join("provider.sock.ctl")),

@@ -178,11 +178,11 @@ fn what(random: &mut Rng, family: Family, victims: &mut Vec<Victim>) -> What {
             What::Declare(ALL[random.usize(..ALL.len())], millis(random, 1_000..4_000))
         }
         Family::Configuration => {
-            let takes = millis(random, 6_000..8_000);
             if random.bool() {
-                What::Reconfigure(takes)
+                What::Reconfigure(millis(random, 6_000..8_000))
             } else {
-                What::Forget(takes)
+                // Two at a time: the third pair waits longer than an edit may.
+                What::Forget(millis(random, 12_000..14_000))
             }
         }
         Family::Connections => match random.u8(..8) {

@@ -72,13 +72,15 @@ pub(super) async fn reconfigure(crew: &mut Crew<'_>, takes: Duration) {
 /// The records of all Services are lost, as when another controller has made their load balancers.
 /// Each is ensured again at low priority, while an Ensure takes long and people edit on.
 pub(super) async fn forget(crew: &mut Crew<'_>, takes: Duration) {
+    // An update that fails is followed by an Ensure that waits for nothing.
+    crew.stage.mock.clear().await;
     let slow = Effect::Hang {
         duration: Some(takes),
     };
     let slow = Fault::on(Method::EnsureLoadBalancer, slow);
     crew.stage.mock.inject(slow).await;
     crew.view.forget_records().await;
-    crew.pass(5 * takes).await;
+    crew.pass(3 * takes).await;
     calm_down(crew).await;
 }
 
@@ -153,9 +155,14 @@ pub(super) async fn answer(crew: &mut Crew<'_>, wrong: Wrong, time: Duration) {
 pub(super) async fn retry(crew: &mut Crew<'_>, method: Method, after: Duration) {
     // OPERATION_IN_PROGRESS is about one Service, and its time to call again is heeded.
     let error = InjectedError::new(Code::Aborted).retry_after(after);
-    let effect = Effect::Error(error);
-    crew.stage.mock.inject(Fault::on(method, effect)).await;
-    crew.pass(Duration::from_secs(3)).await;
+    let mut fault = Fault::on(method, Effect::Error(error));
+    if method == Method::EnsureLoadBalancer {
+        // One that is edited all the time. Many would hold each other up.
+        let namespace = &crew.view.namespace;
+        fault = fault.for_service(&format!("{namespace}/web-0"));
+    }
+    crew.stage.mock.inject(fault).await;
+    crew.pass(Duration::from_secs(4)).await;
     calm_down(crew).await;
 }
 
