@@ -10,6 +10,7 @@ mod access;
 mod dry_run;
 mod election;
 mod identity;
+mod lease_events;
 mod loops;
 pub(crate) mod metrics;
 mod nodes;
@@ -35,13 +36,8 @@ use self::{
 };
 use crate::{
     kube::{
-        api::Api,
-        authenticator::Authenticators,
-        client::Clients,
-        cluster,
-        events::{Kind, ObjectRef},
-        store::Store,
-        watch,
+        api::Api, authenticator::Authenticators, client::Clients, cluster, events::Kind,
+        store::Store, watch,
     },
     leader,
     options::{Config, config::Election},
@@ -230,7 +226,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
             () = signals.next() => Ok(()),
         };
     }
-    let lease_events = access.root_events(COMPONENT, &mut parts, &process)?;
+    let process_events = access.root_events(COMPONENT, &mut parts, &process)?;
     let identities = async {
         let nodes = access.controller("node-controller", &mut parts, &process);
         let nodes = nodes.await?;
@@ -263,13 +259,11 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         &process,
     );
 
-    let election = config.election.clone();
-    let warnings = lease_events.recorder(COMPONENT);
-    let on_warning = move |message| {
-        if let Some(election) = &election {
-            let lease = lease_of(election);
-            warnings.event(&lease, Kind::Warning, "ClusterUnidentified", message);
-        }
+    let on_lease =
+        lease_events::recorder(config.election.as_ref(), process_events.recorder(COMPONENT));
+    let on_warning = {
+        let on_lease = on_lease.clone();
+        move |message| on_lease(Kind::Warning, "ClusterUnidentified", message)
     };
     let allow_untagged = config.provider.allow_untagged_cloud;
     let identity = ClusterIdentity::new(
@@ -288,7 +282,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         identity: Arc::clone(&identity),
         api: access.unlimited("leader-election")?,
         metrics: metrics.leader.clone(),
-        events: leader::record(lease_events.recorder(COMPONENT)),
+        events: leader::record(process_events.recorder(COMPONENT)),
         loops: Arc::new(loops),
         provider: provider.clone(),
         checks: checks.clone(),
@@ -301,6 +295,12 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         let _ = until.run_until_cancelled(identified).await;
     });
 
+    let (on_provider, state, until) = (on_lease, provider.state(), process.clone());
+    parts.spawn("events about the provider", async move {
+        let host = leader::host();
+        let reported = lease_events::report(state, &host, on_provider);
+        let _ = until.run_until_cancelled(reported).await;
+    });
     let state = provider.state();
     checks.add("provider", Scope::Readiness, move || {
         let state = state.borrow();
@@ -326,7 +326,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
             return drained;
         }
         let flushed = tokio::join!(
-            lease_events.flush(FAREWELL),
+            process_events.flush(FAREWELL),
             node_controller.events.flush(FAREWELL),
             service_controller.events.flush(FAREWELL)
         );
@@ -358,17 +358,6 @@ async fn refused_for_good(provider: &Provider) {
         .await;
     if state.borrow().cause() != Some(Cause::NoClusterId) {
         std::future::pending::<()>().await;
-    }
-}
-
-fn lease_of(election: &Election) -> ObjectRef {
-    ObjectRef {
-        api_version: "coordination.k8s.io/v1",
-        kind: "Lease",
-        namespace: election.namespace.as_str().into(),
-        name: election.name.as_str().into(),
-        uid: "".into(),
-        resource_version: "".into(),
     }
 }
 

@@ -38,7 +38,7 @@ mod watching;
 
 pub use election::{Elector, Ended};
 pub use handle::{Handle, NotLeading, Unhealthy};
-pub use identity::identity;
+pub use identity::{host, identity};
 pub use leadership::{Leadership, Leading};
 pub use metrics::LeaderMetrics;
 pub use outrigger_core::lease::Lost;

@@ -4,7 +4,11 @@ use uuid::Uuid;
 
 /// `<hostname>_<random UUID>` (PROC-20), new at every call: a process asks once.
 pub fn identity() -> String {
+    format!("{}_{}", host(), Uuid::new_v4())
+}
+
+/// The name of the host: in a Pod without the host's network the Pod's own name.
+pub fn host() -> String {
     let system = rustix::system::uname();
-    let host = system.nodename().to_string_lossy();
-    format!("{host}_{}", Uuid::new_v4())
+    system.nodename().to_string_lossy().into_owned()
 }
