@@ -177,10 +177,7 @@ fn explain(error: &clap::Error, line: &CommandLine) -> String {
         .next()
         .map(|kind| kind.trim_end_matches(['>', ']']));
     let reason = match (error.source(), kind) {
-        (Some(source), Some("int" | "int32" | "Level")) => {
-            format!("{source}; it must be a whole number")
-        }
-        (Some(source), Some("float32")) => format!("{source}; it must be a number"),
+        (Some(source), Some("Level")) => format!("{source}; it must be a whole number"),
         (Some(source), _) => source.to_string(),
         (None, _) => error.to_string().lines().next().unwrap_or_default().into(),
     };

@@ -23,7 +23,8 @@ its type and meaning. The tables say how each one stands to upstream's:
 
 As by Go's flag library: `--flag=value` or `--flag value`; switches `--flag` or `--flag=false`; underscores
 may stand for hyphens; lists are split at commas, the first mention replaces the default, later ones
-add to it; durations are written `10s`, `1m30s` or `1.5h`.
+add to it; durations are written `10s`, `1m30s` or `1.5h`; whole numbers may have a prefix of their base and
+underscores (`0x10`, `1_000`), and a leading 0 means octal (`010` is 8).
 
 Each flag can be given in the environment too: `OUTRIGGER_` and its name in capitals, with underscores,
 as in `OUTRIGGER_CLUSTER_NAME`. The command line goes before the environment; an empty variable counts as absent.
@@ -49,6 +50,22 @@ TLS is never below 1.2, and only with forward secrecy and authenticated encrypti
 ask for something else are accepted with a warning.
 
 Errors are written to standard error once; upstream repeats them as a log line.
+
+## Credentials and proxies
+
+A kubeconfig's user may have a token, a file with one, a client certificate (of any X.509 version), user and
+password, or a credential plugin (`exec`). Legacy `auth-provider` entries are refused.
+
+- Files with tokens, certificates and keys are looked at every 10 s and after a 401; new connections present the
+  new certificate. A file that cannot be read, or a key that does not fit yet, leaves the former in use.
+- A plugin runs once for all clients of the process, when the first request needs it; again shortly before
+  its credential expires, or after a 401. It may take 30 s, then it is killed with what it started. It gets no
+  terminal, so that `interactiveMode: Always` is refused.
+
+`proxy-url` of the kubeconfig (`http`, `https`, `socks5`) goes before the environment. Of that `HTTPS_PROXY` counts,
+or `HTTP_PROXY` for an API server without TLS, in the cluster too, unless `NO_PROXY` names the API server: by
+address, range or domain (`example.com` with all below it, `.example.com` only what is below it), with or without a
+port, or `*`. `localhost` and loopback addresses need no entry. A log line at the start tells the proxy.
 
 ";
 

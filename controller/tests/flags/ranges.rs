@@ -12,18 +12,18 @@ fn values_of_another_type_are_refused() {
         ),
         (
             "--secure-port=x",
-            "invalid argument \"x\" for \"--secure-port\" flag: invalid digit found in string; it \
-             must be a whole number",
+            "invalid argument \"x\" for \"--secure-port\" flag: it is not a whole \
+             number such as 16, 1_000 or 0x10",
         ),
         (
             "--concurrent-node-syncs=5000000000",
-            "invalid argument \"5000000000\" for \"--concurrent-node-syncs\" flag: 5000000000 is \
-             not in -2147483648..=2147483647; it must be a whole number",
+            "invalid argument \"5000000000\" for \"--concurrent-node-syncs\" flag: value \
+             out of range",
         ),
         (
             "--kube-api-qps=x",
-            "invalid argument \"x\" for \"--kube-api-qps\" flag: invalid float literal; it must \
-             be a number",
+            "invalid argument \"x\" for \"--kube-api-qps\" flag: it is not a number such as \
+             20, 0.5 or 1e3",
         ),
         (
             "--bind-address=foo",
@@ -36,8 +36,8 @@ fn values_of_another_type_are_refused() {
         ),
         (
             "--tls-curve-preferences=x",
-            "invalid argument \"x\" for \"--tls-curve-preferences\" flag: \"x\" is not a whole \
-             number",
+            "invalid argument \"x\" for \"--tls-curve-preferences\" flag: \"x\": it is not a whole number \
+             such as 16, 1_000 or 0x10",
         ),
         (
             "--log-text-info-buffer-size=12Q",
