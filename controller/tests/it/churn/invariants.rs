@@ -69,6 +69,8 @@ pub(super) struct Calls {
     pub(super) whole: usize,
     /// Of the update of nodes.
     pub(super) nodes: usize,
+    /// Of Delete alone.
+    pub(super) deletions: usize,
 }
 
 struct Open {
@@ -191,6 +193,7 @@ impl Invariants {
                     calls.nodes += 1;
                 } else {
                     calls.whole += 1;
+                    calls.deletions += usize::from(method == Method::DeleteLoadBalancer);
                 }
                 // A copied manifest may have our finalizer without a load balancer.
                 let has_one = self

@@ -52,8 +52,6 @@ struct Since {
     waiting: Waiting,
     /// Without the time in which the Service was paused.
     silent: Duration,
-    /// Whether it was called about since it began to differ.
-    was_called: bool,
 }
 
 /// Checks all the time.
@@ -152,15 +150,10 @@ impl Watch {
                 conditions: format!("{:?}", conditions(&service)),
                 is_deleted: service.metadata.deletion_timestamp.is_some(),
             };
-            let was_called = before.get(&uid).is_some_and(|known| {
-                known.waiting.is_deleted == waiting.is_deleted
-                    && (known.was_called || known.waiting.calls != waiting.calls)
-            });
             let known = before.remove(&uid).filter(|known| known.waiting == waiting);
             let mut since = known.unwrap_or(Since {
                 waiting,
                 silent: Duration::ZERO,
-                was_called,
             });
             if !is_paused(&service) {
                 since.silent = (since.silent + step).min(undisturbed);
@@ -200,14 +193,11 @@ fn bound(service: &Service, since: &Since) -> Duration {
     let is_loud = [ACCEPTED, PROVISIONED, TARGETS_IN_STEP]
         .iter()
         .any(|kind| conditions.get(kind) == Some(&"False"));
-    match since.waiting {
-        Waiting {
-            is_deleted: true, ..
-        } if since.was_called => DELETION,
-        Waiting {
-            is_deleted: true, ..
-        } => SILENT,
-        _ if since.waiting.calls.whole == 0 => FIRST,
+    let waiting = &since.waiting;
+    match waiting.calls {
+        calls if calls.deletions > 0 => DELETION,
+        _ if waiting.is_deleted => SILENT,
+        calls if calls.whole == 0 => FIRST,
         _ if is_loud => LOUD,
         _ => SILENT,
     }
