@@ -21,6 +21,21 @@ pub(crate) struct Controller {
     log: PathBuf,
 }
 
+/// A log in klog's format with severities as words, and quotes as they were before the format escaped them.
+pub(crate) fn plain(log: &str) -> String {
+    let lines = log.lines().map(|line| {
+        let severity = match line.split_once(' ').map(|(head, _)| head.as_bytes()) {
+            Some([b'W', b'0' | b'1', _, _, _]) => "WARN ",
+            Some([b'E', b'0' | b'1', _, _, _]) => "ERROR ",
+            Some([b'I', b'0' | b'1', _, _, _]) => "INFO ",
+            _ => return format!("{line}\n"),
+        };
+        let line = line.replace(r#"\""#, "\"").replace(r"\\", r"\");
+        format!("{severity}{line}\n")
+    });
+    lines.collect()
+}
+
 impl Controller {
     /// Starts it with an empty environment; what it prints goes to `log`.
     pub(crate) fn start<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>, log: &Path) -> Self {
@@ -51,21 +66,9 @@ impl Controller {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Everything that it has printed, with severities as words and quotes as they were before klog's
-    /// format escaped them.
+    /// Everything that it has printed, as [`plain`].
     pub(crate) fn log(&self) -> String {
-        let log = fs::read_to_string(&self.log).unwrap();
-        let lines = log.lines().map(|line| {
-            let severity = match line.split_once(' ').map(|(head, _)| head.as_bytes()) {
-                Some([b'W', b'0' | b'1', _, _, _]) => "WARN ",
-                Some([b'E', b'0' | b'1', _, _, _]) => "ERROR ",
-                Some([b'I', b'0' | b'1', _, _, _]) => "INFO ",
-                _ => return format!("{line}\n"),
-            };
-            let line = line.replace(r#"\""#, "\"").replace(r"\\", r"\");
-            format!("{severity}{line}\n")
-        });
-        lines.collect()
+        plain(&fs::read_to_string(&self.log).unwrap())
     }
 
     /// How many lines have `text`.

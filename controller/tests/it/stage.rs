@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::{
     caller::Port,
     cluster::Cluster,
-    controller::Controller,
+    controller::{Controller, plain},
     look::{is_tainted, provider_id, written},
     mock::Mock,
     wait::{holds, stays},
@@ -146,7 +146,9 @@ impl Backstage {
         args.extend(flags.iter().map(|&flag| flag.to_owned()));
         let log = self.dir().join(format!("run-{:x}.log", fastrand::u64(..)));
         let controller = Controller::start(&args, &log);
-        (controller, move || fs::read_to_string(&log).unwrap())
+        (controller, move || {
+            plain(&fs::read_to_string(&log).unwrap())
+        })
     }
 
     fn args(&self, kubeconfig: &Path) -> Vec<String> {

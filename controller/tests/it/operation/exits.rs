@@ -14,6 +14,7 @@ use tokio::{
 };
 
 use crate::{
+    controller::plain,
     stage::Setup,
     wait::{DEADLINE, holds, until},
 };
@@ -28,7 +29,8 @@ async fn run(args: &[&str]) -> (Option<i32>, String, String) {
         .output();
     let ended = timeout(DEADLINE, ended).await.expect("it ends").unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (ended.status.code(), text(ended.stdout), text(ended.stderr))
+    let err = plain(&text(ended.stderr));
+    (ended.status.code(), text(ended.stdout), err)
 }
 
 #[tokio::test]
@@ -98,7 +100,9 @@ async fn a_port_that_is_taken_ends_it_before_anything_is_asked_for() {
     assert!(!err.contains("FLAG:"), "{err}");
     let (_, _, err) = run(&[args[0], args[1], args[2], "-v=1"]).await;
     let flags = err.lines().filter_map(|line| line.split_once("FLAG: "));
-    let flags: Vec<_> = flags.map(|(_, flag)| flag).collect();
+    let flags: Vec<_> = flags
+        .filter_map(|(_, flag)| flag.strip_suffix('"'))
+        .collect();
     assert!(
         flags.is_sorted_by_key(|flag| flag.split('=').next()),
         "{flags:?}"

@@ -238,7 +238,8 @@ async fn pages_for_operators_are_for_administrators() {
 async fn verbosity_is_set_while_it_runs() {
     let (cluster, replica) = serving(&["-v=0"]).await;
     let admin = replica.admin(&cluster).await;
-    let debug = || replica.controller.lines("DEBUG");
+    // One of the debug level.
+    let debug = || replica.controller.lines("] \"event\" component=");
     replica.own_node(&cluster, "quiet").await;
     cluster.synced("quiet").await;
     assert_eq!(debug(), 0);
