@@ -146,7 +146,7 @@ impl Recorder {
             object = %event.object.name,
             kind = kind.as_str(),
             reason = &*event.reason,
-            message = event.message,
+            note = event.message,
             "event"
         );
         self.shared.record(event);
