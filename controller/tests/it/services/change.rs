@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use super::{DELETE, ENSURE, quick};
 use crate::{
     cluster::services::{annotated, annotation, load_balancer},
-    look::{services::addresses_of, uid},
+    look::{
+        services::{addresses_of, condition},
+        uid,
+    },
     stage::Stage,
     wait::{holds, stays},
 };
@@ -145,7 +148,14 @@ async fn a_service_that_is_paused_is_left_alone_until_it_is_not() {
     let paused = "outrigger.dev/paused";
     let stage = quick(&[]).start().await;
     let service = stage.create_service(annotated("web", paused, "true")).await;
-    stage.untouched_service("web").await;
+    stage
+        .service_that("web", "says that it is paused", |service| {
+            condition(service, "Waiting") == ("True", "Paused")
+        })
+        .await;
+    stage.told_just(&service, &["LoadBalancerPaused"]).await;
+    stays_ensured(&stage, 0, "it is paused").await;
+    assert_eq!(stage.patches_of("web").len(), 1, "it says so once");
     // Any other value than true holds nothing.
     stage
         .change_service("web", annotation(paused, "false"))
@@ -187,19 +197,4 @@ async fn many_changes_in_a_row_end_with_the_last() {
     }
     stage.sees_ports(uid(&service), &[1029]).await;
     stage.settled_service("web").await;
-}
-
-impl Stage {
-    /// Watches that nothing is written about a Service.
-    async fn untouched_service(&self, name: &str) {
-        stays(
-            &format!("{name} is left alone"),
-            Duration::from_secs(1),
-            async || {
-                let patches = self.patches_of(name);
-                holds(patches.is_empty(), || format!("{patches:?}"))
-            },
-        )
-        .await;
-    }
 }

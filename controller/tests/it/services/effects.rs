@@ -121,7 +121,7 @@ async fn nothing_is_written_outside_the_prefixes_that_a_provider_declared() {
         .told_just(&service, &[&MADE[..], &["Careful"]].concat())
         .await;
     let event = stage.told(&service, "Careful").await;
-    assert_eq!(event.message.as_deref(), Some("two lines"));
+    assert_eq!(event.message.as_deref(), Some("two\\nlines"));
 }
 
 /// What a provider is given: what it said that it reads, and nothing of ours.
