@@ -23,6 +23,7 @@ mod ground;
 mod intake;
 mod left_behind;
 mod metrics;
+mod node_changes;
 pub mod preview;
 mod rollout;
 mod sync;
@@ -44,7 +45,8 @@ use tracing::{info, warn};
 
 pub use self::{intake::Intake, metrics::ServiceMetrics, rollout::TARGETS_ANNOTATION};
 use self::{
-    intake::{Key, Memory, NodeChanges},
+    intake::{Key, Memory},
+    node_changes::NodeChanges,
     rollout::Rollout,
 };
 use crate::{
