@@ -96,7 +96,7 @@ impl fmt::Debug for NodeLifecycle {
     }
 }
 
-/// What the loop remembers in one lease term. A restart forgets it without harm: it only makes deletions later.
+/// State of the loop in one lease term. A restart loses it without harm: deletions only come later.
 #[derive(Debug)]
 struct Memory {
     lifecycle: Mutex<Lifecycle>,

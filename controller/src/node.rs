@@ -103,7 +103,7 @@ impl fmt::Debug for CloudNode {
     }
 }
 
-/// What the loop remembers of nodes beyond the store, in one lease term. A restart forgets it without harm.
+/// State of the loop beyond the store of Nodes, in one lease term. A restart loses it without harm.
 #[derive(Debug, Default)]
 struct Memory {
     /// Which node has, or is about to get, which provider id.

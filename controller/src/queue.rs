@@ -100,8 +100,8 @@ pub enum Outcome {
     /// Try again after exactly this long, because somebody said so. Neither counts as a failure
     /// nor resets the count.
     RetryAfter(Duration),
-    /// What is to be done is background work: run again with [`Priority::Background`], unless the key
-    /// is added with a higher priority before. Neither counts as a failure nor resets the count.
+    /// The key has only background work: run again with [`Priority::Background`], unless the key is
+    /// added with a higher priority before. Neither counts as a failure nor resets the count.
     Background,
 }
 

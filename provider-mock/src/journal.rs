@@ -30,11 +30,11 @@ pub struct Line {
     pub at: u64,
     /// Process id of the mock: the numbers of calls are its own.
     pub process: u32,
-    /// What happened.
+    /// Event of the line.
     pub event: Event,
 }
 
-/// What happened.
+/// Event in the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Event {
@@ -59,7 +59,7 @@ pub enum Event {
         call: u64,
         /// Its method.
         method: Method,
-        /// What was answered; `CANCELLED` where nothing was.
+        /// Code of the answer; `CANCELLED` if there was none.
         code: Code,
     },
     /// The cloud has one load balancer more.

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-/// What is known of the cluster's UID.
+/// The cluster's UID, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterUid {
     /// The API server says it.
@@ -17,9 +17,9 @@ pub enum ClusterUid {
     Unknown,
     /// The API server says another one than the Lease remembers.
     Contradicted {
-        /// What the API server says.
+        /// UID that the API server returned.
         read: Box<str>,
-        /// What the Lease says.
+        /// UID on the Lease.
         remembered: Box<str>,
     },
 }
@@ -28,7 +28,7 @@ impl ClusterUid {
     /// One of each, by [`Self::as_str`], for metrics.
     pub const STATES: [&str; 4] = ["read", "remembered", "unknown", "contradicted"];
 
-    /// What follows from what the API server says and what the Lease remembers. An empty UID is none.
+    /// Compares the UID that the API server returned with the one on the Lease. An empty UID is none.
     pub fn judge(read: Option<&str>, remembered: Option<&str>) -> Self {
         let some = |uid: Option<&str>| uid.filter(|uid| !uid.is_empty()).map(Box::from);
         match (some(read), some(remembered)) {
@@ -41,7 +41,7 @@ impl ClusterUid {
         }
     }
 
-    /// What providers are told; empty: it is not known.
+    /// UID sent to providers; empty if not known.
     pub fn as_told(&self) -> &str {
         match self {
             Self::Read(uid) | Self::Remembered(uid) | Self::Contradicted { read: uid, .. } => uid,
@@ -69,7 +69,7 @@ impl ClusterUid {
     }
 }
 
-/// What happened and what to do, for people.
+/// Writes the state and the remedy, for people.
 impl fmt::Display for ClusterUid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -107,7 +107,7 @@ mod tests {
             (Some(""), Some("a"), "remembered", "a", true, true),
             (None, None, "unknown", "", false, true),
             (Some(""), Some(""), "unknown", "", false, true),
-            // What the Lease says may be a mistake, but then a person has to say so.
+            // The UID on the Lease may be a mistake, but a user has to confirm that.
             (Some("a"), Some("b"), "contradicted", "a", false, false),
         ] {
             let uid = ClusterUid::judge(read, remembered);

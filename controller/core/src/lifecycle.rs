@@ -74,7 +74,7 @@ pub struct Lifecycle {
 #[derive(Clone, Debug)]
 struct Watched {
     uid: Box<str>,
-    /// What the kubelet said last, and since when.
+    /// Last Ready status, and since when.
     heard: (Ready, Option<Timestamp>),
     schedule: Schedule,
     /// The API server has deleted it, and the store has not heard of that yet.

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_secs(30);
 /// Takes a warning about the Lease. It must not wait.
 pub(super) type OnWarning = Box<dyn Fn(String) + Send + Sync>;
 
-/// What this process knows of the cluster's identity. The provider's handle refuses calls that change the
+/// The cluster's identity, as this process knows it. The provider's handle refuses calls that change the
 /// cloud as long as it is not certain.
 pub(super) struct ClusterIdentity {
     provider: Provider,
@@ -39,7 +39,7 @@ struct Known {
 }
 
 impl ClusterIdentity {
-    /// What the start found out.
+    /// Begins with the UIDs that the start has read.
     pub(super) fn new(
         provider: Provider,
         facts: &Facts,

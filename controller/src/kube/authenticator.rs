@@ -1,4 +1,4 @@
-//! Who the process is to the API server: the user of a kubeconfig, or the service account of the Pod.
+//! The identity of the process at the API server: a kubeconfig's user, or the Pod's service account.
 //!
 //! One [`Authenticator`] serves all clients of a user, so that a credential plugin runs once for all of
 //! them. As in client-go, a plugin's credential is used until it expires or the API server refuses it
@@ -37,7 +37,7 @@ const FILES: Duration = Duration::from_secs(10);
 #[error("no credential for the API server: {0}")]
 pub(super) struct NoCredential(String);
 
-/// What one request shows.
+/// Credential of one request.
 #[derive(Clone, Default)]
 pub(super) struct Credential {
     /// Value of `Authorization`.
@@ -48,7 +48,7 @@ pub(super) struct Credential {
     serial: u64,
 }
 
-/// What a source yields.
+/// Header and client certificate that a source yields.
 #[derive(Clone, Default)]
 struct Material {
     header: Option<HeaderValue>,
@@ -132,7 +132,7 @@ struct Held {
     failure: Option<NoCredential>,
 }
 
-/// What has to happen before a credential can be used.
+/// Action needed before a credential can be used.
 #[derive(Debug, PartialEq, Eq)]
 enum Due {
     Nothing,

@@ -6,8 +6,8 @@ use kube::config::AuthInfo;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use x509_parser::prelude::FromDer;
 
-/// What may be wrong with the credentials in `auth`, which the API server answered 401 to: to it all
-/// that is wrong is "Unauthorized".
+/// Explains why the API server may have answered 401 to the credentials in `auth`: its own answer says
+/// no more than "Unauthorized".
 pub(super) fn explain(auth: &AuthInfo, now: Timestamp) -> String {
     match not_after(auth) {
         Some(end) if end < now => {

@@ -92,7 +92,7 @@ impl Error {
         self.code() == Some(401) || self.missing_right().is_some()
     }
 
-    /// What went wrong without the object that it met, so that the same cause is known for the same.
+    /// The error without the name of its object, so that errors of one cause have the same text.
     pub fn cause(&self) -> String {
         self.missing_right()
             .map_or_else(|| self.to_string(), str::to_owned)

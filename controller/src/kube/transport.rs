@@ -138,7 +138,7 @@ impl Service<Request<Body>> for Transport {
     }
 }
 
-/// What carries the bytes of TLS to the API server.
+/// Connector that carries the bytes of TLS to the API server.
 #[derive(Clone)]
 enum Way {
     Direct(HttpConnector),

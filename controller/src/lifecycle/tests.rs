@@ -261,7 +261,7 @@ async fn nothing_is_written_once_another_process_may_lead() {
     );
 }
 
-/// What an earlier lease term has seen is too old to be the first of two answers in a row.
+/// An answer from an earlier lease term is too old to be the first of two in a row.
 #[tokio::test(start_paused = true)]
 async fn an_absence_of_an_earlier_term_does_not_count() {
     let mut fixture = fleet(10, "Unknown", 1);

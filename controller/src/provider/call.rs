@@ -39,7 +39,7 @@ pub(super) trait Unary {
     /// Whether one call is about one object. UNIMPLEMENTED may then mean that object, so that the
     /// others are asked about all the same.
     const IS_ABOUT_ONE_OBJECT: bool = false;
-    /// What the controller does without the method, for people.
+    /// Behaviour of the controller without the method, for people.
     const WITHOUT: &'static str = "calls of it are repeated with back-off";
 
     /// Sends it.

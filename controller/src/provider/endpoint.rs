@@ -43,7 +43,7 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// What to do about a socket that cannot be connected to, for people.
+    /// Advice about a socket that cannot be connected to, for people.
     pub(super) fn hint(error: &io::Error) -> &'static str {
         match error.kind() {
             io::ErrorKind::PermissionDenied => {

@@ -46,7 +46,7 @@ pub enum Error {
     Unidentified {
         /// Name of the method.
         rpc: &'static str,
-        /// What is not certain, and what to do.
+        /// State of the cluster's UID and the remedy, for people.
         why: Arc<str>,
     },
     /// Not sent: the object of the call has changed while the call waited.
@@ -98,7 +98,7 @@ pub enum Error {
         message: Arc<str>,
         /// When to call again, if the provider said so.
         retry_after: Option<Duration>,
-        /// What it wants written about the object of the call, unchecked.
+        /// Effects that it wants written to the object of the call, unchecked.
         effects: Option<Arc<RawEffects>>,
     },
     /// The provider refused, with a reason that this minor of the contract does not have. It says
@@ -111,7 +111,7 @@ pub enum Error {
         said: Arc<str>,
         /// For people.
         message: Arc<str>,
-        /// What it wants written about the object of the call, unchecked.
+        /// Effects that it wants written to the object of the call, unchecked.
         effects: Option<Arc<RawEffects>>,
     },
     /// The answer breaks the contract. It says nothing, absence least of all.
@@ -294,8 +294,8 @@ fn shown(message: &str) -> Arc<str> {
     }
 }
 
-/// What tonic makes of a reply that is larger than we said at handshake; the text names both sizes. No
-/// provider answers `OUT_OF_RANGE`.
+/// Text for the status with which tonic rejects a reply that is larger than we said at handshake; it names
+/// both sizes. No provider answers `OUT_OF_RANGE`.
 fn oversized_reply(status: &Status) -> Option<String> {
     let sizes = status
         .message()

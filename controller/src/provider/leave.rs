@@ -8,7 +8,7 @@ use crate::fence::{Fence, InFlight};
 /// Whether a call still says what its object wants.
 type Check = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// What a call depends on: that this process leads and does not stop, and that the call is still wanted.
+/// Preconditions of a call: this process leads and does not stop, and the call is still wanted.
 #[derive(Clone, Default)]
 pub(super) struct Leave {
     fence: Option<Fence>,

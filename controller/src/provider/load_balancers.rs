@@ -34,7 +34,7 @@ pub(super) use update::Update;
 use answer::Said;
 use calls::{DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer};
 
-/// What an Ensure goes out with besides the Service.
+/// Input of an Ensure besides the Service.
 #[derive(Clone, Debug)]
 pub struct EnsureInput {
     /// All wanted targets.

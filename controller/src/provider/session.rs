@@ -51,8 +51,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// What of `raw` may be written to a Service. Without the capability that is nothing, which is
-    /// reported once for each handshake.
+    /// The effects in `raw` that may be written to a Service. Without the capability there are none, which
+    /// is logged once for each handshake.
     pub(super) fn effects(&self, raw: RawEffects, capability: &Capability) -> Effects {
         if self.effects.is_some() {
             return raw.check(capability);

@@ -1,4 +1,4 @@
-//! What is said on Services that wait for a provider that is not there.
+//! Conditions and events on Services that wait for an absent provider.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ const TOLD_AFTER: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_secs(10);
 
 impl ServiceLb {
-    /// Says on each Service that somebody made, changed or deleted that it waits for the provider, once
+    /// Says on each Service that a user created, changed or deleted that it waits for the provider, once
     /// that has been away for a while. Never returns.
     pub(super) async fn tell_of_absence(&self) {
         let mut state = self.parts.provider.state();

@@ -300,8 +300,8 @@ impl ServiceLb {
             Ok(answer) => Ok(answer),
             Err((error, failure)) => {
                 let (service, class) = (&*key.name, failure.class.as_str());
-                // What concerns every Service alike was said by whoever paused the calls, and a right
-                // that is missing in the cloud is said once with a count.
+                // A failure that concerns every Service alike was logged when the calls were paused, and a
+                // right that is missing in the cloud is logged once with a count.
                 let others = if !failure.class.is_for_owner() {
                     None
                 } else if failure.class.is_slow_to_heal() {

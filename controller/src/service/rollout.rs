@@ -57,7 +57,7 @@ const CONFIRMED_AT_ONCE: usize = 16;
 pub(super) struct Rollout {
     taking: Mutex<Taking>,
     current: RwLock<Arc<Targets>>,
-    /// What load balancers have that this lease term has not given anything.
+    /// Targets presumed of load balancers that this lease term has not given any.
     at_start: OnceLock<Revision>,
     /// How often load balancers that exist were told of other targets.
     announced: AtomicU64,

@@ -108,8 +108,8 @@ async fn failures_back_off_as_upstreams() {
     rig.ready(WEB).await;
 }
 
-/// S-14: nobody changes what is being deleted. Q-28: and where the provider says when, that counts,
-/// up to 30 s.
+/// S-14: no user changes a Service that is being deleted. Q-28: a time from the provider counts, up to
+/// 30 s.
 #[tokio::test(start_paused = true)]
 async fn deletions_are_retried_often() {
     for (error, expected) in [

@@ -1,4 +1,4 @@
-//! What happens to the calls of callers: faults, counters, the journal, and their connections.
+//! Faults, counters and the journal of calls, and the connections of their callers.
 
 use std::time::Duration;
 

@@ -174,7 +174,7 @@ fn unknown(targets: &[&str]) -> Refusal {
     }
 }
 
-/// What is shown on terminals holds no control characters.
+/// Refuses control characters in text that terminals show.
 fn printable(text: &str) -> Result<(), Refusal> {
     if !text.chars().any(char::is_control) {
         return Ok(());

@@ -139,7 +139,7 @@ pub struct CloseConnections {
     pub hold: Option<Duration>,
 }
 
-/// What was closed.
+/// Answer to a request to close connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClosedConnections {
     /// How many connections there were.

@@ -52,8 +52,8 @@ where
     Ok((Request::from_parts(head, Q::from(body)), named))
 }
 
-/// What a fault has to be about to concern the call. What each result of an update is about is in
-/// the answer.
+/// The object that a fault must name to match the call. For an update, the answer names the
+/// Service of each result.
 pub(super) fn about(method: Method, services: &[ServiceName]) -> About {
     match services {
         [one] if method != Method::UpdateLoadBalancerNodes => About {

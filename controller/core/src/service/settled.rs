@@ -12,8 +12,8 @@ use crate::{
 /// Annotation with the [`Record`]. Means nothing to upstream's controller.
 pub const ANNOTATION_SETTLED: &str = "outrigger.dev/settled";
 
-/// Who works on a Service, for which class, and from what the load balancer was made when it was last
-/// as wanted: `<provider>/<Service UID>/<class>/<configuration>/<desired>`. The class is empty for a
+/// The provider that works on a Service, the class, and from what the load balancer was made when it was
+/// last as wanted: `<provider>/<Service UID>/<class>/<configuration>/<desired>`. The class is empty for a
 /// Service without one. The last two are 32 hexadecimal digits, or empty as long as there is nothing to
 /// remember. A [`Mark`] may follow.
 ///
@@ -31,7 +31,7 @@ pub struct Record {
     mark: Mark,
 }
 
-/// What a [`Record`] does not vouch for.
+/// The part of the load balancer's state that a [`Record`] does not vouch for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
     /// Nothing: the load balancer was made from just this.
@@ -144,7 +144,7 @@ impl Record {
         })
     }
 
-    /// What it does not vouch for.
+    /// The part that the record does not vouch for.
     pub(super) const fn mark(&self) -> &Mark {
         &self.mark
     }

@@ -286,14 +286,14 @@ async fn a_leader_without_a_provider_waits_for_its_calls_too() {
     assert!(took < GRACE + Duration::from_secs(21), "{took:?}");
 }
 
-/// What its provider would refuse, or not.
+/// The cluster UID on the Lease.
 fn uid_on(lease: &Lease) -> Option<String> {
     let lease = lease.lease();
     let uid = lease["metadata"]["annotations"][CLUSTER_UID_ANNOTATION].as_str();
     uid.map(str::to_owned)
 }
 
-/// Another cluster's load balancers are nobody's to change, and the next leader has to know which those are.
+/// No replica may change another cluster's load balancers, and the next leader has to know which those are.
 #[tokio::test(start_paused = true)]
 async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
     let lease = Lease::default();

@@ -16,7 +16,7 @@ enum Text {
     File(PathBuf),
 }
 
-/// What the user shows. Without any of it: nothing.
+/// Credentials of the user; all absent for an anonymous one.
 #[derive(Clone, Default)]
 pub(super) struct Files {
     certificate: Option<(Text, Text)>,

@@ -24,7 +24,7 @@ pub(super) enum Call {
     /// With this exit code; −1 for a signal.
     Failed(i32),
     NotFound,
-    /// What it printed cannot be used.
+    /// Its output cannot be used.
     Internal,
 }
 

@@ -12,7 +12,7 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-/// What the next handshake presents.
+/// Client certificate that the next TLS handshake presents.
 #[derive(Default)]
 pub(super) struct Presented(RwLock<Option<Arc<CertifiedKey>>>);
 
@@ -50,7 +50,7 @@ impl ResolvesClientCert for Presented {
 /// certificate, as `openssl x509 -req` makes it, is fine for Kubernetes.
 ///
 /// # Errors
-/// What is wrong with one of them, as the end of a sentence.
+/// The fault of the certificate or the key, as the end of a sentence.
 pub(super) fn pair(certificate: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
     let chain = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<Vec<_>, _>>()

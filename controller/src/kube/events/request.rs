@@ -91,8 +91,8 @@ async fn attempt(client: &Client, Write { record, create }: &Write) -> Result<Wr
     post(client, record).await.map(|()| Written::Created)
 }
 
-/// What the server says of the event itself, or of its namespace, stays; what it says of its own state,
-/// our rights or our token may change. client-go takes every answer for a final one, overload too.
+/// An error about the event itself, or about its namespace, is final; one about the API server's state,
+/// our rights or our token may heal. client-go takes every answer for a final one, overload too.
 fn may_heal(error: &Error) -> bool {
     match error.code() {
         // An API server that has just started refuses everybody until it has read its roles. Any other

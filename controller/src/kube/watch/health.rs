@@ -12,7 +12,7 @@ use crate::kube::error::Error;
 /// no reason to stop a rollout.
 const GRACE: Duration = Duration::from_mins(1);
 
-/// What is known of one watch. Clones share it: the watch tells, the readiness check asks.
+/// State of one watch. Clones share it: the watch writes it, the readiness check reads it.
 #[derive(Clone, Debug)]
 pub struct Health {
     resource: &'static str,

@@ -82,7 +82,7 @@ fn underscores_separate(number: &str) -> bool {
         .any(|prefix| lower.starts_with(prefix));
     let digits = if prefix { &lower[2..] } else { &lower[..] };
     let hexadecimal = lower.starts_with("0x");
-    // What was before: a digit (or a prefix, which counts as one), an underscore, something else.
+    // Kind of the former letter: a digit (or a prefix, which counts as one), an underscore, another.
     let mut before = if prefix { '0' } else { '!' };
     for letter in digits.chars() {
         let digit = letter.is_ascii_digit() || (hexadecimal && letter.is_ascii_hexdigit());

@@ -1,4 +1,4 @@
-//! What the handle and the queues see of the connection.
+//! Publishes the state of the connection to the handle and the queues.
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ impl Error {
         }
     }
 
-    /// What the owner of the Service reads: of a refusal the provider's own words, for the reason stands
+    /// Message for the owner of the Service: of a refusal the provider's own words, for the reason stands
     /// beside them in the condition.
     fn to_owner(&self) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! What stands in the details of a status.
+//! Reads the details of a status.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! What users are told while the provider is away.
+//! Conditions and events that users read while the provider is away.
 
 use super::*;
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::fixture::{Warnings, service};
 
-/// What a gRPC library answers for a method that was not written.
+/// Error with which a gRPC library answers for a method that the provider lacks.
 fn unimplemented() -> InjectedError {
     InjectedError::new(tonic::Code::Unimplemented).without_reason()
 }

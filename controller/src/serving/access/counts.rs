@@ -1,4 +1,4 @@
-//! What finding out who asks costs, under upstream's names: `apiserver_delegated_*`.
+//! Metrics of delegated authentication and authorization, under upstream's names: `apiserver_delegated_*`.
 
 use std::time::Duration;
 

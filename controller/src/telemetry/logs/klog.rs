@@ -125,7 +125,7 @@ fn caller(metadata: &Metadata<'_>) -> String {
     format!("{short}:{}", metadata.line().unwrap_or(1))
 }
 
-/// What an event holds.
+/// Message and fields of an event.
 #[derive(Default)]
 struct Fields {
     message: String,

@@ -76,7 +76,7 @@ impl View {
         })
     }
 
-    /// What is wrong with each Service, and load balancers without one.
+    /// Faults of each Service, and load balancers without a Service.
     pub(super) async fn judge(&self) -> Result<(Vec<Judged>, Vec<String>), String> {
         let services = self.services().await?;
         let mut balancers = self.load_balancers().await?;

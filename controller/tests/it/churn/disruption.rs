@@ -67,7 +67,7 @@ pub(super) enum Victim {
     ApiServer,
 }
 
-/// What a provider declares instead of the usual.
+/// Declarations of a provider that differ from the usual one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Declaration {
     WithoutClass,

@@ -1,4 +1,4 @@
-//! What must hold at each moment of a drill, read from the provider's journal while it is written.
+//! Invariants of each moment of a drill, read from the provider's journal while it is written.
 //!
 //! - No load balancer is deleted whose Service the drill neither deleted nor gave another type.
 //! - A Service never has two load balancers.

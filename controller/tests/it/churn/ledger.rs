@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// What the drill has done so far. Clones are the same ledger.
+/// Record of the drill's changes so far. Clones share one ledger.
 #[derive(Clone, Default)]
 pub(super) struct Ledger(Arc<Mutex<Facts>>);
 

@@ -111,7 +111,7 @@ impl NodeChurn {
         deleted.map(drop)
     }
 
-    /// What every kubelet may write about its own Node.
+    /// Writes a taint and a condition that every kubelet may write on its own Node.
     async fn write_odd_times(&self, node: &str) -> kube::Result<()> {
         let taint = json!({
             "key": "drill.example/odd",

@@ -58,7 +58,7 @@ impl Plan {
         disruptions(&mut random, &self.families, self.disruptions, self.elects())
     }
 
-    /// What one person does to a Service, without end. Every third Service keeps its type and is
+    /// Changes that one user makes to a Service, without end. Every third Service keeps its type and is
     /// never deleted, so that nothing excuses the deletion of its load balancer.
     pub(super) fn acts(&self, number: usize) -> impl Iterator<Item = Act> + use<> {
         let mut random = self.random(1 + number as u64);

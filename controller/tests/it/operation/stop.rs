@@ -75,7 +75,7 @@ async fn after_sigterm_no_ensure_begins_and_the_standby_leads_after_the_last_ans
     assert!(told.elapsed() < took + Duration::from_secs(3));
     let released = leader.claims(LEASE).pop().unwrap();
     assert_eq!(released.json()["spec"]["holderIdentity"], "");
-    // What the leader was told is on the Services: only the others are asked for.
+    // The Services hold the answers that the first leader got: the next one calls for the others only.
     until("the others have their load balancers", async || {
         let made = next.mock.owners().await.len();
         let wanted = SERVICES - usize::try_from(AT_ONCE).unwrap();

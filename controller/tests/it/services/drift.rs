@@ -62,7 +62,7 @@ async fn targets_that_somebody_changed_come_back() {
         .mock
         .sends_to(uid(&service), &["n-00000", "n-00001"])
         .await;
-    // What is as it should be is asked about and left alone.
+    // A load balancer without drift is read and left alone.
     stage.mock.was_called(GET, 4).await;
     assert_eq!(stage.mock.calls(ENSURE).await, 2);
     let log = stage.controller.log();

@@ -67,9 +67,9 @@ impl Held {
 pub(super) const CLASS_NOT_SERVED: &str = "ClassNotServed";
 
 impl Progress {
-    /// What is said on `service` while no provider can be asked, if it waits for one: somebody changed,
-    /// made or deleted it. Nothing for new targets and for what is done in the background, which may
-    /// concern every Service.
+    /// Status patch and events for `service` while no provider can be called, if it waits for one: a user
+    /// created, changed or deleted it. None for new targets and for background work, which may concern
+    /// every Service.
     pub fn waits_for_provider(
         &self,
         now: Timestamp,

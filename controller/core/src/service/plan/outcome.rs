@@ -51,7 +51,7 @@ impl Failure {
         letters.collect()
     }
 
-    /// What the failure of an Ensure says about whether the provider took the Service.
+    /// Sets the condition Accepted, as far as the failure of an Ensure tells.
     fn is_accepted(&self, service: &ServiceView, draft: &mut Draft<'_>) {
         let (reason, message) = (&self.reason(), &*self.message);
         let is_open = service

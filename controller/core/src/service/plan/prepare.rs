@@ -1,4 +1,4 @@
-//! What has to be on a Service before the provider is called for it.
+//! Finalizer, record and conditions that a Service needs before the provider is called for it.
 
 use jiff::Timestamp;
 

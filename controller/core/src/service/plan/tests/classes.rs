@@ -88,7 +88,7 @@ fn its_own_end_ends_it() {
     }
 }
 
-/// What was never this provider's is let go.
+/// A Service that this provider never managed is let go.
 #[test]
 fn what_is_not_managed_is_no_loss() {
     let mut service = load_balancer("web");
