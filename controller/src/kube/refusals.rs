@@ -37,10 +37,13 @@ struct Refused {
     said: Option<Instant>,
     count: u64,
     cause: String,
+    /// The API server did not take the credentials (401); the right itself may be there.
+    is_unauthenticated: bool,
 }
 
 impl Refusals {
-    /// Ok, unless a kind of write has been refused for a minute and none of it was allowed since.
+    /// Ok, unless refusals of a kind of write came for a minute and none of it was allowed since. One
+    /// refusal, however old, is not enough.
     ///
     /// # Errors
     /// A sentence that names the verb, the resource, how often and for how long, and the cause.
@@ -53,6 +56,9 @@ impl Refusals {
     /// A write by `method` to `path` ended. Only an answer of the API server tells whether it is
     /// allowed. A refusal that lasts is said once a minute.
     pub(super) fn heard(&self, method: &Method, path: &str, error: Option<&Error>) {
+        if error.is_none() {
+            self.allowed(|_, refused| refused.is_unauthenticated);
+        }
         let Some(kind) = Kind::of(method, path) else {
             return;
         };
@@ -63,27 +69,27 @@ impl Refusals {
             | Some(Error::Status {
                 code: 400..=499, ..
             }) => {
-                let was = self.refused.lock().remove(&kind);
-                if was.is_some_and(|was| was.said.is_some()) {
-                    let Kind { verb, resource } = kind;
-                    info!(verb, resource, "the API server allows the write again");
-                }
+                self.allowed(|refused, _| *refused == kind);
                 return;
             }
             Some(_) => return,
         };
         let now = Instant::now();
         let mut all = self.refused.lock();
+        // An entry that is old says nothing about this refusal.
+        all.retain(|_, refused| refused.last.elapsed() < OLD);
         let refused = all.entry(kind.clone()).or_insert_with(|| Refused {
             since: now,
             last: now,
             said: None,
             count: 0,
             cause: String::new(),
+            is_unauthenticated: false,
         });
         refused.last = now;
         refused.count += 1;
         refused.cause = cause;
+        refused.is_unauthenticated = error.and_then(Error::code) == Some(401);
         let is_due = refused.said.unwrap_or(refused.since) + GRACE <= now;
         if is_due {
             refused.said = Some(now);
@@ -92,11 +98,23 @@ impl Refusals {
             warn!("{sentence}");
         }
     }
+
+    /// Forgets the kinds of writes that `is_allowed` selects.
+    fn allowed(&self, is_allowed: impl Fn(&Kind, &Refused) -> bool) {
+        self.refused.lock().retain(|kind, refused| {
+            let is_allowed = is_allowed(kind, refused);
+            if is_allowed && refused.said.is_some() {
+                let Kind { verb, resource } = kind;
+                info!(verb, resource, "the API server allows the write again");
+            }
+            !is_allowed
+        });
+    }
 }
 
 impl Refused {
     fn lasts(&self) -> bool {
-        self.since.elapsed() >= GRACE && self.last.elapsed() < OLD
+        self.last - self.since >= GRACE && self.last.elapsed() < OLD
     }
 
     fn sentence(&self, kind: &Kind) -> String {
@@ -219,5 +237,42 @@ mod tests {
         patch(Some(&forbidden()));
         tokio::time::advance(OLD).await;
         assert_eq!(refusals.check(), Ok(()), "it is wanted no more");
+    }
+    #[tokio::test(start_paused = true)]
+    async fn refusals_that_do_not_last_leave_it_ready() {
+        let refusals = Refusals::default();
+        let patch = |error: Option<&Error>| {
+            refusals.heard(&Method::PATCH, "/api/v1/nodes/a", error);
+        };
+        patch(Some(&forbidden()));
+        tokio::time::advance(GRACE * 2).await;
+        assert_eq!(refusals.check(), Ok(()), "one refusal");
+        tokio::time::advance(OLD).await;
+        patch(Some(&forbidden()));
+        assert_eq!(refusals.check(), Ok(()), "the first one was long ago");
+        tokio::time::advance(GRACE).await;
+        patch(Some(&forbidden()));
+        assert!(refusals.check().is_err());
+        // A success of another kind shows no right to this one.
+        refusals.heard(&Method::GET, "/api/v1/nodes/a", None);
+        assert!(refusals.check().is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn credentials_that_are_taken_again_end_every_401() {
+        let refusals = Refusals::default();
+        let unauthorized = Error::Status {
+            code: 401,
+            reason: "Unauthorized".to_owned(),
+            message: "Unauthorized".to_owned(),
+            retry_after: None,
+        };
+        for _ in 0..2 {
+            refusals.heard(&Method::PATCH, "/api/v1/nodes/a", Some(&unauthorized));
+            tokio::time::advance(GRACE).await;
+        }
+        assert!(refusals.check().is_err());
+        refusals.heard(&Method::GET, "/api/v1/nodes/a", None);
+        assert_eq!(refusals.check(), Ok(()));
     }
 }
