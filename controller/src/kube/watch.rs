@@ -184,10 +184,13 @@ impl<V: View> Reflector<V> {
                 }
             }
             End::Expired => info!(resource, "the watch is too old; listing again"),
-            End::Silent => warn!(
-                resource,
-                "the watch has been silent too long; starting it again"
-            ),
+            End::Silent => {
+                self.health.silent();
+                warn!(
+                    resource,
+                    "the watch has been silent too long; starting it again"
+                );
+            }
             End::Clean => debug!(resource, "the watch ended; starting it again"),
         }
     }
@@ -262,7 +265,7 @@ impl<V: View> Reflector<V> {
             Ok(Err(error)) => return End::Failed(error),
             Err(_) => return End::Silent,
         };
-        self.health.works();
+        self.health.opened();
         *opened = Some(Instant::now());
         if pause.failures > 0 {
             info!(resource, "watching again");
@@ -275,6 +278,7 @@ impl<V: View> Reflector<V> {
                 Ok(Some(Err(error))) => return End::Failed(error),
                 Ok(Some(Ok(event))) => event,
             };
+            self.health.heard();
             self.metrics
                 .events
                 .get_or_create(&ResourceLabels { resource })

@@ -14,6 +14,8 @@ use tokio::{sync::mpsc, task::JoinSet};
 use super::*;
 use crate::kube::scripted::{self, Answer};
 
+mod silence;
+
 fn node(name: &str, version: u64) -> Value {
     json!({"kind": "Node", "metadata": {
         "name": name, "uid": format!("uid-{name}"), "resourceVersion": version.to_string(),
