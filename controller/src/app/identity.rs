@@ -63,8 +63,10 @@ impl ClusterIdentity {
     /// Compares with what the Lease says now. To be called before a lease term begins its work, and
     /// whenever something may have changed.
     pub(super) fn judge(&self, lock: Option<&Handle>) -> ClusterUid {
-        let on_lease = lock.and_then(|lock| lock.annotation(CLUSTER_UID_ANNOTATION));
+        // Held until the provider knows, since two tasks judge: the last verdict has to be the one that
+        // stays.
         let mut known = self.known.lock();
+        let on_lease = lock.and_then(|lock| lock.annotation(CLUSTER_UID_ANNOTATION));
         if on_lease.is_some() {
             known.remembered = None;
         }
@@ -72,10 +74,12 @@ impl ClusterIdentity {
         let uid = ClusterUid::judge(known.read.as_deref(), remembered);
         let is_new = known.said.as_ref() != Some(&uid);
         known.said = Some(uid.clone());
+        if is_new {
+            self.provider.set_cluster_uid(uid.clone());
+        }
         drop(known);
         if is_new {
             self.say(&uid);
-            self.provider.set_cluster_uid(uid.clone());
         }
         uid
     }
@@ -141,3 +145,6 @@ impl ClusterIdentity {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
