@@ -33,7 +33,8 @@ pub(super) struct ClusterIdentity {
 
 struct Known {
     read: Option<Box<str>>,
-    /// As the start found it on the Lease, until the election has seen the Lease itself.
+    /// As it was last found on the Lease, which may have been deleted since. Replaces a UID that could not
+    /// be read.
     remembered: Option<Box<str>>,
     said: Option<ClusterUid>,
 }
@@ -67,10 +68,14 @@ impl ClusterIdentity {
         // stays.
         let mut known = self.known.lock();
         let on_lease = lock.and_then(|lock| lock.annotation(CLUSTER_UID_ANNOTATION));
-        if on_lease.is_some() {
-            known.remembered = None;
+        if let Some(uid) = on_lease.as_deref().filter(|uid| !uid.is_empty()) {
+            known.remembered = Some(uid.into());
         }
-        let remembered = on_lease.as_deref().or(known.remembered.as_deref());
+        let remembered = match &known.read {
+            // Without the annotation nothing contradicts what was read.
+            Some(_) => on_lease.as_deref(),
+            None => known.remembered.as_deref(),
+        };
         let uid = ClusterUid::judge(known.read.as_deref(), remembered);
         let is_new = known.said.as_ref() != Some(&uid);
         known.said = Some(uid.clone());
@@ -105,8 +110,8 @@ impl ClusterIdentity {
             .map(ToString::to_string)
     }
 
-    /// Reads a UID that could not be read at the start, and has the leader remember it on the Lease of
-    /// `lock`. Never returns.
+    /// Reads a UID that could not be read at the start, and has the leader write what is known to the Lease
+    /// of `lock`. Never returns.
     pub(super) async fn run(self: Arc<Self>, api: Api, lock: Option<Handle>) {
         let mut leadership = lock.as_ref().map(Handle::leadership);
         loop {
@@ -119,7 +124,7 @@ impl ClusterIdentity {
                 .as_mut()
                 .is_some_and(|leadership| leadership.borrow_and_update().leading().is_some());
             let uid = self.judge(lock.as_ref());
-            if let (ClusterUid::Read(uid), Some(lock)) = (&uid, &lock)
+            if let (ClusterUid::Read(uid) | ClusterUid::Remembered(uid), Some(lock)) = (&uid, &lock)
                 && leads
                 && lock.annotation(CLUSTER_UID_ANNOTATION).is_none()
             {

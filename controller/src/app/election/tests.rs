@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use outrigger_core::cluster_uid::ClusterUid;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use serde_json::json;
@@ -45,21 +46,26 @@ impl Replica {
 
     /// With the loops that `add` adds.
     fn with(lease: &Lease, add: impl FnOnce(&mut Loops)) -> Self {
-        let args = [
-            "--leader-elect-resource-name=ccm",
-            "--controllers=cloud-node",
-        ];
-        let config = options::parse_from(&args.map(str::to_owned), &BTreeMap::new()).unwrap();
         let facts = Facts {
             version: "v1".into(),
             uid: Some("uid-1".into()),
             remembered_uid: None,
         };
+        Self::knowing(lease, &facts, add)
+    }
+
+    /// With what the start has found.
+    fn knowing(lease: &Lease, facts: &Facts, add: impl FnOnce(&mut Loops)) -> Self {
+        let args = [
+            "--leader-elect-resource-name=ccm",
+            "--controllers=cloud-node",
+        ];
+        let config = options::parse_from(&args.map(str::to_owned), &BTreeMap::new()).unwrap();
         let mut registry = Registry::default();
         let mut tasks = JoinSet::new();
         let fake = Fake::new();
         let (provider, connection) = Provider::new(
-            provider_options(&config, &facts),
+            provider_options(&config, facts),
             Pipe(Arc::clone(&fake)),
             ProviderMetrics::register(&mut registry),
             CancellationToken::new(),
@@ -72,7 +78,7 @@ impl Replica {
         let warnings = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&warnings);
         let on_warning = Box::new(move |text| told.lock().push(text));
-        let identity = ClusterIdentity::new(provider.clone(), &facts, false, on_warning);
+        let identity = ClusterIdentity::new(provider.clone(), facts, false, on_warning);
         let building = Building {
             identity: Arc::clone(&identity),
             api: lease.api(),
@@ -326,4 +332,25 @@ async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
     sleep(LEASE_DURATION * 4).await;
     assert_eq!(second.identity.contradiction(), None);
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_uid_that_is_only_remembered_survives_the_deletion_of_the_lease() {
+    let lease = Lease::default();
+    let facts = Facts {
+        version: "v1".into(),
+        uid: None,
+        remembered_uid: Some("uid-1".into()),
+    };
+    let only = Replica::knowing(&lease, &facts, |_| {});
+    holder(&lease, |holder| !holder.is_empty()).await;
+    for _ in 0..2 {
+        sleep(LEASE_DURATION * 4).await;
+        assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
+        let uid = only.identity.judge(None);
+        assert_eq!(uid, ClusterUid::Remembered("uid-1".into()));
+        // As a new Lease begins.
+        lease.edit(|lease| lease["metadata"]["annotations"] = json!({}));
+        sleep(LEASE_DURATION).await;
+    }
 }

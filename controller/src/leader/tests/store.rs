@@ -88,6 +88,9 @@ impl Store {
 
     async fn answer(&self, request: http::Request<Body>) -> Answer {
         let (parts, body) = request.into_parts();
+        if parts.uri.path().ends_with("/namespaces/kube-system") {
+            return scripted::refusal(403, "Forbidden");
+        }
         let query = parts.uri.query().unwrap_or_default().to_owned();
         let body = body.collect().await.unwrap().to_bytes();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
