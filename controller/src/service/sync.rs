@@ -6,7 +6,7 @@ use outrigger_core::{
     class::ErrorClass,
     service::{
         ServiceView,
-        plan::{Facts, Step},
+        plan::{Facts, Step, says_whose},
         wants::{Wants, wants},
     },
 };
@@ -150,7 +150,8 @@ impl ServiceLb {
     }
 
     /// Leaves a Service to the background lane, where it may wait for hours. If the nodes are others
-    /// than at the start of this lease term, its load balancer is given them before.
+    /// than at the start of this lease term, its load balancer is given them before; without finalizer or
+    /// record the Service gets no call yet.
     async fn leave_to_background(
         &self,
         key: &Key,
@@ -165,7 +166,7 @@ impl ServiceLb {
         let lacks = self.memory.with(&key.uid, |progress| {
             progress.lacks_targets(&service, &facts)
         });
-        if !lacks {
+        if !lacks || !says_whose(&service, &ground.capability) {
             return Outcome::Background;
         }
         match self.update(key, service, ground).await {

@@ -43,6 +43,7 @@ mod prepare;
 mod targets;
 
 pub use hold::Held;
+pub use prepare::says_whose;
 
 /// How long targets fail before [`super::condition::TARGETS_IN_STEP`] says so.
 pub const TARGETS_GRACE: Duration = Duration::from_secs(30);

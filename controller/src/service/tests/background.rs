@@ -48,7 +48,7 @@ async fn what_nobody_asked_for_is_ensured_slowly() {
 }
 
 /// 20 Services that wait for two others, whose calls take a minute.
-async fn waiting() -> Rig {
+async fn waiting(web: fn(&str) -> serde_json::Value) -> Rig {
     let setup = Setup::default();
     for name in ["slow-0", "slow-1"] {
         setup.cluster.create_service(adopted(name));
@@ -67,7 +67,7 @@ async fn waiting() -> Rig {
     .await;
     secs(1).await;
     for n in 0..20 {
-        rig.cluster.create_service(adopted(&format!("web-{n}")));
+        rig.cluster.create_service(web(&format!("web-{n}")));
     }
     secs(1).await;
     rig
@@ -90,7 +90,7 @@ fn not_settled(rig: &Rig) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_service_that_waits_is_open_to_changes() {
-    let rig = waiting().await;
+    let rig = waiting(adopted).await;
     assert_eq!(not_settled(&rig).len(), 20);
     let [edited, deleted, paused] = ["shop/web-3", "shop/web-4", "shop/web-5"];
     rig.cluster.change_service(edited, |service| {
@@ -111,6 +111,23 @@ async fn a_service_that_waits_is_open_to_changes() {
         service["metadata"]["annotations"]["outrigger.dev/paused"] = json!(null);
     });
     secs(30).await;
+    assert!(not_settled(&rig).is_empty());
+}
+
+/// The finalizer is written before the first call, and a Service that waits has none yet.
+#[tokio::test(start_paused = true)]
+async fn a_service_that_waits_without_finalizer_gets_no_update() {
+    let rig = waiting(|name| {
+        let mut bare = adopted(name);
+        bare["metadata"]["finalizers"] = json!([]);
+        bare
+    })
+    .await;
+    rig.leave("n1");
+    secs(20).await;
+    assert_eq!(rig.calls("UpdateLoadBalancerNodes"), 0);
+    assert_eq!(not_settled(&rig).len(), 20);
+    secs(300).await;
     assert!(not_settled(&rig).is_empty());
 }
 
@@ -156,7 +173,7 @@ async fn another_configuration_of_the_provider_is_rolled_out_slowly() {
 /// A call that could begin only after the end would keep the process from ending.
 #[tokio::test(start_paused = true)]
 async fn a_stop_does_not_wait_for_services_that_wait() {
-    let rig = waiting().await;
+    let rig = waiting(adopted).await;
     rig.stop().await;
     secs(120).await;
     assert_eq!(not_settled(&rig).len(), 20);
