@@ -172,7 +172,7 @@ impl ServiceLb {
             return Outcome::Retry;
         };
         let result = result.and_then(|answer| {
-            let unproven = Failure::of_withdrawn(&answer, &service, &ground.capability);
+            let unproven = self.unproven(&answer, &service, ground);
             unproven.map_or(Ok(answer), |failure| {
                 warn!(
                     service = &*key.name,

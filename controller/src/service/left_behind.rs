@@ -1,10 +1,14 @@
 //! Load balancers of Services that are gone from the API server, or out of our hands, without a cleanup
 //! (not Q-5; S-60).
 
-use outrigger_core::service::{
-    ServiceView,
-    plan::{Failure, Step},
-    wants,
+use outrigger_core::{
+    class::ErrorClass,
+    service::{
+        ServiceView,
+        answer::{Answer, Disposition},
+        plan::{Failure, Step},
+        wants,
+    },
 };
 use tracing::{debug, warn};
 
@@ -81,6 +85,36 @@ impl ServiceLb {
         self.cleared_away(key, service, &result, &ground)
     }
 
+    /// Why `answer` to a deletion proves nothing about the load balancer of `service`. The call may have
+    /// waited across a handshake: the class must be served both by the provider that `ground` was read
+    /// from and by the present one.
+    pub(super) fn unproven(
+        &self,
+        answer: &Answer,
+        service: &ServiceView,
+        ground: &Ground,
+    ) -> Option<Failure> {
+        let before = &ground.capability;
+        let failure = Failure::of_withdrawn(answer, service, before);
+        if failure.is_some() || answer.disposition != Disposition::NotManaged {
+            return failure;
+        }
+        match self.capability() {
+            Some(now) if now.provider == before.provider => {
+                Failure::of_withdrawn(answer, service, &now)
+            }
+            _ => Some(Failure {
+                class: ErrorClass::Unavailable,
+                reason: Box::default(),
+                message:
+                    "the provider answered that it does not manage it, and was away or another \
+                          one right after; it is asked again"
+                        .into(),
+                effects: answer.effects.clone(),
+            }),
+        }
+    }
+
     /// What the answer to a deletion means for a Service that is gone.
     pub(super) fn cleared_away(
         &self,
@@ -89,9 +123,10 @@ impl ServiceLb {
         result: &Answered,
         ground: &Ground,
     ) -> Outcome {
-        if let Ok(answer) = result
-            && Failure::of_withdrawn(answer, service, &ground.capability).is_some()
-        {
+        let answer = result.as_ref().ok();
+        let unproven = answer.and_then(|answer| self.unproven(answer, service, ground));
+        let is_withdrawn = |failure: &Failure| failure.class != ErrorClass::Unavailable;
+        if unproven.as_ref().is_some_and(is_withdrawn) {
             // Its finalizer was taken away: there is no object left that could wait.
             warn!(
                 service = &*key.name,
@@ -101,14 +136,12 @@ impl ServiceLb {
             );
             return self.done_with(key);
         }
+        let heard = unproven
+            .as_ref()
+            .map_or_else(|| result.as_ref().map_err(Box::as_ref), Err);
         let now = self.now();
         let decided = self.memory.with(&key.uid, |progress| {
-            progress.deleted(
-                now,
-                None,
-                result.as_ref().map_err(Box::as_ref),
-                &ground.facts(),
-            )
+            progress.deleted(now, None, heard, &ground.facts())
         });
         self.tell_all(service, &decided.events);
         if decided.requeue.is_none() {

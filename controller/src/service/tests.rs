@@ -1,6 +1,7 @@
 mod absence;
 mod background;
 mod ends;
+mod handshakes;
 mod released;
 mod rig;
 mod rollout;

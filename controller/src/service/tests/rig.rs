@@ -191,6 +191,14 @@ impl Rig {
         sleep(Duration::from_millis(1)).await;
     }
 
+    /// The loop without its tasks, once the provider serves.
+    pub(super) async fn idle(&self) -> ServiceLb {
+        let (parts, intake) = self.start.lock().take().unwrap();
+        parts.provider.serving().await;
+        let fence = Fence::new(|| true, &CancellationToken::new());
+        ServiceLb::new(parts, intake, fence, None)
+    }
+
     /// Ends as on SIGTERM.
     pub(super) async fn stop(&self) {
         self.stop.cancel();
