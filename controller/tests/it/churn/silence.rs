@@ -20,15 +20,16 @@ use super::{
     ledger::Ledger,
 };
 
-/// A change of a Service is tried at once, and a change of nodes within seconds; the rest is for a
-/// controller that has to start, or to become leader, on a machine that is busy.
-const SILENT: Duration = Duration::from_secs(20);
+/// A change of a Service is tried at once, and a change of nodes within seconds. The rest is for the end of
+/// calls that are slow on purpose, for a controller that has to start, or to become leader, and for a
+/// machine that is busy.
+const SILENT: Duration = Duration::from_secs(40);
 
 /// A new Service waits up to 30 s for the end of the former one of its name.
-const FIRST: Duration = Duration::from_secs(50);
+const FIRST: Duration = Duration::from_secs(70);
 
 /// A deletion is tried again after 30 s at most.
-const DELETION: Duration = Duration::from_secs(45);
+const DELETION: Duration = Duration::from_mins(1);
 
 /// Everything else after 5 min at most.
 const LOUD: Duration = Duration::from_secs(330);
