@@ -8,9 +8,9 @@
 //!  the lease is lost      no          no            is cancelled
 //! ```
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Says whether this process may still write to the API server and call the provider. Clones share one
@@ -30,10 +30,11 @@ pub struct Fence {
 #[derive(Clone, Copy, Debug, Default)]
 struct Calls {
     in_flight: usize,
-    cut_off: bool,
+    /// When the last one ended without an answer.
+    unanswered: Option<Instant>,
 }
 
-/// A call to the provider that is in flight. Dropped before [`Self::ended`], it counts as cut off.
+/// A call to the provider that is in flight. Dropped before [`Self::ended`], it counts as unanswered.
 #[derive(Debug)]
 pub struct InFlight {
     /// None: the call changes nothing.
@@ -105,25 +106,29 @@ impl Fence {
         let _ = calls.wait_for(|calls| calls.in_flight == 0).await;
     }
 
-    /// Whether the provider has answered every call that changes the cloud. Else it may still be at work,
-    /// and another leader must not begin yet.
-    pub fn is_answered(&self) -> bool {
+    /// Whether the provider has answered every call that changes the cloud, but for those that went
+    /// unanswered longer than `expiry` ago. Else it may still be at work, and another leader must not begin
+    /// yet: a lease that is left to expire gives the call `expiry` to end, and no more.
+    pub fn is_answered(&self, expiry: Duration) -> bool {
         let calls = *self.calls.borrow();
-        calls.in_flight == 0 && !calls.cut_off
+        let is_open = calls.unanswered.is_some_and(|at| at.elapsed() < expiry);
+        calls.in_flight == 0 && !is_open
     }
 }
 
 impl InFlight {
     /// The provider has answered, or is gone.
     pub fn ended(mut self) {
-        self.leave(false);
+        self.leave(true);
     }
 
-    fn leave(&mut self, is_cut_off: bool) {
+    fn leave(&mut self, is_answered: bool) {
         if let Some(calls) = self.calls.take() {
             calls.send_modify(|calls| {
                 calls.in_flight -= 1;
-                calls.cut_off |= is_cut_off;
+                if !is_answered {
+                    calls.unanswered = Some(Instant::now());
+                }
             });
         }
     }
@@ -131,7 +136,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.leave(true);
+        self.leave(false);
     }
 }
 

@@ -161,9 +161,17 @@ impl Office {
                 warn!("the lease was lost while work was still in hand; dropping it");
                 Work::Lost
             }
-            Some(true) if fence.is_answered() => Work::Finished,
+            Some(true) if fence.is_answered(self.expiry()) => Work::Finished,
             Some(_) => Work::CutOff,
         }
+    }
+
+    /// How long another replica waits for a lease that is not released.
+    fn expiry(&self) -> Duration {
+        self.lock
+            .as_ref()
+            .map(Handle::lease_duration)
+            .unwrap_or_default()
     }
 
     /// Releases the lease, unless another leader might begin too early.

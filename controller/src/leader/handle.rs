@@ -57,6 +57,11 @@ impl Handle {
         &self.lease
     }
 
+    /// How long the lease lasts after a renewal.
+    pub const fn lease_duration(&self) -> Duration {
+        self.lease_duration
+    }
+
     /// How this process stands, and changes of it.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.leadership.clone()

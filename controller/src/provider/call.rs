@@ -42,6 +42,11 @@ pub(super) trait Unary {
     /// Behaviour of the controller without the method, for people.
     const WITHOUT: &'static str = "calls of it are repeated with back-off";
 
+    /// Whether the provider has said all that it had to say: else it may still be at work.
+    fn is_whole(_response: &Self::Response) -> bool {
+        true
+    }
+
     /// Sends it.
     fn send(
         channel: Checked,
@@ -283,13 +288,11 @@ impl Shared {
                 Err(error)
             }
         };
-        // A call that timed out while this process stops has not been answered either.
-        let is_open = match &result {
-            Err(Error::Cancelled { .. }) => true,
-            Err(Error::Timeout { .. }) => !leave.may_call(),
-            _ => false,
+        let is_answered = match &result {
+            Ok(response) => R::is_whole(response),
+            Err(error) => !link.may_go_on(error),
         };
-        if let Some(in_flight) = in_flight.filter(|_| !is_open) {
+        if let Some(in_flight) = in_flight.filter(|_| is_answered) {
             in_flight.ended();
         }
         if let Err(error) = &result {

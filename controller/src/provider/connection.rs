@@ -251,7 +251,7 @@ impl Manager {
         );
         let link = Arc::new(Link::new(
             Arc::new(session),
-            connection.channel(),
+            connection,
             self.options.max_receive_bytes,
         ));
         self.shared.gate.renew(rates, new_process);

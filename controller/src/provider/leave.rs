@@ -60,11 +60,6 @@ impl Leave {
         self.check.as_ref().is_none_or(|check| check())
     }
 
-    /// Whether a call may begin, as far as the lease term goes.
-    pub(super) fn may_call(&self) -> bool {
-        self.fence.as_ref().is_none_or(Fence::may_call)
-    }
-
     /// Waits for something that has to come before the call of `rpc`, but not past the stop.
     pub(super) async fn wait<T>(
         &self,

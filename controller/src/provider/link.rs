@@ -3,12 +3,16 @@
 use std::{collections::HashSet, sync::Arc};
 
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tonic::Code;
 use tracing::warn;
 
 use super::{
-    Session, Shared,
+    Error, Session, Shared,
     call::{Limits, Unary},
     details::Checked,
+    error::code_name,
+    transport::Connection,
 };
 
 /// A session and the connection that it was made on.
@@ -17,20 +21,37 @@ pub(super) struct Link {
     pub(super) session: Arc<Session>,
     pub(super) channel: Checked,
     pub(super) limits: Limits,
+    /// Cancelled when this process ends the connection under the calls on it.
+    aborted: CancellationToken,
     /// Methods that the provider answered with UNIMPLEMENTED.
     unserved: Mutex<HashSet<&'static str>>,
 }
 
 impl Link {
-    pub(super) fn new(session: Arc<Session>, channel: Checked, receive: usize) -> Self {
+    pub(super) fn new(session: Arc<Session>, connection: &Connection, receive: usize) -> Self {
         Self {
             limits: Limits {
                 send: session.max_send_bytes,
                 receive,
             },
             session,
-            channel,
+            channel: connection.channel(),
+            aborted: connection.aborted(),
             unserved: Mutex::default(),
+        }
+    }
+
+    /// Whether the provider may still be at work on a call that ended with `error`. Not where its process
+    /// closed the connection: then it is gone.
+    pub(super) fn may_go_on(&self, error: &Error) -> bool {
+        match error {
+            Error::Cancelled { .. } | Error::Timeout { .. } => true,
+            Error::ConnectionLost { .. } => self.aborted.is_cancelled(),
+            // So a server ends a call whose deadline has passed, whatever its handler does.
+            Error::Unexplained { code, .. } => [Code::Cancelled, Code::DeadlineExceeded]
+                .map(code_name)
+                .contains(code),
+            _ => false,
         }
     }
 
@@ -66,6 +87,7 @@ impl Shared {
             session: Arc::clone(&session),
             channel: link.channel.clone(),
             limits: link.limits,
+            aborted: link.aborted.clone(),
             unserved: Mutex::new(link.unserved.lock().clone()),
         };
         // A newer handshake may have found another process.

@@ -120,6 +120,11 @@ impl Connection {
         self.closed.cancelled().await;
     }
 
+    /// Cancelled when this process has ended the connection and all calls on it.
+    pub(super) fn aborted(&self) -> CancellationToken {
+        self.abort.clone()
+    }
+
     /// Ends the connection and all calls on it.
     pub(super) fn abort(&self) {
         self.abort.cancel();

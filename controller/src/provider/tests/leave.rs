@@ -1,8 +1,11 @@
 //! Calls that must not begin any more, or not go on.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use tokio::time::{Instant, sleep};
@@ -19,6 +22,9 @@ use crate::{
     provider::{Error, Provider, Purpose},
 };
 
+/// Of a lease that is left to expire.
+const LEASE: Duration = Duration::from_secs(15);
+
 /// A fence, and the switch that says whether this process leads.
 fn fence() -> (Fence, Arc<AtomicBool>) {
     let leads = Arc::new(AtomicBool::new(true));
@@ -32,7 +38,7 @@ fn is_fenced<T: std::fmt::Debug>(result: &Result<T, Error>) {
 }
 
 /// Pauses the calls about instances and about load balancers.
-async fn pause(rig: &Rig, time: std::time::Duration) {
+async fn pause(rig: &Rig, time: Duration) {
     let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(time));
     let again = limited.clone();
     rig.fake.on_batch(move |_| Reply::Fail(limited.clone()));
@@ -70,7 +76,7 @@ async fn a_stop_during_the_upload_of_a_node_set_comes_before_the_call() {
     sleep(secs(60)).await;
     assert!(rig.fake.balancers.ensure.calls().is_empty());
     assert!(rig.fake.balancers.updates.lock().is_empty());
-    assert!(fence.is_answered());
+    assert!(fence.is_answered(LEASE));
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,7 +107,7 @@ async fn a_call_is_not_repeated_after_a_new_handshake_without_leave() {
     let web = service("web");
     is_fenced(&provider.ensure_load_balancer(&web, &targets(["a"])).await);
     assert_eq!(rig.fake.balancers.ensure.calls().len(), 1);
-    assert!(fence.is_answered());
+    assert!(fence.is_answered(LEASE));
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,12 +157,12 @@ async fn calls_in_flight_go_on_after_the_stop_until_they_are_cancelled() {
     let (ensured, looked_up, ()) = tokio::join!(
         async {
             let ensured = provider.ensure_load_balancer(&web, &all).await;
-            (ensured, started.elapsed(), fence.is_answered())
+            (ensured, started.elapsed(), fence.is_answered(LEASE))
         },
         provider.lookup(node("a"), Purpose::Lifecycle),
         async {
             sleep(secs(5)).await;
-            assert!(!fence.is_answered());
+            assert!(!fence.is_answered(LEASE));
             fence.stop();
             sleep(secs(15)).await;
             fence.cancel();
@@ -172,7 +178,7 @@ async fn calls_in_flight_go_on_after_the_stop_until_they_are_cancelled() {
     );
     assert_eq!(started.elapsed(), secs(20));
     // To look changes nothing: another leader need not wait for it.
-    assert!(fence.is_answered());
+    assert!(fence.is_answered(LEASE));
 }
 
 async fn cut_off(rig: &Rig, fence: &Fence, provider: &Provider) {
@@ -201,7 +207,7 @@ async fn a_change_that_is_cancelled_counts_as_unanswered() {
     let provider = rig.provider.fenced(fence.clone());
     Box::pin(cut_off(&rig, &fence, &provider)).await;
     fence.idle().await;
-    assert!(!fence.is_answered());
+    assert!(!fence.is_answered(LEASE));
     assert!(
         rig.metrics().contains("CANCELLED"),
         "it is counted as what it was"
@@ -217,7 +223,79 @@ async fn a_change_whose_caller_is_dropped_counts_as_unanswered() {
     let (web, all) = (service("web"), targets(["a"]));
     let call = provider.ensure_load_balancer(&web, &all);
     tokio::time::timeout(secs(1), call).await.unwrap_err();
-    assert!(!fence.is_answered());
+    assert!(!fence.is_answered(LEASE));
+}
+
+/// Waits until the lease would have expired since a call went unanswered.
+async fn expired(fence: &Fence) {
+    assert!(!fence.is_answered(LEASE), "left to expire at first");
+    sleep(LEASE).await;
+    assert!(fence.is_answered(LEASE), "no longer than that");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_on_a_connection_that_was_given_up_counts_as_unanswered() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (fence, _) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    rig.fake.balancers.ensure.on(|_| Reply::Hang);
+    rig.fake.on_status(|| Reply::Hang);
+    let (web, all) = (service("web"), targets(["a"]));
+    let ensured = provider.ensure_load_balancer(&web, &all).await;
+    assert!(
+        matches!(ensured, Err(Error::ConnectionLost { .. })),
+        "{ensured:?}"
+    );
+    expired(&fence).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_whose_provider_died_has_no_answer_to_come() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (fence, _) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    rig.fake.balancers.ensure.on(|_| Reply::Hang);
+    let (web, all) = (service("web"), targets(["a"]));
+    let (ensured, ()) = tokio::join!(provider.ensure_load_balancer(&web, &all), async {
+        sleep(secs(5)).await;
+        rig.fake.kill();
+    });
+    assert!(
+        matches!(ensured, Err(Error::ConnectionLost { .. })),
+        "{ensured:?}"
+    );
+    assert!(fence.is_answered(LEASE));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_times_out_counts_as_unanswered_for_a_lease_duration() {
+    let rig = Rig::balancing(|_| {}).await;
+    let (fence, _) = fence();
+    let provider = rig.provider.fenced(fence.clone());
+    let (web, all) = (service("web"), targets(["a"]));
+    rig.fake.balancers.ensure.on(|_| Reply::Hang);
+    let ensured = provider.ensure_load_balancer(&web, &all).await;
+    assert!(matches!(ensured, Err(Error::Timeout { .. })), "{ensured:?}");
+    expired(&fence).await;
+
+    rig.fake.balancers.on_update(|_| vec![Step::Hang]);
+    let updated = provider.update_load_balancer(web.clone(), all.clone());
+    let updated = updated.await;
+    assert!(matches!(updated, Err(Error::Timeout { .. })), "{updated:?}");
+    expired(&fence).await;
+
+    // The server's own time limit was faster.
+    for code in [Code::Cancelled, Code::DeadlineExceeded] {
+        let ended = tonic::Status::new(code, "context deadline exceeded");
+        let fail = move |_: &_| Reply::Fail(ended.clone());
+        rig.fake.balancers.ensure.on(fail);
+        let ensured = provider.ensure_load_balancer(&web, &all).await;
+        assert!(
+            matches!(ensured, Err(Error::Unexplained { .. })),
+            "{ensured:?}"
+        );
+        expired(&fence).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -42,6 +42,10 @@ impl Unary for UpdateLoadBalancerNodes {
     const WITHOUT: &'static str =
         "targets are changed with one EnsureLoadBalancer for each Service instead";
 
+    fn is_whole(ending: &Ending) -> bool {
+        *ending == Ending::Whole
+    }
+
     async fn send(
         channel: Checked,
         limits: Limits,
