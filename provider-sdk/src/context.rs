@@ -1,5 +1,6 @@
 //! What a handler knows about the call it serves.
 
+use std::any::Any;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
+use crate::error::cut;
 
 /// The cluster that calls are about, as its controller named it at handshake or, for the UID, in the call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -169,6 +171,20 @@ impl Context {
         } else {
             Ok(())
         }
+    }
+
+    /// Logs a panic that ended the handler of this call. Its text may hold anything, so it is not sent.
+    pub(crate) fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
+        let text = panic
+            .downcast_ref::<&str>()
+            .map(|text| (*text).to_owned())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
+        let request_id = self.request_id();
+        tracing::error!(request_id, panic = cut(text, 1 << 10), "a handler panicked");
+        Error::internal(format!(
+            "the provider panicked: look for request id {request_id} in its log"
+        ))
     }
 
     /// The token behind [`cancelled`](Self::cancelled), for libraries that take one.

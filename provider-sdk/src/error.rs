@@ -2,14 +2,13 @@
 
 mod wire;
 
-use std::any::Any;
 use std::fmt;
 use std::time::Duration;
 
 use outrigger_api::{code_of, v1::ErrorReason};
 use tonic::Code;
 
-use crate::{BoxError, Context, Effects};
+use crate::{BoxError, Effects};
 
 pub(crate) use wire::{cut, duration};
 
@@ -242,20 +241,6 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
     }
-}
-
-/// Logs a panic with the call that it ended. Its text may hold anything, so it is not sent.
-pub(crate) fn panicked(ctx: &Context, panic: &(dyn Any + Send)) -> Error {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_default();
-    let request_id = ctx.request_id();
-    tracing::error!(request_id, panic = cut(text, 1 << 10), "a handler panicked");
-    Error::internal(format!(
-        "the provider panicked: look for request id {request_id} in its log"
-    ))
 }
 
 #[cfg(test)]

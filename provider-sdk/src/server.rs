@@ -10,6 +10,7 @@ mod instances;
 mod keys;
 mod load_balancers;
 mod node_sets;
+mod running;
 
 use std::collections::BTreeMap;
 use std::future::Future;

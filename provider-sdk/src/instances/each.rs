@@ -5,7 +5,6 @@ use futures::FutureExt;
 use futures::stream::{FuturesUnordered, StreamExt};
 
 use super::{Instances, Lookups, Query};
-use crate::error::panicked;
 use crate::{Context, Error, Node};
 
 /// Looks up each Node by itself, a bounded number at a time, until nobody waits any more.
@@ -21,7 +20,7 @@ pub(super) async fn get_each<I: Instances + ?Sized>(
             .await;
         (
             node.name.clone(),
-            result.unwrap_or_else(|panic| Err(panicked(ctx, panic.as_ref()))),
+            result.unwrap_or_else(|panic| Err(ctx.panicked(panic.as_ref()))),
         )
     };
     let mut waiting = nodes.iter();

@@ -10,52 +10,16 @@ use outrigger_api::v1;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_stream::Stream;
-use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
+use tokio_util::sync::DropGuard;
 use tonic::{Code, Status};
 use tracing::{Instrument, Span};
 
 use super::arrival::Arrival;
 use super::core::{Core, Session};
-use crate::error::panicked;
 use crate::{Cluster, Context, Error};
 
 /// How long a handler may run on after nobody waits for it any more.
 const CANCEL_GRACE: Duration = Duration::from_secs(30);
-
-/// Every handler that runs, and whether more may start.
-#[derive(Default)]
-pub(super) struct Calls {
-    tasks: TaskTracker,
-    draining: CancellationToken,
-    /// Parent of every call's cancellation.
-    stop: CancellationToken,
-}
-
-impl Calls {
-    pub(super) fn draining(&self) -> bool {
-        self.draining.is_cancelled()
-    }
-
-    /// Resolves when no call is accepted any more.
-    pub(super) async fn drain_began(&self) {
-        self.draining.cancelled().await;
-    }
-
-    /// Refuses new calls from now on and waits for the running ones: `patience` for them to end by
-    /// themselves, `grace` more once they are cancelled. `Err` is the number of those that still
-    /// run.
-    pub(super) async fn drain(&self, patience: Duration, grace: Duration) -> Result<(), usize> {
-        self.draining.cancel();
-        self.tasks.close();
-        if timeout(patience, self.tasks.wait()).await.is_ok() {
-            return Ok(());
-        }
-        self.stop.cancel();
-        let ended = timeout(grace, self.tasks.wait()).await;
-        ended.map_err(|_| self.tasks.len())
-    }
-}
 
 /// One call that passed the checks which all calls share.
 pub(super) struct Call {
@@ -84,7 +48,7 @@ impl Call {
         arrival: Arrival,
         context: Option<&v1::CallContext>,
     ) -> Result<Self, Error> {
-        if core.calls.draining() {
+        if core.running.draining() {
             return Err(Error::shutting_down(
                 "this provider is ending; connect again",
             ));
@@ -107,7 +71,7 @@ impl Call {
             cluster(&session.cluster, &context.cluster_uid),
             arrival.deadline,
             arrival.traceparent,
-            core.calls.stop.child_token(),
+            core.running.stop.child_token(),
         );
         Ok(Self {
             session,
@@ -130,7 +94,7 @@ impl Call {
         let work = handler(self.ctx.clone());
         let task = self
             .core
-            .calls
+            .running
             .tasks
             .spawn(supervise(self.ctx, work).instrument(self.span));
         let ended = match deadline {
@@ -172,7 +136,7 @@ impl Call {
                 let _ = timeout(CANCEL_GRACE, sender.send(Err(error.into()))).await;
             }
         };
-        self.core.calls.tasks.spawn(task.instrument(self.span));
+        self.core.running.tasks.spawn(task.instrument(self.span));
         messages.into_stream()
     }
 }
@@ -224,7 +188,7 @@ async fn supervise<T>(
     let result = tokio::select! {
         biased;
         ended = AssertUnwindSafe(work).catch_unwind() => ended.unwrap_or_else(|panic| {
-            Err(panicked(&ctx, panic.as_ref()))
+            Err(ctx.panicked(panic.as_ref()))
         }),
         () = abandoned => {
             tracing::warn!(

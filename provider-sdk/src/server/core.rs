@@ -6,7 +6,7 @@ use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, v1};
 use parking_lot::RwLock;
 use uuid::Uuid;
 
-use super::calls::Calls;
+use super::running::Running;
 use crate::{Cluster, Error, Provider, ProviderInfo, ProviderStatus, Readiness, ServeError};
 
 pub(super) struct Core {
@@ -15,7 +15,7 @@ pub(super) struct Core {
     pub(super) boot_id: String,
     pub(super) capabilities: v1::Capabilities,
     pub(super) max_message_bytes: usize,
-    pub(super) calls: Calls,
+    pub(super) running: Running,
     /// The latest handshake. A process serves one controller at a time (an old one may drain while
     /// the next starts), so the latest is the one that counts.
     session: RwLock<Option<Session>>,
@@ -43,7 +43,7 @@ impl Core {
             boot_id: Uuid::new_v4().to_string(),
             capabilities,
             max_message_bytes,
-            calls: Calls::default(),
+            running: Running::default(),
             session: RwLock::new(None),
         })
     }
@@ -93,7 +93,7 @@ impl Core {
     }
 
     pub(super) fn health(&self) -> tonic_health::ServingStatus {
-        if !self.calls.draining() && self.status().readiness.is_serving() {
+        if !self.running.draining() && self.status().readiness.is_serving() {
             tonic_health::ServingStatus::Serving
         } else {
             tonic_health::ServingStatus::NotServing

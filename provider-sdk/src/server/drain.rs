@@ -56,7 +56,7 @@ where
 
     let drained = async {
         shutdown.await;
-        if let Err(running) = core.calls.drain(PATIENCE, GRACE).await {
+        if let Err(running) = core.running.drain(PATIENCE, GRACE).await {
             tracing::warn!(running, "calls still run and are given up");
         }
         drop(file);

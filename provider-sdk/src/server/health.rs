@@ -87,7 +87,7 @@ impl Watch {
     /// open watch would keep the connection.
     async fn next_change(&mut self) -> Option<HealthCheckResponse> {
         loop {
-            let draining = self.core.calls.draining();
+            let draining = self.core.running.draining();
             let next = if self.known {
                 answer(self.core.health())
             } else {
@@ -103,7 +103,7 @@ impl Watch {
             }
             tokio::select! {
                 _ = self.ticks.tick() => {}
-                () = self.core.calls.drain_began() => {}
+                () = self.core.running.drain_began() => {}
             }
         }
     }

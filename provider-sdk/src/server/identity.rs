@@ -28,7 +28,7 @@ impl Identity {
     }
 
     fn refuse_when_draining(&self) -> Result<(), Error> {
-        if self.core.calls.draining() {
+        if self.core.running.draining() {
             return Err(Error::shutting_down(
                 "this provider is ending; connect again",
             ));

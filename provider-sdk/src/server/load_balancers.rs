@@ -14,7 +14,6 @@ use tonic::{Request, Response, Status};
 use super::calls::Call;
 use super::core::Core;
 use super::keys::Keys;
-use crate::error::panicked;
 use crate::load_balancers::{LoadBalancerSink, update_each};
 use crate::node_sets::NodeSets;
 use crate::{
@@ -126,7 +125,7 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
                 AssertUnwindSafe(updated)
                     .catch_unwind()
                     .await
-                    .unwrap_or_else(|panic| Err(panicked(&ctx, panic.as_ref())))
+                    .unwrap_or_else(|panic| Err(ctx.panicked(panic.as_ref())))
             };
             update_each(&ctx, &services, capability.concurrency, &results, update).await
         });
