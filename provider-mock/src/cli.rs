@@ -3,6 +3,7 @@
 pub(crate) mod ctl;
 pub(crate) mod serve;
 mod show;
+mod values;
 
 use clap::{Parser, Subcommand};
 use outrigger_provider_sdk::ProbeArgs;

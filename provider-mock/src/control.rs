@@ -3,6 +3,7 @@
 //! HTTP/1.1 and JSON over a Unix socket, so that `curl --unix-socket` works as well as
 //! `provider-mock ctl`.
 
+mod answer;
 mod client;
 mod load_balancers;
 mod messages;
@@ -19,6 +20,9 @@ pub use messages::{
 pub use server::{About, serve};
 
 use outrigger_provider_sdk::{Endpoint, InvalidEndpoint};
+
+/// Environment variable that names the control socket, on both sides.
+pub const CONTROL_ENDPOINT_ENV: &str = "PROVIDER_MOCK_CONTROL_ENDPOINT";
 
 /// Where a mock at this endpoint is controlled unless somebody says otherwise: `….ctl`.
 pub fn control_endpoint(endpoint: &Endpoint) -> Result<Endpoint, InvalidEndpoint> {

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use effects::capability as effects_capability;
 pub use inventory::{LoadBalancerInventory, LoadBalancerRefused};
-pub(crate) use serve::ANNOTATION_PREFIX;
+pub(crate) use wanted::ANNOTATION_PREFIX;
 pub use wanted::{Family, Wanted};
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use outrigger_provider_mock::cloud::Jitter;
 use outrigger_provider_mock::control::{
-    ChangeCost, Client, CloseConnections, InjectFault, NewQuota, Targets, control_endpoint,
+    CONTROL_ENDPOINT_ENV, ChangeCost, Client, CloseConnections, InjectFault, NewQuota, Targets,
+    control_endpoint,
 };
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::instances::{
@@ -17,11 +18,9 @@ use outrigger_provider_mock::instances::{
 use outrigger_provider_sdk::{Endpoint, ServeArgs};
 
 use super::show::{Output, Shown};
+use super::values::label;
 use fault::{AnswersArgs, ErrorsArgs, HangArgs, LoseArgs};
 use load_balancers::LoadBalancerAction;
-
-/// Names the control socket, on both sides.
-pub(crate) const CONTROL_ENDPOINT_ENV: &str = "PROVIDER_MOCK_CONTROL_ENDPOINT";
 
 #[derive(Debug, Args)]
 pub(crate) struct CtlCommand {
@@ -132,7 +131,7 @@ struct CreateArgs {
     #[arg(long = "address", value_name = "[TYPE=]ADDRESS")]
     addresses: Vec<Address>,
     /// A label that it gives to its node; may be repeated
-    #[arg(long = "label", value_parser = super::serve::label, value_name = "KEY=VALUE")]
+    #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
     labels: Vec<(LabelKey, LabelValue)>,
     /// Its power state: pending, running, shutdown or terminating
     #[arg(long, default_value_t = Power::Running)]

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Jitter, Preference, Quota};
 use outrigger_provider_mock::connections;
-use outrigger_provider_mock::control::{self, About, control_endpoint};
+use outrigger_provider_mock::control::{self, About, CONTROL_ENDPOINT_ENV, control_endpoint};
 use outrigger_provider_mock::instances::{LabelKey, LabelValue, Placement, ProviderName};
 use outrigger_provider_mock::journal::Journal;
 use outrigger_provider_mock::state::{Keeper, StateFile};
@@ -19,6 +19,7 @@ use outrigger_provider_sdk::{Endpoint, Listener, ServeArgs};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::values::{at_least_one, calls_per_second, label};
 use load_balancers::LoadBalancerArgs;
 
 #[derive(Debug, Args)]
@@ -31,7 +32,7 @@ pub(crate) struct ServeCommand {
     serve: ServeArgs,
 
     /// Where `ctl` reaches this mock; by default the endpoint with .ctl at its end
-    #[arg(long, env = super::ctl::CONTROL_ENDPOINT_ENV, value_name = "ENDPOINT")]
+    #[arg(long, env = CONTROL_ENDPOINT_ENV, value_name = "ENDPOINT")]
     control_endpoint: Option<Endpoint>,
 
     /// YAML file that describes the instances of the cloud
@@ -162,31 +163,6 @@ impl From<PreferenceArg> for Preference {
             PreferenceArg::List => Self::List,
         }
     }
-}
-
-fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse()
-        .map_err(|_| format!("{text:?} is no number of 1 or more"))
-}
-
-pub(super) fn calls_per_second(text: &str) -> Result<f64, String> {
-    let qps = text
-        .parse()
-        .map_err(|_| format!("{text:?} is no number of calls per second"))?;
-    Quota::checked(qps, None).map(|quota| quota.qps)
-}
-
-pub(super) fn label(text: &str) -> Result<(LabelKey, LabelValue), String> {
-    let (key, value) = text
-        .split_once('=')
-        .ok_or_else(|| format!("{text:?} is no label; write key=value"))?;
-    let key = key.parse::<LabelKey>().map_err(|error| error.to_string())?;
-    Ok((
-        key,
-        value
-            .parse::<LabelValue>()
-            .map_err(|error| error.to_string())?,
-    ))
 }
 
 impl ServeCommand {

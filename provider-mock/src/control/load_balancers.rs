@@ -6,8 +6,8 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
+use super::answer::{Answer, Refusal, json, read};
 use super::messages::Targets;
-use super::server::{Answer, Refusal, json, read};
 use crate::cloud::Cloud;
 use crate::load_balancers::{
     AddressMode, LoadBalancer, LoadBalancerRefused, Port, ServiceTag, Target,

@@ -11,11 +11,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use outrigger_provider_sdk::Listener;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::answer::{Answer, Refusal, json, read};
 use super::load_balancers;
 use super::messages::{
     ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
@@ -63,22 +62,6 @@ pub async fn serve(listener: Listener, cloud: Cloud, about: About, stop: Cancell
         });
     }
 }
-
-pub(super) struct Refusal {
-    pub(super) status: StatusCode,
-    pub(super) error: String,
-}
-
-impl Refusal {
-    fn bad_request(error: String) -> Self {
-        Self {
-            status: StatusCode::BAD_REQUEST,
-            error,
-        }
-    }
-}
-
-pub(super) type Answer = Result<Vec<u8>, Refusal>;
 
 async fn answer(cloud: &Cloud, about: &About, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
@@ -139,18 +122,6 @@ fn route(cloud: &Cloud, about: &About, method: &Method, path: &str, body: &[u8])
             ),
         }),
     }
-}
-
-pub(super) fn json<T: Serialize>(value: &T) -> Answer {
-    serde_json::to_vec(value).map_err(|error| Refusal {
-        status: StatusCode::INTERNAL_SERVER_ERROR,
-        error: format!("the answer cannot be written: {error}"),
-    })
-}
-
-pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
-    serde_json::from_slice(body)
-        .map_err(|error| Refusal::bad_request(format!("the request is wrong: {error}")))
 }
 
 fn status(cloud: &Cloud, about: &About) -> Status {

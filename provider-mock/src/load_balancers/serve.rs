@@ -11,13 +11,10 @@ use outrigger_provider_sdk::{
     Targets, Updated,
 };
 
-use super::wanted::targets as kept;
+use super::wanted::{ANNOTATION_PREFIX, targets as kept};
 use super::{AddressMode, LoadBalancer, LoadBalancerRefused, Target, Wanted, effects};
 use crate::cloud::{Cloud, Deletion, LoadBalancerError};
 use crate::provider::MockProvider;
-
-/// Prefix of the Service annotations that the mock reads.
-pub(crate) const ANNOTATION_PREFIX: &str = "mock.example/";
 
 impl LoadBalancers for MockProvider {
     fn capability(&self) -> LoadBalancersCapability {

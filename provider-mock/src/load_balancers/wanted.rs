@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use outrigger_provider_sdk::{Error, Service, Targets};
 
-use super::serve::ANNOTATION_PREFIX;
 use super::{AddressMode, LoadBalancer, LoadBalancerRules, Port, ServiceTag, Target};
 use crate::duration;
+
+/// Prefix of the Service annotations that the mock reads.
+pub(crate) const ANNOTATION_PREFIX: &str = "mock.example/";
 
 /// An IP family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
