@@ -1,0 +1,192 @@
+//! The documents name what exists: links lead somewhere, metrics are listed, and what
+//! `docs/troubleshooting.md` quotes is in the code.
+
+#![allow(
+    clippy::expect_used,
+    reason = "clippy does not see that functions shared by tests are tests"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Text of each file below `folder` that ends in `extension`, by path from the root.
+fn texts(folder: &str, extension: &str, found: &mut BTreeMap<PathBuf, String>) {
+    for entry in fs::read_dir(Path::new(ROOT).join(folder)).expect("the folder can be read") {
+        let path = entry.expect("the folder can be read").path();
+        let short = path.strip_prefix(ROOT).expect("it is below the root");
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() && !name.starts_with('.') && !["target", "node_modules"].contains(&&*name)
+        {
+            texts(&short.to_string_lossy(), extension, found);
+        } else if path.extension().is_some_and(|found| found == extension) {
+            let text = fs::read_to_string(&path).expect("the file is text");
+            found.insert(short.to_owned(), text);
+        }
+    }
+}
+
+fn pages() -> BTreeMap<PathBuf, String> {
+    let mut pages = BTreeMap::new();
+    texts("", "md", &mut pages);
+    pages
+}
+
+/// `text` without blocks of code.
+fn prose(text: &str) -> String {
+    let parts = text.split("\n```").step_by(2);
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+/// The anchor that GitHub gives a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter_map(|c| match c {
+        ' ' | '-' => Some('-'),
+        c if c.is_alphanumeric() || c == '_' => Some(c),
+        _ => None,
+    });
+    kept.collect::<String>().to_lowercase()
+}
+
+/// `path` without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let pages = pages();
+    let mut dead = Vec::new();
+    for (page, text) in &pages {
+        let prose = prose(text);
+        for link in prose.split("](").skip(1) {
+            let link = link.split([')', ' ']).next().unwrap_or_default();
+            if link.starts_with("http") {
+                continue;
+            }
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path {
+                "" => page.clone(),
+                path => plain(&page.with_file_name(path)),
+            };
+            let has_heading = || {
+                let text = pages.get(&target).map_or("", |text| text);
+                text.lines()
+                    .filter_map(|line| line.strip_prefix('#'))
+                    .any(|line| anchor(line.trim_start_matches('#')) == heading)
+            };
+            if !Path::new(ROOT).join(&target).exists() || !(heading.is_empty() || has_heading()) {
+                dead.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "dead links: {dead:#?}");
+}
+
+/// The words of `text` that begin with `outrigger_`, but for crates and what ends in `_`.
+fn metrics(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let crates = ["outrigger_api", "outrigger_controller", "outrigger_core"];
+    words.filter(move |word| {
+        word.starts_with("outrigger_")
+            && !word.ends_with('_')
+            && !word.starts_with("outrigger_provider_sdk")
+            && !crates.contains(word)
+    })
+}
+
+#[test]
+fn metrics_are_on_the_page_of_metrics() {
+    let pages = pages();
+    let listed = pages.get(Path::new("docs/endpoints.md"));
+    let listed: BTreeSet<_> = metrics(listed.expect("the page is there")).collect();
+    let mut unknown = Vec::new();
+    for (page, text) in &pages {
+        let missing = metrics(text).filter(|metric| !listed.contains(metric));
+        unknown.extend(missing.map(|metric| format!("{}: {metric}", page.display())));
+    }
+    assert!(unknown.is_empty(), "not in docs/endpoints.md: {unknown:#?}");
+}
+
+/// The longest part of `quote` without a number, for the code has a placeholder there.
+fn fixed_part(quote: &str) -> &str {
+    let parts = quote.split(|c: char| c.is_ascii_digit() || c == '…');
+    parts.max_by_key(|part| part.len()).map_or("", str::trim)
+}
+
+/// Whether it is a line of the log or of an answer, rather than a command or a flag.
+fn is_sentence(quote: &str) -> bool {
+    let first = quote.split(' ').next().unwrap_or_default();
+    quote.split(' ').count() > 2
+        && first.chars().all(char::is_alphabetic)
+        && !["curl", "kubectl"].contains(&first)
+}
+
+/// Whether it is a reason of an event or a condition.
+fn is_reason(quote: &str) -> bool {
+    quote.starts_with(char::is_uppercase)
+        && quote.chars().all(char::is_alphabetic)
+        && quote.chars().filter(|c| c.is_uppercase()).count() > 1
+        && !quote.chars().all(char::is_uppercase)
+}
+
+#[test]
+fn what_troubleshooting_quotes_is_in_the_code() {
+    /// Of Kubernetes itself.
+    const OTHERS: [&str; 3] = ["ClusterIP", "LoadBalancer", "NotReady"];
+    let mut sources = BTreeMap::new();
+    texts("controller", "rs", &mut sources);
+    texts("proto", "txt", &mut sources);
+    sources.retain(|path, _| !path.to_string_lossy().contains("tests"));
+    let code: String = sources.into_values().collect();
+    // Long texts are broken with a backslash; some have a placeholder for a word.
+    let code: String = code
+        .split("\\\n")
+        .map(str::trim_start)
+        .collect::<String>()
+        .replace("cannot {work} the node", "cannot initialize the node");
+
+    let page = pages().remove(Path::new("docs/troubleshooting.md"));
+    let page = prose(&page.expect("the page is there")).replace('\n', " ");
+    let mut unknown = Vec::new();
+    let mut seen = 0;
+    for quote in page.split('`').skip(1).step_by(2) {
+        let known = if is_sentence(quote) {
+            code.contains(fixed_part(quote))
+        } else if is_reason(quote) && !OTHERS.contains(&quote) {
+            code.contains(quote) || code.contains(&screaming(quote))
+        } else {
+            continue;
+        };
+        seen += 1;
+        if !known {
+            unknown.push(quote);
+        }
+    }
+    assert!(unknown.is_empty(), "not in the code: {unknown:#?}");
+    assert!(seen > 30, "only {seen} quotes were found");
+}
+
+/// `QuotaExceeded` as the contract writes it: `QUOTA_EXCEEDED`.
+fn screaming(reason: &str) -> String {
+    let mut screaming = String::new();
+    for c in reason.chars() {
+        if c.is_uppercase() && !screaming.is_empty() {
+            screaming.push('_');
+        }
+        screaming.push(c.to_ascii_uppercase());
+    }
+    screaming
+}
