@@ -79,9 +79,8 @@ pub struct WrittenMeta {
 pub struct Preconditions<'a> {
     /// `metadata.uid`.
     pub uid: &'a str,
-    /// `metadata.resourceVersion`; absent: any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub resource_version: Option<&'a str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: &'a str,
 }
 
 /// How a PATCH is meant.

@@ -114,7 +114,7 @@ impl NodeWriter {
     pub async fn delete(&self, name: &str, deletion: &Deletion) -> Result<(), Error> {
         let preconditions = Preconditions {
             uid: &deletion.uid,
-            resource_version: deletion.resource_version.as_deref(),
+            resource_version: &deletion.resource_version,
         };
         match self.api.delete(&path(name), preconditions).await {
             Err(error) if error.is_not_found() => Ok(()),

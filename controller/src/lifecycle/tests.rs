@@ -84,6 +84,23 @@ async fn l7_a_lost_node_without_a_machine_is_deleted_with_an_event_before() {
     assert_eq!(value(&fixture, calls), Some(2.0));
 }
 
+/// As of a node whose newer versions cannot be decoded: its last view says that it is lost.
+#[tokio::test(start_paused = true)]
+async fn q4_a_node_of_which_only_an_old_version_is_known_is_not_deleted() {
+    let fixture = fleet(10, "Unknown", 1);
+    fixture.cluster.change("n0", |node| {
+        node["status"]["conditions"][0]["status"] = json!("True");
+    });
+    sleep(MINUTE).await;
+    assert!(fixture.exists("n0"));
+    fixture.refresh("n0");
+    sleep(MINUTE).await;
+    assert!(fixture.exists("n0"));
+    says(&fixture, "n0", "Unknown");
+    sleep(MINUTE).await;
+    assert_eq!(left(&fixture, 10), 9);
+}
+
 #[tokio::test(start_paused = true)]
 async fn l3_a_ready_node_is_never_asked_about() {
     let fixture = fleet(10, "True", 10);

@@ -155,7 +155,7 @@ fn verdict(node: &NodeView, lookup: &Lookup) -> Action {
 fn deletion(node: &NodeView) -> Action {
     Action::Delete(Deletion {
         uid: node.uid.clone(),
-        resource_version: None,
+        resource_version: node.resource_version.clone(),
         release: Release::WithinLimit,
     })
 }

@@ -72,18 +72,18 @@ pub enum Action {
 pub struct Deletion {
     /// Precondition: a node of the same name that registered anew is another node.
     pub uid: Box<str>,
-    /// Precondition where the node has no provider id: whatever changes may be the id.
-    pub resource_version: Option<Box<str>>,
+    /// Precondition: whatever changed since has not been looked at. A node that cannot be decoded any more
+    /// keeps its last view, in which it may be lost though it is ready.
+    pub resource_version: Box<str>,
     /// Why the brake allows it.
     pub release: Release,
 }
 
 impl Deletion {
     pub(super) fn of(node: &NodeView, release: Release) -> Self {
-        let unnamed = node.provider_id.is_empty();
         Self {
             uid: node.uid.clone(),
-            resource_version: unnamed.then(|| node.resource_version.clone()),
+            resource_version: node.resource_version.clone(),
             release,
         }
     }

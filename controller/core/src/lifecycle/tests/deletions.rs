@@ -52,19 +52,21 @@ fn q38_it_takes_two_answers_by_default() {
     );
 }
 
-/// and nothing may have changed where the id may come any moment.
+/// an id may have come, or a change that cannot be decoded.
 #[test]
-fn q4_a_deletion_presumes_uid_and_without_an_id_the_version() {
-    let node = NodeView {
-        provider_id: "".into(),
-        ..lost("n1")
-    };
-    let expected = Deletion {
-        uid: "uid-n1".into(),
-        resource_version: Some("7".into()),
-        release: Release::WithinLimit,
-    };
-    assert_eq!(verdict(&node, &GONE), Action::Delete(expected));
+fn q4_a_deletion_presumes_uid_and_version() {
+    for provider_id in ["", "mock://n1"] {
+        let node = NodeView {
+            provider_id: provider_id.into(),
+            ..lost("n1")
+        };
+        let expected = Deletion {
+            uid: "uid-n1".into(),
+            resource_version: "7".into(),
+            release: Release::WithinLimit,
+        };
+        assert_eq!(verdict(&node, &GONE), Action::Delete(expected));
+    }
 }
 
 #[test]
@@ -157,7 +159,7 @@ fn the_brake_holds_back_and_a_person_lets_go() {
         says(&mut rig, 7, &confirmed).action,
         Action::Delete(Deletion {
             uid: "uid-n12".into(),
-            resource_version: None,
+            resource_version: "7".into(),
             release: Release::Person,
         })
     );

@@ -332,12 +332,7 @@ impl Controller {
             "the instance exists: {node:?} at {now}, asked at {}",
             question.asked_at
         );
-        if node.provider_id.is_empty() {
-            assert_eq!(
-                deletion.resource_version.as_ref(),
-                Some(&node.resource_version)
-            );
-        }
+        assert_eq!(deletion.resource_version, node.resource_version);
         // One that came back on the very last moment was taken out of the count already.
         if node.ready == Ready::True {
             return;

@@ -311,8 +311,7 @@ impl World {
     /// The node that was deleted, if the preconditions held.
     pub(super) fn delete(&mut self, name: &str, deletion: &Deletion) -> Option<NodeView> {
         let node = self.nodes.get(name)?;
-        let version = deletion.resource_version.as_ref();
-        if node.uid != deletion.uid || version.is_some_and(|held| *held != node.resource_version) {
+        if node.uid != deletion.uid || node.resource_version != deletion.resource_version {
             return None;
         }
         self.changed.push(name.to_owned());
