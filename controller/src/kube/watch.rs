@@ -3,7 +3,7 @@
 //!
 //! RBAC: `list` and `watch` on the resource.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use kube::core::WatchEvent;
@@ -31,8 +31,13 @@ const PAGE: u32 = 100;
 /// How long the API server lets one watch last.
 const WATCH_SECONDS: u32 = 290;
 
-/// A watch that says nothing for so long is dead: bookmarks come about once a minute.
+/// A watch that says nothing for so long is started again: bookmarks come about once a minute.
 const SILENCE: Duration = Duration::from_secs(150);
+
+/// From so many silent watches in a row on, each is followed by a list. The first may be a connection that
+/// broke without a word. After that the API server sends no bookmarks and nothing changes, or a proxy holds
+/// the events back: only a list tells.
+const SILENT: u32 = 2;
 
 /// Pause after the first failure; doubles up to [`MAX_PAUSE`].
 const MIN_PAUSE: Duration = Duration::from_millis(100);
@@ -72,8 +77,10 @@ pub const SERVICES: Resource = Resource {
 enum End {
     /// The API server ended it, as it does after [`WATCH_SECONDS`].
     Clean,
-    /// Nothing came for [`SILENCE`].
+    /// Nothing came for [`SILENCE`] on an open watch.
     Silent,
+    /// The watch was not answered for [`SILENCE`].
+    Unanswered,
     /// The version is too old: only a full list helps.
     Expired,
     /// Anything else.
@@ -84,11 +91,19 @@ impl End {
     const fn label(&self) -> &'static str {
         match self {
             Self::Clean => "ended",
-            Self::Silent => "silent",
+            Self::Silent | Self::Unanswered => "silent",
             Self::Expired => "expired",
             Self::Failed(_) => "error",
         }
     }
+}
+
+/// How a watch went.
+#[derive(Debug, Default)]
+struct Course {
+    opened: Option<Instant>,
+    /// Whether anything came.
+    is_heard: bool,
 }
 
 /// Keeps `store` in step until `stop`, and tells `health` how that goes. Never gives up: what can fail
@@ -127,8 +142,10 @@ impl<V: View> Reflector<V> {
         let mut pause = Pause::default();
         // The version to watch from; none: list first.
         let mut version: Option<String> = None;
+        // Watches in a row that ended silent, with nothing heard in between.
+        let mut silent = 0;
         loop {
-            let mut opened = None;
+            let mut course = Course::default();
             let end = match version.take() {
                 None => match self.list().await {
                     Ok(listed) => {
@@ -139,19 +156,30 @@ impl<V: View> Reflector<V> {
                     Err(error) => End::Failed(error),
                 },
                 Some(mut at) => {
-                    let end = self.watch(&mut at, &mut pause, &mut opened).await;
-                    if !matches!(end, End::Expired) {
+                    let end = self.watch(&mut at, &mut pause, &mut course).await;
+                    if course.is_heard {
+                        silent = 0;
+                    }
+                    silent += u32::from(matches!(end, End::Silent));
+                    let is_to_list = match end {
+                        End::Expired => true,
+                        End::Silent => silent >= SILENT,
+                        _ => false,
+                    };
+                    if !is_to_list {
                         version = Some(at);
                     }
                     end
                 }
             };
             // A list that fails after a long time, or a watch that is not opened, shows no health.
-            let healthy = opened.is_some_and(|opened: Instant| opened.elapsed() >= HEALTHY);
+            let healthy = course
+                .opened
+                .is_some_and(|opened| opened.elapsed() >= HEALTHY);
             if healthy {
                 pause = Pause::default();
             }
-            self.ended(&end, &mut pause);
+            self.ended(&end, &mut pause, silent);
             if healthy && matches!(end, End::Clean) {
                 continue;
             }
@@ -159,7 +187,7 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    fn ended(&self, end: &End, pause: &mut Pause) {
+    fn ended(&self, end: &End, pause: &mut Pause, silent: u32) {
         let resource = self.resource.name;
         self.metrics
             .restarts
@@ -169,29 +197,39 @@ impl<V: View> Reflector<V> {
             })
             .inc();
         match end {
-            End::Failed(error) => {
-                self.health.failed(error);
-                let failures = pause.failures + 1;
-                if pause.is_due() {
-                    warn!(
-                        resource,
-                        failures,
-                        %error,
-                        "cannot watch; trying again with back-off"
-                    );
-                } else {
-                    debug!(resource, failures, %error, "still cannot watch");
-                }
-            }
+            End::Failed(error) => self.failed(error, pause),
+            End::Unanswered => self.failed(&"the API server does not answer the watch", pause),
             End::Expired => info!(resource, "the watch is too old; listing again"),
-            End::Silent => {
-                self.health.silent();
+            End::Silent if silent < SILENT => {
                 warn!(
                     resource,
                     "the watch has been silent too long; starting it again"
                 );
             }
+            End::Silent if silent == SILENT => warn!(
+                resource,
+                "the API server, or a proxy before it, accepts the watch and sends neither events nor \
+                 bookmarks; until it does, a list follows each watch that was silent for {} s",
+                SILENCE.as_secs()
+            ),
+            End::Silent => debug!(resource, "the watch is still silent; listing again"),
             End::Clean => debug!(resource, "the watch ended; starting it again"),
+        }
+    }
+
+    fn failed(&self, error: &impl fmt::Display, pause: &mut Pause) {
+        let resource = self.resource.name;
+        self.health.failed(error);
+        let failures = pause.failures + 1;
+        if pause.is_due() {
+            warn!(
+                resource,
+                failures,
+                %error,
+                "cannot watch; trying again with back-off"
+            );
+        } else {
+            debug!(resource, failures, %error, "still cannot watch");
         }
     }
 
@@ -246,13 +284,8 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    /// Follows changes after `version`, which moves along, until the watch ends. Tells when it was `opened`.
-    async fn watch(
-        &self,
-        version: &mut String,
-        pause: &mut Pause,
-        opened: &mut Option<Instant>,
-    ) -> End {
+    /// Follows changes after `version`, which moves along, until the watch ends. Tells its `course`.
+    async fn watch(&self, version: &mut String, pause: &mut Pause, course: &mut Course) -> End {
         let resource = self.resource.name;
         let opening = timeout(
             SILENCE,
@@ -263,10 +296,10 @@ impl<V: View> Reflector<V> {
             Ok(Ok(events)) => std::pin::pin!(events),
             Ok(Err(error)) if error.is_expired() => return End::Expired,
             Ok(Err(error)) => return End::Failed(error),
-            Err(_) => return End::Silent,
+            Err(_) => return End::Unanswered,
         };
         self.health.opened();
-        *opened = Some(Instant::now());
+        course.opened = Some(Instant::now());
         if pause.failures > 0 {
             info!(resource, "watching again");
         }
@@ -278,7 +311,7 @@ impl<V: View> Reflector<V> {
                 Ok(Some(Err(error))) => return End::Failed(error),
                 Ok(Some(Ok(event))) => event,
             };
-            self.health.heard();
+            course.is_heard = true;
             self.metrics
                 .events
                 .get_or_create(&ResourceLabels { resource })

@@ -1,20 +1,15 @@
 //! Whether a store follows the API server, for `/readyz`.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::{Resource, SILENCE};
-use crate::kube::error::Error;
+use super::Resource;
 
 /// How long a watch may fail before the store counts as out of step: an API server that restarts is
 /// no reason to stop a rollout.
 const GRACE: Duration = Duration::from_mins(1);
-
-/// How many watches in a row may be silent. One is a connection that broke without a word; the next
-/// one gets a bookmark long before it counts as silent too.
-const SILENT: u32 = 2;
 
 /// State of one watch. Clones share it: the watch writes it, the readiness check reads it.
 #[derive(Clone, Debug)]
@@ -29,15 +24,6 @@ struct State {
     is_wanted: bool,
     is_listed: bool,
     failing: Option<Failing>,
-    silent: Option<Silent>,
-}
-
-/// Watches that ended since nothing came, with nothing heard in between.
-#[derive(Debug)]
-struct Silent {
-    /// End of the first one.
-    since: Instant,
-    count: u32,
 }
 
 #[derive(Debug)]
@@ -56,7 +42,7 @@ impl Health {
     }
 
     /// Ok as long as the watch is not wanted, or the store has been filled and the watch has not
-    /// failed for a minute, nor sent nothing twice in a row.
+    /// failed for a minute. A watch that is open and says nothing is no failure: perhaps nothing changes.
     ///
     /// # Errors
     /// A sentence with the resource, how long it has failed, and the last error.
@@ -65,15 +51,6 @@ impl Health {
         let state = self.state.lock();
         if !state.is_wanted {
             return Ok(());
-        }
-        if let Some(Silent { since, count }) = &state.silent
-            && *count >= SILENT
-        {
-            let seconds = (since.elapsed() + SILENCE).as_secs();
-            return Err(format!(
-                "the API server, or a proxy before it, accepts the watch of {resource} but has sent \
-                 nothing for {seconds} s"
-            ));
         }
         match &state.failing {
             None if state.is_listed => Ok(()),
@@ -96,9 +73,7 @@ impl Health {
     }
 
     pub(super) fn listed(&self) {
-        let mut state = self.state.lock();
-        state.is_listed = true;
-        state.silent = None;
+        self.state.lock().is_listed = true;
     }
 
     /// The watch was opened, which shows no more than that it is accepted.
@@ -106,22 +81,7 @@ impl Health {
         self.state.lock().failing = None;
     }
 
-    /// An event or a bookmark came.
-    pub(super) fn heard(&self) {
-        self.state.lock().silent = None;
-    }
-
-    /// The watch ended since nothing came for [`SILENCE`].
-    pub(super) fn silent(&self) {
-        let mut state = self.state.lock();
-        let silent = state.silent.get_or_insert_with(|| Silent {
-            since: Instant::now(),
-            count: 0,
-        });
-        silent.count += 1;
-    }
-
-    pub(super) fn failed(&self, error: &Error) {
+    pub(super) fn failed(&self, error: &impl fmt::Display) {
         let mut state = self.state.lock();
         let failing = state.failing.get_or_insert_with(|| Failing {
             since: Instant::now(),

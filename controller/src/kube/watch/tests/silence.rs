@@ -4,13 +4,19 @@ use futures::channel::mpsc::UnboundedSender;
 
 use super::*;
 
-/// A fixture whose watches stay open until their senders, which come with it, are dropped.
-fn accepted() -> (Fixture, Arc<Mutex<Vec<UnboundedSender<Value>>>>) {
+/// A fixture whose watches stay open until their senders, which come with it, are dropped. `lists`
+/// answers the lists, of which it is told the number.
+fn accepted(
+    lists: impl Fn(usize) -> Answer + Send + 'static,
+) -> (Fixture, Arc<Mutex<Vec<UnboundedSender<Value>>>>) {
     let open = Arc::new(Mutex::new(Vec::new()));
     let watches = Arc::clone(&open);
+    let listed = Mutex::new(0);
     let fixture = Fixture::start(move |_, uri| {
         if is_list(uri) {
-            return Some(list(1, "", &["a"]));
+            let mut listed = listed.lock();
+            *listed += 1;
+            return Some(lists(*listed));
         }
         let (events, watch) = scripted::live_watch();
         watches.lock().push(events);
@@ -25,24 +31,65 @@ fn bookmark(version: u64) -> Value {
     json!({"type": "BOOKMARK", "object": mark})
 }
 
+/// Seconds of the paused clock, in each of which `holds`.
+async fn always(seconds: u64, holds: impl Fn() -> bool) {
+    for second in 0..seconds {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(holds(), "not after {second} s");
+    }
+}
+
+/// As upstream, where nothing changes: an API server need not send bookmarks.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_is_accepted_and_stays_silent_makes_unready_until_it_says_something() {
-    let (fixture, open) = accepted();
-    fixture.until(|f| f.requests.lock().len() == 3).await;
-    assert_eq!(fixture.health.check(), Ok(()), "one silent watch");
-    fixture.until(|f| f.requests.lock().len() == 4).await;
-    let silent = fixture.health.check().unwrap_err();
-    assert!(silent.contains("has sent nothing for 300 s"), "{silent}");
-    fixture.until(|_| open.lock().len() == 3).await;
-    assert!(fixture.health.check().is_err(), "it is only accepted");
-    open.lock()[2].unbounded_send(bookmark(2)).unwrap();
-    fixture.until(|f| f.health.check().is_ok()).await;
+async fn a_watch_that_stays_silent_is_ready_and_lists_again_until_it_says_something() {
+    let (fixture, open) = accepted(|_| list(1, "", &["a"]));
+    always(1810, || fixture.health.check().is_ok()).await;
+    let lists = || {
+        let requests = fixture.requests.lock();
+        requests.iter().filter(|(_, uri)| is_list(uri)).count()
+    };
+    // The first one, and from 300 s on each 150 s.
+    assert_eq!(lists(), 1 + 11);
+    let last = open.lock().last().cloned().unwrap();
+    last.unbounded_send(bookmark(2)).unwrap();
+    always(160, || lists() == 12).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_silent_watch_hides_is_found_by_the_list() {
+    let (mut fixture, _open) = accepted(|number| match number {
+        1 => list(1, "", &["a", "b"]),
+        _ => list(2, "", &["a"]),
+    });
+    let deleted = tokio::time::timeout(Duration::from_secs(310), fixture.deleted.recv());
+    assert_eq!(deleted.await.unwrap().as_deref(), Some("b"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_watch_makes_unready_where_the_list_fails_too() {
+    let (fixture, _open) = accepted(|number| match number {
+        1 => list(1, "", &["a"]),
+        _ => scripted::refusal(503, "ServiceUnavailable"),
+    });
+    always(355, || fixture.health.check().is_ok()).await;
+    fixture.until(|f| f.health.check().is_err()).await;
+    let broken = fixture.health.check().unwrap_err();
+    assert!(broken.contains("cannot watch nodes for 60 s: "), "{broken}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_never_answered_makes_unready() {
+    let fixture = Fixture::start(|number, _| (number == 0).then(|| list(1, "", &["a"])));
+    always(205, || fixture.health.check().is_ok()).await;
+    fixture.until(|f| f.health.check().is_err()).await;
+    let broken = fixture.health.check().unwrap_err();
+    assert!(broken.contains("does not answer the watch"), "{broken}");
 }
 
 /// After one watch broke without a word, too.
 #[tokio::test(start_paused = true)]
 async fn a_quiet_watch_with_bookmarks_is_always_ready() {
-    let (fixture, open) = accepted();
+    let (fixture, open) = accepted(|_| list(1, "", &["a"]));
     fixture.until(|f| f.requests.lock().len() == 3).await;
     for version in 2..20 {
         for _ in 0..75 {
