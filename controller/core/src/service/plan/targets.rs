@@ -203,7 +203,8 @@ impl Progress {
     }
 
     /// After a while the Service says so, and its record that the Lease does not speak for it: one
-    /// load balancer that takes no targets must not keep the others from being settled at a start.
+    /// load balancer that takes no targets must not keep the others from being settled at a start. A failure
+    /// that concerns all Services alike would write each of them.
     pub(super) fn out_of_step(
         &mut self,
         now: Timestamp,
@@ -211,6 +212,11 @@ impl Progress {
         draft: &mut Draft<'_>,
         failure: &Failure,
     ) {
+        let is_its_own =
+            failure.class.is_for_owner() || matches!(failure.class, ErrorClass::InProgress { .. });
+        if !is_its_own {
+            return;
+        }
         let since = *self.targets_fail_since.get_or_insert(now);
         if now >= after(since, TARGETS_GRACE) {
             let (reason, message) = (failure.reason(), &failure.message);

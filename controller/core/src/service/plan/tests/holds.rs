@@ -114,7 +114,7 @@ fn one_that_takes_no_targets_is_alone_after_a_restart() {
         let facts = stage.facts();
         stage.progress.holds_up_lease(&stage.service, &facts)
     };
-    for class in [ErrorClass::Quota, ErrorClass::Unavailable] {
+    for class in [ErrorClass::Quota, ErrorClass::Malformed] {
         let mut stage = Stage::settled();
         stage.targets = nodes("n1 n3");
         stage.update(Err(&failure(class)));

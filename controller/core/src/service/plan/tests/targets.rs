@@ -130,6 +130,35 @@ fn targets_in_step_turns_false_after_thirty_seconds_of_failure() {
     assert_eq!(in_step(&stage), "True");
 }
 
+/// It would be written on every Service of the cluster, and told by none what is wrong with it.
+#[test]
+fn a_failure_that_concerns_all_services_writes_none() {
+    for class in [
+        ErrorClass::Unavailable,
+        ErrorClass::Unauthenticated,
+        ErrorClass::RateLimited { retry_after: None },
+    ] {
+        let mut stage = moved();
+        for secs in [0, 31, 600] {
+            stage.now = at(secs);
+            let outcome = stage.update(Err(&failure(class)));
+            assert_eq!(outcome.patch, None, "{class:?}");
+        }
+        let facts = stage.facts();
+        let holds_up = stage.progress.holds_up_lease(&stage.service, &facts);
+        assert!(holds_up, "a start gives them once more: {class:?}");
+        // The time of its own failures counts from the first of them.
+        stage.update(Err(&failure(ErrorClass::Quota)));
+        stage.now = at(629);
+        stage.update(Err(&failure(ErrorClass::Quota)));
+        assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
+        stage.now = at(630);
+        stage.update(Err(&failure(ErrorClass::Quota)));
+        let conditions = "True:Accepted True:Ready False:Quota";
+        assert_eq!(stage.conditions(), conditions, "{class:?}");
+    }
+}
+
 /// The revision that all load balancers have is kept once for all, over a restart.
 #[test]
 fn a_restart_updates_only_if_nodes_changed_meanwhile() {
