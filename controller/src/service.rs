@@ -18,6 +18,7 @@
 
 mod absence;
 mod act;
+mod applied;
 mod drift;
 mod ground;
 mod intake;
@@ -43,7 +44,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use self::{intake::Intake, metrics::ServiceMetrics, rollout::TARGETS_ANNOTATION};
+pub use self::{applied::TARGETS_ANNOTATION, intake::Intake, metrics::ServiceMetrics};
 use self::{
     intake::{Key, Memory},
     node_changes::NodeChanges,

@@ -16,7 +16,15 @@ pub(super) struct Annotations {
 #[derive(Debug, Default)]
 struct Inner {
     seen: BTreeMap<String, String>,
-    wanted: BTreeMap<String, Option<String>>,
+    wanted: BTreeMap<String, Wish>,
+}
+
+#[derive(Debug)]
+struct Wish {
+    value: Option<String>,
+    /// Whether another wish came before, which may be on its way to the Lease: only the answer to a later
+    /// write of ours says that it will not arrive.
+    is_second: bool,
 }
 
 impl Default for Annotations {
@@ -32,17 +40,23 @@ impl Annotations {
     /// What is on the Lease, or will be soon.
     pub(super) fn get(&self, key: &str) -> Option<String> {
         let inner = self.inner.lock();
-        let wanted = inner.wanted.get(key).cloned();
-        wanted.unwrap_or_else(|| inner.seen.get(key).cloned())
+        match inner.wanted.get(key) {
+            Some(wish) => wish.value.clone(),
+            None => inner.seen.get(key).cloned(),
+        }
     }
 
-    pub(super) fn want(&self, key: &str, value: Option<String>) {
+    /// Whether that has to be written.
+    pub(super) fn want(&self, key: &str, value: Option<String>) -> bool {
         let mut inner = self.inner.lock();
-        if inner.seen.get(key) == value.as_ref() {
-            inner.wanted.remove(key);
-        } else {
-            inner.wanted.insert(key.to_owned(), value);
-        }
+        let is_second = match inner.wanted.get(key) {
+            Some(wish) => wish.is_second || wish.value != value,
+            None if inner.seen.get(key) == value.as_ref() => return false,
+            None => false,
+        };
+        let wish = Wish { value, is_second };
+        inner.wanted.insert(key.to_owned(), wish);
+        true
     }
 
     /// Whether something is still to be written.
@@ -65,11 +79,13 @@ impl Annotations {
         }
     }
 
-    /// Takes in what is on the Lease.
-    pub(super) fn saw(&self, annotations: &BTreeMap<String, String>) {
+    /// Takes in what is on the Lease, as a write of ours `wrote` it or as it was read or watched.
+    pub(super) fn saw(&self, annotations: &BTreeMap<String, String>, wrote: bool) {
         let mut inner = self.inner.lock();
         let Inner { seen, wanted } = &mut *inner;
-        wanted.retain(|key, value| annotations.get(key) != value.as_ref());
+        wanted.retain(|key, wish| {
+            annotations.get(key) != wish.value.as_ref() || (wish.is_second && !wrote)
+        });
         seen.clone_from(annotations);
         drop(inner);
         self.changed.send_replace(());
@@ -77,8 +93,8 @@ impl Annotations {
 
     /// Changes `annotations` to what is wanted.
     pub(super) fn apply(&self, annotations: &mut BTreeMap<String, String>) {
-        for (key, value) in &self.inner.lock().wanted {
-            match value {
+        for (key, wish) in &self.inner.lock().wanted {
+            match &wish.value {
                 Some(value) => annotations.insert(key.clone(), value.clone()),
                 None => annotations.remove(key),
             };

@@ -113,7 +113,9 @@ impl Handle {
     /// # Errors
     /// [`NotLeading`] when the time in office ended before.
     pub async fn annotate(&self, key: &str, value: Option<String>) -> Result<(), NotLeading> {
-        self.shared.annotations.want(key, value.clone());
+        if !self.shared.annotations.want(key, value.clone()) {
+            return Ok(());
+        }
         // An elector that is gone has no lease to write.
         if self.commands.send(Command::Write).is_err() {
             return Err(NotLeading);

@@ -279,6 +279,27 @@ async fn an_annotation_brings_the_renewal_forward() {
     assert_eq!(store.requests(), ["PUT a", "PUT a"]);
 }
 
+/// The write of the first wish is done, and its answer is lost.
+#[tokio::test(start_paused = true)]
+async fn a_wish_that_is_taken_back_may_be_on_its_way() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    store.mood(store::Mood::Mute);
+    let handle = a.handle.clone();
+    let set = tokio::spawn(async move { handle.annotate("x", Some("1".into())).await });
+    secs(1).await;
+    assert_eq!(store.lease()["metadata"]["annotations"], json!({"x": "1"}));
+    let handle = a.handle.clone();
+    let taken_back = tokio::spawn(async move { handle.annotate("x", None).await });
+    secs(1).await;
+    assert!(!taken_back.is_finished());
+    store.mood(store::Mood::Well);
+    taken_back.await.unwrap().unwrap();
+    assert_eq!(store.lease()["metadata"].get("annotations"), None);
+    assert_eq!(set.await.unwrap(), Err(NotLeading));
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_but_the_leader_annotates() {
     let store = Store::default();

@@ -17,7 +17,7 @@ use outrigger_core::{
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{ServiceLb, ground::Ground, intake::Key, rollout::Giving, write::often};
+use super::{ServiceLb, applied::Giving, ground::Ground, intake::Key, write::often};
 use crate::{
     provider::{self, EnsureInput, Provider},
     queue::{Outcome, Priority},
@@ -192,7 +192,7 @@ impl ServiceLb {
                 progress.deleted(now, Some(service), heard, facts)
             })
             .await;
-        self.rollout.progressed();
+        self.rollout.applied.progressed();
         if matches!(ended, Some(Outcome::Done)) {
             // The store's word that the Service is gone may have come before that of our own write.
             return self.done_with(key);
@@ -267,7 +267,7 @@ impl ServiceLb {
         let giving = tokio::select! {
             biased;
             () = self.fence.stopped() => None,
-            giving = self.rollout.begin(revision) => giving,
+            giving = self.rollout.applied.begin(revision) => giving,
         };
         giving.filter(|_| self.fence.may_call())
     }

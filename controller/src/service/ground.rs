@@ -56,7 +56,7 @@ impl ServiceLb {
             capability,
             announced,
             targets: self.rollout.current(),
-            applied: self.rollout.applied(),
+            applied: self.rollout.applied.get(),
         }
     }
 

@@ -10,15 +10,11 @@
 //! Taking reads the nodes of now through the [`ShrinkGuard`] and makes them the current targets.
 //! An Ensure takes what waits before it goes out; the load balancers that exist are told of it by the
 //! announcement, which alone is debounced.
-//!
-//! That all have it is remembered once, on the Lease, and not on each Service: nodes that come and
-//! go must not write every Service. It is forgotten before the first call that gives other targets:
-//! the call may work and its answer be lost with this process.
+//! Which targets all of them have is remembered in [`super::applied`].
 
 use std::{
-    collections::HashMap,
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -29,7 +25,7 @@ use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
     service::plan::Progress,
-    targets::{Allowance, Held, Proposal, Revision, ShrinkGuard, Targets},
+    targets::{Allowance, Held, Proposal, ShrinkGuard, Targets},
 };
 use parking_lot::{Mutex, RwLock};
 use tokio::{
@@ -38,11 +34,8 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::ServiceLb;
+use super::{ServiceLb, applied::Applied};
 use crate::{clock::until, kube::nodes, leader::Handle, queue::Priority};
-
-/// Annotation of the Lease with the revision of the targets that every load balancer has.
-pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
 
 /// From a step forward to the look whether all have the targets, which goes over all Services.
 const LOOK: Duration = Duration::from_millis(500);
@@ -57,19 +50,13 @@ const CONFIRMED_AT_ONCE: usize = 16;
 pub(super) struct Rollout {
     taking: Mutex<Taking>,
     current: RwLock<Arc<Targets>>,
-    /// Targets presumed of load balancers that this lease term has not given any.
-    at_start: OnceLock<Revision>,
     /// How often load balancers that exist were told of other targets.
     announced: AtomicU64,
     /// Wakes the confirmation of deletions.
     has_missing: Notify,
-    applied: Mutex<Option<Revision>>,
+    pub(super) applied: Applied,
     /// What goes out; none: all have the current targets.
     under_way: Mutex<Option<UnderWay>>,
-    /// Revisions that are being given to load balancers, and to how many.
-    given: Mutex<HashMap<Revision, usize>>,
-    lease: Option<Handle>,
-    progressed: Notify,
 }
 
 /// How the current targets came about.
@@ -92,32 +79,8 @@ struct UnderWay {
     sent: Instant,
 }
 
-/// Some load balancer is being given a revision, as long as this lives: until what came of it is
-/// known and written.
-pub(super) struct Giving<'a> {
-    rollout: &'a Rollout,
-    revision: Revision,
-}
-
-impl Drop for Giving<'_> {
-    fn drop(&mut self) {
-        let mut given = self.rollout.given.lock();
-        if let Some(count) = given.get_mut(&self.revision) {
-            *count -= 1;
-            if *count == 0 {
-                given.remove(&self.revision);
-            }
-        }
-        drop(given);
-        self.rollout.progressed();
-    }
-}
-
 impl Rollout {
     pub(super) fn new(lease: Option<Handle>, allowance: Allowance) -> Self {
-        let applied = lease
-            .as_ref()
-            .and_then(|lease| lease.annotation(TARGETS_ANNOTATION));
         Self {
             taking: Mutex::new(Taking {
                 guard: ShrinkGuard::new(allowance),
@@ -126,14 +89,10 @@ impl Rollout {
                 held: None,
             }),
             current: RwLock::new(Arc::new(Targets::among([]))),
-            at_start: OnceLock::new(),
             announced: AtomicU64::default(),
             has_missing: Notify::new(),
-            applied: Mutex::new(applied.as_deref().map(Revision::stored)),
+            applied: Applied::new(lease),
             under_way: Mutex::default(),
-            given: Mutex::default(),
-            lease,
-            progressed: Notify::new(),
         }
     }
 
@@ -144,57 +103,6 @@ impl Rollout {
     /// Another value after each announcement of targets.
     pub(super) fn announced(&self) -> u64 {
         self.announced.load(Ordering::Acquire)
-    }
-
-    /// The targets that every load balancer has.
-    pub(super) fn applied(&self) -> Option<Revision> {
-        self.applied.lock().clone()
-    }
-
-    /// As [`Self::applied`]; where that is not known, what is taken for it while a load balancer waits
-    /// in the background lane: the targets with which this lease term began, that of an earlier leader
-    /// if it said so.
-    pub(super) fn presumed(&self) -> Option<Revision> {
-        self.applied().or_else(|| self.at_start.get().cloned())
-    }
-
-    /// To be awaited before a call that gives targets, and kept until its answer is written. None:
-    /// not now, this process leads no more.
-    pub(super) async fn begin(&self, revision: &Revision) -> Option<Giving<'_>> {
-        *self.given.lock().entry(revision.clone()).or_default() += 1;
-        let giving = Giving {
-            rollout: self,
-            revision: revision.clone(),
-        };
-        if self.applied.lock().as_ref() == Some(revision) {
-            return Some(giving);
-        }
-        if let Some(lease) = &self.lease
-            && lease.annotation(TARGETS_ANNOTATION).is_some()
-        {
-            lease.annotate(TARGETS_ANNOTATION, None).await.ok()?;
-        }
-        *self.applied.lock() = None;
-        Some(giving)
-    }
-
-    /// A load balancer has other targets now, or there is one less to have them.
-    pub(super) fn progressed(&self) {
-        self.progressed.notify_one();
-    }
-
-    /// Whether a load balancer is being given other targets than these.
-    fn gives_others(&self, revision: &Revision) -> bool {
-        self.given.lock().keys().any(|given| given != revision)
-    }
-
-    async fn finish(&self, revision: &Revision) {
-        *self.applied.lock() = Some(revision.clone());
-        if let Some(lease) = &self.lease {
-            let text = revision.as_str().to_owned();
-            // Else the next leader gives them once more.
-            let _ = lease.annotate(TARGETS_ANNOTATION, Some(text)).await;
-        }
     }
 }
 
@@ -234,10 +142,7 @@ impl ServiceLb {
             }
         }
         taking.held = held;
-        rollout.at_start.get_or_init(|| {
-            let applied = rollout.applied();
-            applied.unwrap_or_else(|| targets.revision().clone())
-        });
+        rollout.applied.begins_with(&targets);
         taking.is_news |= rollout.current().revision() != targets.revision();
         *rollout.current.write() = targets;
     }
@@ -269,7 +174,7 @@ impl ServiceLb {
         }
         let targets = rollout.current();
         rollout.announced.fetch_add(1, Ordering::AcqRel);
-        if rollout.applied().as_ref() == Some(targets.revision()) {
+        if rollout.applied.is(targets.revision()) {
             // Back to what all of them have, before any was given something else.
             *rollout.under_way.lock() = None;
         } else {
@@ -283,7 +188,7 @@ impl ServiceLb {
             drop(under_way);
             self.queue_without_targets();
         }
-        rollout.progressed();
+        rollout.applied.progressed();
     }
 
     /// Queues the Services whose load balancers do not have the current targets. Queues none while
@@ -311,7 +216,7 @@ impl ServiceLb {
             tokio::select! {
                 () = self.node_changes.changed.notified() => {}
                 () = time => {}
-                () = self.rollout.progressed.notified(), if look.is_none() => {
+                () = self.rollout.applied.progress(), if look.is_none() => {
                     look = self.now().checked_add(LOOK).ok();
                 }
             }
@@ -371,14 +276,13 @@ impl ServiceLb {
         let rollout = &self.rollout;
         let targets = rollout.current();
         let revision = targets.revision();
-        if rollout.applied().as_ref() == Some(revision)
-            || self.capability().is_none()
-            || rollout.gives_others(revision)
-            || !self.among_services(Progress::holds_up_lease).is_empty()
-        {
+        if rollout.applied.is(revision) || self.capability().is_none() {
             return;
         }
-        rollout.finish(revision).await;
+        let all_have_it = || self.among_services(Progress::holds_up_lease).is_empty();
+        if !rollout.applied.finish(revision, all_have_it).await {
+            return;
+        }
         let under_way = rollout.under_way.lock().take();
         if let Some(UnderWay { changed, sent }) = under_way {
             let metrics = &self.parts.metrics;

@@ -87,7 +87,7 @@ impl ServiceLb {
                         Ok(Some(_)) => {
                             self.tell_all(&service, events);
                             // Its targets hold up the others no longer.
-                            self.rollout.progressed();
+                            self.rollout.applied.progressed();
                             return Outcome::Done;
                         }
                         Ok(None) => return Outcome::Done,
@@ -158,7 +158,7 @@ impl ServiceLb {
         service: Arc<ServiceView>,
         ground: &Ground,
     ) -> Outcome {
-        let presumed = self.rollout.presumed();
+        let presumed = self.rollout.applied.presumed();
         let facts = Facts {
             applied: presumed.as_ref(),
             ..ground.facts()

@@ -57,14 +57,16 @@ impl Elector {
                 let version = lease.metadata.resource_version.as_str();
                 let found = Some((record.clone(), version));
                 if self.sight.answered(sent, now, found) {
-                    self.shared.annotations.saw(&lease.metadata.annotations);
+                    let wrote = !answer.purpose.reads();
+                    let annotations = &lease.metadata.annotations;
+                    self.shared.annotations.saw(annotations, wrote);
                     self.object = Some(lease);
                 }
                 Ok(Some(record))
             }
             Err(error) if answer.purpose.reads() && error.is_not_found() => {
                 if self.sight.answered(sent, now, None) {
-                    self.shared.annotations.saw(&BTreeMap::new());
+                    self.shared.annotations.saw(&BTreeMap::new(), false);
                     self.object = None;
                 }
                 Ok(None)
@@ -171,7 +173,8 @@ impl Elector {
                     .sight
                     .watched(now.into_std(), Some(lease.record()), version)
                 {
-                    self.shared.annotations.saw(&lease.metadata.annotations);
+                    let annotations = &lease.metadata.annotations;
+                    self.shared.annotations.saw(annotations, false);
                     self.object = Some(*lease);
                     self.standby();
                 }

@@ -17,7 +17,7 @@ use crate::kube::{
 
 /// How the API server is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(crate) enum Mood {
     #[default]
     Well,
     /// 503 to everything.
@@ -137,7 +137,7 @@ impl Store {
         }
     }
 
-    pub(super) fn mood(&self, mood: Mood) {
+    pub(crate) fn mood(&self, mood: Mood) {
         let mut inner = self.0.lock();
         inner.mood = mood;
         if mood != Mood::Well {

@@ -5,6 +5,7 @@ use outrigger_core::targets::{Allowance, LABEL_EXCLUDE};
 use super::*;
 use crate::{
     fixture::settled,
+    leader::tests::store::Mood,
     service::{Settings, TARGETS_ANNOTATION},
 };
 
@@ -267,6 +268,30 @@ async fn what_all_have_is_on_the_lease() {
         annotation(rig).as_ref() == Some(&first)
     })
     .await;
+}
+
+/// All wait for it, not the first one alone.
+#[tokio::test(start_paused = true)]
+async fn no_call_goes_out_before_the_lease_has_forgotten() {
+    let rig = with_services(3, Setup::default()).await;
+    rig.until("the first set", |rig| annotation(rig).is_some())
+        .await;
+    rig.lease.mood(Mood::Silent);
+    rig.leave("n1");
+    rig.cluster.create_service(service("late"));
+    secs(3).await;
+    assert!(annotation(&rig).is_some());
+    let calls = [
+        rig.calls("UpdateLoadBalancerNodes"),
+        rig.calls("EnsureLoadBalancer"),
+    ];
+    assert_eq!(calls, [0, 3]);
+    rig.lease.mood(Mood::Well);
+    rig.ready("shop/late").await;
+    secs(5).await;
+    let all = rig.cloud.load_balancers();
+    assert!(all.iter().all(|lb| lb.targets.len() == 9), "{all:?}");
+    rig.until("the end", |rig| annotation(rig).is_some()).await;
 }
 
 fn unavailable() -> InjectedError {
