@@ -36,12 +36,14 @@ use crate::{
     targets::{Revision, Targets},
 };
 
+mod cause;
 mod deletion;
 mod hold;
 mod outcome;
 mod prepare;
 mod targets;
 
+pub use cause::{Cause, Manner};
 pub use hold::Held;
 pub use prepare::says_whose;
 
@@ -111,71 +113,6 @@ impl Ensure {
     pub fn goes_with(&mut self, targets: &Targets) {
         self.revision = targets.revision().clone();
         self.events = events(self.cause, self.manner, targets);
-    }
-}
-
-/// How an Ensure is announced and paced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
-    /// With events, at full pace: the Service, or its load balancer, is not what it was.
-    Announced,
-    /// At full pace, but with no event where nothing differs.
-    Silent,
-    /// As background work, with no event where nothing differs; a failure does not make a load balancer that serves
-    /// look broken.
-    Background,
-}
-
-/// Why a load balancer is ensured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// It has never been ready.
-    New,
-    /// The Service is not what it was made from.
-    Changed,
-    /// The provider was configured anew.
-    Reconfigured,
-    /// It was made by somebody else: upstream's controller, a provider of another name.
-    Unrecorded,
-    /// The provider was at work, and the time it asked for is over.
-    Continued,
-    /// New targets were not taken (S-55), or there was nothing to give them to.
-    TargetsFailed,
-    /// What the provider answered could not be written.
-    NotWritten,
-    /// The cloud is not what it was.
-    Drifted,
-    /// The provider keeps load balancers in its process, and the process may be a new one.
-    StateLost,
-}
-
-impl Cause {
-    const fn manner(self) -> Manner {
-        match self {
-            Self::Reconfigured | Self::Unrecorded => Manner::Background,
-            Self::StateLost => Manner::Silent,
-            Self::New
-            | Self::Changed
-            | Self::Continued
-            | Self::TargetsFailed
-            | Self::NotWritten
-            | Self::Drifted => Manner::Announced,
-        }
-    }
-
-    /// The metric label: snake case, stable across releases.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Changed => "changed",
-            Self::Reconfigured => "reconfigured",
-            Self::Unrecorded => "unrecorded",
-            Self::Continued => "continued",
-            Self::TargetsFailed => "targets_failed",
-            Self::NotWritten => "not_written",
-            Self::Drifted => "drifted",
-            Self::StateLost => "state_lost",
-        }
     }
 }
 
