@@ -59,12 +59,14 @@ pub(super) async fn run(ground: &Ground<'_>, output: PlanOutput) -> Result<(), F
         );
     }
     let targets = Arc::new(Targets::among(nodes.all()));
+    // Where it is not known, all is taken to be in step.
     let applied = applied(&ground.informers, ground.config).await;
+    let applied = Some(applied.as_ref().unwrap_or(targets.revision()));
     let facts = Facts {
         capability: &declared.capability,
         targets: &targets,
-        // Where it is not known, all is taken to be in step.
-        applied: Some(applied.as_ref().unwrap_or(targets.revision())),
+        applied,
+        presumed: applied,
     };
     let now = jiff::Timestamp::now();
     let previews = preview(ground.provider, services.all(), &targets, &facts, now).await;
@@ -125,7 +127,8 @@ async fn applied(api: &Api, config: &Config) -> Option<Revision> {
     match api.get::<Lease>(&election.path()).await {
         Ok(lease) => {
             let text = lease.metadata.annotations.get(TARGETS_ANNOTATION);
-            text.map(|text| Revision::stored(text))
+            text.filter(|text| !text.is_empty())
+                .map(|text| Revision::stored(text))
         }
         // Nobody has led yet.
         Err(error) if error.is_not_found() => None,

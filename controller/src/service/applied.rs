@@ -15,12 +15,17 @@ use crate::leader::Handle;
 /// Annotation of the Lease with the revision of the targets that every load balancer has.
 pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
 
+/// Its value once that is forgotten. A Lease without the annotation is one of a cluster that is new to this
+/// controller.
+const FORGOTTEN: &str = "";
+
 pub(super) struct Applied {
     known: Mutex<Known>,
     /// Held while the Lease is told something else than it says.
     telling: sync::Mutex<()>,
-    /// Targets presumed of load balancers that this lease term has not given any.
-    at_start: OnceLock<Revision>,
+    /// Targets presumed of load balancers that this controller has never made; none: others were going out
+    /// when this lease term began.
+    at_start: OnceLock<Option<Revision>>,
     lease: Option<Handle>,
     progressed: Notify,
 }
@@ -55,16 +60,21 @@ impl Drop for Giving<'_> {
 
 impl Applied {
     pub(super) fn new(lease: Option<Handle>) -> Self {
-        let applied = lease
+        let remembered = lease
             .as_ref()
             .and_then(|lease| lease.annotation(TARGETS_ANNOTATION));
+        let applied = remembered.as_deref().filter(|text| *text != FORGOTTEN);
+        let at_start = match remembered {
+            Some(_) => OnceLock::from(applied.map(Revision::stored)),
+            None => OnceLock::new(),
+        };
         Self {
             known: Mutex::new(Known {
-                applied: applied.as_deref().map(Revision::stored),
+                applied: applied.map(Revision::stored),
                 given: HashMap::new(),
             }),
             telling: sync::Mutex::default(),
-            at_start: OnceLock::new(),
+            at_start,
             lease,
             progressed: Notify::new(),
         }
@@ -73,23 +83,21 @@ impl Applied {
     /// The first targets of this lease term.
     pub(super) fn begins_with(&self, targets: &Targets) {
         self.at_start
-            .get_or_init(|| self.get().unwrap_or_else(|| targets.revision().clone()));
+            .get_or_init(|| Some(targets.revision().clone()));
     }
 
-    /// The targets that every load balancer has.
-    pub(super) fn get(&self) -> Option<Revision> {
-        self.known.lock().applied.clone()
-    }
-
+    /// Whether every load balancer has these targets.
     pub(super) fn is(&self, revision: &Revision) -> bool {
         self.known.lock().applied.as_ref() == Some(revision)
     }
 
-    /// As [`Self::get`]; where that is not known, what is taken for it while a load balancer waits
-    /// in the background lane: the targets with which this lease term began, that of an earlier leader
-    /// if it said so.
-    pub(super) fn presumed(&self) -> Option<Revision> {
-        self.get().or_else(|| self.at_start.get().cloned())
+    /// The targets that every load balancer has; and those that are presumed of one that this controller has
+    /// never made, while it waits in the background lane.
+    pub(super) fn known_and_presumed(&self) -> (Option<Revision>, Option<Revision>) {
+        let applied = self.known.lock().applied.clone();
+        let presumed = applied.clone();
+        let presumed = presumed.or_else(|| self.at_start.get().cloned().flatten());
+        (applied, presumed)
     }
 
     /// To be awaited before a call that gives targets, and kept until its answer is written. None:
@@ -105,7 +113,8 @@ impl Applied {
             return Some(giving);
         }
         if let Some(lease) = &self.lease {
-            lease.annotate(TARGETS_ANNOTATION, None).await.ok()?;
+            let forgotten = Some(FORGOTTEN.to_owned());
+            lease.annotate(TARGETS_ANNOTATION, forgotten).await.ok()?;
         }
         self.known.lock().applied = None;
         Some(giving)

@@ -24,6 +24,7 @@ pub(super) struct Ground {
     /// [`super::rollout::Rollout::announced`] when `targets` were read.
     pub(super) announced: u64,
     applied: Option<Revision>,
+    presumed: Option<Revision>,
 }
 
 impl Ground {
@@ -32,6 +33,7 @@ impl Ground {
             capability: &self.capability,
             targets: &self.targets,
             applied: self.applied.as_ref(),
+            presumed: self.presumed.as_ref(),
         }
     }
 }
@@ -52,11 +54,13 @@ impl ServiceLb {
     pub(super) fn ground_of(&self, capability: Arc<Capability>) -> Ground {
         // Read before the targets: a set that is announced in between is announced to this one too.
         let announced = self.rollout.announced();
+        let (applied, presumed) = self.rollout.applied.known_and_presumed();
         Ground {
             capability,
             announced,
             targets: self.rollout.current(),
-            applied: self.rollout.applied.get(),
+            applied,
+            presumed,
         }
     }
 

@@ -6,7 +6,7 @@ use outrigger_core::{
     class::ErrorClass,
     service::{
         ServiceView,
-        plan::{Facts, Step, says_whose},
+        plan::{Step, says_whose},
         wants::{Wants, wants},
     },
 };
@@ -149,22 +149,16 @@ impl ServiceLb {
         }
     }
 
-    /// Leaves a Service to the background lane, where it may wait for hours. If the nodes are others
-    /// than at the start of this lease term, its load balancer is given them before; without finalizer or
-    /// record the Service gets no call yet.
+    /// Leaves a Service to the background lane, where it may wait for hours. If its load balancer may have
+    /// other nodes, it is given those of now before; without finalizer or record the Service gets no call yet.
     async fn leave_to_background(
         &self,
         key: &Key,
         service: Arc<ServiceView>,
         ground: &Ground,
     ) -> Outcome {
-        let presumed = self.rollout.applied.presumed();
-        let facts = Facts {
-            applied: presumed.as_ref(),
-            ..ground.facts()
-        };
         let lacks = self.memory.with(&key.uid, |progress| {
-            progress.lacks_targets(&service, &facts)
+            progress.lacks_targets(&service, &ground.facts())
         });
         if !lacks || !says_whose(&service, &ground.capability) {
             return Outcome::Background;

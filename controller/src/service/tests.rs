@@ -1,4 +1,5 @@
 mod absence;
+mod applied;
 mod background;
 mod ends;
 mod handshakes;

@@ -61,6 +61,8 @@ pub struct Facts<'a> {
     /// is kept, before the first call with another set: the call may have worked and its answer be
     /// lost.
     pub applied: Option<&'a Revision>,
+    /// As `applied`; where that is not known, what is presumed of load balancers without a record of ours.
+    pub presumed: Option<&'a Revision>,
 }
 
 /// What to do about a Service now.

@@ -35,7 +35,8 @@ impl Cluster {
         until("the targets are remembered", async || {
             let lease = self.leases().get(LEASE).await.unwrap();
             let annotations = lease.metadata.annotations.unwrap_or_default();
-            let kept = annotations.contains_key("outrigger.dev/load-balancer-targets");
+            let kept = annotations.get("outrigger.dev/load-balancer-targets");
+            let kept = kept.is_some_and(|revision| !revision.is_empty());
             holds(kept, || format!("{annotations:?}"))
         })
         .await;

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Facts, Manner, Progress, Step};
+use super::{Facts, Manner, Progress, Step, targets::alone};
 use crate::service::{
     ANNOTATION_PAUSED, ServiceView,
     capability::Capability,
@@ -120,9 +120,13 @@ impl Progress {
         }
         let may_come_back =
             why != Held::ProviderUnavailable && wants(service, facts.capability) != Wants::Cleanup;
-        let record = Record::own(service, facts.capability)
-            .filter(|_| may_come_back && !is_not_managed(service));
-        if let Some(record) = record.and_then(|record| record.left_with(self.given(facts))) {
+        let record = match Record::own(service, facts.capability) {
+            _ if !may_come_back || is_not_managed(service) => None,
+            Some(record) => record.left_with(self.given(facts)),
+            None if service.ingress.is_empty() => None,
+            None => alone(service, facts.capability),
+        };
+        if let Some(record) = record {
             draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
         }
         Step::Hold {

@@ -189,7 +189,7 @@ impl Progress {
         draft.effects(&failure.effects);
         if !self.has(service, &ensure.revision, facts) {
             self.doubt_targets(service);
-            self.out_of_step(now, service, &mut draft, failure);
+            self.out_of_step(now, service, &mut draft, failure, facts);
         }
         let mut events = failure.effects.events.clone();
         if failure.class.is_for_owner() {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::{
     Cause, Facts, Failure, Has, Manner, Outcome, Progress, Step, TARGETS_GRACE, Work,
-    outcome::AT_ONCE,
+    outcome::AT_ONCE, prepare::says_whose,
 };
 use crate::{
     brake::after,
@@ -13,6 +13,7 @@ use crate::{
     service::{
         ServiceView,
         answer::{Answer, Disposition},
+        capability::Capability,
         condition::{Status, TARGETS_IN_STEP},
         event::Event,
         patch_plan::Draft,
@@ -21,6 +22,12 @@ use crate::{
     },
     targets::{Revision, Targets},
 };
+
+/// The record by which a load balancer that was never ensured by this provider is ensured at a start, at full
+/// pace: the Lease need not speak for it.
+pub(super) fn alone(service: &ServiceView, capability: &Capability) -> Option<Record> {
+    says_whose(service, capability).then(|| Record::begun(service, capability))
+}
 
 impl Progress {
     pub(super) fn targets(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
@@ -41,17 +48,30 @@ impl Progress {
         may_have_any
             && wants(service, facts.capability) == Wants::LoadBalancer
             && !is_not_managed(service)
-            && !self.has(service, facts.targets.revision(), facts)
+            && (self.may_have_others(service, facts.capability)
+                || !self.has(service, facts.targets.revision(), facts))
+    }
+
+    /// A call before this process may have given it others than the Lease says, and the Ensure that
+    /// repeats it is background work once the Service is as before.
+    fn may_have_others(&self, service: &ServiceView, capability: &Capability) -> bool {
+        self.targets == Has::Inherited
+            && Record::own(service, capability).is_some_and(|record| *record.mark() == Mark::Open)
     }
 
     /// Whether [`Facts::targets`] must not be kept as [`Facts::applied`] yet on account of `service`:
     /// a process that starts would take its load balancer for one that has them. One that is ensured
-    /// at a start anyway, or whose record says that the Lease does not speak for it, holds up nothing.
+    /// at a start anyway, at full pace, or whose record says that the Lease does not speak for it, holds up
+    /// nothing.
     pub fn holds_up_lease(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
         let capability = facts.capability;
-        let is_settled = !service.ingress.is_empty()
-            && Record::own(service, capability).is_some_and(|record| record.relies_on_lease());
-        is_settled
+        let relies_on_lease = match Record::own(service, capability) {
+            Some(record) => record.relies_on_lease(),
+            // Background work at a start. Before it says whose it is, it is given nothing.
+            None => says_whose(service, capability),
+        };
+        relies_on_lease
+            && !service.ingress.is_empty()
             && matches!(
                 wants(service, capability),
                 Wants::LoadBalancer | Wants::Hold
@@ -77,7 +97,8 @@ impl Progress {
             Has::Inherited => {
                 match Record::own(service, facts.capability).map(|r| r.mark().clone()) {
                     Some(Mark::Targets(left)) => left.as_ref() == Some(revision),
-                    _ => facts.applied == Some(revision),
+                    Some(_) => facts.applied == Some(revision),
+                    None => facts.presumed == Some(revision),
                 }
             }
             Has::Revision(has) => has == revision,
@@ -114,7 +135,7 @@ impl Progress {
                 self.doubt_targets(service);
                 draft.effects(&failure.effects);
                 let mut outcome = self.not_updated(targets, failure);
-                self.out_of_step(now, service, &mut draft, failure);
+                self.out_of_step(now, service, &mut draft, failure, facts);
                 outcome.patch = draft.finish();
                 return outcome;
             }
@@ -211,6 +232,7 @@ impl Progress {
         service: &ServiceView,
         draft: &mut Draft<'_>,
         failure: &Failure,
+        facts: &Facts<'_>,
     ) {
         let is_its_own =
             failure.class.is_for_owner() || matches!(failure.class, ErrorClass::InProgress { .. });
@@ -221,7 +243,10 @@ impl Progress {
         if now >= after(since, TARGETS_GRACE) {
             let (reason, message) = (failure.reason(), &failure.message);
             draft.condition(TARGETS_IN_STEP, Status::False, &reason, message);
-            let record = Record::of(service).and_then(|record| record.left_with(None));
+            let record = match Record::own(service, facts.capability) {
+                Some(record) => record.left_with(None),
+                None => alone(service, facts.capability),
+            };
             if let Some(record) = record {
                 draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
             }

@@ -97,6 +97,7 @@ impl Stage {
             capability: &self.capability,
             targets: &self.targets,
             applied: self.applied.as_ref(),
+            presumed: self.applied.as_ref(),
         }
     }
 
@@ -162,6 +163,7 @@ impl Stage {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
+            presumed: self.applied.as_ref(),
         };
         let progress = &mut self.progress;
         let outcome = progress.ensured(self.now, &self.service, question, result, &facts);
@@ -175,6 +177,7 @@ impl Stage {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
+            presumed: self.applied.as_ref(),
         };
         let progress = &mut self.progress;
         let outcome = progress.updated(self.now, &self.service, &targets, result, &facts);
@@ -188,6 +191,7 @@ impl Stage {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
+            presumed: self.applied.as_ref(),
         };
         let service = &self.service;
         let unproven = result.map(|answer| Failure::of_withdrawn(answer, service, &capability));

@@ -170,6 +170,77 @@ fn a_restart_updates_only_if_nodes_changed_meanwhile() {
     assert_eq!(stage.next(), Step::Update);
 }
 
+/// As upstream's controller leaves one.
+fn adopted() -> Stage {
+    let mut stage = Stage::new(load_balancer("web"));
+    stage.service.finalizers = [FINALIZER.into()].into();
+    stage.service.ingress = [ip("192.0.2.7")].into();
+    stage.restart();
+    stage
+}
+
+fn holds_up(stage: &Stage) -> bool {
+    let facts = stage.facts();
+    stage.progress.holds_up_lease(&stage.service, &facts)
+}
+
+fn lacks_targets(stage: &Stage) -> bool {
+    let facts = stage.facts();
+    stage.progress.lacks_targets(&stage.service, &facts)
+}
+
+/// Its Ensure may come hours after a start, which takes the Lease's word until then.
+#[test]
+fn one_that_waits_in_the_background_holds_up_the_lease_until_it_has_the_targets() {
+    let mut stage = adopted();
+    assert!(!lacks_targets(&stage) && !holds_up(&stage));
+    stage.targets = nodes("n1 n3");
+    assert!(lacks_targets(&stage) && holds_up(&stage));
+    stage.update(Ok(&answer(Call::Update, Disposition::Ready, "")));
+    assert!(!lacks_targets(&stage) && !holds_up(&stage));
+    // It gets no call, now or at a start.
+    stage.service.finalizers = [].into();
+    stage.targets = nodes("n4");
+    assert!(!holds_up(&stage));
+}
+
+/// As one with a record.
+#[test]
+fn one_without_record_that_takes_no_targets_or_is_paused_is_alone_after_a_restart() {
+    let mut failing = adopted();
+    failing.targets = nodes("n1 n3");
+    failing.update(Err(&failure(ErrorClass::Quota)));
+    assert!(holds_up(&failing));
+    failing.now = at(31);
+    failing.ensure(Err(&failure(ErrorClass::Quota)));
+    let mut paused = adopted();
+    paused.pause(true);
+    paused.targets = nodes("n1 n3");
+    assert!(holds_up(&paused));
+    assert!(matches!(paused.step(), Step::Hold { .. }));
+    for mut stage in [failing, paused] {
+        assert!(!holds_up(&stage));
+        stage.restart();
+        stage.pause(false);
+        let question = stage.question();
+        assert_eq!(question.manner, Manner::Announced);
+    }
+}
+
+/// The call for the change may have given it others, and its answer was lost with the process.
+#[test]
+fn a_change_that_is_taken_back_leaves_the_targets_open() {
+    let mut stage = Stage::settled();
+    stage.targets = nodes("n1 n3");
+    stage.service.spec.ports[0].port = 81;
+    stage.question();
+    stage.targets = nodes("n1 n2");
+    stage.restart();
+    stage.service.spec.ports[0].port = 80;
+    assert_eq!(stage.question().manner, Manner::Background);
+    assert!(lacks_targets(&stage));
+}
+
 /// Not Q-37.
 #[test]
 fn what_is_being_deleted_gets_no_targets() {
