@@ -47,8 +47,8 @@ pub const ANNOTATION_RESYNC: &str = "outrigger.dev/resync";
 /// A `v1.Service` as the loops see it, deserialised straight from the API's JSON with everything
 /// else skipped. Cheap to share, immutable: a change makes a new view.
 ///
-/// One that is not of [`TYPE_LOAD_BALANCER`] and has no [`FINALIZER`] has metadata, finalizers and
-/// `spec.type` only, so that it costs half a kilobyte.
+/// One that is not of [`TYPE_LOAD_BALANCER`] and has no [`FINALIZER`] has metadata, finalizers,
+/// `spec.type` and the condition [`condition::WAITING`] only, so that it costs half a kilobyte.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "wire::Service")]
 pub struct ServiceView {
@@ -102,6 +102,13 @@ impl ServiceView {
     /// Whether a person holds it ([`ANNOTATION_PAUSED`]).
     pub fn is_paused(&self) -> bool {
         self.annotations.get(ANNOTATION_PAUSED) == Some("true")
+    }
+
+    /// Whether it says that it waits for a load balancer which it does not want any more.
+    pub fn waits_for_nothing(&self) -> bool {
+        !self.is_load_balancer()
+            && !self.has_finalizer()
+            && self.condition(condition::WAITING).is_some()
     }
 
     /// Its condition of this type.

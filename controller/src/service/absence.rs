@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::{ServiceLb, intake::Key};
-use crate::provider::State;
+use crate::{provider::State, queue::Priority};
 
 /// For how long no provider serves before Services say that they wait for it. Shorter than the time
 /// after which the leader gives its lease up.
@@ -44,7 +44,7 @@ impl ServiceLb {
         }
     }
 
-    async fn tell_waiting(&self, capability: &Arc<Capability>) {
+    pub(super) async fn tell_waiting(&self, capability: &Arc<Capability>) {
         let ground = self.ground_of(Arc::clone(capability));
         let waiting = self.among_services_on(&ground, |progress: &Progress, service, facts| {
             let now = self.now();
@@ -59,6 +59,10 @@ impl ServiceLb {
         }
     }
 
+    fn provider_serves(&self) -> bool {
+        self.parts.provider.state().borrow().serves()
+    }
+
     async fn tell_one(&self, key: &Key, capability: &Arc<Capability>) -> bool {
         let Some(service) = self.live(key) else {
             return false;
@@ -71,8 +75,16 @@ impl ServiceLb {
         let Some((patch, events)) = said else {
             return false;
         };
+        // It may have come back during the writes before.
+        if self.provider_serves() {
+            return false;
+        }
         match self.writer.write(&service, &patch).await {
             Ok(Some(_)) => {
+                if self.provider_serves() {
+                    // A call may have been answered during the write.
+                    self.queue.add(key.clone(), Priority::Fresh);
+                }
                 self.tell_all(&service, &events);
                 true
             }

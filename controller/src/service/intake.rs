@@ -302,9 +302,9 @@ pub(super) fn capability(provider: &Provider) -> Option<Arc<Capability>> {
     Some(Arc::clone(&load_balancers.capability))
 }
 
-/// Whether the Service can want something of any provider; most can not.
+/// Whether the Service can want something of any provider, or says that it still does; most can not.
 pub(super) fn may_concern(service: &ServiceView) -> bool {
-    service.is_load_balancer() || service.has_finalizer()
+    service.is_load_balancer() || service.has_finalizer() || service.waits_for_nothing()
 }
 
 /// [`wants::is_released`], also where it is not known what the provider declares.

@@ -155,8 +155,9 @@ impl ServiceLb {
         self.memory.done_with(key);
         self.memory.forget(&key.uid);
         let next = self.parts.services.get(&key.name);
-        if let Some(next) = next.filter(|next| *next.uid != *key.uid) {
-            // It may have waited for this one's end.
+        let is_other = |next: &ServiceView| *next.uid != *key.uid || next.waits_for_nothing();
+        if let Some(next) = next.filter(|next| is_other(next)) {
+            // It may have waited for this one's end, or still say that it waits.
             self.queue.add(Key::of(&next), Priority::Fresh);
         }
         Outcome::Done

@@ -115,8 +115,10 @@ pub async fn preview(
 fn intended(service: &ServiceView, facts: &Facts<'_>, now: Timestamp) -> Option<Action> {
     let step = Progress::default().next(now, service, facts);
     Some(match step {
-        Step::Nothing if wants(service, facts.capability) == Wants::Nothing => return None,
-        Step::Nothing | Step::At(_) => Action::Keep,
+        Step::Nothing | Step::Leave(_) if wants(service, facts.capability) == Wants::Nothing => {
+            return None;
+        }
+        Step::Nothing | Step::Leave(_) | Step::At(_) => Action::Keep,
         Step::Hold { .. } => Action::Hold,
         Step::Ensure(ensure) => Action::Ensure(ensure.cause),
         Step::Update => Action::Update,

@@ -100,6 +100,16 @@ impl ServiceLb {
                         }
                     }
                 }
+                Step::Leave(patch) => match self.writer.write(&service, patch).await {
+                    Ok(_) => return Outcome::Done,
+                    Err(error) => {
+                        attempt += 1;
+                        if error.class() != ErrorClass::Conflict || attempt >= ATTEMPTS {
+                            return self.refused(&service, "say that it waits no more", &error);
+                        }
+                        continue;
+                    }
+                },
                 Step::At(time) => return Outcome::RetryAfter(until(*time, now)),
                 Step::Update => return self.update(key, service, &ground).await,
                 Step::Prepare(_) | Step::Ensure(_) | Step::Delete { .. } => {}
@@ -144,7 +154,8 @@ impl ServiceLb {
                 Step::Delete { events } => {
                     return self.delete(key, service, &ground, &events).await;
                 }
-                Step::Nothing | Step::Hold { .. } | Step::At(_) | Step::Update => {}
+                Step::Nothing | Step::Hold { .. } | Step::Leave(_) | Step::At(_) | Step::Update => {
+                }
             }
         }
     }

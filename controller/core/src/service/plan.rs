@@ -6,7 +6,7 @@
 //!                          ├──► Ensure ───► (call) ──► ensured ─┐
 //!                          ├──► Update ───► (call) ──► updated ─┼─► Outcome
 //!                          ├──► Delete ───► (call) ──► deleted ─┘
-//!                          ├──► Hold ─────► (patch, once)
+//!                          ├──► Hold, Leave ──► (patch, once)
 //!                          └──► At, Nothing
 //! ```
 //!
@@ -45,6 +45,7 @@ mod targets;
 
 pub use cause::{Cause, Manner};
 pub use hold::Held;
+use hold::leave;
 pub use prepare::says_whose;
 
 /// How long targets fail before [`super::condition::TARGETS_IN_STEP`] says so.
@@ -79,6 +80,8 @@ pub enum Step {
         /// To be sent once it is written.
         events: Vec<Event>,
     },
+    /// Nothing, once this is written: what the Service waited for it does not want any more.
+    Leave(StatusPatch),
     /// The provider is at work: ask again then, unless the Service changes before.
     At(Timestamp),
     /// To be written before the provider is called; then ask for the next step.
@@ -191,7 +194,7 @@ impl Progress {
     /// and when [`Step::At`] or [`Outcome::requeue`] has come.
     pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
         match wants(service, facts.capability) {
-            Wants::Nothing => Step::Nothing,
+            Wants::Nothing => leave(now, service).map_or(Step::Nothing, Step::Leave),
             Wants::Hold => self.hold(now, service, Held::ClassNotServed, facts),
             Wants::LoadBalancer | Wants::Cleanup if service.is_paused() => {
                 self.hold(now, service, Held::Paused, facts)

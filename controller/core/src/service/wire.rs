@@ -5,7 +5,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
-use super::{Condition, FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER};
+use super::{
+    Condition, FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER, condition::WAITING,
+};
 use crate::{api_time, labels::StringMap, node::ANNOTATION_LAST_APPLIED, null::or_default};
 
 #[derive(Deserialize)]
@@ -110,7 +112,14 @@ impl From<Service> for ServiceView {
                 kind: spec.kind,
                 ..Spec::default()
             };
-            status = Status::default();
+            let waiting = status
+                .conditions
+                .into_iter()
+                .filter(|c| *c.kind == *WAITING);
+            status = Status {
+                conditions: waiting.collect(),
+                ..Status::default()
+            };
         }
         Self {
             key: Arc::from(format!("{}/{}", metadata.namespace, metadata.name)),

@@ -84,7 +84,9 @@ impl Progress {
                 matches!(next, Step::Ensure(ensure) if ensure.manner == Manner::Announced)
             }
             Step::Delete { .. } => true,
-            Step::Nothing | Step::Hold { .. } | Step::At(_) | Step::Update => false,
+            Step::Nothing | Step::Hold { .. } | Step::Leave(_) | Step::At(_) | Step::Update => {
+                false
+            }
         };
         match self.hold(now, service, Held::ProviderUnavailable, facts) {
             Step::Hold {
@@ -135,6 +137,15 @@ impl Progress {
             events,
         }
     }
+}
+
+/// The end of a wait for a load balancer that is not wanted any more.
+pub(super) fn leave(now: Timestamp, service: &ServiceView) -> Option<StatusPatch> {
+    let mut draft = Draft::over(service, now);
+    if service.waits_for_nothing() {
+        draft.remove_condition(WAITING);
+    }
+    draft.finish()
 }
 
 fn class(service: &ServiceView) -> String {

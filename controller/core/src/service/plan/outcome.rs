@@ -11,7 +11,7 @@ use crate::{
     service::{
         ServiceView,
         answer::{Answer, Disposition, Refusal},
-        condition::{ACCEPTED, PROVISIONED, Status, TARGETS_IN_STEP},
+        condition::{ACCEPTED, PROVISIONED, Status, TARGETS_IN_STEP, WAITING},
         effects::Effects,
         event::Event,
         patch_plan::{Draft, is_same},
@@ -114,6 +114,8 @@ impl Progress {
         facts: &Facts<'_>,
     ) -> Outcome {
         let mut draft = Draft::over(service, now);
+        // It may have been written during the call.
+        draft.remove_condition(WAITING);
         draft.effects(&answer.effects);
         let mut events = answer.effects.events.clone();
         let mut requeue = None;
@@ -193,6 +195,8 @@ impl Progress {
         }
         let mut events = failure.effects.events.clone();
         if failure.class.is_for_owner() {
+            // The provider's word: it is there.
+            draft.remove_condition(WAITING);
             events.push(Event::sync_failed(&failure.of("ensure")));
             let (reason, message) = (&failure.reason(), &*failure.message);
             // What nobody asked for does not make a load balancer that serves look broken.

@@ -14,7 +14,7 @@ use crate::{
         ServiceView,
         answer::{Answer, Disposition},
         capability::Capability,
-        condition::{Status, TARGETS_IN_STEP},
+        condition::{Status, TARGETS_IN_STEP, WAITING},
         event::Event,
         patch_plan::Draft,
         settled::{ANNOTATION_SETTLED, Mark, Record},
@@ -140,6 +140,7 @@ impl Progress {
                 return outcome;
             }
         };
+        draft.remove_condition(WAITING);
         draft.effects(&answer.effects);
         let mut events = answer.effects.events.clone();
         let mut requeue = None;

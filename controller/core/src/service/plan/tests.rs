@@ -113,6 +113,11 @@ impl Stage {
                 assert!(!matches!(self.next(), Step::Prepare(_)));
                 self.next()
             }
+            Step::Leave(patch) => {
+                self.service = patch.applied_to(&self.service, "l");
+                assert_eq!(self.next(), Step::Nothing);
+                Step::Nothing
+            }
             Step::Hold { patch, .. } => {
                 if let Some(patch) = patch {
                     self.service = patch.applied_to(&self.service, "h");

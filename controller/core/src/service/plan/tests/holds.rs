@@ -156,6 +156,67 @@ fn one_that_is_not_settled_holds_nobody_up() {
     assert!(matches!(stage.step(), Step::Ensure(_)));
 }
 
+/// The call was under way when the provider went.
+#[test]
+fn an_answer_ends_the_wait_for_the_provider() {
+    let away = |stage: &mut Stage| {
+        let facts = stage.facts();
+        let said = stage
+            .progress
+            .waits_for_provider(stage.now, &stage.service, &facts);
+        stage.service = said.unwrap().0.applied_to(&stage.service, "h");
+        assert!(waiting(stage).is_some());
+    };
+    let begin = || {
+        let mut stage = Stage::new(load_balancer("web"));
+        let question = stage.question();
+        away(&mut stage);
+        (stage, question)
+    };
+    for disposition in [
+        Disposition::Ready,
+        Disposition::NotManaged,
+        Disposition::InProgress,
+    ] {
+        let (mut stage, question) = begin();
+        let ip = if disposition == Disposition::Ready {
+            "192.0.2.7"
+        } else {
+            ""
+        };
+        stage.answer(&question, Ok(&answer(Call::Ensure, disposition, ip)));
+        assert_eq!(waiting(&stage), None, "{disposition:?}");
+    }
+    let (mut stage, question) = begin();
+    stage.answer(&question, Err(&failure(ErrorClass::Unavailable)));
+    assert!(waiting(&stage).is_some());
+    let (mut stage, question) = begin();
+    stage.answer(&question, Err(&failure(ErrorClass::Invalid)));
+    assert_eq!(waiting(&stage), None);
+
+    // An edit that is taken back.
+    let mut stage = Stage::settled();
+    let said = begin().0.service.conditions;
+    stage.service.conditions = said;
+    stage.targets = nodes("n1 n3");
+    stage.update(Ok(&answer(Call::Update, Disposition::Ready, "")));
+    assert_eq!(waiting(&stage), None);
+}
+
+/// It has no finalizer yet: nothing else would look at it.
+#[test]
+fn a_wait_ends_with_the_wish_for_a_load_balancer() {
+    let mut stage = Stage::new(load_balancer("web"));
+    stage.pause(true);
+    stage.step();
+    stage.service.spec.kind = "ClusterIP".into();
+    let Step::Leave(patch) = stage.next() else {
+        panic!("{:?}", stage.next());
+    };
+    stage.service = patch.applied_to(&stage.service, "l");
+    assert_eq!((waiting(&stage), stage.next()), (None, Step::Nothing));
+}
+
 /// A provider that is away for a while must not have every Service written.
 #[test]
 fn only_what_was_asked_for_says_that_it_waits_for_the_provider() {

@@ -75,7 +75,7 @@ fn respond(stage: &mut Stage, disposition: Disposition, addresses: &str) {
             assert_eq!(stage.service.has_finalizer(), !over);
         }
         Step::Nothing | Step::Hold { .. } | Step::At(_) => {}
-        Step::Prepare(_) => unreachable!("written by step"),
+        Step::Prepare(_) | Step::Leave(_) => unreachable!("written by step"),
     }
 }
 
@@ -141,6 +141,7 @@ proptest! {
                     prop_assert_eq!(wanted, Wants::LoadBalancer);
                 }
                 Step::Delete { .. } => prop_assert_eq!(wanted, Wants::Cleanup),
+                Step::Leave(_) => prop_assert_eq!(wanted, Wants::Nothing),
                 Step::Nothing | Step::Hold { .. } | Step::At(_) | Step::Prepare(_) => {}
             }
         }
