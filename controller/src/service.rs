@@ -55,7 +55,7 @@ use crate::{
     kube::{api::Api, events::Recorder, services::ServiceWriter, store::Store},
     leader::Handle,
     provider::{Provider, Session, State},
-    queue::{Gate, Priority, Queue},
+    queue::{BACKGROUND_HANDLERS, Gate, Priority, Queue},
     telemetry::Repeats,
 };
 
@@ -91,7 +91,7 @@ pub struct Parts {
 /// What the flags say about the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// `--concurrent-service-syncs`: Services that are ensured or deleted at once.
+    /// `--concurrent-service-syncs`: Services that are ensured or deleted at once, beside background work.
     pub workers: usize,
     /// How changes of the nodes are gathered.
     pub pace: Pace,
@@ -109,6 +109,8 @@ pub struct ServiceLb {
     memory: Arc<Memory>,
     writer: ServiceWriter,
     working: Semaphore,
+    /// Turns of background work, so that it takes none from those who wait for a change.
+    in_background: Semaphore,
     node_changes: Arc<NodeChanges>,
     rollout: Rollout,
     repeats: Repeats,
@@ -150,6 +152,7 @@ impl ServiceLb {
         Self {
             writer: ServiceWriter::new(api, Arc::clone(&parts.services)),
             working: Semaphore::new(settings.workers),
+            in_background: Semaphore::new(BACKGROUND_HANDLERS),
             rollout: Rollout::new(lease, settings.allowance),
             fence,
             queue: intake.queue,
@@ -213,6 +216,7 @@ impl ServiceLb {
             stop.cancelled().await;
             // A Service that waits for its turn has nothing to finish.
             this.working.close();
+            this.in_background.close();
         };
         tokio::join!(work, refuse_turns, stop.run_until_cancelled(others));
         this.memory.leaves_office();

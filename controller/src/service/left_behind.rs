@@ -45,7 +45,7 @@ impl ServiceLb {
             return self.done_with(key);
         }
         // Before the API server is asked: its answer must not be old when the call goes out.
-        let Some(_turn) = self.turn().await else {
+        let Some(_turn) = self.turn(Priority::Fresh).await else {
             return Outcome::Retry;
         };
         match self.writer.read(service).await {

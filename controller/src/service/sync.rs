@@ -123,7 +123,7 @@ impl ServiceLb {
                 return self.leave_to_background(key, service, &ground).await;
             }
             if turn.is_none() {
-                turn = self.turn().await;
+                turn = self.turn(priority).await;
                 if turn.is_none() {
                     return Outcome::Retry;
                 }
@@ -180,9 +180,14 @@ impl ServiceLb {
         }
     }
 
-    /// Waits until fewer Services are worked on than the flag's number. None: the loop stops.
-    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
-        self.working.acquire().await.ok()
+    /// Waits until fewer Services are worked on than the flag's number; background work, which the queue
+    /// limits, has turns of its own. None: the loop stops.
+    pub(super) async fn turn(&self, priority: Priority) -> Option<SemaphorePermit<'_>> {
+        let turns = match priority {
+            Priority::Background => &self.in_background,
+            Priority::Fresh | Priority::Bulk => &self.working,
+        };
+        turns.acquire().await.ok()
     }
 
     fn waits_for_predecessor(&self, key: &Key) -> Option<Duration> {

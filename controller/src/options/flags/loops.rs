@@ -51,7 +51,7 @@ pub(in crate::options) struct LifecycleFlags {
 #[derive(Args)]
 #[command(next_help_heading = "Service-lb-controller flags")]
 pub(in crate::options) struct ServiceFlags {
-    /// Services that are worked on at once.
+    /// Services that are worked on at once, beside two in the background.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
     pub(in crate::options) concurrent_service_syncs: i32,
     /// Each load balancer is compared with the cloud once in this period, and made anew where it

@@ -49,7 +49,10 @@ async fn what_nobody_asked_for_is_ensured_slowly() {
 
 /// 20 Services that wait for two others, whose calls take a minute.
 async fn waiting(web: fn(&str) -> serde_json::Value) -> Rig {
-    let setup = Setup::default();
+    waiting_with(Setup::default(), web).await
+}
+
+async fn waiting_with(setup: Setup, web: fn(&str) -> serde_json::Value) -> Rig {
     for name in ["slow-0", "slow-1"] {
         setup.cluster.create_service(adopted(name));
     }
@@ -112,6 +115,29 @@ async fn a_service_that_waits_is_open_to_changes() {
     });
     secs(30).await;
     assert!(not_settled(&rig).is_empty());
+}
+
+/// Two calls in the background leave the only worker to those who ask for something.
+#[tokio::test(start_paused = true)]
+async fn background_work_takes_no_worker_from_a_change() {
+    let mut setup = Setup::default();
+    setup.settings.workers = 1;
+    let rig = waiting_with(setup, adopted).await;
+    let [edited, deleted] = ["shop/web-3", "shop/web-4"];
+    rig.cluster.change_service(edited, |service| {
+        service["spec"]["ports"][0]["port"] = json!(81);
+    });
+    rig.cluster.delete_service(deleted);
+    rig.cluster.create_service(service("new"));
+    secs(5).await;
+    let waits = not_settled(&rig);
+    assert!(!waits.contains(&edited.into()), "its change did not wait");
+    assert!(rig.cluster.service(deleted).is_none(), "nor its deletion");
+    assert!(
+        rig.condition("shop/new", "Provisioned").is_some(),
+        "nor a new one"
+    );
+    assert_eq!(waits.len(), 18, "the slow calls are not over");
 }
 
 /// The finalizer is written before the first call, and a Service that waits has none yet.
