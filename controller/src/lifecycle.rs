@@ -1,6 +1,6 @@
 //! The cloud-node-lifecycle loop: asks about nodes that are not ready, taints those whose machine is
 //! stopped, deletes those whose machine is gone for certain (upstream's cloud-node-lifecycle-controller,
-//! lines L-1 to L-15, but for L-6 and L-14: see [`outrigger_core::lifecycle`]).
+//! L-1 to L-15 of `docs/upstream.md`, but for L-6 and L-14: see [`outrigger_core::lifecycle`]).
 //!
 //! ```text
 //!  store ─(not ready, tainted)─► queue ─► core::Lifecycle::check ─► lookup ─► answered ─► act

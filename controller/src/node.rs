@@ -1,6 +1,5 @@
 //! The cloud-node loop: takes the taint from nodes whose machine the provider knows, and keeps them
-//! in step with it (upstream's cloud-node-controller, lines N-1 to N-48 of its behaviour as recorded
-//! in the tests).
+//! in step with it (upstream's cloud-node-controller, N-1 to N-48 of `docs/upstream.md`).
 //!
 //! ```text
 //!  store ─(changed, tainted)─► queue ─► sync: lookup ─► core::initialize::plan ─► writes ─► event

@@ -1,5 +1,6 @@
 //! The service-lb loop: gives Services of type `LoadBalancer` what they want, sends them to the nodes of
-//! now, takes away what nobody wants any more (upstream's service-lb-controller, lines S-1 to S-72).
+//! now, takes away what nobody wants any more (upstream's service-lb-controller, S-1 to S-72 of
+//! `docs/upstream.md`).
 //!
 //! ```text
 //!  services ─► queue ─► core::plan::Progress::next ─► Step ─► provider ─► answer ─► Outcome ─► one PATCH

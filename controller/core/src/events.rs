@@ -1,4 +1,4 @@
-//! Which events are written, and as what: client-go's correlator (Annex C) as a value.
+//! Which events are written, and as what: client-go's correlator as a value (E-1 to E-5).
 //!
 //! An event that repeats raises the count of the one that is there (E-2). One that differs from
 //! many others by its message alone is folded into one (E-3). A source that talks too much about

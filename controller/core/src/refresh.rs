@@ -81,7 +81,7 @@ impl Plan {
 /// in one change, the labels of the old generation (N-35) and those that the provider manages.
 ///
 /// Provider id, taints and all labels that nobody manages, zone and instance type among them, stay
-/// as initialisation left them (Annex D). A node that is not initialised is left to
+/// as initialisation left them, as upstream. A node that is not initialised is left to
 /// [`crate::initialize`] (N-40).
 ///
 /// The caller has made sure that the node may be written to ([`crate::ownership::Scope`],

@@ -117,7 +117,7 @@ impl Clients {
         self.server.config.cluster_url.to_string()
     }
 
-    /// A client whose User-Agent ends in `name` (upstream's line E-7). Requests wait for the
+    /// A client whose User-Agent ends in `name` (E-7). Requests wait for the
     /// budget; an answer that has not begun after 30 s is an error, except of a watch.
     pub fn build(&self, name: &str, budget: Budget) -> Result<Client, SourceError> {
         self.client(self.authenticator.clone(), name, budget, None)

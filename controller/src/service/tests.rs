@@ -65,7 +65,7 @@ async fn a_service_gets_its_load_balancer() {
     assert_eq!((rig.mutations(), rig.writes()), (1, 2));
 }
 
-/// The must of the design: over what is settled nothing is called, written or told.
+/// Over what is settled nothing is called, written or told (not S-12).
 #[tokio::test(start_paused = true)]
 async fn a_restart_is_silent() {
     let mut rig = Rig::start().await;

@@ -92,7 +92,7 @@ impl ServiceLb {
         error.retry()
     }
 
-    /// Section 5.7: about the Service.
+    /// About the Service, in its namespace (B-10).
     pub(super) fn tell(&self, service: &ServiceView, event: &Event) {
         let kind = if event.is_warning {
             Kind::Warning

@@ -1,4 +1,4 @@
-//! From the taint to a node that is ready for use: lines N-1 to N-25, N-30 to N-37 and N-40 to N-48
+//! From the taint to a node that is ready for use: N-1 to N-25, N-30 to N-37 and N-40 to N-48
 //! as far as they are about that.
 //!
 //! Not here: N-2, which is the queue's own business; N-32 and N-33, for the contract has no Instances

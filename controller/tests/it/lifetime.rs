@@ -1,5 +1,5 @@
 //! Nodes after their initialisation: kept in step, tainted when their machine is stopped, deleted
-//! when it is gone for certain, and not otherwise (lines L-1 to L-15).
+//! when it is gone for certain, and not otherwise (L-1 to L-15).
 
 mod deletion;
 mod providers;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each test has a control plane to itself while it runs, for a controller sees all nodes. Names
-//! like N-13 and Q-1 are lines of the record of upstream's behaviour; a test that is named for one
+//! like N-13 and Q-1 are rows of `docs/upstream.md`; a test that is named for one
 //! shows what is to be seen of it from outside.
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Services of type `LoadBalancer` and their load balancers: lines S-10 to S-72, H-1 to H-7, and the
+//! Services of type `LoadBalancer` and their load balancers: S-10 to S-72, H-1 to H-7, and the
 //! quirks that are not copied.
 //!
 //! Not here: S-1 to S-3, S-36's longer waits and S-58, which are the queue's and the wiring's own

@@ -11,7 +11,7 @@ use crate::{
 
 mod properties;
 
-/// What the provider answers in Annex D's first line.
+/// An instance with all that a provider can say.
 fn full() -> Instance {
     Instance {
         provider_id: "mock://i-1".into(),
@@ -44,7 +44,7 @@ fn write(key: &str, value: &str, must_be_absent: bool) -> LabelWrite {
     }
 }
 
-/// Annex D: "ok, full". N-20, Q-3: one change that names what it touches and what it presumes.
+/// N-20, Q-3: one change that names what it touches and what it presumes.
 #[test]
 fn n20_a_registered_node_becomes_initialised_in_one_change() {
     let plan = planned(&registered("n6"), &full()).unwrap();
@@ -241,7 +241,7 @@ fn n32_a_cloud_without_provider_ids_initialises_all_the_same() {
     assert_eq!(change.provider_id.as_deref(), Some("mock://i-1"));
 }
 
-/// Annex D: "addresses not containing the annotated IP".
+/// N-14: the addresses lack the IP of the annotation.
 #[test]
 fn n14_a_provided_ip_that_cannot_be_honoured_keeps_the_taint() {
     let node = with_provided_ip(registered("n6"), "10.0.0.99");
@@ -375,7 +375,7 @@ fn n21_addresses_follow_the_change() {
     assert_eq!(planned(&same, &full()).unwrap().addresses, None);
 }
 
-/// Annex D: "ok, no addresses".
+/// N-24.
 #[test]
 fn n24_no_addresses_are_no_reason_to_keep_the_taint() {
     let instance = Instance {

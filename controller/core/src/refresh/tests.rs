@@ -152,7 +152,7 @@ fn n44_a_provided_ip_that_cannot_be_honoured_keeps_the_addresses() {
     assert_eq!(after.labels.get(node_labels::ZONE), Some("z9"));
 }
 
-/// Annex D: "other metadata changed: ignored".
+/// Zone, type and provider id are not kept in step, as upstream.
 #[test]
 fn what_initialisation_wrote_stays() {
     let (node, instance) = in_step();

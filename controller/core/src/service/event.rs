@@ -1,4 +1,4 @@
-//! The events about a Service, in upstream's words (section 5.7 of its behaviour).
+//! The events about a Service, in upstream's words (`docs/upstream.md`, events about Services).
 
 use crate::targets::{Targets, listed};
 

@@ -16,7 +16,7 @@ pub(super) async fn with_services(count: usize, setup: Setup) -> Rig {
     rig
 }
 
-/// The must of the issue, and better: 10 nodes for 100 Services in one call.
+/// 10 nodes for 100 Services in one call (not S-57).
 #[tokio::test(start_paused = true)]
 async fn nodes_that_join_go_out_together() {
     let rig = with_services(100, Setup::default()).await;

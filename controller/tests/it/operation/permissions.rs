@@ -88,7 +88,7 @@ fn did(replica: &Replica, method: &Method, path: &str) -> bool {
     })
 }
 
-/// B-10, section 11.2 of upstream's behaviour.
+/// B-10.
 #[tokio::test]
 async fn what_the_documentation_lists_is_enough() {
     let cluster = Setup::without_provider().prepare().await;

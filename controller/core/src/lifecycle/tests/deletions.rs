@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// L-5, Annex D: certainty alone deletes.
+/// L-5: certainty alone deletes.
 #[test]
 fn l5_only_a_confirmed_absence_deletes() {
     let node = lost("n1");

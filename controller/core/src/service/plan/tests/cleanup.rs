@@ -16,7 +16,6 @@ fn of_another_type() -> Stage {
     stage
 }
 
-/// S-40, S-41, S-43, Annex D.
 /// A manifest that was copied with its finalizer has one before we have done anything.
 #[test]
 fn one_that_changes_its_type_before_it_is_settled_is_ours_all_the_same() {
@@ -34,6 +33,7 @@ fn one_that_changes_its_type_before_it_is_settled_is_ours_all_the_same() {
     }
 }
 
+/// S-40, S-41, S-43.
 #[test]
 fn the_finalizer_goes_when_nothing_is_left_to_do() {
     for disposition in [

@@ -3,7 +3,7 @@
 use super::*;
 use crate::service::event::Event;
 
-/// S-36, Annex D.
+/// S-36.
 #[test]
 fn an_error_is_shown_and_tried_again() {
     for (class, event, requeue) in [
