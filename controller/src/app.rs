@@ -7,6 +7,7 @@
 //! ```
 
 mod access;
+mod context;
 mod dry_run;
 mod election;
 mod identity;
@@ -17,32 +18,30 @@ mod nodes;
 mod office;
 mod services;
 mod supervise;
+mod wiring;
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use outrigger_core::node::NodeView;
+use futures::future::join_all;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::{
     access::ApiAccess,
+    context::ControllerContext,
     election::Building,
     identity::ClusterIdentity,
-    loops::Loops,
     metrics::Metrics,
     office::SETTLE,
     supervise::{Signals, Supervisor},
+    wiring::Wiring,
 };
 use crate::{
-    kube::{
-        api::Api, authenticator::Authenticators, client::Clients, cluster, events::Kind,
-        store::Store, watch,
-    },
+    kube::{authenticator::Authenticators, client::Clients, cluster, events::Kind},
     leader,
     options::{Config, config::Election},
     provider::{self, Cause, Provider},
-    service,
     serving::{self, Access, Checks, Pages, Scope, Server},
     telemetry::Telemetry,
 };
@@ -65,7 +64,7 @@ pub enum Fatal {
     Controllers(String),
     /// A part that must run until the end did not.
     #[error("{0} ended unexpectedly; see the log above")]
-    Died(&'static str),
+    Died(Cow<'static, str>),
     /// Another process leads, or may lead from now on (PROC-13).
     #[error("{0}")]
     LeaseLost(&'static str),
@@ -93,31 +92,6 @@ impl Fatal {
 
     fn setup(error: &dyn std::fmt::Display) -> Self {
         Self::Setup(error.to_string())
-    }
-}
-
-/// What all loops stand on.
-struct Ground<'a> {
-    config: &'a Config,
-    /// For watches.
-    informers: Api,
-    provider: &'a Provider,
-    metrics: &'a Metrics,
-    /// Show the sizes of stores.
-    pages: &'a Pages,
-    /// Asked on `/readyz`.
-    checks: &'a Checks,
-}
-
-impl Ground<'_> {
-    /// The readiness check `watch-<resource>`.
-    fn watched(&self, resource: watch::Resource) -> watch::Health {
-        let health = watch::Health::new(resource);
-        let asked = health.clone();
-        let name = format!("watch-{}", resource.name);
-        self.checks
-            .add(&name, Scope::Readiness, move || asked.check());
-        health
     }
 }
 
@@ -211,7 +185,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     pages.dump("queues", move || queues.dump());
     pages.dump("provider", move || shown.dump());
 
-    let ground = Ground {
+    let context = ControllerContext {
         config: &config,
         informers,
         provider: &provider,
@@ -221,43 +195,26 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     };
     if let Some(output) = config.service.plan {
         return tokio::select! {
-            planned = dry_run::run(&ground, output) => planned,
+            planned = dry_run::run(&context, output) => planned,
             () = refused_for_good(&provider) => Err(Fatal::NoClusterId),
             () = signals.next() => Ok(()),
         };
     }
     let process_events = access.root_events(COMPONENT, &mut parts, &process)?;
-    let identities = async {
-        let nodes = access.controller("node-controller", &mut parts, &process);
-        let nodes = nodes.await?;
-        let services = access.controller(service::COMPONENT, &mut parts, &process);
-        Ok::<_, Fatal>((nodes, services.await?))
+    let reading = context.informers.clone();
+    let mut wiring = Wiring::new(context, &access, &mut parts, &process);
+    let wired = async {
+        nodes::add(&mut wiring).await?;
+        services::add(&mut wiring).await?;
+        nodes::watch(&mut wiring);
+        Ok::<_, Fatal>(())
     };
-    let (node_controller, service_controller) = tokio::select! {
-        identities = identities => identities?,
+    tokio::select! {
+        wired = wired => wired?,
         () = signals.next() => return Ok(()),
-    };
-
-    let running = metrics.controllers.clone();
-    let mut loops = Loops::new(checks.clone(), running, config.controller_start_interval);
-    let mut nodes: Store<NodeView> = Store::default();
-    let services = services::Intake::new(&ground, &mut nodes);
-    let nodes = nodes::add(
-        &mut loops,
-        &ground,
-        nodes,
-        &node_controller,
-        &mut parts,
-        &process,
-    );
-    services.add(
-        &mut loops,
-        &ground,
-        nodes,
-        &service_controller,
-        &mut parts,
-        &process,
-    );
+    }
+    let (loops, mut events) = wiring.finish();
+    events.push(process_events.clone());
 
     let on_lease =
         lease_events::recorder(config.election.as_ref(), process_events.recorder(COMPONENT));
@@ -276,7 +233,6 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     checks.add("clusterUID", Scope::Readiness, move || {
         compared.contradiction().map_or(Ok(()), Err)
     });
-    let reading = ground.informers.clone();
 
     let building = Building {
         identity: Arc::clone(&identity),
@@ -325,12 +281,8 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         if matches!(ended, Err(Fatal::LeaseLost(_))) {
             return drained;
         }
-        let flushed = tokio::join!(
-            process_events.flush(FAREWELL),
-            node_controller.events.flush(FAREWELL),
-            service_controller.events.flush(FAREWELL)
-        );
-        if flushed != (true, true, true) {
+        let flushed = join_all(events.iter().map(|events| events.flush(FAREWELL))).await;
+        if flushed.contains(&false) {
             warn!("some events were not written");
         }
         process.cancel();

@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::{cluster::Cluster, services::service, warnings::Warnings};
 use crate::{
+    control_loop,
     fence::Fence,
     kube::{
         api::Api,
@@ -178,6 +179,7 @@ pub(crate) struct Fixture {
     pub(crate) cloud: Cloud,
     pub(crate) nodes: Arc<Store<NodeView>>,
     may_write: Arc<AtomicBool>,
+    fence: Fence,
     registry: Registry,
     lifecycle: Option<(lifecycle::Parts, lifecycle::Intake)>,
     stop: CancellationToken,
@@ -221,13 +223,11 @@ impl Fixture {
         let (events, writer) = Events::new(client.clone(), Traffic::default(), &metrics);
         tasks.spawn(writer.run(CancellationToken::new()));
 
-        let mut nodes = Store::default();
+        let nodes = Arc::new(Store::default());
         let not_managed = Arc::new(NotManaged::default());
         let queues = QueueMetrics::unregistered();
-        let to_initialize = node::Intake::new(&mut nodes, Arc::clone(&not_managed), &queues);
-        let limits = setup.lifecycle.clone().unwrap_or_default();
-        let to_check = lifecycle::Intake::new(&mut nodes, limits, &queues);
-        let nodes = Arc::new(nodes);
+        let to_initialize = node::Intake::new(&nodes, Arc::clone(&not_managed), &queues);
+        let to_check = lifecycle::Intake::new(&nodes, &queues);
         let may_write = Arc::new(AtomicBool::new(true));
         let fence: Fence = {
             let may_write = Arc::clone(&may_write);
@@ -236,7 +236,7 @@ impl Fixture {
                 &CancellationToken::new(),
             )
         };
-        let api = Api::new(client).fenced(fence);
+        let api = Api::new(client);
         let cloud_node = node::Parts {
             api: api.clone(),
             nodes: Arc::clone(&nodes),
@@ -258,15 +258,18 @@ impl Fixture {
             workers: 32,
             selector: None,
             not_managed,
+            limits: setup.lifecycle.clone().unwrap_or_default(),
             metrics: LifecycleMetrics::register(&mut registry),
         };
         let stop = CancellationToken::new();
         if setup.cloud_node {
-            tasks.spawn(CloudNode::new(cloud_node, to_initialize).run(stop.clone()));
+            let cloud_node = CloudNode::new(cloud_node, to_initialize, fence.clone());
+            tasks.spawn(control_loop::run(cloud_node, stop.clone()));
         }
         let lifecycle = setup.lifecycle.map(|_| (node_lifecycle, to_check));
         if let Some((parts, intake)) = lifecycle.clone() {
-            tasks.spawn(NodeLifecycle::new(parts, intake).run(stop.clone()));
+            let node_lifecycle = NodeLifecycle::new(parts, intake, fence.clone());
+            tasks.spawn(control_loop::run(node_lifecycle, stop.clone()));
         }
         tasks.spawn(tell_deletions(cluster.clone(), Arc::clone(&nodes)));
         let this = Self {
@@ -274,6 +277,7 @@ impl Fixture {
             cloud,
             nodes,
             may_write,
+            fence,
             registry,
             lifecycle,
             stop,
@@ -294,8 +298,8 @@ impl Fixture {
         tokio::time::sleep(after).await;
         self.stop = CancellationToken::new();
         if let Some((parts, intake)) = self.lifecycle.clone() {
-            let next = NodeLifecycle::new(parts, intake);
-            self.tasks.spawn(next.run(self.stop.clone()));
+            let next = NodeLifecycle::new(parts, intake, self.fence.clone());
+            self.tasks.spawn(control_loop::run(next, self.stop.clone()));
         }
     }
 

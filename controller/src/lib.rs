@@ -10,6 +10,7 @@
 
 pub mod app;
 mod clock;
+pub mod control_loop;
 pub mod fence;
 pub mod kube;
 pub mod leader;

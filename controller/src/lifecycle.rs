@@ -21,6 +21,7 @@ mod tests;
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use outrigger_core::{
     brake::{Counts, Limits},
     lifecycle::Lifecycle,
@@ -29,12 +30,13 @@ use outrigger_core::{
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use self::metrics::LifecycleMetrics;
 use crate::{
     clock::Clock,
+    control_loop::{ControlLoop, Task, TermState},
+    fence::Fence,
     kube::{
         api::Api,
         events::Recorder,
@@ -42,17 +44,13 @@ use crate::{
         store::{Change, Origin, Store},
     },
     node::Overheard,
-    provider::{NotManaged, Provider, State},
-    queue::{Backoff, Gate, Queue, QueueMetrics},
+    provider::{NotManaged, Provider},
+    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
     telemetry::Repeats,
 };
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (E-6).
 pub const NAME: &str = "cloud-node-lifecycle-controller";
-
-/// Nodes in hand at once: those of a whole zone that went away are asked about in full batches. What
-/// a flag limits is the writing.
-const IN_HAND: usize = 8192;
 
 /// How often the metrics of the brake are brought up to date.
 const BRAKE_SHOWN: Duration = Duration::from_secs(10);
@@ -60,7 +58,7 @@ const BRAKE_SHOWN: Duration = Duration::from_secs(10);
 /// The parts that the loop is made of.
 #[derive(Clone)]
 pub struct Parts {
-    /// Requests under the name `node-controller`, fenced by the leader's time in office.
+    /// Requests under the name `node-controller`.
     pub api: Api,
     /// All nodes.
     pub nodes: Arc<Store<NodeView>>,
@@ -74,6 +72,8 @@ pub struct Parts {
     pub selector: Option<Arc<Selector>>,
     /// What the provider says that is not its own; shared with the cloud-node loop.
     pub not_managed: Arc<NotManaged>,
+    /// How many nodes may be deleted.
+    pub limits: Limits,
     /// Counts and times.
     pub metrics: LifecycleMetrics,
 }
@@ -83,6 +83,7 @@ pub struct NodeLifecycle {
     parts: Parts,
     queue: Queue<Arc<str>>,
     memory: Arc<Memory>,
+    term: Arc<TermState<Memory>>,
     writer: NodeWriter,
     writing: Semaphore,
     repeats: Repeats,
@@ -96,21 +97,23 @@ impl fmt::Debug for NodeLifecycle {
     }
 }
 
-/// State of the loop in one lease term. A restart loses it without harm: deletions only come later.
+/// State of the loop in one lease term. A restart loses it without harm: deletions only come later, since
+/// an observation of an earlier term is too old to be the first of two absences.
 #[derive(Debug)]
-struct Memory {
+pub struct Memory {
     lifecycle: Mutex<Lifecycle>,
     /// Why a node without a machine was not deleted, as it was last said about it.
     withheld: Mutex<HashMap<Arc<str>, &'static str>>,
-    limits: Limits,
     clock: Clock,
 }
 
 impl Memory {
-    /// A lease term begins: what an earlier one has seen is too old to be the first of two absences.
-    fn begin_term(&self) {
-        *self.lifecycle.lock() = Lifecycle::new(self.limits.clone());
-        self.withheld.lock().clear();
+    fn new(limits: Limits) -> Self {
+        Self {
+            lifecycle: Mutex::new(Lifecycle::new(limits)),
+            withheld: Mutex::default(),
+            clock: Clock::default(),
+        }
     }
 }
 
@@ -119,21 +122,16 @@ impl Memory {
 #[derive(Clone, Debug)]
 pub struct Intake {
     queue: Queue<Arc<str>>,
-    memory: Arc<Memory>,
+    term: Arc<TermState<Memory>>,
 }
 
 impl Intake {
     /// Subscribes to `nodes`: those that are not ready, and those that need the taint of a stopped
     /// machine no more.
-    pub fn new(nodes: &mut Store<NodeView>, limits: Limits, metrics: &QueueMetrics) -> Self {
+    pub fn new(nodes: &Store<NodeView>, metrics: &QueueMetrics) -> Self {
         let queue = Queue::new("node_lifecycle", Backoff::default(), metrics);
-        let memory = Arc::new(Memory {
-            lifecycle: Mutex::new(Lifecycle::new(limits.clone())),
-            withheld: Mutex::default(),
-            limits,
-            clock: Clock::default(),
-        });
-        let (keys, known) = (queue.clone(), Arc::clone(&memory));
+        let term = Arc::new(TermState::<Memory>::default());
+        let (keys, known) = (queue.clone(), Arc::clone(&term));
         nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
             Change::Added(node) => offer(&keys, node, origin),
             Change::Updated(..) if origin == Origin::Write => {}
@@ -144,20 +142,24 @@ impl Intake {
                 }
             }
             Change::Deleted(node) => {
-                let now = known.clock.now();
-                known.lifecycle.lock().gone(now, &node.name);
-                known.withheld.lock().remove(&node.name);
+                if let Some(memory) = known.current() {
+                    let now = memory.clock.now();
+                    memory.lifecycle.lock().gone(now, &node.name);
+                    memory.withheld.lock().remove(&node.name);
+                }
             }
         });
-        Self { queue, memory }
+        Self { queue, term }
     }
 
     /// Where the cloud-node loop tells the answers that it gets.
     pub fn overheard(&self) -> Overheard {
-        let memory = Arc::clone(&self.memory);
+        let term = Arc::clone(&self.term);
         Arc::new(move |node, lookup| {
-            let now = memory.clock.now();
-            memory.lifecycle.lock().overheard(now, node, lookup);
+            if let Some(memory) = term.current() {
+                let now = memory.clock.now();
+                memory.lifecycle.lock().overheard(now, node, lookup);
+            }
         })
     }
 }
@@ -171,53 +173,19 @@ fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
 }
 
 impl NodeLifecycle {
-    /// The loop over what `intake` has gathered.
-    pub fn new(parts: Parts, intake: Intake) -> Self {
+    /// The loop over the keys of `intake`, for one lease term: it writes and calls while `fence` allows it.
+    pub fn new(mut parts: Parts, intake: Intake, fence: Fence) -> Self {
+        parts.api = parts.api.fenced(fence.clone());
+        parts.provider = parts.provider.fenced(fence);
         Self {
             writer: NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes)),
             writing: Semaphore::new(parts.workers),
+            memory: Arc::new(Memory::new(parts.limits.clone())),
             parts,
             queue: intake.queue,
-            memory: intake.memory,
+            term: intake.term,
             repeats: Repeats::default(),
         }
-    }
-
-    /// Works until `stop`, then lets the nodes in hand finish. Waits for the store (not Q-20) and,
-    /// all the way, for a provider that serves instances (L-1).
-    pub async fn run(self, stop: CancellationToken) {
-        let ready = async {
-            self.parts.nodes.synced().await;
-            let without = || {
-                warn!(
-                    "failed to start cloud node lifecycle controller: cloud provider does not \
-                     support instances"
-                );
-                info!("Skipping {NAME:?}");
-            };
-            self.parts.provider.serving_instances(without).await;
-        };
-        if stop.run_until_cancelled(ready).await.is_none() {
-            return;
-        }
-        info!(nodes = self.parts.nodes.len(), "starting {NAME}");
-        self.memory.begin_term();
-        self.parts.not_managed.clear();
-        let this = Arc::new(self);
-        let gate = Gate::new(this.parts.provider.state(), State::serves);
-        let handler = {
-            let this = Arc::clone(&this);
-            move |name: Arc<str>, _| {
-                let this = Arc::clone(&this);
-                async move { this.sync(name).await }
-            }
-        };
-        let work = this.queue.run(IN_HAND, gate, stop.clone(), handler);
-        let watch = stop.run_until_cancelled(this.watch_brake());
-        // Another process behind the socket may manage what the last one did not.
-        let restarts = this.parts.provider.each_restart(|| this.look_again());
-        let restarts = stop.run_until_cancelled(restarts);
-        tokio::join!(work, watch, restarts);
     }
 
     /// Queues all nodes that are not ready.
@@ -247,6 +215,57 @@ impl NodeLifecycle {
             }
             tokio::time::sleep(BRAKE_SHOWN).await;
         }
+    }
+}
+
+impl ControlLoop for NodeLifecycle {
+    type Key = Arc<str>;
+    type State = Memory;
+
+    const NAME: &'static str = NAME;
+
+    fn queue(&self) -> &Queue<Arc<str>> {
+        &self.queue
+    }
+
+    fn provider(&self) -> &Provider {
+        &self.parts.provider
+    }
+
+    fn state(&self) -> (&Arc<Memory>, &TermState<Memory>) {
+        (&self.memory, &self.term)
+    }
+
+    /// The store (not Q-20), and all the way a provider that serves instances (L-1).
+    async fn ready(&self) {
+        self.parts.nodes.synced().await;
+        let without = || {
+            warn!(
+                "failed to start cloud node lifecycle controller: cloud provider does not support \
+                 instances"
+            );
+            info!("Skipping {NAME:?}");
+        };
+        self.parts.provider.serving_instances(without).await;
+    }
+
+    fn begin(self: &Arc<Self>) -> Vec<Task> {
+        self.parts.not_managed.clear();
+        // Another process behind the socket may manage what the last one did not.
+        let this = Arc::clone(self);
+        let restarts = async move {
+            let provider = &this.parts.provider;
+            provider.each_restart(|| this.look_again()).await;
+        };
+        let brake = Arc::clone(self);
+        vec![
+            ("restarts of the provider", restarts.boxed()),
+            ("brake", async move { brake.watch_brake().await }.boxed()),
+        ]
+    }
+
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {
+        self.sync(name).await
     }
 }
 

@@ -20,6 +20,7 @@ mod tests;
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use outrigger_core::{
     claims::Claims,
     initialize,
@@ -30,33 +31,30 @@ use outrigger_core::{
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use self::metrics::NodeMetrics;
 use crate::{
+    control_loop::{ControlLoop, Task, TermState},
+    fence::Fence,
     kube::{
         api::Api,
         events::Recorder,
         nodes::NodeWriter,
         store::{Change, Origin, Store},
     },
-    provider::{Instances, NotManaged, Provider, State},
-    queue::{Backoff, Gate, Priority, Queue, QueueMetrics},
+    provider::{Instances, NotManaged, Provider},
+    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
     telemetry::Repeats,
 };
 
 /// Name of the loop in `--controllers`, of its health check and of its events' component (N-5).
 pub const NAME: &str = "cloud-node-controller";
 
-/// Nodes in hand at once: all of a large cluster, so that a cold start asks in full batches and one
-/// slow answer holds up nobody. What a flag limits is the writing.
-const IN_HAND: usize = 8192;
-
 /// The parts that the loop is made of.
 #[derive(Clone)]
 pub struct Parts {
-    /// Requests under the name `node-controller`, fenced by the leader's time in office.
+    /// Requests under the name `node-controller`.
     pub api: Api,
     /// All nodes.
     pub nodes: Arc<Store<NodeView>>,
@@ -91,6 +89,7 @@ pub struct CloudNode {
     writing: Semaphore,
     refreshing: Semaphore,
     memory: Arc<Memory>,
+    term: Arc<TermState<Memory>>,
     repeats: Repeats,
 }
 
@@ -104,7 +103,7 @@ impl fmt::Debug for CloudNode {
 
 /// State of the loop beyond the store of Nodes, in one lease term. A restart loses it without harm.
 #[derive(Debug, Default)]
-struct Memory {
+pub struct Memory {
     /// Which node has, or is about to get, which provider id.
     claims: Mutex<Claims>,
     /// Nodes whose taint is gone while the rest is still owed, by name with UID.
@@ -116,22 +115,6 @@ struct Memory {
 }
 
 impl Memory {
-    /// A lease term begins: another leader may have written since. Only what the nodes themselves have
-    /// counts.
-    fn begin_term(&self, nodes: &Store<NodeView>) {
-        self.owed.lock().clear();
-        self.doubted.lock().clear();
-        self.observed.lock().clear();
-        *self.claims.lock() = Claims::default();
-        for node in nodes.all() {
-            self.claims.lock().claim(&node.provider_id, &node.name);
-            // It may have gone, and have been forgotten, in between.
-            if nodes.get(&node.name).is_none() {
-                self.claims.lock().forget(&node.name);
-            }
-        }
-    }
-
     fn forget(&self, node: &NodeView) {
         self.claims.lock().forget(&node.name);
         self.owed.lock().remove(&node.name);
@@ -145,38 +128,46 @@ impl Memory {
 #[derive(Clone, Debug)]
 pub struct Intake {
     queue: Queue<Arc<str>>,
-    memory: Arc<Memory>,
+    term: Arc<TermState<Memory>>,
 }
 
 impl Intake {
     /// Subscribes to `nodes`: every node that needs something is queued whenever it changes (N-3).
     /// Queue name and back-off are upstream's (N-2).
     pub fn new(
-        nodes: &mut Store<NodeView>,
+        nodes: &Store<NodeView>,
         not_managed: Arc<NotManaged>,
         metrics: &QueueMetrics,
     ) -> Self {
         let queue = Queue::new("Nodes", Backoff::default(), metrics);
-        let memory = Arc::new(Memory::default());
-        let (keys, known) = (queue.clone(), Arc::clone(&memory));
+        let term = Arc::new(TermState::<Memory>::default());
+        let (keys, known) = (queue.clone(), Arc::clone(&term));
+        let claim = move |node: &NodeView| {
+            if let Some(memory) = known.current() {
+                memory.claims.lock().claim(&node.provider_id, &node.name);
+            }
+        };
+        let known = Arc::clone(&term);
         nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
             Change::Added(node) => {
-                known.claims.lock().claim(&node.provider_id, &node.name);
+                claim(node);
                 offer(&keys, node, origin);
             }
             Change::Updated(..) if origin == Origin::Write => {}
             Change::Updated(old, node) => {
                 if old.provider_id != node.provider_id {
-                    known.claims.lock().claim(&node.provider_id, &node.name);
+                    claim(node);
                 }
                 offer(&keys, node, origin);
             }
             Change::Deleted(node) => {
-                known.forget(node);
+                if let Some(memory) = known.current() {
+                    memory.forget(node);
+                }
                 not_managed.forget(&node.name);
             }
         });
-        Self { queue, memory }
+        Self { queue, term }
     }
 }
 
@@ -187,56 +178,20 @@ fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
 }
 
 impl CloudNode {
-    /// The loop over what `intake` has gathered.
-    pub fn new(parts: Parts, intake: Intake) -> Self {
+    /// The loop over the keys of `intake`, for one lease term: it writes and calls while `fence` allows it.
+    pub fn new(mut parts: Parts, intake: Intake, fence: Fence) -> Self {
+        parts.api = parts.api.fenced(fence.clone());
+        parts.provider = parts.provider.fenced(fence);
         Self {
             writer: NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes)),
             writing: Semaphore::new(parts.workers),
             refreshing: Semaphore::new(parts.refreshers),
             parts,
             queue: intake.queue,
-            memory: intake.memory,
+            memory: Arc::default(),
+            term: intake.term,
             repeats: Repeats::default(),
         }
-    }
-
-    /// Works until `stop`, then lets the nodes in hand finish. Waits for the store (N-4) and, all
-    /// the way, for a provider that serves instances (N-1).
-    pub async fn run(self, stop: CancellationToken) {
-        let ready = async {
-            self.parts.nodes.synced().await;
-            let without = || {
-                warn!(
-                    "failed to start cloud node controller: cloud provider does not support instances"
-                );
-                info!("Skipping {NAME:?}");
-            };
-            self.parts.provider.serving_instances(without).await;
-        };
-        if stop.run_until_cancelled(ready).await.is_none() {
-            return;
-        }
-        info!(nodes = self.parts.nodes.len(), "starting {NAME}");
-        self.memory.begin_term(&self.parts.nodes);
-        self.parts.not_managed.clear();
-        let this = Arc::new(self);
-        let gate = Gate::new(this.parts.provider.state(), State::serves);
-        let handler = {
-            let this = Arc::clone(&this);
-            move |name: Arc<str>, _| {
-                let this = Arc::clone(&this);
-                async move { this.sync(name).await }
-            }
-        };
-        let work = this.queue.run(IN_HAND, gate, stop.clone(), handler);
-        // Another process behind the socket may know nodes that the last one did not.
-        let restarts = this
-            .parts
-            .provider
-            .each_restart(|| this.queue_uninitialized());
-        let watch = stop.run_until_cancelled(restarts);
-        let refresh = stop.run_until_cancelled(this.keep_in_step());
-        tokio::join!(work, watch, refresh);
     }
 
     /// Whether the node may be asked about and written to: it has no other provider's id, and
@@ -256,5 +211,67 @@ impl CloudNode {
                 self.queue.add(Arc::clone(&node.name), Priority::Bulk);
             }
         }
+    }
+}
+
+impl ControlLoop for CloudNode {
+    type Key = Arc<str>;
+    type State = Memory;
+
+    const NAME: &'static str = NAME;
+
+    fn queue(&self) -> &Queue<Arc<str>> {
+        &self.queue
+    }
+
+    fn provider(&self) -> &Provider {
+        &self.parts.provider
+    }
+
+    fn state(&self) -> (&Arc<Memory>, &TermState<Memory>) {
+        (&self.memory, &self.term)
+    }
+
+    /// The store (N-4), and all the way a provider that serves instances (N-1).
+    async fn ready(&self) {
+        self.parts.nodes.synced().await;
+        let without = || {
+            warn!(
+                "failed to start cloud node controller: cloud provider does not support instances"
+            );
+            info!("Skipping {NAME:?}");
+        };
+        self.parts.provider.serving_instances(without).await;
+    }
+
+    /// Another leader may have written since: only the provider IDs of the Nodes themselves count.
+    fn begin(self: &Arc<Self>) -> Vec<Task> {
+        self.parts.not_managed.clear();
+        let claims = &self.memory.claims;
+        for node in self.parts.nodes.all() {
+            claims.lock().claim(&node.provider_id, &node.name);
+            // It may have gone, and have been forgotten, in between.
+            if self.parts.nodes.get(&node.name).is_none() {
+                claims.lock().forget(&node.name);
+            }
+        }
+        // Another process behind the socket may know nodes that the last one did not.
+        let this = Arc::clone(self);
+        let restarts = async move {
+            let provider = &this.parts.provider;
+            provider.each_restart(|| this.queue_uninitialized()).await;
+        };
+        let refresh = Arc::clone(self);
+        vec![
+            ("restarts of the provider", restarts.boxed()),
+            (
+                "refresh",
+                async move { refresh.keep_in_step().await }.boxed(),
+            ),
+        ]
+    }
+
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {
+        self.sync(name).await
     }
 }

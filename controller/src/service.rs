@@ -36,13 +36,13 @@ mod tests;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use outrigger_core::{
     node::NodeView,
     service::{ServiceView, capability::Capability, plan::Progress},
     targets::{Allowance, Pace},
 };
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use self::{applied::TARGETS_ANNOTATION, intake::Intake, metrics::ServiceMetrics};
@@ -52,11 +52,12 @@ use self::{
     rollout::Rollout,
 };
 use crate::{
+    control_loop::{ControlLoop, Task, TermState},
     fence::Fence,
     kube::{api::Api, events::Recorder, services::ServiceWriter, store::Store},
     leader::Handle,
-    provider::{Provider, Session, State},
-    queue::{BACKGROUND_HANDLERS, Gate, Priority, Queue},
+    provider::{Provider, Session},
+    queue::{BACKGROUND_HANDLERS, Outcome, Priority, Queue},
     telemetry::Repeats,
 };
 
@@ -65,10 +66,6 @@ pub const NAME: &str = "service-lb-controller";
 
 /// Component of its events, and who it is to the API server (S-4).
 pub const COMPONENT: &str = "service-controller";
-
-/// Services in hand at once. Updates of targets wait for each other to leave in one call, so that all
-/// of them have to be in hand; what a flag limits is calls about one Service.
-const IN_HAND: usize = 8192;
 
 /// The parts that the loop is made of.
 #[derive(Clone)]
@@ -108,6 +105,7 @@ pub struct ServiceLb {
     fence: Fence,
     queue: Queue<Key>,
     memory: Arc<Memory>,
+    term: Arc<TermState<Memory>>,
     writer: ServiceWriter,
     working: Semaphore,
     /// Turns of background work, so that it takes none from those who wait for a change.
@@ -157,70 +155,12 @@ impl ServiceLb {
             rollout: Rollout::new(lease, settings.allowance),
             fence,
             queue: intake.queue,
-            memory: intake.memory,
+            memory: Arc::default(),
+            term: intake.term,
             node_changes: intake.node_changes,
             repeats: Repeats::default(),
             parts,
         }
-    }
-
-    /// Works until `stop`, then lets the Services in hand finish. Waits for both stores (S-5) and,
-    /// all the way, for a provider that serves load balancers (S-1).
-    pub async fn run(self, stop: CancellationToken) {
-        let without = || {
-            warn!(
-                "Failed to start service controller: the cloud provider does not support external \
-                 load balancers"
-            );
-            info!("Skipping {NAME:?}");
-        };
-        // Not one after the other: without such a provider nobody fills the store of Services.
-        let ready = async {
-            tokio::join!(
-                self.parts.services.synced(),
-                self.parts.nodes.synced(),
-                self.parts.provider.serving_load_balancers(without),
-            )
-        };
-        if stop.run_until_cancelled(ready).await.is_none() {
-            return;
-        }
-        info!(services = self.parts.services.len(), "starting {NAME}");
-        self.memory.takes_office();
-        self.take_targets();
-        self.announce();
-        let met = declared(self.parts.provider.session().as_deref());
-        self.take_in(None, met.as_ref());
-        self.queue_all(Priority::Bulk);
-        let this = Arc::new(self);
-        let gate = Gate::new(this.parts.provider.state(), State::serves);
-        let handler = {
-            let this = Arc::clone(&this);
-            move |key: Key, priority: Priority| {
-                let this = Arc::clone(&this);
-                async move { this.sync(key, priority).await }
-            }
-        };
-        let work = this.queue.run(IN_HAND, gate, stop.clone(), handler);
-        let others = async {
-            tokio::join!(
-                this.follow_nodes(),
-                this.confirm_deletions(),
-                this.follow_provider(met),
-                this.look_for_drift(),
-                this.look_for_orphans(),
-                this.show_states(),
-                this.tell_of_absence(),
-            )
-        };
-        let refuse_turns = async {
-            stop.cancelled().await;
-            // A Service that waits for its turn has nothing to finish.
-            this.working.close();
-            this.in_background.close();
-        };
-        tokio::join!(work, refuse_turns, stop.run_until_cancelled(others));
-        this.memory.leaves_office();
     }
 
     /// What the provider declares now; none while there is no connection, or it serves no load
@@ -280,5 +220,76 @@ impl ServiceLb {
         for key in self.memory.left_behind() {
             self.queue.add(key, priority);
         }
+    }
+}
+
+impl ControlLoop for ServiceLb {
+    type Key = Key;
+    type State = Memory;
+
+    const NAME: &'static str = NAME;
+
+    fn queue(&self) -> &Queue<Key> {
+        &self.queue
+    }
+
+    fn provider(&self) -> &Provider {
+        &self.parts.provider
+    }
+
+    fn state(&self) -> (&Arc<Memory>, &TermState<Memory>) {
+        (&self.memory, &self.term)
+    }
+
+    /// Both stores (S-5), and all the way a provider that serves load balancers (S-1).
+    async fn ready(&self) {
+        let without = || {
+            warn!(
+                "Failed to start service controller: the cloud provider does not support external \
+                 load balancers"
+            );
+            info!("Skipping {NAME:?}");
+        };
+        // Not one after the other: without such a provider the store of Services is not filled.
+        tokio::join!(
+            self.parts.services.synced(),
+            self.parts.nodes.synced(),
+            self.parts.provider.serving_load_balancers(without),
+        );
+    }
+
+    fn begin(self: &Arc<Self>) -> Vec<Task> {
+        self.take_targets();
+        self.announce();
+        let met = declared(self.parts.provider.session().as_deref());
+        self.take_in(None, met.as_ref());
+        self.queue_all(Priority::Bulk);
+        let this = Arc::clone(self);
+        let sessions = async move { this.follow_provider(met).await }.boxed();
+        macro_rules! task {
+            ($name:literal, $run:ident) => {{
+                let this = Arc::clone(self);
+                ($name, async move { this.$run().await }.boxed())
+            }};
+        }
+        vec![
+            task!("targets", follow_nodes),
+            task!("confirmation of deleted Nodes", confirm_deletions),
+            ("sessions of the provider", sessions),
+            task!("drift", look_for_drift),
+            task!("orphans", look_for_orphans),
+            task!("states", show_states),
+            task!("absence of the provider", tell_of_absence),
+        ]
+    }
+
+    async fn reconcile(self: Arc<Self>, key: Key, priority: Priority) -> Outcome {
+        self.sync(key, priority).await
+    }
+
+    /// A Service that waits for a permit has nothing to finish.
+    fn stopping(&self) {
+        self.working.close();
+        self.in_background.close();
     }
 }

@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{Fatal, Ground};
+use super::{Fatal, context::ControllerContext};
 use crate::{
     kube::{
         api::Api,
@@ -36,17 +36,17 @@ use crate::{
 /// How long the API server and the provider may take until they are ready.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-pub(super) async fn run(ground: &Ground<'_>, output: PlanOutput) -> Result<(), Fatal> {
-    let gathered = tokio::time::timeout(PATIENCE, gather(ground)).await;
+pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> Result<(), Fatal> {
+    let gathered = tokio::time::timeout(PATIENCE, gather(context)).await;
     let (services, nodes) = gathered.map_err(|_elapsed| {
         Fatal::Setup(format!(
             "cannot plan: the API server or the provider was not ready within {} s; the provider is \
              {}",
             PATIENCE.as_secs(),
-            *ground.provider.state().borrow()
+            *context.provider.state().borrow()
         ))
     })?;
-    let session = ground.provider.session();
+    let session = context.provider.session();
     let Some(declared) = session.as_ref().and_then(|s| s.load_balancers.as_ref()) else {
         return Err(Fatal::Setup(
             "cannot plan: the provider does not serve load balancers".to_owned(),
@@ -60,7 +60,7 @@ pub(super) async fn run(ground: &Ground<'_>, output: PlanOutput) -> Result<(), F
     }
     let targets = Arc::new(Targets::among(nodes.all()));
     // Where it is not known, all is taken to be in step.
-    let applied = applied(&ground.informers, ground.config).await;
+    let applied = applied(&context.informers, context.config).await;
     let applied = Some(applied.as_ref().unwrap_or(targets.revision()));
     let facts = Facts {
         capability: &declared.capability,
@@ -69,7 +69,7 @@ pub(super) async fn run(ground: &Ground<'_>, output: PlanOutput) -> Result<(), F
         presumed: applied,
     };
     let now = jiff::Timestamp::now();
-    let previews = preview(ground.provider, services.all(), &targets, &facts, now).await;
+    let previews = preview(context.provider, services.all(), &targets, &facts, now).await;
     print(&previews, targets.nodes().len(), output);
     match previews
         .iter()
@@ -85,20 +85,22 @@ pub(super) async fn run(ground: &Ground<'_>, output: PlanOutput) -> Result<(), F
 }
 
 /// Both stores, filled once, and a provider that serves.
-async fn gather(ground: &Ground<'_>) -> (Arc<Store<ServiceView>>, Arc<Store<NodeView>>) {
+async fn gather(
+    context: &ControllerContext<'_>,
+) -> (Arc<Store<ServiceView>>, Arc<Store<NodeView>>) {
     let (services, nodes, _) = tokio::join!(
-        listed(ground, watch::SERVICES),
-        listed(ground, watch::NODES),
-        ground.provider.serving(),
+        listed(context, watch::SERVICES),
+        listed(context, watch::NODES),
+        context.provider.serving(),
     );
     (services, nodes)
 }
 
-async fn listed<V: View>(ground: &Ground<'_>, resource: Resource) -> Arc<Store<V>> {
+async fn listed<V: View>(context: &ControllerContext<'_>, resource: Resource) -> Arc<Store<V>> {
     let store = Arc::new(Store::default());
-    let metrics = ground.metrics.watch.clone();
+    let metrics = context.metrics.watch.clone();
     let watching = watch::run(
-        ground.informers.clone(),
+        context.informers.clone(),
         resource,
         Arc::clone(&store),
         Health::new(resource),

@@ -185,7 +185,7 @@ impl Offices {
     pub(super) async fn ended(&mut self) -> Result<(), Fatal> {
         match self.running.join_next().await {
             Some(Ok(ended)) => ended,
-            Some(Err(_)) => Err(Fatal::Died("the controllers' supervisor")),
+            Some(Err(_)) => Err(Fatal::Died("the controllers' supervisor".into())),
             None => std::future::pending().await,
         }
     }
@@ -194,7 +194,7 @@ impl Offices {
     pub(super) async fn drain(&mut self) -> Result<(), Fatal> {
         let mut result = Ok(());
         while let Some(ended) = self.running.join_next().await {
-            let ended = ended.unwrap_or(Err(Fatal::Died("the controllers' supervisor")));
+            let ended = ended.unwrap_or(Err(Fatal::Died("the controllers' supervisor".into())));
             result = result.and(ended);
         }
         result

@@ -1,8 +1,8 @@
-//! The loops, ready to be started for one time in office after another.
+//! The loops, ready to be started for one lease term after another.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use futures::future::BoxFuture;
+use futures::{FutureExt, future::BoxFuture};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
@@ -15,18 +15,16 @@ use crate::{
     telemetry::RunningControllers,
 };
 
-/// What a loop is given for one time in office.
+/// One lease term, as a loop sees it.
 pub(super) struct Term {
     /// Asked before each write and each call to the provider.
     pub(super) fence: Fence,
-    /// What it leads by; none without an election.
+    /// The leader election's lease; none without an election.
     pub(super) lease: Option<Handle>,
-    /// It ends when this is cancelled.
-    pub(super) work: CancellationToken,
 }
 
-/// Makes a loop.
-type Maker = Box<dyn Fn(Term) -> BoxFuture<'static, ()> + Send + Sync>;
+/// Makes a loop for a lease term, and runs it until the token is cancelled.
+type Maker = Box<dyn Fn(&Term, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// What can be started. The queues of the loops fill on a standby too, so that a new leader knows at
 /// once what there is to do.
@@ -54,13 +52,13 @@ impl Loops {
         }
     }
 
-    /// `make` is called for each time in office.
+    /// `make` is called for each lease term.
     pub(super) fn add<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         controller: Controller,
-        make: impl Fn(Term) -> F + Send + Sync + 'static,
+        make: impl Fn(&Term, CancellationToken) -> F + Send + Sync + 'static,
     ) {
-        let make: Maker = Box::new(move |term| Box::pin(make(term)));
+        let make: Maker = Box::new(move |term, work| make(term, work).boxed());
         self.makers.insert(controller.name(), make);
     }
 
@@ -74,6 +72,10 @@ impl Loops {
         tasks: &mut Supervisor,
     ) {
         let mut pause = Duration::ZERO;
+        let term = Term {
+            fence: fence.clone(),
+            lease: lease.cloned(),
+        };
         for controller in controllers {
             let name = controller.name();
             let Some(make) = self.makers.get(name) else {
@@ -81,11 +83,7 @@ impl Loops {
                 debug!("{name:?} is not part of this version yet; skipping it");
                 continue;
             };
-            let running = make(Term {
-                fence: fence.clone(),
-                lease: lease.cloned(),
-                work: work.clone(),
-            });
+            let running = make(&term, work.clone());
             tasks.spawn(name, self.after(pause, *controller, work.clone(), running));
             pause += self.start_interval.mul_f64(1.0 + fastrand::f64());
         }

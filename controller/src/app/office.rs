@@ -1,6 +1,6 @@
 //! One lock and what runs under it: contend, lead, stop, and perhaps lead again.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +38,7 @@ enum End {
     Asked,
     Lost,
     ProviderGone,
-    Died(&'static str),
+    Died(Cow<'static, str>),
 }
 
 /// How the work of a lease term ended.

@@ -1,6 +1,6 @@
 //! Tasks that must not die silently, and the signals that end them.
 
-use std::io;
+use std::{borrow::Cow, io};
 
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -12,27 +12,27 @@ use tracing::error;
 #[derive(Debug, Default)]
 pub(super) struct Supervisor {
     tasks: JoinSet<()>,
-    names: Vec<(Id, &'static str)>,
+    names: Vec<(Id, Cow<'static, str>)>,
 }
 
 impl Supervisor {
     pub(super) fn spawn(
         &mut self,
-        name: &'static str,
+        name: impl Into<Cow<'static, str>>,
         task: impl Future<Output = ()> + Send + 'static,
     ) {
         let id = self.tasks.spawn(task).id();
-        self.names.push((id, name));
+        self.names.push((id, name.into()));
     }
 
     /// Waits for a task to end, by itself or by a panic, and tells its name. Never returns while
     /// there is none.
-    pub(super) async fn ended(&mut self) -> &'static str {
+    pub(super) async fn ended(&mut self) -> Cow<'static, str> {
         match self.tasks.join_next_with_id().await {
             Some(Ok((id, ()))) => self.name(id),
             Some(Err(failure)) => {
                 let name = self.name(failure.id());
-                error!(task = name, "{failure}");
+                error!(task = &*name, "{failure}");
                 name
             }
             None => std::future::pending().await,
@@ -43,16 +43,16 @@ impl Supervisor {
     pub(super) async fn drain(&mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(failure) = ended {
-                error!(task = self.name(failure.id()), "{failure}");
+                error!(task = &*self.name(failure.id()), "{failure}");
             }
         }
     }
 
-    fn name(&self, id: Id) -> &'static str {
+    fn name(&self, id: Id) -> Cow<'static, str> {
         self.names
             .iter()
             .find(|(known, _)| *known == id)
-            .map_or("a task", |(_, name)| name)
+            .map_or(Cow::Borrowed("a task"), |(_, name)| name.clone())
     }
 }
 

@@ -87,7 +87,7 @@ type Handler<V> = Box<dyn Fn(&Change<'_, V>, Origin) + Send + Sync>;
 /// Views by key. Reading never waits for more than another reader's or writer's map access.
 pub struct Store<V> {
     views: RwLock<HashMap<Arc<str>, Arc<V>>>,
-    handlers: Vec<Handler<V>>,
+    handlers: RwLock<Vec<Handler<V>>>,
     synced: watch::Sender<bool>,
 }
 
@@ -103,17 +103,18 @@ impl<V: View> Default for Store<V> {
     fn default() -> Self {
         Self {
             views: RwLock::default(),
-            handlers: Vec::new(),
+            handlers: RwLock::default(),
             synced: watch::Sender::new(false),
         }
     }
 }
 
 impl<V: View> Store<V> {
-    /// Calls `handler` on every change from now on, in order, before the next change is applied.
-    /// It must not wait: it puts keys into queues.
-    pub fn subscribe(&mut self, handler: impl Fn(&Change<'_, V>, Origin) + Send + Sync + 'static) {
-        self.handlers.push(Box::new(handler));
+    /// Calls `handler` on every change from now on, in order, before the next change is applied. To be
+    /// called before the store is filled. The handler must neither wait nor subscribe: it puts keys into
+    /// queues.
+    pub fn subscribe(&self, handler: impl Fn(&Change<'_, V>, Origin) + Send + Sync + 'static) {
+        self.handlers.write().push(Box::new(handler));
     }
 
     /// The view of one object.
@@ -272,7 +273,7 @@ impl<V: View> Store<V> {
     }
 
     fn tell(&self, change: &Change<'_, V>, origin: Origin) {
-        for handler in &self.handlers {
+        for handler in &*self.handlers.read_recursive() {
             handler(change, origin);
         }
     }

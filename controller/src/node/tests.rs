@@ -218,12 +218,20 @@ async fn foreign_and_paused_nodes_are_not_asked_about() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_once_another_process_may_lead() {
-    let fixture = Fixture::start(|_| {});
-    fixture.fence();
+    let fixture = Fixture::with(Setup {
+        cloud: Box::new(|config| config.latency = Duration::from_secs(5)),
+        ..Setup::default()
+    });
     fixture.register(node("n1"));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    fixture.fence();
     fixture.asked(1).await;
     fixture.settle().await;
     assert!(fixture.writes().is_empty(), "{:?}", fixture.writes());
+    fixture.register(node("n2"));
+    fixture.settle().await;
+    let calls = fixture.cloud.counters().calls("BatchGetInstances", "OK");
+    assert_eq!(calls, 1, "nor is the provider called");
 }
 
 #[tokio::test(start_paused = true)]

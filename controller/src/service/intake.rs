@@ -3,10 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
 };
 
 use outrigger_core::{
@@ -20,6 +17,7 @@ use tokio::time::Instant;
 use super::node_changes::NodeChanges;
 use crate::{
     clock::Clock,
+    control_loop::TermState,
     kube::store::{Change, Origin, Store},
     provider::Provider,
     queue::{Backoff, Queue, QueueMetrics},
@@ -34,7 +32,7 @@ const BACKOFF: Backoff = Backoff::new(
 /// One Service. A second one of the same name has a key of its own, so that the first is finished
 /// beside it.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub struct Key {
     /// Namespace and name.
     pub(super) name: Arc<str>,
     pub(super) uid: Arc<str>,
@@ -64,9 +62,11 @@ pub(super) struct LeftBehind {
     pub(super) since: Instant,
 }
 
-/// What is remembered of the Services, by UID. A restart forgets it without harm.
+/// State of the Services in one lease term, by UID. A restart loses it without harm: what another leader did
+/// since is on the Services and on the Lease. A standby has none: it sees Services go that the leader has
+/// cleaned up.
 #[derive(Default)]
-pub(super) struct Memory {
+pub struct Memory {
     progress: Mutex<HashMap<Arc<str>, Progress>>,
     left_behind: Mutex<HashMap<Key, LeftBehind>>,
     /// Of whom the provider said that nothing is left, since they were ensured last: their end, of which the
@@ -76,27 +76,10 @@ pub(super) struct Memory {
     begun: Mutex<HashMap<Arc<str>, Instant>>,
     /// Whose load balancer is to be compared with the Service.
     doubted: Mutex<HashSet<Arc<str>>>,
-    /// Whether this process leads: a standby sees Services go that the leader has cleared away.
-    leads: AtomicBool,
     pub(super) clock: Clock,
 }
 
 impl Memory {
-    /// A time in office begins: what another leader did since is on the Services and on the Lease.
-    pub(super) fn takes_office(&self) {
-        self.progress.lock().clear();
-        self.begun.lock().clear();
-        self.doubted.lock().clear();
-        self.cleaned_up.lock().clear();
-        self.leads.store(true, Ordering::Relaxed);
-    }
-
-    /// It ends.
-    pub(super) fn leaves_office(&self) {
-        self.leads.store(false, Ordering::Relaxed);
-        self.left_behind.lock().clear();
-    }
-
     /// Decides with what is remembered of one Service.
     pub(super) fn with<T>(&self, uid: &Arc<str>, decide: impl FnOnce(&mut Progress) -> T) -> T {
         let mut known = self.progress.lock();
@@ -192,7 +175,7 @@ impl Memory {
 #[derive(Clone)]
 pub struct Intake {
     pub(super) queue: Queue<Key>,
-    pub(super) memory: Arc<Memory>,
+    pub(super) term: Arc<TermState<Memory>>,
     pub(super) node_changes: Arc<NodeChanges>,
 }
 
@@ -207,23 +190,27 @@ impl fmt::Debug for Intake {
 impl Intake {
     /// Subscribes to both stores. Queue name and back-off are upstream's (S-2).
     pub fn new(
-        services: &mut Store<ServiceView>,
-        nodes: &mut Store<NodeView>,
+        services: &Store<ServiceView>,
+        nodes: &Store<NodeView>,
         provider: Provider,
         pace: Pace,
         metrics: &QueueMetrics,
     ) -> Self {
         let queue = Queue::new("service", BACKOFF, metrics);
-        let memory = Arc::new(Memory::default());
+        let term = Arc::new(TermState::<Memory>::default());
         let node_changes = Arc::new(NodeChanges::new(pace));
-        let (keys, known) = (queue.clone(), Arc::clone(&memory));
+        let (keys, term_state) = (queue.clone(), Arc::clone(&term));
         services.subscribe(move |change: &Change<'_, ServiceView>, origin: Origin| {
             let capability = capability(&provider);
+            let known = term_state.current();
+            let known = known.as_deref();
             let service = match change {
                 Change::Added(service) => service,
                 Change::Updated(..) if origin == Origin::Write => return,
                 Change::Updated(old, service) => {
-                    if escapes(old, service, capability.as_deref()) && known.may_be_left(old) {
+                    if escapes(old, service, capability.as_deref())
+                        && known.is_some_and(|known| known.may_be_left(old))
+                    {
                         keys.add(Key::of(service), origin.priority());
                         return;
                     }
@@ -235,7 +222,9 @@ impl Intake {
                     if !is_reason {
                         return;
                     }
-                    if let Some(capability) = capability.as_ref().filter(|_| !is_resync) {
+                    if let (Some(capability), Some(known)) =
+                        (capability.as_ref().filter(|_| !is_resync), known)
+                    {
                         let uid = Arc::from(&*service.uid);
                         known.with(&uid, |progress| progress.edited(service, capability));
                     }
@@ -246,7 +235,7 @@ impl Intake {
                         || may_leave_behind(service),
                         |capability| wants::leaves_behind(service, capability),
                     );
-                    if known.gone_from_store(service, left) {
+                    if known.is_some_and(|known| known.gone_from_store(service, left)) {
                         keys.add(Key::of(service), origin.priority());
                     }
                     return;
@@ -257,14 +246,14 @@ impl Intake {
             }
         });
         let changes = Arc::clone(&node_changes);
-        let clock = memory.clock;
+        let clock = Clock::default();
         // Our own writes too: it is the cloud-node loop that gives a node its addresses.
         nodes.subscribe(move |change: &Change<'_, NodeView>, origin| {
             changes.take_in(clock.now(), change, origin);
         });
         Self {
             queue,
-            memory,
+            term,
             node_changes,
         }
     }
@@ -286,8 +275,7 @@ impl Memory {
     /// be looked at here. What is known of the Service stays: it says whether the deletion is under way
     /// already.
     fn may_be_left(&self, service: &Arc<ServiceView>) -> bool {
-        let is_ours =
-            self.leads.load(Ordering::Relaxed) && !self.cleaned_up.lock().contains(&*service.uid);
+        let is_ours = !self.cleaned_up.lock().contains(&*service.uid);
         if is_ours {
             self.leave_behind(service);
         }

@@ -33,7 +33,7 @@ impl Rig {
     async fn start() -> Self {
         let cluster = Cluster::new();
         cluster.create_service(service("web"));
-        let mut services = Store::default();
+        let services = Store::default();
         let told = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&told);
         services.subscribe(move |change: &Change<'_, ServiceView>, origin| {

@@ -17,7 +17,7 @@ fn node(name: &str, uid: &str, version: u64, label: &str) -> NodeView {
 
 /// A store and what it told.
 fn recorded() -> (Store<NodeView>, Arc<Mutex<Vec<String>>>) {
-    let mut store = Store::default();
+    let store = Store::default();
     let told = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&told);
     store.subscribe(move |change: &Change<'_, NodeView>, origin| {

@@ -56,7 +56,7 @@ impl Fixture {
                 None => std::future::pending().boxed(),
             }
         });
-        let mut store = Store::default();
+        let store = Store::default();
         let (sender, deleted) = mpsc::unbounded_channel();
         store.subscribe(
             move |change: &crate::kube::store::Change<'_, NodeView>, _| {

@@ -30,6 +30,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    control_loop,
     fence::Fence,
     fixture::{self, Cluster, PATIENCE, Wire, settled},
     kube::{
@@ -116,15 +117,14 @@ impl Rig {
         let (events, writer) = Events::new(cluster.client(), Traffic::default(), &events);
         tasks.spawn(writer.run(CancellationToken::new()));
 
-        let (mut services, mut nodes) = (Store::default(), Store::default());
+        let (services, nodes) = (Arc::new(Store::default()), Arc::new(Store::default()));
         let intake = Intake::new(
-            &mut services,
-            &mut nodes,
+            &services,
+            &nodes,
             provider.clone(),
             setup.settings.pace,
             &QueueMetrics::unregistered(),
         );
-        let (services, nodes) = (Arc::new(services), Arc::new(nodes));
         tasks.spawn(cluster.clone().watch_services(Arc::clone(&services)));
 
         let lease = LeaderConfig {
@@ -187,7 +187,8 @@ impl Rig {
         let may_act = move || may_act.load(Ordering::Relaxed);
         let fence = Fence::new(may_act, &CancellationToken::new());
         let service_lb = ServiceLb::new(parts, intake, fence, Some(self.handle.clone()));
-        self.tasks.lock().spawn(service_lb.run(self.stop.clone()));
+        let running = control_loop::run(service_lb, self.stop.clone());
+        self.tasks.lock().spawn(running);
         sleep(Duration::from_millis(1)).await;
     }
 

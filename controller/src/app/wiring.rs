@@ -1,0 +1,124 @@
+//! Connects loops to their stores, their rights and their tasks.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use outrigger_core::{node::NodeView, service::ServiceView};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Fatal,
+    access::{ApiAccess, Identity},
+    context::ControllerContext,
+    loops::{Loops, Term},
+    supervise::Supervisor,
+};
+use crate::{
+    control_loop::{self, ControlLoop},
+    kube::{
+        events::Events,
+        resync,
+        store::{Store, View},
+        watch::{self, Resource},
+    },
+    options::controllers::Controller,
+};
+
+/// Connects loops, one after the other, and starts the stores that they have subscribed to last.
+pub(super) struct Wiring<'a> {
+    pub(super) context: ControllerContext<'a>,
+    pub(super) nodes: Arc<Store<NodeView>>,
+    pub(super) services: Arc<Store<ServiceView>>,
+    access: &'a ApiAccess,
+    tasks: &'a mut Supervisor,
+    process: &'a CancellationToken,
+    identities: BTreeMap<&'static str, Identity>,
+    loops: Loops,
+}
+
+impl<'a> Wiring<'a> {
+    /// No loops yet; `tasks` keep stores and credentials up to date until `process` ends.
+    pub(super) fn new(
+        context: ControllerContext<'a>,
+        access: &'a ApiAccess,
+        tasks: &'a mut Supervisor,
+        process: &'a CancellationToken,
+    ) -> Self {
+        let running = context.metrics.controllers.clone();
+        let start_interval = context.config.controller_start_interval;
+        let loops = Loops::new(context.checks.clone(), running, start_interval);
+        Self {
+            context,
+            nodes: Arc::default(),
+            services: Arc::default(),
+            access,
+            tasks,
+            process,
+            identities: BTreeMap::new(),
+            loops,
+        }
+    }
+
+    /// The clients of a service account; loops that name the same account share them.
+    pub(super) async fn identity(&mut self, account: &'static str) -> Result<Identity, Fatal> {
+        if let Some(known) = self.identities.get(account) {
+            return Ok(known.clone());
+        }
+        let made = self.access.controller(account, self.tasks, self.process);
+        let made = made.await?;
+        self.identities.insert(account, made.clone());
+        Ok(made)
+    }
+
+    /// Adds a loop; `make` is called for each lease term.
+    pub(super) fn add<L: ControlLoop>(
+        &mut self,
+        controller: Controller,
+        make: impl Fn(&Term) -> L + Send + Sync + 'static,
+    ) {
+        self.loops.add(controller, move |term, work| {
+            control_loop::run(make(term), work)
+        });
+    }
+
+    /// Keeps `store` up to date from when `when` resolves. To be called after every subscription.
+    pub(super) fn watch<V: View>(
+        &mut self,
+        resource: Resource,
+        store: &Arc<Store<V>>,
+        when: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let shown = Arc::clone(store);
+        let page = format!("stores/{}", resource.name);
+        self.context.pages.dump(&page, move || {
+            format!("objects={} synced={}\n", shown.len(), shown.is_synced())
+        });
+        let stop = self.process.clone();
+        let watching = watch::run(
+            self.context.informers.clone(),
+            resource,
+            Arc::clone(store),
+            self.context.watched(resource),
+            self.context.metrics.watch.clone(),
+            stop.clone(),
+        );
+        self.tasks
+            .spawn(format!("watch of {}", resource.name), async move {
+                if stop.run_until_cancelled(when).await.is_some() {
+                    watching.await;
+                }
+            });
+        let period = self.context.config.api.min_resync_period;
+        let resyncing = resync::run(Arc::clone(store), period, self.process.clone());
+        self.tasks
+            .spawn(format!("resync of {}", resource.name), resyncing);
+    }
+
+    /// The loops, and the events that must be written before the process ends.
+    pub(super) fn finish(self) -> (Loops, Vec<Events>) {
+        let identities = self.identities.into_values();
+        (
+            self.loops,
+            identities.map(|identity| identity.events).collect(),
+        )
+    }
+}

@@ -1,0 +1,174 @@
+//! The runtime of every loop: one start, one end, one lease term at a time.
+//!
+//! ```text
+//!  event handlers ─► queue ─────────────────────────────┐      (a standby's queue fills too)
+//!        └► TermState (none on a standby)               ▼
+//!  ready ─► publish the term's state ─► begin ─► queue.run(reconcile) + tasks ─► stop ─► drain ─► drop
+//! ```
+//!
+//! A loop subscribes to its stores once, before they are filled. Each lease term makes the loop anew
+//! and with it all that it remembers: decisions rest on no observation of an earlier term.
+
+use std::sync::Arc;
+
+use futures::{
+    StreamExt,
+    future::BoxFuture,
+    stream::{self, FuturesUnordered},
+};
+use parking_lot::RwLock;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+use crate::{
+    provider::{Provider, State},
+    queue::{self, Gate, Outcome, Priority, Queue},
+};
+
+/// Keys in flight at once: all of a large cluster, so that calls to the provider leave in full batches and
+/// one slow answer delays no other key. The loop's own semaphores bound the work that a flag limits.
+pub const IN_FLIGHT: usize = 8192;
+
+/// Work beside the queue, by a name for the log. It never returns; it is dropped at the stop.
+pub type Task = (&'static str, BoxFuture<'static, ()>);
+
+/// One control loop in one lease term.
+pub trait ControlLoop: Send + Sync + Sized + 'static {
+    /// Of one object.
+    type Key: queue::Key;
+    /// All that decisions remember in this lease term beyond the stores.
+    type State: Send + Sync + 'static;
+
+    /// Name in `--controllers`, in health checks and in the log.
+    const NAME: &'static str;
+
+    /// The queue that the event handlers fill.
+    fn queue(&self) -> &Queue<Self::Key>;
+
+    /// Keys are taken only while it serves.
+    fn provider(&self) -> &Provider;
+
+    /// This term's state, and the place where the event handlers look for it.
+    fn state(&self) -> (&Arc<Self::State>, &TermState<Self::State>);
+
+    /// Resolves when the stores are synced and the provider serves all that the loop calls.
+    fn ready(&self) -> impl Future<Output = ()> + Send;
+
+    /// Queues the keys with which the term begins, and returns the work beside the queue. The event
+    /// handlers have the state already; no key is taken yet.
+    fn begin(self: &Arc<Self>) -> Vec<Task>;
+
+    /// Brings one object closer to its desired state.
+    fn reconcile(
+        self: Arc<Self>,
+        key: Self::Key,
+        priority: Priority,
+    ) -> impl Future<Output = Outcome> + Send;
+
+    /// Called at the stop, before the keys in flight are awaited: those that wait for a permit must give
+    /// up.
+    fn stopping(&self) {}
+}
+
+/// Runs `control_loop` until `stop`, then takes no more keys, and returns when the keys in flight are
+/// reconciled. Returns before `stop` only if one of its tasks has ended, which is a bug.
+///
+/// Dropping the future drops keys in flight with their calls; their keys stay in the queue.
+pub async fn run<L: ControlLoop>(control_loop: L, stop: CancellationToken) {
+    if stop
+        .run_until_cancelled(control_loop.ready())
+        .await
+        .is_none()
+    {
+        return;
+    }
+    info!("starting {}", L::NAME);
+    let control_loop = Arc::new(control_loop);
+    let (state, slot) = control_loop.state();
+    let _published = slot.publish(state);
+    let tasks = named(control_loop.begin());
+
+    let gate = Gate::new(control_loop.provider().state(), State::serves);
+    let handler = {
+        let control_loop = Arc::clone(&control_loop);
+        move |key, priority| Arc::clone(&control_loop).reconcile(key, priority)
+    };
+    let queue = control_loop.queue().clone();
+    let work = queue.run(IN_FLIGHT, gate, stop.clone(), handler);
+    let stopping = async {
+        stop.cancelled().await;
+        control_loop.stopping();
+    };
+    tokio::pin!(work);
+    tokio::select! {
+        ((), ()) = async { tokio::join!(&mut work, stopping) } => {}
+        name = first_end(tasks, &stop) => {
+            error!(task = name, "a task of {} ended unexpectedly", L::NAME);
+        }
+    }
+}
+
+fn named(tasks: Vec<Task>) -> FuturesUnordered<impl Future<Output = &'static str> + Send> {
+    let tasks = tasks.into_iter();
+    tasks
+        .map(|(name, task)| async move {
+            task.await;
+            name
+        })
+        .collect()
+}
+
+/// The name of the first task that ends before `stop`; the others are dropped at the stop.
+async fn first_end(
+    tasks: impl stream::Stream<Item = &'static str>,
+    stop: &CancellationToken,
+) -> &'static str {
+    let ended = stop
+        .run_until_cancelled(async {
+            let first = std::pin::pin!(tasks).next().await;
+            match first {
+                Some(name) => name,
+                None => std::future::pending().await,
+            }
+        })
+        .await;
+    match ended {
+        Some(name) => name,
+        None => std::future::pending().await,
+    }
+}
+
+/// Where the event handlers of a store find the state of the lease term, as long as there is one.
+#[derive(Debug)]
+pub struct TermState<T>(RwLock<Option<Arc<T>>>);
+
+impl<T> Default for TermState<T> {
+    fn default() -> Self {
+        Self(RwLock::new(None))
+    }
+}
+
+impl<T> TermState<T> {
+    /// None on a standby, and until the loop is ready.
+    pub fn current(&self) -> Option<Arc<T>> {
+        self.0.read().clone()
+    }
+
+    /// Shows `state` to the event handlers until the guard is dropped.
+    fn publish(&self, state: &Arc<T>) -> Published<'_, T> {
+        *self.0.write() = Some(Arc::clone(state));
+        Published(self)
+    }
+}
+
+/// The lease term ends when this is dropped.
+struct Published<'a, T>(&'a TermState<T>);
+
+impl<T> Drop for Published<'_, T> {
+    fn drop(&mut self) {
+        *self.0.0.write() = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! The runtime with a loop that only counts.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::FutureExt;
+use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions};
+use prometheus_client::registry::Registry;
+use tokio::{
+    sync::{Notify, Semaphore},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{ControlLoop, Task, TermState, run};
+use crate::{
+    fixture,
+    provider::Provider,
+    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
+};
+
+const A_WHILE: Duration = Duration::from_secs(60);
+
+/// What the test sees of all lease terms.
+#[derive(Default)]
+struct Seen {
+    is_ready: Notify,
+    may_end: Notify,
+    reconciled: AtomicUsize,
+    gave_up: AtomicBool,
+    task_ends: Notify,
+}
+
+struct Counting {
+    queue: Queue<&'static str>,
+    provider: Provider,
+    memory: Arc<AtomicUsize>,
+    term: Arc<TermState<AtomicUsize>>,
+    permits: Semaphore,
+    seen: Arc<Seen>,
+}
+
+impl ControlLoop for Counting {
+    type Key = &'static str;
+    type State = AtomicUsize;
+
+    const NAME: &'static str = "counting-controller";
+
+    fn queue(&self) -> &Queue<&'static str> {
+        &self.queue
+    }
+
+    fn provider(&self) -> &Provider {
+        &self.provider
+    }
+
+    fn state(&self) -> (&Arc<AtomicUsize>, &TermState<AtomicUsize>) {
+        (&self.memory, &self.term)
+    }
+
+    async fn ready(&self) {
+        self.seen.is_ready.notified().await;
+    }
+
+    fn begin(self: &Arc<Self>) -> Vec<Task> {
+        self.queue.add("first", Priority::Bulk);
+        let seen = Arc::clone(&self.seen);
+        let task = async move { seen.task_ends.notified().await };
+        vec![("a task", task.boxed())]
+    }
+
+    async fn reconcile(self: Arc<Self>, key: &'static str, _: Priority) -> Outcome {
+        self.memory.fetch_add(1, Ordering::Relaxed);
+        if key == "waits" && self.permits.acquire().await.is_err() {
+            self.seen.gave_up.store(true, Ordering::Relaxed);
+            return Outcome::Retry;
+        }
+        if key == "slow" {
+            self.seen.may_end.notified().await;
+        }
+        self.seen.reconciled.fetch_add(1, Ordering::Relaxed);
+        Outcome::Done
+    }
+
+    fn stopping(&self) {
+        self.permits.close();
+    }
+}
+
+/// A loop that can be started for several lease terms.
+struct Rig {
+    queue: Queue<&'static str>,
+    provider: Provider,
+    term: Arc<TermState<AtomicUsize>>,
+    seen: Arc<Seen>,
+    _tasks: JoinSet<()>,
+}
+
+impl Rig {
+    async fn new() -> Self {
+        let cloud = Cloud::new(CloudConfig::new().unwrap());
+        let mut tasks = JoinSet::new();
+        let options = ProviderOptions::default();
+        let (provider, _) =
+            fixture::provider(&cloud, options, &mut Registry::default(), &mut tasks);
+        provider.serving().await;
+        let metrics = QueueMetrics::unregistered();
+        Self {
+            queue: Queue::new("counting", Backoff::default(), &metrics),
+            provider,
+            term: Arc::default(),
+            seen: Arc::default(),
+            _tasks: tasks,
+        }
+    }
+
+    fn counting(&self) -> Counting {
+        Counting {
+            queue: self.queue.clone(),
+            provider: self.provider.clone(),
+            memory: Arc::default(),
+            term: Arc::clone(&self.term),
+            permits: Semaphore::new(0),
+            seen: Arc::clone(&self.seen),
+        }
+    }
+
+    /// The number of keys that this lease term has taken.
+    fn taken(&self) -> Option<usize> {
+        let memory = self.term.current();
+        memory.map(|memory| memory.load(Ordering::Relaxed))
+    }
+
+    fn reconciled(&self) -> usize {
+        self.seen.reconciled.load(Ordering::Relaxed)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_term_has_state_from_ready_to_the_stop() {
+    let rig = Rig::new().await;
+    for _ in 0..2 {
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(run(rig.counting(), stop.clone()));
+        sleep(A_WHILE).await;
+        assert_eq!(rig.taken(), None, "before it is ready");
+        rig.seen.is_ready.notify_one();
+        sleep(A_WHILE).await;
+        assert_eq!(rig.taken(), Some(1), "a state of its own");
+        stop.cancel();
+        timeout(A_WHILE, running).await.unwrap().unwrap();
+        assert_eq!(rig.taken(), None, "after the stop");
+    }
+    assert_eq!(rig.reconciled(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_awaits_keys_in_flight_but_for_those_without_a_permit() {
+    let rig = Rig::new().await;
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(run(rig.counting(), stop.clone()));
+    rig.seen.is_ready.notify_one();
+    rig.queue.add("slow", Priority::Fresh);
+    rig.queue.add("waits", Priority::Fresh);
+    sleep(A_WHILE).await;
+    stop.cancel();
+    rig.queue.add("late", Priority::Fresh);
+    sleep(A_WHILE).await;
+    assert!(rig.seen.gave_up.load(Ordering::Relaxed));
+    assert!(!running.is_finished(), "a key is in flight");
+    assert_eq!(rig.taken(), Some(3), "its state is still there");
+    rig.seen.may_end.notify_one();
+    timeout(A_WHILE, running).await.unwrap().unwrap();
+    assert_eq!(rig.reconciled(), 2, "first and slow, not late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_returns_ends_the_loop() {
+    let rig = Rig::new().await;
+    let running = tokio::spawn(run(rig.counting(), CancellationToken::new()));
+    rig.seen.is_ready.notify_one();
+    sleep(A_WHILE).await;
+    assert!(!running.is_finished());
+    rig.seen.task_ends.notify_one();
+    timeout(A_WHILE, running).await.unwrap().unwrap();
+    assert_eq!(rig.taken(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_loop_withdraws_its_state() {
+    let rig = Rig::new().await;
+    let running = tokio::spawn(run(rig.counting(), CancellationToken::new()));
+    rig.seen.is_ready.notify_one();
+    sleep(A_WHILE).await;
+    assert!(rig.taken().is_some());
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    assert_eq!(rig.taken(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_before_it_is_ready_ends_it() {
+    let rig = Rig::new().await;
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(run(rig.counting(), stop.clone()));
+    stop.cancel();
+    timeout(A_WHILE, running).await.unwrap().unwrap();
+    assert_eq!(rig.reconciled(), 0);
+}
