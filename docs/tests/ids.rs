@@ -39,7 +39,7 @@ fn ids(text: &str) -> Vec<&str> {
     found
 }
 
-/// Calls `see` with path and text of each source file and document below `directory`, but for what others wrote.
+/// Calls `see` with path and text of each source file and document below `directory`, except vendored ones.
 fn each_text(directory: &Path, see: &mut impl FnMut(&Path, &str)) {
     for entry in fs::read_dir(directory).expect("the folder can be read") {
         let path = entry.expect("the folder can be read").path();
@@ -108,7 +108,7 @@ fn every_id_that_is_cited_is_defined_once() {
 }
 
 #[test]
-fn ids_are_told_from_other_words() {
+fn ids_differ_from_other_words() {
     assert_eq!(
         ids(
             "Q-5; (S-60 to S-72, NDS-*), HTTP-1 … N-2. UTF-8, A-1_b, [A-Z0-9-], x-N-1, N-1a, é-N-3"

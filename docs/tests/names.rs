@@ -95,7 +95,7 @@ fn links_lead_somewhere() {
     assert!(dead.is_empty(), "dead links: {dead:#?}");
 }
 
-/// The words of `text` that begin with `outrigger_`, but for crates and what ends in `_`.
+/// The words of `text` that begin with `outrigger_`, except crates and those that end in `_`.
 fn metrics(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let crates = ["outrigger_api", "outrigger_controller", "outrigger_core"];
@@ -143,7 +143,7 @@ fn is_reason(quote: &str) -> bool {
 }
 
 #[test]
-fn what_troubleshooting_quotes_is_in_the_code() {
+fn quotes_of_troubleshooting_are_in_the_code() {
     /// Of Kubernetes itself.
     const OTHERS: [&str; 3] = ["ClusterIP", "LoadBalancer", "NotReady"];
     let mut sources = BTreeMap::new();
