@@ -160,6 +160,8 @@ impl ServiceLb {
         let is_shared = self.rollout.taking.lock().at != taken;
         if self.node_changes.is_stale() && !is_shared {
             self.take_targets();
+            // The others may wait for no change that would announce what was taken.
+            self.node_changes.changed.notify_one();
         }
     }
 
@@ -204,8 +206,15 @@ impl ServiceLb {
     pub(super) async fn follow_nodes(&self) {
         let mut look: Option<Timestamp> = None;
         loop {
+            let (held, is_news) = {
+                let taking = self.rollout.taking.lock();
+                (taking.held.map(|held| held.until), taking.is_news)
+            };
             let due = self.node_changes.debounce.lock().due();
-            let held = self.rollout.taking.lock().held.map(|held| held.until);
+            if is_news && due.is_none() {
+                // An Ensure took them at the end of a hold, with a change that makes no revision.
+                self.announce();
+            }
             let next = due.into_iter().chain(held).chain(look).min();
             let time = async {
                 match next {

@@ -3,7 +3,7 @@
 use outrigger_core::targets::{Allowance, LABEL_EXCLUDE};
 
 use super::{applied::annotation, *};
-use crate::{fixture::settled, service::Settings};
+use crate::{fixture::settled, leader::tests::store::Mood, service::Settings};
 
 pub(super) async fn with_services(count: usize, setup: Setup) -> Rig {
     let rig = Rig::with(setup).await;
@@ -107,6 +107,33 @@ async fn most_of_them_are_excluded_only_after_a_while() {
     let held = began.elapsed();
     assert!((30.0..31.0).contains(&held.as_secs_f64()), "{held:?}");
     assert!(rig.metrics().contains("outrigger_service_targets_held 0"));
+}
+
+/// An Ensure takes them at that moment, with a change of a label that announces nothing.
+#[tokio::test(start_paused = true)]
+async fn nodes_whose_time_ends_with_an_ensure_leave_the_other_load_balancers_too() {
+    let rig = with_services(1, Setup::default()).await;
+    let began = Instant::now();
+    for n in 0..8 {
+        exclude(&rig, &format!("n{n}"));
+    }
+    secs(27).await;
+    rig.leave("n9");
+    rig.until("an update", |rig| rig.targets().len() == 9).await;
+    // Whoever follows the nodes waits until the Lease says that all have them.
+    rig.lease.mood(Mood::Silent);
+    sleep(Duration::from_secs(31).saturating_sub(began.elapsed())).await;
+    let mut labelled = settled("n8", "mock://n8", "True");
+    labelled["metadata"]["labels"]["example.com/rack"] = "7".into();
+    rig.node(labelled);
+    rig.cluster.create_service(service("late"));
+    secs(1).await;
+    rig.lease.mood(Mood::Well);
+    rig.ready("shop/late").await;
+    secs(10).await;
+    for load_balancer in rig.cloud.load_balancers() {
+        assert_eq!(load_balancer.targets.len(), 1, "{load_balancer:?}");
+    }
 }
 
 /// The API server says that they are deleted, and no guard knows better.
