@@ -140,10 +140,26 @@ impl Provider {
     ///
     /// [`Disposition::Absent`]: outrigger_core::service::answer::Disposition::Absent
     pub async fn delete_load_balancer(&self, service: &ServiceView) -> Result<Answer, Error> {
+        self.delete_load_balancer_if(service, || true).await
+    }
+
+    /// As [`Provider::delete_load_balancer`], if `goes_out` says so when the call has leave to go out.
+    ///
+    /// # Errors
+    /// As [`Provider::get_load_balancer`]; [`Error::Fenced`] if it does not.
+    pub async fn delete_load_balancer_if(
+        &self,
+        service: &ServiceView,
+        goes_out: impl FnOnce() -> bool,
+    ) -> Result<Answer, Error> {
+        const RPC: &str = DeleteLoadBalancer::NAME;
         let (permit, link) = self
             .admit::<DeleteLoadBalancer>(Claim::LoadBalancers)
             .await?;
-        let offered = offered(&link, DeleteLoadBalancer::NAME)?;
+        let offered = offered(&link, RPC)?;
+        if !goes_out() {
+            return Err(Error::Fenced { rpc: RPC });
+        }
         let request = |context| v1::DeleteLoadBalancerRequest {
             context: Some(context),
             service: Some(whatever_its_ranges(service, offered)),

@@ -223,12 +223,16 @@ impl ServiceLb {
         service: &ServiceView,
         events: &[Event],
     ) -> Option<Answered> {
-        if !self.fence.may_call() {
-            return None;
-        }
-        self.tell_all(service, events);
-        debug!(service = &*key.name, "deleting the load balancer");
-        let called = provider.delete_load_balancer(service).await;
+        // Asked when the call has leave to go out: it may have waited for long.
+        let goes_out = || {
+            let may_call = self.fence.may_call();
+            if may_call {
+                self.tell_all(service, events);
+                debug!(service = &*key.name, "deleting the load balancer");
+            }
+            may_call
+        };
+        let called = provider.delete_load_balancer_if(service, goes_out).await;
         if was_withdrawn(&called) {
             return None;
         }

@@ -217,3 +217,25 @@ async fn orphans_are_counted() {
     assert!(rig.metrics().contains(&orphans(1)));
     assert_eq!(rig.calls("DeleteLoadBalancer"), 0);
 }
+
+/// The class of calls is paused: the deletion has not begun.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_is_told_when_its_call_goes_out() {
+    let rig = Rig::start().await;
+    rig.cluster.create_service(service("web"));
+    rig.ready(WEB).await;
+    let limited = InjectedError::new(tonic::Code::ResourceExhausted)
+        .with_reason("RATE_LIMITED")
+        .retry_after(Duration::from_mins(1));
+    rig.cloud
+        .inject(Fault::on(Method::EnsureLoadBalancer, Effect::Error(limited)).times(1));
+    rig.cluster.create_service(service("other"));
+    secs(1).await;
+    rig.cluster.delete_service(WEB);
+    secs(30).await;
+    let told = |rig: &Rig| rig.events().contains(&"DeletingLoadBalancer".to_owned());
+    assert!(!told(&rig));
+    rig.until("its end", |rig| rig.cluster.service(WEB).is_none())
+        .await;
+    assert!(told(&rig));
+}
