@@ -160,10 +160,19 @@ impl Record {
         !self.desired.is_empty()
     }
 
-    /// Whether the provider serves the class that the load balancer of `service` was made for.
+    /// Whether the provider serves the class that the load balancer of `service` was made for; no if that
+    /// class is not known.
     pub fn is_served(&self, service: &ServiceView, capability: &Capability) -> bool {
-        let class = self.class.as_deref().unwrap_or_else(|| class_of(service));
-        capability.serves((!class.is_empty()).then_some(class))
+        let class = self.made_for(service);
+        class.is_some_and(|class| capability.serves((!class.is_empty()).then_some(class)))
+    }
+
+    /// The class that the load balancer of `service` was made for, empty for none. A record without class
+    /// counts as one with the Service's present class, and a Service of another type has none that says
+    /// anything: the API server removes it with the type.
+    pub fn made_for<'a>(&'a self, service: &'a ServiceView) -> Option<&'a str> {
+        let present = service.is_load_balancer().then(|| class_of(service));
+        self.class.as_deref().or(present)
     }
 
     /// Whether `service` has another class than the load balancer was made for. A record without class

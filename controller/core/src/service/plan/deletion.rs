@@ -29,7 +29,17 @@ impl Failure {
     ) -> Option<Self> {
         let proves_nothing =
             answer.disposition == Disposition::NotManaged && is_withdrawn(service, capability);
+        let is_known = Record::own(service, capability)
+            .is_some_and(|record| record.made_for(service).is_some());
         let message = || {
+            if !is_known {
+                return format!(
+                    "the provider {:?} does not manage it, and the class that it was made for is not \
+                     known, so it may still exist in the cloud. Delete what is tagged with the UID {} in \
+                     the cloud, and remove the finalizer {FINALIZER}",
+                    capability.provider, service.uid,
+                );
+            }
             format!(
                 "the provider {:?} does not manage it, but does not serve the class that it was made \
                  for either, so it may still exist in the cloud. Configure the provider to serve the \

@@ -56,6 +56,26 @@ fn a_record_without_class_holds_too() {
     assert_eq!(back.step(), Step::Nothing);
 }
 
+/// With the type went the class, and the record does not say it.
+#[test]
+fn a_class_that_nothing_says_proves_no_end() {
+    let mut stage = fast();
+    let record = Record::of(&stage.service).unwrap().to_string();
+    stage.annotate(
+        ANNOTATION_SETTLED,
+        &record.replace("/example.com/fast/", "/"),
+    );
+    stage.service.spec.kind = "ClusterIP".into();
+    stage.service.spec.load_balancer_class = None;
+    let kept = delete(&mut stage, Disposition::NotManaged);
+    assert_eq!(reasons(&kept), ["SyncLoadBalancerFailed"]);
+    assert!(stage.service.has_finalizer());
+    let message = &stage.service.condition(PROVISIONED).unwrap().message;
+    assert!(message.contains("is not known"), "{message}");
+    delete(&mut stage, Disposition::Absent);
+    assert!(!stage.service.has_finalizer());
+}
+
 #[test]
 fn its_own_end_ends_it() {
     let ends: [fn(&mut ServiceView); 3] = [
