@@ -45,6 +45,7 @@ impl ServiceLb {
     }
 
     pub(super) async fn tell_waiting(&self, capability: &Arc<Capability>) {
+        self.judge_edits(capability);
         let ground = self.ground_of(Arc::clone(capability));
         let waiting = self.among_services_on(&ground, |progress: &Progress, service, facts| {
             let now = self.now();

@@ -7,6 +7,7 @@ use outrigger_core::{
     service::{
         ServiceView,
         capability::Capability,
+        change::needs_sync,
         plan::{Facts, Progress},
     },
     targets::{Revision, Targets},
@@ -66,6 +67,18 @@ impl ServiceLb {
 
     pub(super) fn now(&self) -> Timestamp {
         self.memory.clock.now()
+    }
+
+    /// Takes in edits from while it was not known what the provider declares.
+    pub(super) fn judge_edits(&self, capability: &Capability) {
+        for (uid, old) in self.memory.take_unjudged() {
+            let live = self.parts.services.get(&old.key);
+            let live = live.filter(|live| live.uid == old.uid);
+            if let Some(live) = live.filter(|live| needs_sync(&old, live, capability)) {
+                self.memory
+                    .with(&uid, |progress| progress.edited(&live, capability));
+            }
+        }
     }
 
     /// The Services for which `holds` says yes; none while it is not known what the provider declares.

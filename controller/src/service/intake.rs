@@ -74,12 +74,30 @@ pub struct Memory {
     cleaned_up: Mutex<HashSet<Arc<str>>>,
     /// Since when load balancers are made that were never ready.
     begun: Mutex<HashMap<Arc<str>, Instant>>,
+    /// As they were before they were edited while it was not known what the provider declares.
+    unjudged: Mutex<HashMap<Arc<str>, Arc<ServiceView>>>,
     /// Whose load balancer is to be compared with the Service.
     doubted: Mutex<HashSet<Arc<str>>>,
     pub(super) clock: Clock,
 }
 
 impl Memory {
+    /// What a Service was before edits that are still to be judged.
+    pub(super) fn take_unjudged(&self) -> HashMap<Arc<str>, Arc<ServiceView>> {
+        std::mem::take(&mut *self.unjudged.lock())
+    }
+
+    fn edited(&self, old: &Arc<ServiceView>, now: &ServiceView, capability: Option<&Capability>) {
+        let uid = Arc::from(&*now.uid);
+        match capability {
+            Some(capability) => self.with(&uid, |progress| progress.edited(now, capability)),
+            None => {
+                let mut unjudged = self.unjudged.lock();
+                unjudged.entry(uid).or_insert_with(|| Arc::clone(old));
+            }
+        }
+    }
+
     /// Decides with what is remembered of one Service.
     pub(super) fn with<T>(&self, uid: &Arc<str>, decide: impl FnOnce(&mut Progress) -> T) -> T {
         let mut known = self.progress.lock();
@@ -102,6 +120,7 @@ impl Memory {
         self.progress.lock().remove(uid);
         self.begun.lock().remove(uid);
         self.doubted.lock().remove(uid);
+        self.unjudged.lock().remove(uid);
     }
 
     pub(super) fn provider_changed(&self) {
@@ -222,11 +241,8 @@ impl Intake {
                     if !is_reason {
                         return;
                     }
-                    if let (Some(capability), Some(known)) =
-                        (capability.as_ref().filter(|_| !is_resync), known)
-                    {
-                        let uid = Arc::from(&*service.uid);
-                        known.with(&uid, |progress| progress.edited(service, capability));
+                    if let Some(known) = known.filter(|_| !is_resync && may_concern(service)) {
+                        known.edited(old, service, capability.as_deref());
                     }
                     service
                 }

@@ -60,6 +60,7 @@ impl ServiceLb {
             let Some(ground) = self.ground() else {
                 return Outcome::Retry;
             };
+            self.judge_edits(&ground.capability);
             let now = self.now();
             let (step, is_background) = self.memory.with(&key.uid, |progress| {
                 let step = progress.next(now, &service, &ground.facts());

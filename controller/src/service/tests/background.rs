@@ -140,6 +140,31 @@ async fn background_work_takes_no_worker_from_a_change() {
     assert_eq!(waits.len(), 18, "the slow calls are not over");
 }
 
+/// Without a session it is not known what the provider reads of a Service.
+#[tokio::test(start_paused = true)]
+async fn an_edit_while_the_provider_is_away_does_not_wait() {
+    let rig = waiting(adopted).await;
+    for n in (0..20).filter(|n| *n != 13) {
+        let slow = Effect::Hang {
+            duration: Some(Duration::from_mins(1)),
+        };
+        let slow = Fault::on(Method::EnsureLoadBalancer, slow);
+        rig.cloud.inject(slow.for_service(&format!("shop/web-{n}")));
+    }
+    rig.wire.cut();
+    secs(5).await;
+    let edited = "shop/web-13";
+    rig.cluster.change_service(edited, |service| {
+        service["spec"]["ports"][0]["port"] = json!(81);
+    });
+    secs(5).await;
+    assert_eq!(not_settled(&rig).len(), 20);
+    rig.wire.mend();
+    secs(10).await;
+    assert!(!not_settled(&rig).contains(&edited.into()));
+    assert_eq!(not_settled(&rig).len(), 19);
+}
+
 /// The finalizer is written before the first call, and a Service that waits has none yet.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_waits_without_finalizer_gets_no_update() {
