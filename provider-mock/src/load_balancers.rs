@@ -148,7 +148,7 @@ pub struct Target {
     pub node: Box<str>,
     /// Its first `InternalIP`, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<Box<str>>,
+    pub address: Option<IpAddr>,
 }
 
 /// How a load balancer is reached.

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         }
         Command::Ctl(args) => runtime.block_on(cli::ctl::run(*args)),
         Command::Probe(args) => runtime
-            .block_on(outrigger_provider_sdk::probe(&args))
+            .block_on(args.probe())
             .map(|sentence| println!("{sentence}"))
             .map_err(Into::into),
     };

@@ -129,39 +129,22 @@ impl Provider for MockProvider {
         let config = self.cloud.config();
         let quota = config.quota.filter(|_| self.options.announce_quota);
         let served = self.options.load_balancers.as_ref();
-        ProviderInfo {
-            without_cluster_id: self.options.without_cluster_id,
-            service_annotation_prefixes: self.options.service_annotation_prefixes.clone(),
-            node_annotation_prefixes: vec![PROVIDED_NODE_IP.to_owned()],
-            effects: served
-                .is_some_and(|served| served.effects)
-                .then(effects_capability),
-            rate_limits: quota
-                .map(|quota| RateLimit {
-                    class: CallClass::Instances,
-                    qps: quota.qps,
-                    burst: quota.burst,
-                })
-                .into_iter()
-                .collect(),
-            ..ProviderInfo::new(config.provider_name.as_str(), env!("CARGO_PKG_VERSION"))
-        }
+        let limits =
+            quota.map(|quota| RateLimit::new(CallClass::Instances, quota.qps, quota.burst));
+        let effects = served.is_some_and(|served| served.effects);
+        ProviderInfo::new(config.provider_name.as_str(), env!("CARGO_PKG_VERSION"))
+            .with_no_cluster_id(self.options.without_cluster_id)
+            .with_service_annotation_prefixes(self.options.service_annotation_prefixes.as_slice())
+            .with_node_annotation_prefixes([PROVIDED_NODE_IP.to_owned()])
+            .with_effects(effects.then(effects_capability))
+            .with_rate_limits(limits.into_iter().collect::<Vec<_>>())
     }
 
     fn status(&self) -> ProviderStatus {
         let cost = self.cloud.cost();
-        let quotas = cost
-            .quota
-            .zip(cost.remaining)
-            .map(|(quota, remaining)| Quota {
-                name: "cloud-calls".to_owned(),
-                limit: quota.burst.into(),
-                remaining: remaining.into(),
-                resets_at: None,
-            });
-        ProviderStatus {
-            quotas: quotas.into_iter().collect(),
-            ..ProviderStatus::ready()
-        }
+        let quotas = cost.quota.zip(cost.remaining).map(|(quota, remaining)| {
+            Quota::new("cloud-calls", quota.burst.into(), remaining.into())
+        });
+        ProviderStatus::ready().with_quotas(quotas.into_iter().collect::<Vec<_>>())
     }
 }

@@ -26,11 +26,9 @@ impl Cloud {
 }
 
 fn described(uid: &str) -> LoadBalancer {
-    LoadBalancer {
-        id: format!("lb-{uid}"),
-        name: uid.to_owned(),
-        ingress: vec![Ingress::hostname(format!("{uid}.lb.example"))],
-    }
+    LoadBalancer::new(format!("lb-{uid}"))
+        .with_name(uid)
+        .with_ingress([Ingress::hostname(format!("{uid}.lb.example"))])
 }
 
 fn names(targets: &Targets) -> Vec<String> {

@@ -36,13 +36,11 @@ impl Instances for Minimal {
         let Some((name, ip)) = self.machines.iter().find(|machine| machine.0 == name) else {
             return Ok(Lookup::absent());
         };
-        Ok(Lookup::found(Instance {
-            provider_id: format!("minimal://{name}"),
-            instance_type: "small".to_owned(),
-            addresses: vec![Address::InternalIp((*ip).into())],
-            power_state: PowerState::Running,
-            ..Instance::default()
-        }))
+        let instance = Instance::new(format!("minimal://{name}"))
+            .with_instance_type("small")
+            .with_addresses([Address::InternalIp((*ip).into())])
+            .with_power_state(PowerState::Running);
+        Ok(Lookup::found(instance))
     }
 }
 

@@ -12,9 +12,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Error;
 use crate::error::cut;
+use crate::setters::setters;
 
 /// The cluster that calls are about, as its controller named it at handshake or, for the UID, in the call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Cluster {
     /// The controller's `--cluster-name`.
     pub name: String,
@@ -27,8 +29,22 @@ pub struct Cluster {
     pub service_cidrs: Vec<String>,
 }
 
-impl From<v1::ClusterInfo> for Cluster {
-    fn from(info: v1::ClusterInfo) -> Self {
+setters! { Cluster {
+    with_pod_cidrs => pod_cidrs: Vec<String>,
+    with_service_cidrs => service_cidrs: Vec<String>,
+} }
+
+impl Cluster {
+    /// A cluster, for tests of a vendor's handlers.
+    pub fn new(name: impl Into<String>, uid: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            uid: uid.into(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn from_wire(info: v1::ClusterInfo) -> Self {
         Self {
             name: info.name,
             uid: info.uid,

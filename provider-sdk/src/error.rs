@@ -5,7 +5,7 @@ mod wire;
 use std::fmt;
 use std::time::Duration;
 
-use outrigger_api::{code_of, v1::ErrorReason};
+use outrigger_api::{code_of, v1};
 use tonic::Code;
 
 use crate::{BoxError, Effects};
@@ -38,6 +38,27 @@ macro_rules! reasons {
                     Self::with_reason(ErrorReason::$reason, message.into())
                 }
             )+
+        }
+
+        /// The reason of an [`Error`], by which the controller decides.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ErrorReason {
+            /// As said at [`Error::rate_limited`].
+            RateLimited,
+            $(
+                #[doc = concat!("As said at [`Error::", stringify!($name), "`].")]
+                $reason,
+            )+
+        }
+
+        impl ErrorReason {
+            fn into_wire(self) -> v1::ErrorReason {
+                match self {
+                    Self::RateLimited => v1::ErrorReason::RateLimited,
+                    $(Self::$reason => v1::ErrorReason::$reason,)+
+                }
+            }
         }
     };
 }
@@ -160,8 +181,8 @@ impl Error {
     /// Events, annotations and conditions that the controller shall write in spite of the failure.
     /// Left out, with a warning in the log, where they would not fit into 4 KiB of details.
     #[must_use]
-    pub fn with_effects(mut self, effects: Effects) -> Self {
-        self.effects = Some(Box::new(effects));
+    pub fn with_effects(mut self, effects: impl Into<Option<Effects>>) -> Self {
+        self.effects = effects.into().map(Box::new);
         self
     }
 
@@ -172,13 +193,14 @@ impl Error {
         self
     }
 
-    /// The reason on the wire; `None` for an error whose outcome is unknown.
+    /// The reason on the wire; `None` for an error whose outcome is unknown, and for
+    /// [`cancelled`](Self::cancelled).
     pub fn reason(&self) -> Option<ErrorReason> {
         self.reason
     }
 
     /// The gRPC code that goes with the reason.
-    pub fn code(&self) -> Code {
+    pub(crate) fn code(&self) -> Code {
         self.code
     }
 
@@ -214,8 +236,8 @@ impl Error {
     }
 
     fn with_reason(reason: ErrorReason, message: String) -> Self {
-        let mut error = Self::plain(code_of(reason), message);
-        error.reason = (reason != ErrorReason::Unspecified).then_some(reason);
+        let mut error = Self::plain(code_of(reason.into_wire()), message);
+        error.reason = Some(reason);
         error
     }
 
@@ -228,6 +250,14 @@ impl Error {
             effects: None,
             source: None,
         }
+    }
+}
+
+impl ErrorReason {
+    /// Its name on the wire, as in `reasons.txt` of the contract: `RATE_LIMITED`.
+    pub fn as_str(self) -> &'static str {
+        let name = self.into_wire().as_str_name();
+        name.strip_prefix("ERROR_REASON_").unwrap_or(name)
     }
 }
 

@@ -12,7 +12,7 @@ use std::future::Future;
 use crate::{Context, Error, Node};
 
 pub use capability::{InstancesCapability, LookupPreference};
-pub use instance::{Address, Instance, PowerState};
+pub use instance::{Instance, PowerState};
 pub(crate) use lookup::into_wire;
 pub use lookup::{Certainty, Lookup, Outcome, Query, View};
 pub use sink::InstanceSink;

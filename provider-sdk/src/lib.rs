@@ -15,50 +15,63 @@
 //! Kubernetes, or keeps state that a restart would lose.
 //!
 //! What happens to a handler when its caller goes away is said at [`Context`].
+//!
+//! # Versions
+//!
+//! The types here are this crate's own: a minor revision of the contract, another protobuf or another gRPC
+//! library changes none of them. Of other crates only tokio, futures' `Stream`, clap and
+//! [`CancellationToken`] are part of the surface. Structs and enums that may grow are `#[non_exhaustive]`: make
+//! them with `new` or `default` and `with_…`, and give a `match` an arm for what is not known yet.
 
+mod address;
 mod context;
+mod effects;
 mod error;
 mod gather;
+mod ingress;
 mod instances;
 mod load_balancers;
 mod logging;
+mod node;
 mod node_sets;
 mod probe;
 mod provider;
 mod runner;
 mod serve_error;
 mod server;
+mod service;
+mod setters;
 mod signals;
 mod socket;
 
-/// The contract itself, for what this crate passes through unchanged.
-pub use outrigger_api::v1 as api;
-pub use outrigger_api::v1::{
-    Condition, EffectsCapability, ErrorReason, KubernetesEffects as Effects, KubernetesEvent, Node,
-    PortStatus, Service, ServicePort, Taint,
-};
-
+pub use address::Address;
 pub use context::{Cluster, Context};
-pub use error::Error;
+pub use effects::{Condition, Effects, EffectsCapability, Event};
+pub use error::{Error, ErrorReason};
+pub use ingress::{Ingress, IngressPoint, IpMode, PortStatus};
 pub use instances::{
-    Address, Certainty, Instance, InstanceSink, Instances, InstancesCapability, Lookup,
-    LookupPreference, Lookups, Outcome, PowerState, Query, View,
+    Certainty, Instance, InstanceSink, Instances, InstancesCapability, Lookup, LookupPreference,
+    Lookups, Outcome, PowerState, Query, View,
 };
 pub use load_balancers::{
-    Answer, ChangeAction, Deleted, Ensured, Ingress, IngressPoint, IpMode, LoadBalancer,
-    LoadBalancerSink, LoadBalancers, LoadBalancersCapability, Observed, OwnedLoadBalancer,
-    PlanOperation, PlannedChange, ServiceName, Updated,
+    Answer, ChangeAction, Deleted, Ensured, LoadBalancer, LoadBalancerSink, LoadBalancers,
+    LoadBalancersCapability, Observed, OwnedLoadBalancer, PlanOperation, PlannedChange,
+    ServiceName, Updated,
 };
 pub use logging::init_logging;
+pub use node::{Node, Taint};
 pub use node_sets::Targets;
-pub use probe::{ProbeArgs, ProbeFailure, probe};
+pub use probe::{Probe, ProbeFailure, probe};
 pub use provider::{
     CallClass, Dependency, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit, Readiness,
 };
-pub use runner::{ServeArgs, main, main_with_args};
+pub use runner::{ProbeArgs, ServeArgs, main, main_with_args};
 pub use serve_error::ServeError;
 pub use server::Server;
+pub use service::{Service, ServicePort};
 pub use socket::{Endpoint, InvalidEndpoint, Listener, SocketError};
+/// As [`Context::cancellation`] gives it and [`Context::detached`] takes it.
+pub use tokio_util::sync::CancellationToken;
 
 /// Any error that a vendor's start-up code may end with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;

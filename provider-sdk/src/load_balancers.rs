@@ -14,9 +14,7 @@ use crate::{Context, Error, Service, Targets};
 pub use answer::{Answer, Deleted, Ensured, Observed, Updated};
 pub use capability::LoadBalancersCapability;
 pub(crate) use each::update_each;
-pub use load_balancer::{
-    Ingress, IngressPoint, IpMode, LoadBalancer, OwnedLoadBalancer, ServiceName,
-};
+pub use load_balancer::{LoadBalancer, OwnedLoadBalancer, ServiceName};
 pub use plan::{ChangeAction, PlanOperation, PlannedChange};
 pub use sink::LoadBalancerSink;
 

@@ -6,6 +6,8 @@ mod upload;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use outrigger_api::v1;
+
 use crate::{Error, Node};
 
 pub(crate) use store::NodeSets;
@@ -40,7 +42,7 @@ impl Targets {
     }
 
     /// What came with a request; refuses Nodes without a name, or with one that came before.
-    pub(crate) fn inline(nodes: Vec<Node>) -> Result<Self, Error> {
+    pub(crate) fn inline(nodes: Vec<v1::Node>) -> Result<Self, Error> {
         let mut names = HashSet::with_capacity(nodes.len());
         for (index, node) in nodes.iter().enumerate() {
             check_name(&node.name)
@@ -52,7 +54,7 @@ impl Targets {
                     Error::invalid_request(format!("targets.inline.nodes[{index}] {wrong}"))
                 })?;
         }
-        Ok(Self::new(nodes))
+        Ok(Self::new(nodes.into_iter().map(Node::from_wire)))
     }
 
     fn of_revision(mut nodes: Vec<Arc<Node>>, revision: Arc<str>) -> Self {

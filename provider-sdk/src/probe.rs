@@ -14,26 +14,14 @@ use tower::service_fn;
 
 use crate::Endpoint;
 
-/// Asks a running provider how it is.
-#[derive(Clone, Debug, clap::Args)]
-pub struct ProbeArgs {
-    /// Where the provider serves, as `unix:///absolute/path`
-    #[arg(
-        long,
-        env = outrigger_api::ENDPOINT_ENV,
-        default_value = outrigger_api::DEFAULT_ENDPOINT,
-        value_name = "ENDPOINT"
-    )]
-    pub endpoint: Endpoint,
-
-    /// Fail also while the provider is starting (for a readiness probe; without it, for a liveness
-    /// probe, only a provider that a restart would help fails)
-    #[arg(long)]
-    pub ready: bool,
-
-    /// Seconds to wait for the answers; keep it below the probe's timeoutSeconds
-    #[arg(long, default_value_t = 4, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=60))]
-    pub timeout: u64,
+/// How good a provider must be for a probe to succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Probe {
+    /// A restart would not help: everything but [`Readiness::Broken`](crate::Readiness::Broken).
+    Liveness,
+    /// It serves: also not [`Readiness::Starting`](crate::Readiness::Starting).
+    Readiness,
 }
 
 /// Why a probe failed, in one sentence.
@@ -42,15 +30,21 @@ pub struct ProbeArgs {
 pub struct ProbeFailure(String);
 
 /// Dials the provider anew, so that no old connection hides a dead one, and asks `grpc.health.v1`
-/// and `GetStatus`. `Ok` and `Err` are one sentence for people.
-pub async fn probe(args: &ProbeArgs) -> Result<String, ProbeFailure> {
-    let endpoint = &args.endpoint;
-    let time = Duration::from_secs(args.timeout);
-    let readiness = tokio::time::timeout(time, ask(endpoint))
+/// and `GetStatus`, for at most `limit`. `Ok` and `Err` are one sentence for people.
+///
+/// # Cancellation
+///
+/// Safe to drop: it changes nothing.
+pub async fn probe(
+    endpoint: &Endpoint,
+    probe: Probe,
+    limit: Duration,
+) -> Result<String, ProbeFailure> {
+    let readiness = tokio::time::timeout(limit, ask(endpoint))
         .await
         .map_err(|_| {
             ProbeFailure(format!(
-                "the provider at {endpoint} did not answer within {time:?}"
+                "the provider at {endpoint} did not answer within {limit:?}"
             ))
         })??;
     let (word, dependencies) = readiness;
@@ -63,7 +57,7 @@ pub async fn probe(args: &ProbeArgs) -> Result<String, ProbeFailure> {
     match word {
         Readiness::Ready => Ok(sentence("ready")),
         Readiness::Degraded | Readiness::Unspecified => Ok(sentence("degraded")),
-        Readiness::Starting if args.ready => Err(ProbeFailure(sentence("starting"))),
+        Readiness::Starting if probe == Probe::Readiness => Err(ProbeFailure(sentence("starting"))),
         Readiness::Starting => Ok(sentence("starting")),
         Readiness::Broken => Err(ProbeFailure(sentence("broken and wants a restart"))),
     }

@@ -1,9 +1,9 @@
 //! Who a provider is and how it feels.
 
-use jiff::Timestamp;
-use outrigger_api::v1;
+use std::time::SystemTime;
 
 use crate::EffectsCapability;
+use crate::setters::setters;
 
 /// The part that every provider has. Both methods are called often, from any thread, and must not
 /// block or call the cloud: a provider whose cloud is away answers all the same.
@@ -20,6 +20,7 @@ pub trait Provider: Send + Sync + 'static {
 
 /// Facts of a provider that hold as long as its process runs.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct ProviderInfo {
     /// `[a-z0-9-]{1,63}`, the same for ever: the controller refuses another one.
     pub name: String,
@@ -52,6 +53,7 @@ impl ProviderInfo {
 
 /// A token bucket over calls to the provider; a batch is one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct RateLimit {
     /// What is limited.
     pub class: CallClass,
@@ -61,8 +63,16 @@ pub struct RateLimit {
     pub burst: u32,
 }
 
+impl RateLimit {
+    /// `qps` calls per second, and `burst` at once.
+    pub fn new(class: CallClass, qps: f64, burst: u32) -> Self {
+        Self { class, qps, burst }
+    }
+}
+
 /// Calls that are limited and paused together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CallClass {
     /// All calls that reach the cloud.
     All,
@@ -76,6 +86,7 @@ pub enum CallClass {
 
 /// How the provider and its cloud are.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ProviderStatus {
     /// The whole.
     pub readiness: Readiness,
@@ -109,6 +120,7 @@ impl Default for ProviderStatus {
 
 /// How ready something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Readiness {
     /// Serves soon; the controller waits.
     Starting,
@@ -130,6 +142,7 @@ impl Readiness {
 
 /// One thing the provider depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Dependency {
     /// Short and stable, for example `compute-api`; cut to 63 bytes.
     pub name: String,
@@ -138,11 +151,24 @@ pub struct Dependency {
     /// Why, for people. No secrets. Cut to 1,024 bytes.
     pub message: String,
     /// When it last worked; `None`: never since the start.
-    pub last_success: Option<Timestamp>,
+    pub last_success: Option<SystemTime>,
+}
+
+impl Dependency {
+    /// A dependency, and nothing more to say.
+    pub fn new(name: impl Into<String>, readiness: Readiness) -> Self {
+        Self {
+            name: name.into(),
+            readiness,
+            message: String::new(),
+            last_success: None,
+        }
+    }
 }
 
 /// One budget that the cloud grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Quota {
     /// Short and stable: it becomes a metric label. Cut to 63 bytes.
     pub name: String,
@@ -151,39 +177,42 @@ pub struct Quota {
     /// What is left of it.
     pub remaining: u64,
     /// When it is full again; `None` for a budget that does not refill.
-    pub resets_at: Option<Timestamp>,
+    pub resets_at: Option<SystemTime>,
 }
 
-impl From<Readiness> for v1::Readiness {
-    fn from(readiness: Readiness) -> Self {
-        match readiness {
-            Readiness::Starting => Self::Starting,
-            Readiness::Ready => Self::Ready,
-            Readiness::Degraded => Self::Degraded,
-            Readiness::Broken => Self::Broken,
+impl Quota {
+    /// `remaining` of `limit` calls or objects, without a time at which it is full again.
+    pub fn new(name: impl Into<String>, limit: u64, remaining: u64) -> Self {
+        Self {
+            name: name.into(),
+            limit,
+            remaining,
+            resets_at: None,
         }
     }
 }
 
-impl From<CallClass> for v1::CallClass {
-    fn from(class: CallClass) -> Self {
-        match class {
-            CallClass::All => Self::All,
-            CallClass::Instances => Self::Instances,
-            CallClass::LoadBalancers => Self::LoadBalancers,
-            CallClass::Routes => Self::Routes,
-        }
-    }
-}
+setters! { ProviderInfo {
+    with_service_annotation_prefixes => service_annotation_prefixes: Vec<String>,
+    with_node_annotation_prefixes => node_annotation_prefixes: Vec<String>,
+    with_rate_limits => rate_limits: Vec<RateLimit>,
+    with_effects => effects: Option<EffectsCapability>,
+} }
 
-/// Every time that jiff knows is a legal protobuf timestamp.
-pub(crate) fn timestamp(time: Timestamp) -> prost_types::Timestamp {
-    // Protobuf counts nanoseconds forward from the second, jiff towards zero.
-    let nanos = time.subsec_nanosecond();
-    let (seconds, nanos) = if nanos < 0 {
-        (time.as_second() - 1, nanos + 1_000_000_000)
-    } else {
-        (time.as_second(), nanos)
-    };
-    prost_types::Timestamp { seconds, nanos }
-}
+setters! { plain ProviderInfo {
+    with_no_cluster_id => without_cluster_id: bool,
+} }
+
+setters! { ProviderStatus {
+    with_dependencies => dependencies: Vec<Dependency>,
+    with_quotas => quotas: Vec<Quota>,
+} }
+
+setters! { Dependency {
+    with_message => message: String,
+    with_last_success => last_success: Option<SystemTime>,
+} }
+
+setters! { Quota {
+    with_resets_at => resets_at: Option<SystemTime>,
+} }

@@ -2,15 +2,16 @@
 
 use std::future::Future;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
 
-use crate::probe::{ProbeArgs, probe};
 use crate::signals::Signals;
-use crate::{BoxError, Endpoint, ServeError, Server, init_logging};
+use crate::{BoxError, Endpoint, Probe, ProbeFailure, ServeError, Server, probe};
 
 /// Flags of a server, to be flattened into a vendor's own.
 #[derive(Clone, Debug, Args)]
+#[non_exhaustive]
 pub struct ServeArgs {
     /// Where to serve, as `unix:///absolute/path`
     #[arg(
@@ -22,6 +23,41 @@ pub struct ServeArgs {
     pub endpoint: Endpoint,
 }
 
+/// Flags of a probe, to be flattened into a vendor's own.
+#[derive(Clone, Debug, Args)]
+#[non_exhaustive]
+pub struct ProbeArgs {
+    /// Where the provider serves, as `unix:///absolute/path`
+    #[arg(
+        long,
+        env = outrigger_api::ENDPOINT_ENV,
+        default_value = outrigger_api::DEFAULT_ENDPOINT,
+        value_name = "ENDPOINT"
+    )]
+    pub endpoint: Endpoint,
+
+    /// Fail also while the provider is starting (for a readiness probe; without it, for a liveness
+    /// probe, only a provider that a restart would help fails)
+    #[arg(long)]
+    pub ready: bool,
+
+    /// Seconds to wait for the answers; keep it below the probe's timeoutSeconds
+    #[arg(long, default_value_t = 4, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub timeout: u64,
+}
+
+impl ProbeArgs {
+    /// Probes as the flags say; see [`probe`].
+    pub async fn probe(&self) -> Result<String, ProbeFailure> {
+        let kind = if self.ready {
+            Probe::Readiness
+        } else {
+            Probe::Liveness
+        };
+        probe(&self.endpoint, kind, Duration::from_secs(self.timeout)).await
+    }
+}
+
 /// For a provider without flags of its own.
 #[derive(Clone, Copy, Debug, Args)]
 struct NoArgs {}
@@ -29,7 +65,10 @@ struct NoArgs {}
 /// A provider's `main`: `serve` (the default) and `probe`, for exec probes of the kubelet.
 ///
 /// `make` builds the server, inside a tokio runtime; whatever error it ends with is logged and ends
-/// the process with code 1.
+/// the process with code 1. A signal that comes before drops `make` where it waits and ends the process
+/// with code 0.
+///
+/// Logging is set up as by [`init_logging`](crate::init_logging), unless that was done before.
 ///
 /// ```no_run
 /// # use outrigger_provider_sdk::{Provider, ProviderInfo, Server};
@@ -64,7 +103,7 @@ where
     };
     let code = match Action::<A>::parse() {
         Action::Serve(args, vendor) => {
-            init_logging();
+            crate::init_logging();
             match runtime.block_on(serve(&args, || make(vendor))) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
@@ -73,7 +112,7 @@ where
                 }
             }
         }
-        Action::Probe(args) => match runtime.block_on(probe(&args)) {
+        Action::Probe(args) => match runtime.block_on(args.probe()) {
             Ok(sentence) => {
                 println!("{sentence}");
                 ExitCode::SUCCESS

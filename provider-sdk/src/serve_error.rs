@@ -1,6 +1,6 @@
 use std::io;
 
-use crate::SocketError;
+use crate::{BoxError, SocketError};
 
 /// Why a server did not start, or ended other than by being asked to.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,7 @@ pub enum ServeError {
     Signals(io::Error),
     /// The transport failed.
     #[error("the gRPC server failed: {0}")]
-    Transport(tonic::transport::Error),
+    Transport(BoxError),
     /// A second signal came while running calls were waited for.
     #[error("ended by a second {signal} before all calls had ended")]
     Interrupted {

@@ -11,11 +11,13 @@ mod keys;
 mod load_balancers;
 mod node_sets;
 mod running;
+mod unnamed;
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
+use futures::StreamExt;
 use outrigger_api::DEFAULT_MAX_MESSAGE_BYTES;
 use outrigger_api::v1::{
     self, instances_service_server, load_balancers_service_server, node_sets_service_server,
@@ -25,14 +27,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_stream::Stream;
 use tonic::server::NamedService;
 use tonic::service::{Routes, RoutesBuilder};
-use tonic::transport::server::{Connected, Router};
+#[cfg(feature = "tonic")]
+use tonic::transport::server::Connected;
+use tonic::transport::server::Router;
 
 use self::core::Core;
+use self::unnamed::Unnamed;
 use crate::node_sets::NodeSets;
 use crate::signals::Signals;
-use crate::{
-    BoxError, Endpoint, Instances, Listener, LoadBalancers, Provider, ServeArgs, ServeError,
-};
+use crate::{BoxError, Endpoint, Instances, Listener, LoadBalancers, Provider, ServeError};
 
 /// Adds one gRPC service, once the settings of the server are known.
 type AddService = Box<dyn FnOnce(&Arc<Core>, &mut RoutesBuilder) + Send>;
@@ -43,9 +46,11 @@ type AddService = Box<dyn FnOnce(&Arc<Core>, &mut RoutesBuilder) + Send>;
 /// `grpc.health.v1`. A capability is offered exactly when its trait is registered.
 ///
 /// ```no_run
-/// # use outrigger_provider_sdk::{Instances, Provider, ServeArgs, ServeError, Server};
-/// # async fn run(cloud: impl Provider + Instances + Clone, args: ServeArgs) -> Result<(), ServeError> {
-/// Server::new(cloud.clone()).instances(cloud).serve(&args).await
+/// # use outrigger_provider_sdk::{Endpoint, Instances, Provider, Server};
+/// # async fn run(cloud: impl Provider + Instances + Clone) -> Result<(), Box<dyn std::error::Error>> {
+/// let endpoint = Endpoint::from_env()?;
+/// Server::new(cloud.clone()).instances(cloud).serve(&endpoint).await?;
+/// # Ok(())
 /// # }
 /// ```
 #[must_use = "a server does nothing until it is served"]
@@ -75,7 +80,7 @@ impl Server {
     pub fn instances(mut self, instances: impl Instances) -> Self {
         let instances = Arc::new(instances);
         let capability = instances.capability();
-        self.capabilities.instances = Some((&capability).into());
+        self.capabilities.instances = Some(capability.to_wire());
         self.register::<instances_service_server::InstancesServiceServer<()>>(Box::new(
             move |core, routes| {
                 let rpc = instances::InstancesRpc::new(Arc::clone(core), instances, &capability);
@@ -92,7 +97,7 @@ impl Server {
     pub fn load_balancers(mut self, load_balancers: impl LoadBalancers) -> Self {
         let load_balancers = Arc::new(load_balancers);
         let capability = load_balancers.capability();
-        self.capabilities.load_balancers = Some((&capability).into());
+        self.capabilities.load_balancers = Some(capability.to_wire());
         self.capabilities.node_sets = Some(v1::NodeSetsCapability {});
         let node_sets = Arc::clone(&self.node_sets);
         let server = self
@@ -146,6 +151,9 @@ impl Server {
     /// ```
     ///
     /// What is wrapped last sees a call first. Handlers, deadlines and draining are inside.
+    ///
+    /// With the feature `tonic`, and as stable as tonic's own releases.
+    #[cfg(feature = "tonic")]
     pub fn wrap(mut self, wrap: impl FnOnce(Routes) -> Routes + Send + 'static) -> Self {
         self.wrappers.push(Box::new(wrap));
         self
@@ -158,14 +166,23 @@ impl Server {
         self
     }
 
-    /// Serves at the endpoint of `args` until SIGTERM or SIGINT.
+    /// Serves until SIGTERM or SIGINT.
     ///
     /// The socket appears with mode 0660 once calls are answered. After the signal new calls get
     /// `SHUTTING_DOWN`, running ones have 20 s to end by themselves and 5 s more once they are
     /// cancelled, then the socket file is removed. A second signal ends it at once.
-    pub async fn serve(self, args: &ServeArgs) -> Result<(), ServeError> {
+    ///
+    /// # Errors
+    ///
+    /// Before the first call: what the provider says of itself breaks the contract, the socket cannot be
+    /// made, signals cannot be caught. Later: the transport failed, or the second signal.
+    ///
+    /// # Cancellation
+    ///
+    /// As said at [`serve_until`](Self::serve_until).
+    pub async fn serve(self, endpoint: &Endpoint) -> Result<(), ServeError> {
         let mut signals = Signals::new()?;
-        self.serve_signalled(&args.endpoint, &mut signals).await
+        self.serve_signalled(endpoint, &mut signals).await
     }
 
     pub(crate) async fn serve_signalled(
@@ -223,7 +240,31 @@ impl Server {
     /// not the end of those it gave.
     ///
     /// Time is tokio's alone, so a test with a paused clock can drive both ends.
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future lets connections that were accepted live on.
     pub async fn serve_with_incoming<I, IO, E>(
+        self,
+        incoming: I,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), ServeError>
+    where
+        I: Stream<Item = Result<IO, E>>,
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let (core, router) = self.build()?;
+        let incoming = incoming.map(|io| io.map(Unnamed));
+        drain::serve(&core, router, incoming, shutdown, None).await
+    }
+
+    /// As [`serve_with_incoming`](Self::serve_with_incoming), for connections that tell a
+    /// [`wrap`](Self::wrap)ped layer who is at their other end.
+    ///
+    /// With the feature `tonic`, and as stable as tonic's own releases.
+    #[cfg(feature = "tonic")]
+    pub async fn serve_with_connected<I, IO, E>(
         self,
         incoming: I,
         shutdown: impl Future<Output = ()>,
@@ -235,12 +276,6 @@ impl Server {
     {
         let (core, router) = self.build()?;
         drain::serve(&core, router, incoming, shutdown, None).await
-    }
-
-    /// The bare services, for a caller that brings its own tonic server. Draining and the socket
-    /// are then the caller's.
-    pub fn into_router(self) -> Result<Router, ServeError> {
-        self.build().map(|(_, router)| router)
     }
 
     /// The place where a further service of the contract plugs in: sets its capability, then this.

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
-use outrigger_provider_sdk::api::instances_service_client::InstancesServiceClient;
-use outrigger_provider_sdk::api::provider_service_client::ProviderServiceClient;
-use outrigger_provider_sdk::api::{BatchGetInstancesRequest, CallContext, HandshakeRequest};
+use outrigger_api::v1::instances_service_client::InstancesServiceClient;
+use outrigger_api::v1::provider_service_client::ProviderServiceClient;
+use outrigger_api::v1::{self, BatchGetInstancesRequest, CallContext, HandshakeRequest};
 use outrigger_provider_sdk::{
     Context, Error, Instances, Lookup, Lookups, Node, Provider, ProviderInfo, Query, Server,
 };
@@ -84,7 +84,7 @@ async fn a_panic_is_logged_with_its_call() {
             request_id: "req-7".to_owned(),
             ..Default::default()
         }),
-        nodes: vec![Node {
+        nodes: vec![v1::Node {
             name: "a".to_owned(),
             ..Default::default()
         }],

@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
-use outrigger_provider_sdk::api::instances_service_client::InstancesServiceClient;
-use outrigger_provider_sdk::api::provider_service_client::ProviderServiceClient;
-use outrigger_provider_sdk::api::{
-    BatchGetInstancesRequest, CallContext, GetStatusRequest, HandshakeRequest,
+use outrigger_api::v1::instances_service_client::InstancesServiceClient;
+use outrigger_api::v1::provider_service_client::ProviderServiceClient;
+use outrigger_api::v1::{
+    self, BatchGetInstancesRequest, CallContext, GetStatusRequest, HandshakeRequest,
 };
 use outrigger_provider_sdk::{
     Context, Endpoint, Error, Instances, Lookup, Lookups, Node, Provider, ProviderInfo, Query,
-    ServeArgs, ServeError, Server,
+    ServeError, Server,
 };
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::mpsc;
@@ -51,10 +51,8 @@ async fn the_first_signal_drains_and_the_second_ends_at_once() {
     let provider = Hangs(running);
     let server = Server::new(provider.clone()).instances(provider);
     let mut serving = JoinSet::new();
-    let args = ServeArgs {
-        endpoint: endpoint.clone(),
-    };
-    serving.spawn(async move { server.serve(&args).await });
+    let here = endpoint.clone();
+    serving.spawn(async move { server.serve(&here).await });
 
     let limit = Duration::from_secs(10);
     let channel = tokio::time::timeout(limit, async {
@@ -83,7 +81,7 @@ async fn the_first_signal_drains_and_the_second_ends_at_once() {
             request_id: "r".to_owned(),
             ..Default::default()
         };
-        let nodes = vec![Node {
+        let nodes = vec![v1::Node {
             name: "a".to_owned(),
             ..Default::default()
         }];

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use outrigger_provider_sdk::{
-    Answer, Context, Deleted, Ensured, Error, IngressPoint, LoadBalancer, LoadBalancers,
+    Answer, Context, Deleted, Ensured, Error, Ingress, LoadBalancer, LoadBalancers,
     LoadBalancersCapability, Observed, Provider, ProviderInfo, Service, Targets, Updated,
 };
 use parking_lot::Mutex;
@@ -42,10 +42,7 @@ impl Provider for Counting {
 
 impl LoadBalancers for Counting {
     fn capability(&self) -> LoadBalancersCapability {
-        LoadBalancersCapability {
-            max_services_per_update: 200,
-            ..LoadBalancersCapability::default()
-        }
+        LoadBalancersCapability::default().with_max_services_per_update(200)
     }
 
     async fn get_load_balancer(
@@ -65,12 +62,10 @@ impl LoadBalancers for Counting {
     ) -> Result<Answer<Ensured>, Error> {
         self.count(ctx, targets);
         let ip = [198, 18, 0, 1].into();
-        Ok(Ensured::Ready(LoadBalancer {
-            id: service.uid.clone(),
-            name: service.name.clone(),
-            ingress: vec![IngressPoint::Ip { ip, mode: None }.into()],
-        })
-        .into())
+        let load_balancer = LoadBalancer::new(&service.uid)
+            .with_name(&service.name)
+            .with_ingress([Ingress::ip(ip)]);
+        Ok(Ensured::Ready(load_balancer).into())
     }
 
     async fn update_load_balancer_nodes(

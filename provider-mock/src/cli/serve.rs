@@ -270,7 +270,7 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
         let incoming = Box::pin(connections::incoming(cloud.clone(), socket));
         let served = provider
             .into_server()
-            .serve_with_incoming(incoming, stopping)
+            .serve_with_connected(incoming, stopping)
             .await;
         // Only now: calls that were drained may still have changed the cloud.
         ended.cancel();

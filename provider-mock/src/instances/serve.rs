@@ -1,5 +1,6 @@
 //! Instances as the contract asks for them.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use futures::stream::{self, StreamExt as _};
@@ -13,18 +14,16 @@ use crate::provider::{MockProvider, PROVIDED_NODE_IP};
 impl Instances for MockProvider {
     fn capability(&self) -> sdk::InstancesCapability {
         let (options, config) = (self.options(), self.cloud().config());
-        sdk::InstancesCapability {
-            max_batch_size: options.max_batch_size,
-            list: true,
-            lookup_preference: match config.preference {
+        sdk::InstancesCapability::default()
+            .with_max_batch_size(options.max_batch_size)
+            .with_list(true)
+            .with_lookup_preference(match config.preference {
                 Preference::Each => sdk::LookupPreference::Each,
                 Preference::Batch => sdk::LookupPreference::Batch,
                 Preference::List => sdk::LookupPreference::ListAll,
-            },
-            visibility_delay: config.visibility_delay,
-            managed_label_keys: options.managed_label_keys.clone(),
-            ..sdk::InstancesCapability::default()
-        }
+            })
+            .with_visibility_delay(config.visibility_delay)
+            .with_managed_label_keys(options.managed_label_keys.as_slice())
     }
 
     async fn get_instance(
@@ -139,26 +138,21 @@ fn lookup(cloud: &Cloud, found: &Found, query: &Query) -> Lookup {
 }
 
 fn answer(cloud: &Cloud, instance: &Instance) -> sdk::Instance {
-    sdk::Instance {
-        provider_id: cloud.provider_id(&instance.id),
-        node_name: instance.name.to_string(),
-        instance_type: instance.instance_type.to_string(),
-        addresses: instance.addresses.iter().map(to_sdk).collect(),
-        zone: instance.zone.to_string(),
-        region: instance.region.to_string(),
-        additional_labels: instance
-            .labels
-            .iter()
-            .map(|(key, value)| (key.to_string(), value.to_string()))
-            .collect(),
-        power_state: match instance.power {
+    let labels = instance.labels.iter();
+    let labels = labels.map(|(key, value)| (key.to_string(), value.to_string()));
+    sdk::Instance::new(cloud.provider_id(&instance.id))
+        .with_node_name(instance.name.to_string())
+        .with_instance_type(instance.instance_type.to_string())
+        .with_addresses(instance.addresses.iter().map(to_sdk).collect::<Vec<_>>())
+        .with_zone(instance.zone.to_string())
+        .with_region(instance.region.to_string())
+        .with_additional_labels(labels.collect::<BTreeMap<_, _>>())
+        .with_power_state(match instance.power {
             Power::Pending => sdk::PowerState::Pending,
             Power::Running => sdk::PowerState::Running,
             Power::Shutdown => sdk::PowerState::Shutdown,
             Power::Terminating => sdk::PowerState::Terminating,
-        },
-        pod_cidrs: Vec::new(),
-    }
+        })
 }
 
 fn to_sdk(address: &Address) -> sdk::Address {
@@ -218,16 +212,14 @@ fn provided_ips(node: &Node) -> Vec<IpAddr> {
         .get(PROVIDED_NODE_IP)
         .map(String::as_str)
         .unwrap_or_default();
-    let reported = node
-        .addresses
-        .iter()
-        .filter(|address| address.r#type == AddressType::InternalIp.as_str())
-        .map(|address| address.address.as_str());
+    let annotated = annotated.split(',').filter_map(|ip| ip.trim().parse().ok());
+    let reported = node.addresses.iter().filter_map(|address| match address {
+        sdk::Address::InternalIp(ip) => Some(*ip),
+        _ => None,
+    });
     let mut ips = Vec::new();
-    for ip in annotated.split(',').chain(reported) {
-        if let Ok(ip) = ip.trim().parse()
-            && !ips.contains(&ip)
-        {
+    for ip in annotated.chain(reported) {
+        if !ips.contains(&ip) {
             ips.push(ip);
         }
     }

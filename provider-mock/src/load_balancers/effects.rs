@@ -1,6 +1,6 @@
 //! What the mock writes on Services, where it is told to.
 
-use outrigger_provider_sdk::{Condition, Effects, EffectsCapability, KubernetesEvent};
+use outrigger_provider_sdk::{Condition, Effects, EffectsCapability, Event};
 
 use super::LoadBalancer;
 
@@ -17,38 +17,27 @@ fn listening() -> String {
 
 /// What effects may write.
 pub(crate) fn capability() -> EffectsCapability {
-    EffectsCapability {
-        service_annotation_prefixes: vec![PREFIX.to_owned()],
-        node_annotation_prefixes: Vec::new(),
-        condition_type_prefixes: vec![PREFIX.to_owned()],
-    }
+    EffectsCapability::default()
+        .with_service_annotation_prefixes([PREFIX.to_owned()])
+        .with_condition_type_prefixes([PREFIX.to_owned()])
 }
 
 /// Of a load balancer that serves.
 pub(super) fn of(load_balancer: &LoadBalancer, made: bool) -> Effects {
-    let event = KubernetesEvent {
-        r#type: "Normal".to_owned(),
-        reason: "MockLoadBalancerMade".to_owned(),
-        message: format!("Made load balancer {}", load_balancer.id),
-    };
-    Effects {
-        events: made.then_some(event).into_iter().collect(),
-        set_annotations: [(id(), load_balancer.id.clone())].into(),
-        conditions: vec![Condition {
-            r#type: listening(),
-            status: "True".to_owned(),
-            reason: "AllPorts".to_owned(),
-            message: format!("{} ports listen", load_balancer.ports.len()),
-        }],
-        ..Effects::default()
-    }
+    let event = made.then(|| {
+        let text = format!("Made load balancer {}", load_balancer.id);
+        Event::normal("MockLoadBalancerMade", text)
+    });
+    let text = format!("{} ports listen", load_balancer.ports.len());
+    Effects::default()
+        .with_events(event.into_iter().collect::<Vec<_>>())
+        .with_set_annotations([(id(), load_balancer.id.clone())])
+        .with_conditions([Condition::new(listening(), true, "AllPorts", text)])
 }
 
 /// Of one that is gone: the Service may live on as one of another type.
 pub(super) fn of_none() -> Effects {
-    Effects {
-        remove_annotations: vec![id()],
-        remove_conditions: vec![listening()],
-        ..Effects::default()
-    }
+    Effects::default()
+        .with_remove_annotations([id()])
+        .with_remove_conditions([listening()])
 }

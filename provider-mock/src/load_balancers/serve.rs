@@ -19,16 +19,14 @@ use crate::provider::MockProvider;
 impl LoadBalancers for MockProvider {
     fn capability(&self) -> LoadBalancersCapability {
         let served = self.options().load_balancers.clone().unwrap_or_default();
-        LoadBalancersCapability {
-            list: true,
-            plan: true,
-            classes: served.classes,
-            without_default_class: served.without_default_class,
-            max_services_per_update: served.max_services_per_update,
-            configuration_revision: served.configuration_revision,
-            volatile: served.volatile,
-            ..LoadBalancersCapability::default()
-        }
+        LoadBalancersCapability::default()
+            .with_list(true)
+            .with_plan(true)
+            .with_classes(served.classes)
+            .with_no_default_class(served.without_default_class)
+            .with_max_services_per_update(served.max_services_per_update)
+            .with_configuration_revision(served.configuration_revision)
+            .with_volatile(served.volatile)
     }
 
     async fn get_load_balancer(
@@ -115,12 +113,9 @@ impl LoadBalancers for MockProvider {
             let text = "The cloud is making the load balancer";
             return Ok(Answer::from(answer).because("Provisioning", text));
         }
-        Ok(Answer {
-            effects: self
-                .has_effects()
-                .then(|| effects::of(&load_balancer, made)),
-            ..Answer::from(Ensured::Ready(seen))
-        })
+        let effects = self.has_effects();
+        let effects = effects.then(|| effects::of(&load_balancer, made));
+        Ok(Answer::from(Ensured::Ready(seen)).with_effects(effects))
     }
 
     async fn update_load_balancer_nodes(
@@ -165,10 +160,10 @@ impl LoadBalancers for MockProvider {
             }
         };
         Ok(match deleted {
-            Deletion::Gone => Answer {
-                effects: self.has_effects().then(effects::of_none),
-                ..Answer::from(Deleted::Absent)
-            },
+            Deletion::Gone => {
+                let effects = self.has_effects().then(effects::of_none);
+                Answer::from(Deleted::Absent).with_effects(effects)
+            }
             Deletion::Protected => {
                 let text = "The load balancer is protected from deletion and was kept";
                 Answer::from(Deleted::Retained).because("DeletionProtected", text)
@@ -191,16 +186,11 @@ impl LoadBalancers for MockProvider {
             let page = cloud.load_balancer_page(&cluster, after.as_deref());
             let (page, more) = page.await.map_err(failed)?;
             for one in &page {
-                let service = one.service.as_ref().map(|tag| sdk::ServiceName {
-                    namespace: tag.namespace.clone(),
-                    name: tag.name.clone(),
-                    uid: tag.uid.clone(),
-                });
-                let load_balancer = described(one);
-                let owned = sdk::OwnedLoadBalancer {
-                    load_balancer,
-                    service,
-                };
+                let service = one
+                    .service
+                    .as_ref()
+                    .map(|tag| sdk::ServiceName::new(&tag.namespace, &tag.name, &tag.uid));
+                let owned = sdk::OwnedLoadBalancer::new(described(one)).with_service(service);
                 load_balancers.send(owned).await?;
             }
             after = page.last().map(|last| last.id.clone());
@@ -221,11 +211,8 @@ impl LoadBalancers for MockProvider {
         }
         let cloud = self.cloud();
         let known = find(cloud, ctx, service).await?;
-        let change = |action, id: &str, summary| PlannedChange {
-            action,
-            resource_type: "load-balancer".to_owned(),
-            resource_id: id.to_owned(),
-            summary,
+        let change = |action, id: &str, summary: String| {
+            PlannedChange::new(action, "load-balancer", summary).with_resource_id(id)
         };
         let targets = match operation {
             PlanOperation::Ensure(targets) => targets,
@@ -236,6 +223,11 @@ impl LoadBalancers for MockProvider {
                     .map(|known| change(ChangeAction::Delete, &known.id, gone(&known)))
                     .into_iter()
                     .collect());
+            }
+            _ => {
+                return Err(Error::unsupported_feature(
+                    "the mock plans no such operation",
+                ));
             }
         };
         let wanted = Wanted::of(service, &cloud.config().load_balancers)?;
@@ -310,13 +302,11 @@ fn described(load_balancer: &LoadBalancer) -> sdk::LoadBalancer {
         let addresses = load_balancer.addresses.iter();
         addresses
             .map(|ip| IngressPoint::Ip { ip: *ip, mode }.into())
-            .collect()
+            .collect::<Vec<_>>()
     };
-    sdk::LoadBalancer {
-        id: load_balancer.id.clone(),
-        name: load_balancer.name.clone(),
-        ingress,
-    }
+    sdk::LoadBalancer::new(&load_balancer.id)
+        .with_name(&load_balancer.name)
+        .with_ingress(ingress)
 }
 
 /// What is told of one that is not ready.

@@ -7,18 +7,10 @@ use proptest::prelude::*;
 use super::*;
 
 fn wanted(uid: u8, mode: AddressMode, families: &[&str]) -> Wanted {
-    let service = Service {
-        namespace: "default".to_owned(),
-        name: uid.to_string(),
-        uid: uid.to_string(),
-        ip_families: families.iter().map(|family| (*family).to_owned()).collect(),
-        ports: vec![ServicePort {
-            protocol: "TCP".to_owned(),
-            port: 80,
-            ..ServicePort::default()
-        }],
-        ..Service::default()
-    };
+    let families = families.iter().map(|family| (*family).to_owned());
+    let service = Service::new("default", uid.to_string(), uid.to_string())
+        .with_ip_families(families.collect::<Vec<_>>())
+        .with_ports([ServicePort::new("TCP", 80, 0)]);
     let rules = LoadBalancerRules {
         address_mode: mode,
         ..rules()

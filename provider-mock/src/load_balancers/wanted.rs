@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_provider_sdk::{Error, Service, Targets};
+use outrigger_provider_sdk::{Address, Error, IngressPoint, Service, Targets};
 
 use super::{AddressMode, LoadBalancer, LoadBalancerRules, Port, ServiceTag, Target};
 use crate::duration;
@@ -91,10 +91,11 @@ impl Wanted {
 
     /// Takes over what Kubernetes remembers of addresses, for a cloud that is new.
     pub(crate) fn remember(&mut self, service: &Service, held: &[IpAddr]) {
-        let status = service.status.as_ref();
-        let ingress = status.map_or(&[][..], |status| &status.ingress);
-        let ips = ingress.iter().map(|entry| entry.ip.parse::<IpAddr>());
-        self.kept = ips.flatten().collect();
+        let ips = service.ingress.iter().filter_map(|one| match &one.point {
+            IngressPoint::Ip { ip, .. } => Some(*ip),
+            _ => None,
+        });
+        self.kept = ips.collect();
         self.avoided = held.to_vec();
         self.avoided.sort_unstable();
     }
@@ -232,11 +233,10 @@ pub(crate) fn targets(nodes: &Targets) -> Arc<[Target]> {
         .iter()
         .map(|node| Target {
             node: node.name.as_str().into(),
-            address: node
-                .addresses
-                .iter()
-                .find(|address| address.r#type == "InternalIP")
-                .map(|address| address.address.as_str().into()),
+            address: node.addresses.iter().find_map(|address| match address {
+                Address::InternalIp(ip) => Some(*ip),
+                _ => None,
+            }),
         })
         .collect()
 }

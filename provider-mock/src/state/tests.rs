@@ -65,7 +65,7 @@ fn load_balancers(count: usize) -> Holdings {
     let targets: Arc<[Target]> = ["n-1", "n-2"]
         .map(|node| Target {
             node: node.into(),
-            address: Some("10.0.0.4".into()),
+            address: Some([10, 0, 0, 4].into()),
         })
         .into();
     let now = Timestamp::from_second(1_800_000_000).unwrap();

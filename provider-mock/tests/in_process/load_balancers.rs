@@ -327,7 +327,7 @@ async fn targets_come_from_a_node_set_too() {
         lb.ensure(service(name), by_ref()).await.unwrap();
     }
     let (a, b) = (lb.held("a"), lb.held("b"));
-    assert_eq!(a.targets[0].address.as_deref(), Some("10.0.0.4"));
+    assert_eq!(a.targets[0].address, Some([10, 0, 0, 4].into()));
     assert!(
         std::sync::Arc::ptr_eq(&a.targets, &b.targets),
         "they are kept twice"

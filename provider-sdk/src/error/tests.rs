@@ -1,18 +1,18 @@
 use std::collections::HashSet;
 
-use outrigger_api::ERROR_DOMAIN;
+use outrigger_api::{ERROR_DOMAIN, v1};
 use prost::Message;
 use tonic::Status;
 use tonic_types::{StatusExt, pb};
 
 use super::*;
-use crate::KubernetesEvent;
+use crate::Event;
 
 type Helper = fn(&'static str) -> Error;
 
 /// A status as a client reads it.
 fn over_the_wire(error: Error) -> Status {
-    let response = Status::from(error).into_http::<()>();
+    let response = error.into_status().into_http::<()>();
     Status::from_header_map(response.headers()).unwrap()
 }
 
@@ -123,10 +123,7 @@ fn each_helper_arrives_with_its_code_reason_text_and_retry() {
         assert_eq!(status.code(), *code, "{reason:?}");
         assert_eq!(status.message(), "what happened", "{reason:?}");
         assert_eq!(info.domain, ERROR_DOMAIN);
-        assert_eq!(
-            format!("ERROR_REASON_{}", info.reason),
-            reason.as_str_name()
-        );
+        assert_eq!(info.reason, reason.as_str());
         assert_eq!(
             status.get_details_retry_info().unwrap().retry_delay,
             Some(retry)
@@ -134,7 +131,7 @@ fn each_helper_arrives_with_its_code_reason_text_and_retry() {
         seen.insert(info.reason);
     }
     let reasons = (1..100)
-        .filter(|number| R::try_from(*number).is_ok())
+        .filter(|number| v1::ErrorReason::try_from(*number).is_ok())
         .count();
     assert_eq!(
         seen.len(),
@@ -169,22 +166,16 @@ fn an_unexpected_error_has_no_reason_so_that_its_outcome_counts_as_unknown() {
 
 #[test]
 fn texts_are_cut_on_a_character_and_effects_that_do_not_fit_are_left_out() {
-    let event = |bytes| Effects {
-        events: vec![KubernetesEvent {
-            message: "e".repeat(bytes),
-            ..Default::default()
-        }],
-        ..Default::default()
-    };
+    let event = |bytes| Effects::default().with_events([Event::normal("R", "e".repeat(bytes))]);
     let effects_of = |status: &Status| {
         let status = pb::Status::decode(status.details()).unwrap();
         let name = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
         let found = status.details.iter().find(|detail| detail.type_url == name);
-        found.map(|detail| Effects::decode(&*detail.value).unwrap())
+        found.map(|detail| v1::KubernetesEffects::decode(&*detail.value).unwrap())
     };
 
     let small = over_the_wire(Error::quota_exceeded("full").with_effects(event(1000)));
-    assert_eq!(effects_of(&small), Some(event(1000)));
+    assert_eq!(effects_of(&small), Some(event(1000).into_wire()));
 
     let text = "ä".repeat(5000);
     let large = over_the_wire(Error::quota_exceeded(text).with_effects(event(5000)));

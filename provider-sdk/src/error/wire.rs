@@ -17,18 +17,22 @@ const MAX_MESSAGE_BYTES: usize = 1 << 10;
 const MAX_STATUS_BYTES: usize = 4 << 10;
 
 impl Error {
+    /// The error of a whole call.
+    pub(crate) fn into_status(self) -> tonic::Status {
+        let code = self.code;
+        let status = self.into_rpc_status();
+        let bytes = status.encode_to_vec();
+        tonic::Status::with_details(code, status.message, bytes.into())
+    }
+
     /// The error of one item in a batch, and the effects that go beside it.
     pub(crate) fn into_item(self) -> (RpcStatus, Option<Effects>) {
         let mut details = Vec::with_capacity(2);
         if let Some(reason) = self.reason {
-            let name = reason.as_str_name();
             details.push(any(
                 "google.rpc.ErrorInfo",
                 &pb::ErrorInfo {
-                    reason: name
-                        .strip_prefix("ERROR_REASON_")
-                        .unwrap_or(name)
-                        .to_owned(),
+                    reason: reason.as_str().to_owned(),
                     domain: ERROR_DOMAIN.to_owned(),
                     ..pb::ErrorInfo::default()
                 },
@@ -53,9 +57,10 @@ impl Error {
     pub(crate) fn into_rpc_status(self) -> RpcStatus {
         let (mut status, effects) = self.into_item();
         if let Some(effects) = effects {
-            status
-                .details
-                .push(any("cloudprovider.v1.KubernetesEffects", &effects));
+            status.details.push(any(
+                "cloudprovider.v1.KubernetesEffects",
+                &effects.into_wire(),
+            ));
             if status.encoded_len() > MAX_STATUS_BYTES {
                 tracing::warn!(
                     bytes = status.encoded_len(),
@@ -67,15 +72,6 @@ impl Error {
             }
         }
         status
-    }
-}
-
-impl From<Error> for tonic::Status {
-    fn from(error: Error) -> Self {
-        let code = error.code;
-        let status = error.into_rpc_status();
-        let bytes = status.encode_to_vec();
-        Self::with_details(code, status.message, bytes.into())
     }
 }
 

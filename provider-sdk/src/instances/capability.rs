@@ -3,9 +3,11 @@ use std::time::Duration;
 use outrigger_api::v1;
 
 use crate::error::duration;
+use crate::setters::setters;
 
 /// How instances are looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InstancesCapability {
     /// Nodes in one lookup, 1 to 500. The server refuses larger batches. Default 100.
     pub max_batch_size: u32,
@@ -48,6 +50,7 @@ impl Default for InstancesCapability {
 
 /// The cheapest lookup of a cloud.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LookupPreference {
     /// One cloud call for each instance.
     #[default]
@@ -59,27 +62,42 @@ pub enum LookupPreference {
     ListAll,
 }
 
-impl From<LookupPreference> for v1::LookupPreference {
-    fn from(preference: LookupPreference) -> Self {
-        match preference {
-            LookupPreference::Each => Self::Each,
-            LookupPreference::Batch => Self::Batch,
-            LookupPreference::ListAll => Self::ListAll,
+impl LookupPreference {
+    fn into_wire(self) -> v1::LookupPreference {
+        match self {
+            Self::Each => v1::LookupPreference::Each,
+            Self::Batch => v1::LookupPreference::Batch,
+            Self::ListAll => v1::LookupPreference::ListAll,
         }
     }
 }
 
-impl From<&InstancesCapability> for v1::InstancesCapability {
-    fn from(capability: &InstancesCapability) -> Self {
-        Self {
-            max_batch_size: capability.max_batch_size,
-            list: capability.list,
-            lookup_preference: v1::LookupPreference::from(capability.lookup_preference).into(),
-            provider_id_prefixes: capability.provider_id_prefixes.clone(),
-            visibility_delay: capability.visibility_delay.map(duration),
-            without_provider_id: capability.without_provider_id,
-            managed_label_keys: capability.managed_label_keys.clone(),
-            allocates_pod_cidrs: capability.allocates_pod_cidrs,
+setters! { InstancesCapability {
+    with_provider_id_prefixes => provider_id_prefixes: Vec<String>,
+    with_visibility_delay => visibility_delay: Option<Duration>,
+    with_managed_label_keys => managed_label_keys: Vec<String>,
+} }
+
+setters! { plain InstancesCapability {
+    with_max_batch_size => max_batch_size: u32,
+    with_list => list: bool,
+    with_lookup_preference => lookup_preference: LookupPreference,
+    with_no_provider_id => without_provider_id: bool,
+    with_allocates_pod_cidrs => allocates_pod_cidrs: bool,
+    with_concurrency => concurrency: usize,
+} }
+
+impl InstancesCapability {
+    pub(crate) fn to_wire(&self) -> v1::InstancesCapability {
+        v1::InstancesCapability {
+            max_batch_size: self.max_batch_size,
+            list: self.list,
+            lookup_preference: self.lookup_preference.into_wire().into(),
+            provider_id_prefixes: self.provider_id_prefixes.clone(),
+            visibility_delay: self.visibility_delay.map(duration),
+            without_provider_id: self.without_provider_id,
+            managed_label_keys: self.managed_label_keys.clone(),
+            allocates_pod_cidrs: self.allocates_pod_cidrs,
         }
     }
 }

@@ -1,10 +1,13 @@
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use outrigger_api::v1;
 
+use crate::Address;
+use crate::setters::setters;
+
 /// A machine in the cloud. What is left at its default changes nothing in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Instance {
     /// `<provider name>://…` or with another of the declared prefixes; at most 1,024 bytes. Becomes
     /// `spec.providerID`, which Kubernetes never lets change, so it must never change either.
@@ -28,30 +31,9 @@ pub struct Instance {
     pub pod_cidrs: Vec<String>,
 }
 
-/// One address of an instance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// `InternalIP`.
-    InternalIp(IpAddr),
-    /// `ExternalIP`.
-    ExternalIp(IpAddr),
-    /// `Hostname`.
-    Hostname(String),
-    /// `InternalDNS`.
-    InternalDns(String),
-    /// `ExternalDNS`.
-    ExternalDns(String),
-    /// A type that Kubernetes learnt after this crate was made.
-    Other {
-        /// Kubernetes' name of the type.
-        kind: String,
-        /// The address.
-        address: String,
-    },
-}
-
 /// Whether an instance runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PowerState {
     /// Not known, or not asked for: no taint is added or removed.
     #[default]
@@ -66,53 +48,53 @@ pub enum PowerState {
     Terminating,
 }
 
+setters! { Instance {
+    with_node_name => node_name: String,
+    with_instance_type => instance_type: String,
+    with_addresses => addresses: Vec<Address>,
+    with_zone => zone: String,
+    with_region => region: String,
+    with_additional_labels => additional_labels: BTreeMap<String, String>,
+    with_pod_cidrs => pod_cidrs: Vec<String>,
+} }
+
+setters! { plain Instance {
+    with_power_state => power_state: PowerState,
+} }
+
 impl Instance {
+    /// A machine with this provider ID, of which nothing else is known.
+    pub fn new(provider_id: impl Into<String>) -> Self {
+        Self {
+            provider_id: provider_id.into(),
+            ..Self::default()
+        }
+    }
+
     /// The wire form.
     pub(crate) fn into_wire(self) -> v1::Instance {
         v1::Instance {
             provider_id: self.provider_id,
             node_name: self.node_name,
             instance_type: self.instance_type,
-            addresses: self.addresses.into_iter().map(Into::into).collect(),
+            addresses: self.addresses.into_iter().map(Address::into_wire).collect(),
             zone: self.zone,
             region: self.region,
             additional_labels: self.additional_labels.into_iter().collect(),
-            power_state: v1::PowerState::from(self.power_state).into(),
+            power_state: self.power_state.into_wire().into(),
             pod_cidrs: self.pod_cidrs,
         }
     }
 }
 
-impl From<Address> for v1::NodeAddress {
-    fn from(address: Address) -> Self {
-        let (kind, address) = match address {
-            Address::InternalIp(ip) => ("InternalIP", ip.to_string()),
-            Address::ExternalIp(ip) => ("ExternalIP", ip.to_string()),
-            Address::Hostname(name) => ("Hostname", name),
-            Address::InternalDns(name) => ("InternalDNS", name),
-            Address::ExternalDns(name) => ("ExternalDNS", name),
-            Address::Other { kind, address } => {
-                return Self {
-                    r#type: kind,
-                    address,
-                };
-            }
-        };
-        Self {
-            r#type: kind.to_owned(),
-            address,
-        }
-    }
-}
-
-impl From<PowerState> for v1::PowerState {
-    fn from(state: PowerState) -> Self {
-        match state {
-            PowerState::Unknown => Self::Unspecified,
-            PowerState::Pending => Self::Pending,
-            PowerState::Running => Self::Running,
-            PowerState::Shutdown => Self::Shutdown,
-            PowerState::Terminating => Self::Terminating,
+impl PowerState {
+    fn into_wire(self) -> v1::PowerState {
+        match self {
+            Self::Unknown => v1::PowerState::Unspecified,
+            Self::Pending => v1::PowerState::Pending,
+            Self::Running => v1::PowerState::Running,
+            Self::Shutdown => v1::PowerState::Shutdown,
+            Self::Terminating => v1::PowerState::Terminating,
         }
     }
 }

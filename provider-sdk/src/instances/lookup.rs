@@ -4,10 +4,12 @@ use outrigger_api::v1;
 use tokio::time::Instant;
 
 use crate::error::duration;
+use crate::setters::setters;
 use crate::{Effects, Error, Instance};
 
 /// What is asked about instances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Query {
     /// How much of each is wanted; more may be filled.
     pub view: View,
@@ -17,6 +19,7 @@ pub struct Query {
 
 /// How much of an instance is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum View {
     /// Everything.
     #[default]
@@ -26,6 +29,11 @@ pub enum View {
     /// Existence and power state; nothing else but the provider ID is read.
     State,
 }
+
+setters! { plain Query {
+    with_view => view: View,
+    with_max_staleness => max_staleness: Duration,
+} }
 
 impl Query {
     /// Refuses a negative staleness; reads a view of a later minor as everything.
@@ -55,7 +63,8 @@ impl Query {
 }
 
 /// The answer about one Node, and what Kubernetes shall be told beside it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lookup {
     /// What was found.
     pub outcome: Outcome,
@@ -65,6 +74,7 @@ pub struct Lookup {
 
 /// What a lookup found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The instance exists, running or not.
     Found(Box<Instance>),
@@ -82,6 +92,7 @@ pub enum Outcome {
 
 /// How certain an absence is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Certainty {
     /// Asked now, allowed to see everything, answered in full: the Node may be deleted.
     Confirmed,
@@ -121,8 +132,8 @@ impl Lookup {
 
     /// Adds what Kubernetes shall be told about the Node.
     #[must_use]
-    pub fn with_effects(mut self, effects: Effects) -> Self {
-        self.effects = Some(effects);
+    pub fn with_effects(mut self, effects: impl Into<Option<Effects>>) -> Self {
+        self.effects = effects.into();
         self
     }
 }
@@ -168,7 +179,7 @@ pub(crate) fn into_wire(
     v1::InstanceResult {
         node_name,
         outcome: Some(outcome),
-        effects,
+        effects: effects.map(Effects::into_wire),
     }
 }
 

@@ -2,15 +2,16 @@ use std::time::Duration;
 
 use outrigger_api::v1;
 
-use super::load_balancer::{Ingress, LoadBalancer, status};
-use crate::Effects;
+use super::load_balancer::{LoadBalancer, status};
 use crate::error::{cut, duration};
+use crate::{Effects, Ingress};
 
 /// Shortest and longest time after which the controller asks again.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 
 /// An answer about one Service, and what Kubernetes shall be told beside it.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Answer<T> {
     /// How the load balancer stands.
     pub outcome: T,
@@ -36,8 +37,8 @@ impl<T> Answer<T> {
 
     /// Adds what Kubernetes shall be told about the Service.
     #[must_use]
-    pub fn with_effects(mut self, effects: Effects) -> Self {
-        self.effects = Some(effects);
+    pub fn with_effects(mut self, effects: impl Into<Option<Effects>>) -> Self {
+        self.effects = effects.into();
         self
     }
 }
@@ -55,6 +56,7 @@ impl<T> From<T> for Answer<T> {
 
 /// What exists.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Observed {
     /// It is as the Service says.
     Ready(LoadBalancer),
@@ -71,6 +73,7 @@ pub enum Observed {
 
 /// What came of an ensure.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Ensured {
     /// It is as wanted.
     Ready(LoadBalancer),
@@ -87,6 +90,7 @@ pub enum Ensured {
 
 /// What came of new targets.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Updated {
     /// They were taken.
     Ready {
@@ -106,6 +110,7 @@ pub enum Updated {
 
 /// What came of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Deleted {
     /// No part of it is left.
     Absent,
@@ -167,22 +172,29 @@ impl Parts {
     }
 }
 
-impl<T: Into<Parts>> From<Answer<T>> for v1::LoadBalancerAnswer {
-    fn from(answer: Answer<T>) -> Self {
+impl<T> Answer<T> {
+    #[expect(
+        private_bounds,
+        reason = "only this crate knows what an outcome is sent as"
+    )]
+    pub(crate) fn into_wire(self) -> v1::LoadBalancerAnswer
+    where
+        T: Into<Parts>,
+    {
         let Parts {
             disposition,
             identity,
             status,
             retry_after,
-        } = answer.outcome.into();
-        Self {
+        } = self.outcome.into();
+        v1::LoadBalancerAnswer {
             disposition: disposition.into(),
             status,
             retry_after: retry_after.map(in_range),
             identity,
-            effects: answer.effects,
-            reason: cut(answer.reason, 128),
-            message: cut(answer.message, 1024),
+            effects: self.effects.map(Effects::into_wire),
+            reason: cut(self.reason, 128),
+            message: cut(self.message, 1024),
         }
     }
 }

@@ -1,6 +1,7 @@
 use outrigger_api::v1;
 
 use crate::Service;
+use crate::setters::setters;
 
 /// Which Services are served, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,6 +9,7 @@ use crate::Service;
     clippy::struct_excessive_bools,
     reason = "as in the contract, each is a thing of its own"
 )]
+#[non_exhaustive]
 pub struct LoadBalancersCapability {
     /// [`list_load_balancers`](crate::LoadBalancers::list_load_balancers) is implemented.
     pub list: bool,
@@ -61,19 +63,32 @@ impl LoadBalancersCapability {
             Some(class) => self.classes.contains(class),
         }
     }
-}
 
-impl From<&LoadBalancersCapability> for v1::LoadBalancersCapability {
-    fn from(capability: &LoadBalancersCapability) -> Self {
-        Self {
-            list: capability.list,
-            plan: capability.plan,
-            classes: capability.classes.clone(),
-            without_default_class: capability.without_default_class,
-            max_in_flight: capability.max_in_flight,
-            max_services_per_update: capability.max_services_per_update,
-            configuration_revision: capability.configuration_revision.clone(),
-            volatile: capability.volatile,
+    pub(crate) fn to_wire(&self) -> v1::LoadBalancersCapability {
+        v1::LoadBalancersCapability {
+            list: self.list,
+            plan: self.plan,
+            classes: self.classes.clone(),
+            without_default_class: self.without_default_class,
+            max_in_flight: self.max_in_flight,
+            max_services_per_update: self.max_services_per_update,
+            configuration_revision: self.configuration_revision.clone(),
+            volatile: self.volatile,
         }
     }
 }
+
+setters! { LoadBalancersCapability {
+    with_classes => classes: Vec<String>,
+    with_configuration_revision => configuration_revision: String,
+} }
+
+setters! { plain LoadBalancersCapability {
+    with_list => list: bool,
+    with_plan => plan: bool,
+    with_no_default_class => without_default_class: bool,
+    with_max_in_flight => max_in_flight: u32,
+    with_max_services_per_update => max_services_per_update: u32,
+    with_volatile => volatile: bool,
+    with_concurrency => concurrency: usize,
+} }

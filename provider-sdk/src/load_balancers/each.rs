@@ -56,7 +56,7 @@ async fn send(
 ) {
     use v1::update_load_balancer_nodes_response::Outcome;
     let outcome = match result {
-        Ok(answer) => Outcome::Answer(answer.into()),
+        Ok(answer) => Outcome::Answer(answer.into_wire()),
         Err(error) => Outcome::Error(error.into_rpc_status()),
     };
     let message = v1::UpdateLoadBalancerNodesResponse {

@@ -1,11 +1,11 @@
-use std::net::IpAddr;
-
 use outrigger_api::v1;
 
-use crate::PortStatus;
+use crate::Ingress;
+use crate::setters::setters;
 
 /// A load balancer as its cloud and its users see it.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct LoadBalancer {
     /// Id in the cloud, for logs and reports.
     pub id: String,
@@ -15,70 +15,9 @@ pub struct LoadBalancer {
     pub ingress: Vec<Ingress>,
 }
 
-/// One address under which a load balancer is reached.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Ingress {
-    /// The address.
-    pub point: IngressPoint,
-    /// State of single ports, where the cloud tells it.
-    pub ports: Vec<PortStatus>,
-}
-
-/// An IP address or a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IngressPoint {
-    /// An IP address.
-    Ip {
-        /// The address.
-        ip: IpAddr,
-        /// How traffic arrives at a node; `None` leaves it to Kubernetes, which takes
-        /// [`IpMode::Vip`].
-        mode: Option<IpMode>,
-    },
-    /// A DNS name, lower case.
-    Hostname(String),
-}
-
-/// `ipMode` of Kubernetes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IpMode {
-    /// Traffic arrives with the load balancer's address as its destination: nodes may answer for it
-    /// themselves.
-    Vip,
-    /// Traffic arrives with the node's address as its destination: nodes must send traffic for the
-    /// load balancer to it.
-    Proxy,
-}
-
-impl Ingress {
-    /// An IP address, its mode left to Kubernetes.
-    pub fn ip(ip: IpAddr) -> Self {
-        IngressPoint::Ip { ip, mode: None }.into()
-    }
-
-    /// An IP address of a load balancer that works as a proxy.
-    pub fn proxy(ip: IpAddr) -> Self {
-        let mode = Some(IpMode::Proxy);
-        IngressPoint::Ip { ip, mode }.into()
-    }
-
-    /// A DNS name.
-    pub fn hostname(name: impl Into<String>) -> Self {
-        IngressPoint::Hostname(name.into()).into()
-    }
-}
-
-impl From<IngressPoint> for Ingress {
-    fn from(point: IngressPoint) -> Self {
-        Self {
-            point,
-            ports: Vec::new(),
-        }
-    }
-}
-
 /// Something in the cloud that carries this cluster's tag.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct OwnedLoadBalancer {
     /// What it is.
     pub load_balancer: LoadBalancer,
@@ -88,6 +27,7 @@ pub struct OwnedLoadBalancer {
 
 /// Name and key of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServiceName {
     /// Its namespace, for people.
     pub namespace: String,
@@ -97,22 +37,20 @@ pub struct ServiceName {
     pub uid: String,
 }
 
-impl From<ServiceName> for v1::ServiceRef {
-    fn from(service: ServiceName) -> Self {
-        let ServiceName {
-            namespace,
-            name,
-            uid,
-        } = service;
-        Self {
-            namespace,
-            name,
-            uid,
-        }
-    }
-}
+setters! { LoadBalancer {
+    with_name => name: String,
+    with_ingress => ingress: Vec<Ingress>,
+} }
 
 impl LoadBalancer {
+    /// One with this id, of which nothing else is known.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            ..Self::default()
+        }
+    }
+
     pub(super) fn into_wire(self) -> (v1::LoadBalancerIdentity, v1::LoadBalancerStatus) {
         let Self { id, name, ingress } = self;
         (v1::LoadBalancerIdentity { id, name }, status(ingress))
@@ -120,36 +58,57 @@ impl LoadBalancer {
 }
 
 pub(super) fn status(ingress: Vec<Ingress>) -> v1::LoadBalancerStatus {
-    let ingress = ingress.into_iter().map(Into::into).collect();
+    let ingress = ingress.into_iter().map(Ingress::into_wire).collect();
     v1::LoadBalancerStatus { ingress }
 }
 
-impl From<Ingress> for v1::LoadBalancerIngress {
-    fn from(ingress: Ingress) -> Self {
-        let (ip, hostname, mode) = match ingress.point {
-            IngressPoint::Ip { ip, mode } => (ip.to_string(), String::new(), mode),
-            IngressPoint::Hostname(name) => (String::new(), name, None),
-        };
-        let ip_mode = mode.map(|mode| match mode {
-            IpMode::Vip => "VIP".to_owned(),
-            IpMode::Proxy => "Proxy".to_owned(),
-        });
+setters! { OwnedLoadBalancer {
+    with_service => service: Option<ServiceName>,
+} }
+
+impl OwnedLoadBalancer {
+    /// One without the tag of a Service.
+    pub fn new(load_balancer: LoadBalancer) -> Self {
         Self {
-            ip,
-            hostname,
-            ip_mode,
-            ports: ingress.ports,
+            load_balancer,
+            service: None,
+        }
+    }
+
+    pub(super) fn into_wire(self) -> v1::OwnedLoadBalancer {
+        let (identity, status) = self.load_balancer.into_wire();
+        v1::OwnedLoadBalancer {
+            identity: Some(identity),
+            service: self.service.map(ServiceName::into_wire),
+            status: Some(status),
         }
     }
 }
 
-impl From<OwnedLoadBalancer> for v1::OwnedLoadBalancer {
-    fn from(owned: OwnedLoadBalancer) -> Self {
-        let (identity, status) = owned.load_balancer.into_wire();
+impl ServiceName {
+    /// The name of a Service, and its key.
+    pub fn new(
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+        uid: impl Into<String>,
+    ) -> Self {
         Self {
-            identity: Some(identity),
-            service: owned.service.map(Into::into),
-            status: Some(status),
+            namespace: namespace.into(),
+            name: name.into(),
+            uid: uid.into(),
+        }
+    }
+
+    fn into_wire(self) -> v1::ServiceRef {
+        let Self {
+            namespace,
+            name,
+            uid,
+        } = self;
+        v1::ServiceRef {
+            namespace,
+            name,
+            uid,
         }
     }
 }

@@ -1,9 +1,11 @@
 use outrigger_api::v1;
 
 use crate::Targets;
+use crate::setters::setters;
 
 /// What a plan is made of.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum PlanOperation {
     /// [`ensure_load_balancer`](crate::LoadBalancers::ensure_load_balancer) with these targets.
     Ensure(Targets),
@@ -13,6 +15,7 @@ pub enum PlanOperation {
 
 /// One intended change to the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PlannedChange {
     /// What would be done.
     pub action: ChangeAction,
@@ -26,6 +29,7 @@ pub struct PlannedChange {
 
 /// What would be done to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChangeAction {
     /// It would be made.
     Create,
@@ -37,19 +41,37 @@ pub enum ChangeAction {
     Replace,
 }
 
-impl From<PlannedChange> for v1::PlannedChange {
-    fn from(change: PlannedChange) -> Self {
-        let action = match change.action {
+setters! { PlannedChange {
+    with_resource_id => resource_id: String,
+} }
+
+impl PlannedChange {
+    /// A change to a resource that has no id yet.
+    pub fn new(
+        action: ChangeAction,
+        resource_type: impl Into<String>,
+        summary: impl Into<String>,
+    ) -> Self {
+        Self {
+            action,
+            resource_type: resource_type.into(),
+            resource_id: String::new(),
+            summary: summary.into(),
+        }
+    }
+
+    pub(crate) fn into_wire(self) -> v1::PlannedChange {
+        let action = match self.action {
             ChangeAction::Create => v1::ChangeAction::Create,
             ChangeAction::Update => v1::ChangeAction::Update,
             ChangeAction::Delete => v1::ChangeAction::Delete,
             ChangeAction::Replace => v1::ChangeAction::Replace,
         };
-        Self {
+        v1::PlannedChange {
             action: action.into(),
-            resource_type: change.resource_type,
-            resource_id: change.resource_id,
-            summary: change.summary,
+            resource_type: self.resource_type,
+            resource_id: self.resource_id,
+            summary: self.summary,
         }
     }
 }

@@ -44,7 +44,7 @@ impl LoadBalancerSink {
     ///
     /// Safe to drop only together with the whole list: a load balancer may be lost.
     pub async fn send(&mut self, load_balancer: OwnedLoadBalancer) -> Result<(), Error> {
-        self.0.send(load_balancer.into()).await
+        self.0.send(load_balancer.into_wire()).await
     }
 
     /// Hands over a page of load balancers, in order; as [`send`](Self::send).

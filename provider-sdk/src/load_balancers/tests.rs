@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use outrigger_api::v1::{self, LoadBalancerDisposition as Wire};
+use outrigger_api::v1::LoadBalancerDisposition as Wire;
 
 use super::*;
+use crate::Ingress;
 
 fn load_balancer() -> LoadBalancer {
     LoadBalancer {
@@ -18,9 +19,9 @@ fn load_balancer() -> LoadBalancer {
 
 #[test]
 fn addresses_say_their_mode_only_where_it_is_known() {
-    let response = v1::LoadBalancerAnswer::from(
-        Answer::from(Ensured::Ready(load_balancer())).because("Done", "It is made"),
-    );
+    let response = Answer::from(Ensured::Ready(load_balancer()))
+        .because("Done", "It is made")
+        .into_wire();
     assert_eq!(response.disposition(), Wire::Ready);
     assert_eq!(
         (response.reason.as_str(), response.message.as_str()),
@@ -57,11 +58,9 @@ fn the_time_to_ask_again_is_kept_in_its_range() {
             retry_after,
             load_balancer: None,
         };
-        let ensured = v1::LoadBalancerAnswer::from(Answer::from(ensured));
-        let updated =
-            v1::LoadBalancerAnswer::from(Answer::from(Updated::InProgress { retry_after }));
-        let deleted =
-            v1::LoadBalancerAnswer::from(Answer::from(Deleted::InProgress { retry_after }));
+        let ensured = Answer::from(ensured).into_wire();
+        let updated = Answer::from(Updated::InProgress { retry_after }).into_wire();
+        let deleted = Answer::from(Deleted::InProgress { retry_after }).into_wire();
         for answer in [
             ensured.retry_after,
             updated.retry_after,
@@ -79,10 +78,11 @@ fn what_is_not_known_yet_takes_no_address_away() {
         ..load_balancer()
     };
     let ensured = |load_balancer| {
-        v1::LoadBalancerAnswer::from(Answer::from(Ensured::InProgress {
+        Answer::from(Ensured::InProgress {
             retry_after: Duration::from_secs(1),
             load_balancer,
-        }))
+        })
+        .into_wire()
     };
     assert!(ensured(None).status.is_none());
     let nothing = ensured(Some(half(Vec::new())));
@@ -90,17 +90,17 @@ fn what_is_not_known_yet_takes_no_address_away() {
     let early = ensured(Some(half(load_balancer().ingress)));
     assert_eq!(early.status.unwrap().ingress.len(), 3);
     let observed = Observed::InProgress(Some(half(Vec::new())));
-    let observed = v1::LoadBalancerAnswer::from(Answer::from(observed));
+    let observed = Answer::from(observed).into_wire();
     assert_eq!(observed.disposition(), Wire::InProgress);
     assert!(observed.status.is_none());
-    let updated = v1::LoadBalancerAnswer::from(Answer::from(Updated::Ready { ingress: None }));
+    let updated = Answer::from(Updated::Ready { ingress: None }).into_wire();
     assert!(updated.status.is_none());
 }
 
 #[test]
 fn long_words_are_cut() {
     let answer = Answer::from(Deleted::Retained).because("R".repeat(200), "m".repeat(2_000));
-    let response = v1::LoadBalancerAnswer::from(answer);
+    let response = answer.into_wire();
     assert_eq!(response.disposition(), Wire::Retained);
     assert!(response.reason.len() <= 128 && response.message.len() <= 1_024);
 }

@@ -1,23 +1,24 @@
 use std::collections::BTreeMap;
 
 use outrigger_api::v1::{
-    ErrorReason, NodeAddress, NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeSetRef, NodeTargets,
+    self, NodeAddress, NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeSetRef, NodeTargets,
     node_targets,
 };
 use proptest::prelude::*;
 
 use super::*;
+use crate::{Address, ErrorReason};
 
 type Content = BTreeMap<String, String>;
 
-fn node(name: &str, address: &str) -> Node {
-    Node {
+fn node(name: &str, address: &str) -> v1::Node {
+    v1::Node {
         name: name.to_owned(),
         addresses: vec![NodeAddress {
-            r#type: "InternalIP".to_owned(),
+            r#type: "Hostname".to_owned(),
             address: address.to_owned(),
         }],
-        ..Node::default()
+        ..v1::Node::default()
     }
 }
 
@@ -32,7 +33,10 @@ fn revision(content: &Content) -> String {
 fn content(targets: &Targets) -> Content {
     targets
         .iter()
-        .map(|node| (node.name.clone(), node.addresses[0].address.clone()))
+        .map(|node| match &node.addresses[0] {
+            Address::Hostname(address) => (node.name.clone(), address.clone()),
+            other => panic!("{other:?}"),
+        })
         .collect()
 }
 
@@ -69,7 +73,7 @@ fn parts(base: Option<&Content>, wanted: &Content, size: usize) -> (NodeSetBegin
         .keys()
         .filter(|name| !wanted.contains_key(*name))
         .map(|name| (name.clone(), None));
-    let changes: Vec<(String, Option<Node>)> = upserts.chain(removals).collect();
+    let changes: Vec<(String, Option<v1::Node>)> = upserts.chain(removals).collect();
     let mut parts: Vec<_> = changes
         .chunks(size)
         .map(|changes| {
@@ -383,7 +387,7 @@ proptest! {
 #[test]
 fn a_sync_of_a_revision_on_itself_applies_its_upserts() {
     let sets = NodeSets::default();
-    let sync = |base: &str, revision: &str, upserts: Vec<Node>, node_count| {
+    let sync = |base: &str, revision: &str, upserts: Vec<v1::Node>, node_count| {
         let begin = NodeSetBegin {
             context: None,
             set_id: "all".to_owned(),
@@ -404,7 +408,7 @@ fn a_sync_of_a_revision_on_itself_applies_its_upserts() {
     };
     sync("", "one", vec![node("a", "10.0.0.1")], 1);
     sync("one", "two", vec![node("b", "10.0.0.2")], 2);
-    let cordoned = Node {
+    let cordoned = v1::Node {
         unschedulable: true,
         ..node("b", "10.0.0.2")
     };

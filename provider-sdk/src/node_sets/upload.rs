@@ -72,7 +72,7 @@ impl Upload {
                     self.node_count
                 )));
             }
-            self.change(node.name.clone(), Some(Arc::new(node)))?;
+            self.change(node.name.clone(), Some(Arc::new(Node::from_wire(node))))?;
         }
         for name in chunk.removals {
             let known = match &self.base {

@@ -77,7 +77,7 @@ fn in_contract_words<B: Default>(response: Response<B>) -> Response<B> {
         }
         _ => return response,
     };
-    Status::from(error).into_http()
+    error.into_status().into_http()
 }
 
 /// The value of a `grpc-timeout` header: up to eight digits and a unit.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,15 +12,25 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_stream::Stream;
 use tokio_util::sync::DropGuard;
-use tonic::{Code, Status};
+use tonic::{Code, Response, Status};
 use tracing::{Instrument, Span};
 
 use super::arrival::Arrival;
 use super::core::{Core, Session};
-use crate::{Cluster, Context, Error};
+use crate::{Cluster, Context, Error, ErrorReason};
 
 /// How long a handler may run on after nobody waits for it any more.
 const CANCEL_GRACE: Duration = Duration::from_secs(30);
+
+/// The stream of answers to a call.
+pub(super) type Answers<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
+
+/// The answer to a call, or its error as a status.
+pub(super) async fn answered<T>(
+    answer: impl Future<Output = Result<T, Error>>,
+) -> Result<Response<T>, Status> {
+    answer.await.map(Response::new).map_err(Error::into_status)
+}
 
 /// One call that passed the checks which all calls share.
 pub(super) struct Call {
@@ -83,7 +94,7 @@ impl Call {
 
     /// Runs a handler and waits for its answer, at most until the deadline. Dropping the returned
     /// future cancels the handler's context, but not the handler.
-    pub(super) async fn run<T, H, F>(self, handler: H) -> Result<T, Status>
+    pub(super) async fn run<T, H, F>(self, handler: H) -> Result<T, Error>
     where
         T: Send + 'static,
         H: FnOnce(Context) -> F,
@@ -102,13 +113,15 @@ impl Call {
             None => Ok(task.await),
         };
         let Ok(ended) = ended else {
-            return Err(Error::deadline_exceeded().into());
+            return Err(Error::deadline_exceeded());
         };
         guard.disarm();
         match ended {
-            Ok(result) => result.map_err(Status::from),
+            Ok(result) => result,
             // Handlers' panics are caught, so the runtime is going away.
-            Err(_) => Err(Error::shutting_down("this provider is ending; connect again").into()),
+            Err(_) => Err(Error::shutting_down(
+                "this provider is ending; connect again",
+            )),
         }
     }
 
@@ -133,7 +146,7 @@ impl Call {
         let task = async move {
             if let Err(error) = supervise(self.ctx, work).await {
                 // Fails only when nobody reads any more; a reader that is stuck is not waited for.
-                let _ = timeout(CANCEL_GRACE, sender.send(Err(error.into()))).await;
+                let _ = timeout(CANCEL_GRACE, sender.send(Err(error.into_status()))).await;
             }
         };
         self.core.running.tasks.spawn(task.instrument(self.span));
@@ -162,7 +175,7 @@ impl<M: Send + 'static> Messages<M> {
                     messages.guard.take().map(DropGuard::disarm);
                     ended.map(|error| (error, None))
                 }
-                Err(_) => Some((Err(Error::deadline_exceeded().into()), None)),
+                Err(_) => Some((Err(Error::deadline_exceeded().into_status()), None)),
             }
         })
     }
@@ -218,7 +231,7 @@ fn log_end(started: Instant, error: Option<&Error>) {
     match error {
         None => tracing::debug!(duration_ms, code = "Ok", "call ended"),
         Some(error) => {
-            let reason = error.reason().map(|reason| reason.as_str_name());
+            let reason = error.reason().map(ErrorReason::as_str);
             let source = std::error::Error::source(error).map(tracing::field::display);
             tracing::info!(
                 duration_ms,

@@ -63,12 +63,16 @@ where
         hang_up.cancel();
     };
     tokio::select! {
-        ended = &mut serving => return ended.map_err(ServeError::Transport),
+        ended = &mut serving => return ended.map_err(transport),
         () = drained => {}
     }
     let Ok(ended) = tokio::time::timeout(HANG_UP, serving).await else {
         tracing::info!("a connection was still open and is given up");
         return Ok(());
     };
-    ended.map_err(ServeError::Transport)
+    ended.map_err(transport)
+}
+
+fn transport(error: tonic::transport::Error) -> ServeError {
+    ServeError::Transport(error.into())
 }

@@ -9,8 +9,9 @@ use tonic::{Request, Response, Status};
 
 use super::core::Core;
 use crate::error::cut;
-use crate::provider::timestamp;
-use crate::{Cluster, Dependency, Error, Quota, RateLimit};
+use crate::{
+    CallClass, Cluster, Dependency, EffectsCapability, Error, Quota, RateLimit, Readiness,
+};
 
 /// Minor revisions that this crate speaks.
 const MINORS: RangeInclusive<u32> = 1..=MINOR;
@@ -43,10 +44,12 @@ impl ProviderService for Identity {
         &self,
         request: Request<v1::HandshakeRequest>,
     ) -> Result<Response<v1::HandshakeResponse>, Status> {
-        self.refuse_when_draining()?;
         let request = request.into_inner();
-        let minor = negotiate(MINORS, request.min_minor, request.max_minor)?;
-        let cluster = Cluster::from(request.cluster.unwrap_or_default());
+        let minor = self
+            .refuse_when_draining()
+            .and_then(|()| negotiate(MINORS, request.min_minor, request.max_minor))
+            .map_err(Error::into_status)?;
+        let cluster = Cluster::from_wire(request.cluster.unwrap_or_default());
         tracing::info!(
             minor,
             controller = cut(request.controller_name, 253),
@@ -60,7 +63,7 @@ impl ProviderService for Identity {
 
         let info = &self.core.info;
         let mut capabilities = self.core.capabilities.clone();
-        capabilities.effects.clone_from(&info.effects);
+        capabilities.effects = info.effects.as_ref().map(EffectsCapability::to_wire);
         Ok(Response::new(v1::HandshakeResponse {
             minor,
             provider_name: info.name.clone(),
@@ -79,10 +82,10 @@ impl ProviderService for Identity {
         &self,
         _request: Request<v1::GetStatusRequest>,
     ) -> Result<Response<v1::GetStatusResponse>, Status> {
-        self.refuse_when_draining()?;
+        self.refuse_when_draining().map_err(Error::into_status)?;
         let status = self.core.status();
         Ok(Response::new(v1::GetStatusResponse {
-            readiness: v1::Readiness::from(status.readiness).into(),
+            readiness: readiness(status.readiness).into(),
             boot_id: self.core.boot_id.clone(),
             dependencies: status
                 .dependencies
@@ -120,19 +123,34 @@ fn negotiate(ours: RangeInclusive<u32>, min: u32, max: u32) -> Result<u32, Error
 }
 
 fn rate_limit(limit: &RateLimit) -> v1::RateLimit {
+    let class = match limit.class {
+        CallClass::All => v1::CallClass::All,
+        CallClass::Instances => v1::CallClass::Instances,
+        CallClass::LoadBalancers => v1::CallClass::LoadBalancers,
+        CallClass::Routes => v1::CallClass::Routes,
+    };
     v1::RateLimit {
-        call_class: v1::CallClass::from(limit.class).into(),
+        call_class: class.into(),
         qps: limit.qps,
         burst: limit.burst,
+    }
+}
+
+fn readiness(readiness: Readiness) -> v1::Readiness {
+    match readiness {
+        Readiness::Starting => v1::Readiness::Starting,
+        Readiness::Ready => v1::Readiness::Ready,
+        Readiness::Degraded => v1::Readiness::Degraded,
+        Readiness::Broken => v1::Readiness::Broken,
     }
 }
 
 fn dependency(dependency: Dependency) -> v1::DependencyStatus {
     v1::DependencyStatus {
         name: cut(dependency.name, 63),
-        readiness: v1::Readiness::from(dependency.readiness).into(),
+        readiness: readiness(dependency.readiness).into(),
         message: cut(dependency.message, 1024),
-        last_success: dependency.last_success.map(timestamp),
+        last_success: dependency.last_success.map(Into::into),
     }
 }
 
@@ -141,15 +159,14 @@ fn quota(quota: Quota) -> v1::QuotaStatus {
         name: cut(quota.name, 63),
         limit: quota.limit,
         remaining: quota.remaining,
-        resets_at: quota.resets_at.map(timestamp),
+        resets_at: quota.resets_at.map(Into::into),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use outrigger_api::v1::ErrorReason;
-
     use super::*;
+    use crate::ErrorReason;
 
     #[test]
     fn the_lower_of_both_maxima_is_chosen_if_both_speak_it() {

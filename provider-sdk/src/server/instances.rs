@@ -1,16 +1,14 @@
 //! `InstancesService`: requests checked before, results completed after a vendor's handler.
 
 use std::collections::HashSet;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use outrigger_api::v1::{self, instances_service_server::InstancesService};
 use prost::Message;
 use tokio::time::Instant;
-use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
-use super::calls::Call;
+use super::calls::{Answers, Call, answered};
 use super::core::Core;
 use crate::instances::{InstanceSink, Lookups, into_wire};
 use crate::{Error, Instances, InstancesCapability, Node, Query};
@@ -44,53 +42,60 @@ impl<I: Instances> InstancesService for InstancesRpc<I> {
         &self,
         request: Request<v1::BatchGetInstancesRequest>,
     ) -> Result<Response<v1::BatchGetInstancesResponse>, Status> {
-        let call = Call::admit(&self.core, "BatchGetInstances", &request, |request| {
-            request.context.as_ref()
-        })?;
-        let request = request.into_inner();
-        let query = Query::from_wire(request.view(), request.max_staleness)?;
-        check_nodes(&request.nodes, self.max_batch_size)?;
+        answered(async {
+            let call = Call::admit(&self.core, "BatchGetInstances", &request, |request| {
+                request.context.as_ref()
+            })?;
+            let request = request.into_inner();
+            let query = Query::from_wire(request.view(), request.max_staleness)?;
+            check_nodes(&request.nodes, self.max_batch_size)?;
+            let nodes: Vec<_> = request.nodes.into_iter().map(Node::from_wire).collect();
 
-        let max_bytes = call.session.max_send_bytes;
-        let instances = Arc::clone(&self.instances);
-        let response = call.run(async move |ctx| {
-            let asked_at = Instant::now();
-            let nodes = request.nodes;
-            let found = instances.get_instances(&ctx, &nodes, &query).await?;
-            let results = one_each(nodes, found, asked_at);
-            within(max_bytes, v1::BatchGetInstancesResponse { results })
-        });
-        response.await.map(Response::new)
+            let max_bytes = call.session.max_send_bytes;
+            let instances = Arc::clone(&self.instances);
+            let response = call.run(async move |ctx| {
+                let asked_at = Instant::now();
+                let found = instances.get_instances(&ctx, &nodes, &query).await?;
+                let results = one_each(nodes, found, asked_at);
+                within(max_bytes, v1::BatchGetInstancesResponse { results })
+            });
+            response.await
+        })
+        .await
     }
 
-    type ListInstancesStream =
-        Pin<Box<dyn Stream<Item = Result<v1::ListInstancesResponse, Status>> + Send>>;
+    type ListInstancesStream = Answers<v1::ListInstancesResponse>;
 
     async fn list_instances(
         &self,
         request: Request<v1::ListInstancesRequest>,
     ) -> Result<Response<Self::ListInstancesStream>, Status> {
-        let call = Call::admit(&self.core, "ListInstances", &request, |request| {
-            request.context.as_ref()
-        })?;
-        if !self.list {
-            return Err(Error::capability_disabled("this provider does not list instances").into());
-        }
-        let request = request.into_inner();
-        let query = Query::from_wire(request.view(), request.max_staleness)?;
+        answered(async {
+            let call = Call::admit(&self.core, "ListInstances", &request, |request| {
+                request.context.as_ref()
+            })?;
+            if !self.list {
+                return Err(Error::capability_disabled(
+                    "this provider does not list instances",
+                ));
+            }
+            let request = request.into_inner();
+            let query = Query::from_wire(request.view(), request.max_staleness)?;
 
-        let max_bytes = call.session.max_send_bytes;
-        let instances = Arc::clone(&self.instances);
-        let messages = call.stream(async move |ctx, messages| {
-            let mut sink = InstanceSink::new(ctx.clone(), messages, max_bytes);
-            instances.list_instances(&ctx, &query, &mut sink).await?;
-            sink.complete().await
-        });
-        Ok(Response::new(Box::pin(messages)))
+            let max_bytes = call.session.max_send_bytes;
+            let instances = Arc::clone(&self.instances);
+            let messages = call.stream(async move |ctx, messages| {
+                let mut sink = InstanceSink::new(ctx.clone(), messages, max_bytes);
+                instances.list_instances(&ctx, &query, &mut sink).await?;
+                sink.complete().await
+            });
+            Ok(Box::pin(messages) as Answers<_>)
+        })
+        .await
     }
 }
 
-fn check_nodes(nodes: &[Node], max_batch_size: usize) -> Result<(), Error> {
+fn check_nodes(nodes: &[v1::Node], max_batch_size: usize) -> Result<(), Error> {
     if nodes.is_empty() || nodes.len() > max_batch_size {
         return Err(Error::invalid_request(format!(
             "the request asks about {} nodes; send 1 to {max_batch_size} \

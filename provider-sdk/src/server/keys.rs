@@ -109,10 +109,7 @@ mod tests {
         keys.hold(&ctx, "b").now_or_never().unwrap().unwrap();
         assert!(keys.hold(&ctx, "a").now_or_never().is_none());
         let late = keys.hold(&ctx, "a").await.unwrap_err();
-        assert_eq!(
-            late.reason(),
-            Some(outrigger_api::v1::ErrorReason::OperationInProgress)
-        );
+        assert_eq!(late.reason(), Some(crate::ErrorReason::OperationInProgress));
         ctx.cancellation().cancel();
         assert!(keys.hold(&ctx, "a").await.is_err());
         assert_eq!(keys.locks.lock().len(), 1);

@@ -3,21 +3,20 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::FutureExt;
 use outrigger_api::v1::{self, load_balancers_service_server::LoadBalancersService};
-use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
 
-use super::calls::Call;
+use super::calls::{Answers, Call, answered};
 use super::core::Core;
 use super::keys::Keys;
 use crate::load_balancers::{LoadBalancerSink, update_each};
 use crate::node_sets::NodeSets;
 use crate::{
-    Answer, Ensured, Error, LoadBalancers, LoadBalancersCapability, PlanOperation, Service, Updated,
+    Answer, Ensured, Error, LoadBalancers, LoadBalancersCapability, PlanOperation, PlannedChange,
+    Service, Updated,
 };
 
 pub(super) struct LoadBalancersRpc<L> {
@@ -55,171 +54,192 @@ impl<L: LoadBalancers> LoadBalancersService for LoadBalancersRpc<L> {
         &self,
         request: Request<v1::GetLoadBalancerRequest>,
     ) -> Result<Response<v1::GetLoadBalancerResponse>, Status> {
-        let call = Call::admit(&self.core, "GetLoadBalancer", &request, |request| {
-            request.context.as_ref()
-        })?;
-        let request = request.into_inner();
-        let service = named(request.service)?;
-        let targets = match request.targets {
-            Some(targets) => Some(self.node_sets.resolve(Some(targets))?),
-            None => None,
-        };
-        let load_balancers = Arc::clone(&self.load_balancers);
-        let response = call.run(async move |ctx| {
-            let answer = load_balancers.get_load_balancer(&ctx, &service, targets.as_ref());
-            let answer = Some(answer.await?.into());
-            Ok(v1::GetLoadBalancerResponse { answer })
-        });
-        response.await.map(Response::new)
+        answered(async {
+            let call = Call::admit(&self.core, "GetLoadBalancer", &request, |request| {
+                request.context.as_ref()
+            })?;
+            let request = request.into_inner();
+            let service = named(request.service)?;
+            let targets = match request.targets {
+                Some(targets) => Some(self.node_sets.resolve(Some(targets))?),
+                None => None,
+            };
+            let load_balancers = Arc::clone(&self.load_balancers);
+            let response = call.run(async move |ctx| {
+                let answer = load_balancers.get_load_balancer(&ctx, &service, targets.as_ref());
+                let answer = Some(answer.await?.into_wire());
+                Ok(v1::GetLoadBalancerResponse { answer })
+            });
+            response.await
+        })
+        .await
     }
 
     async fn ensure_load_balancer(
         &self,
         request: Request<v1::EnsureLoadBalancerRequest>,
     ) -> Result<Response<v1::EnsureLoadBalancerResponse>, Status> {
-        let call = Call::admit(&self.core, "EnsureLoadBalancer", &request, |request| {
-            request.context.as_ref()
-        })?;
-        let request = request.into_inner();
-        let service = named(request.service)?;
-        let targets = self.node_sets.resolve(request.targets)?;
-        let held = request.held_addresses.map(addresses).transpose()?;
-        if !self.capability.serves(&service) {
-            let answer = Some(Answer::from(Ensured::NotManaged).into());
-            return Ok(Response::new(v1::EnsureLoadBalancerResponse { answer }));
-        }
-        let (load_balancers, keys) = (Arc::clone(&self.load_balancers), Arc::clone(&self.keys));
-        let response = call.run(async move |ctx| {
-            let ctx = ctx.with_held_addresses(held);
-            let _key = keys.hold(&ctx, &service.uid).await?;
-            let answer = load_balancers.ensure_load_balancer(&ctx, &service, &targets);
-            let answer = Some(answer.await?.into());
-            Ok(v1::EnsureLoadBalancerResponse { answer })
-        });
-        response.await.map(Response::new)
+        answered(async {
+            let call = Call::admit(&self.core, "EnsureLoadBalancer", &request, |request| {
+                request.context.as_ref()
+            })?;
+            let request = request.into_inner();
+            let service = named(request.service)?;
+            let targets = self.node_sets.resolve(request.targets)?;
+            let held = request.held_addresses.map(addresses).transpose()?;
+            if !self.capability.serves(&service) {
+                let answer = Some(Answer::from(Ensured::NotManaged).into_wire());
+                return Ok(v1::EnsureLoadBalancerResponse { answer });
+            }
+            let (load_balancers, keys) = (Arc::clone(&self.load_balancers), Arc::clone(&self.keys));
+            let response = call.run(async move |ctx| {
+                let ctx = ctx.with_held_addresses(held);
+                let _key = keys.hold(&ctx, &service.uid).await?;
+                let answer = load_balancers.ensure_load_balancer(&ctx, &service, &targets);
+                let answer = Some(answer.await?.into_wire());
+                Ok(v1::EnsureLoadBalancerResponse { answer })
+            });
+            response.await
+        })
+        .await
     }
 
-    type UpdateLoadBalancerNodesStream =
-        Pin<Box<dyn Stream<Item = Result<v1::UpdateLoadBalancerNodesResponse, Status>> + Send>>;
+    type UpdateLoadBalancerNodesStream = Answers<v1::UpdateLoadBalancerNodesResponse>;
 
     async fn update_load_balancer_nodes(
         &self,
         request: Request<v1::UpdateLoadBalancerNodesRequest>,
     ) -> Result<Response<Self::UpdateLoadBalancerNodesStream>, Status> {
-        let call = Call::admit(&self.core, "UpdateLoadBalancerNodes", &request, |request| {
-            request.context.as_ref()
-        })?;
-        let request = request.into_inner();
-        let services = request.services;
-        check_services(&services, self.capability.max_services_per_update as usize)?;
-        let targets = self.node_sets.resolve(request.targets)?;
-        let (load_balancers, keys) = (Arc::clone(&self.load_balancers), Arc::clone(&self.keys));
-        let capability = Arc::clone(&self.capability);
-        let messages = call.stream(async move |ctx, results| {
-            let update = async |service| {
-                if !capability.serves(service) {
-                    return Ok(Answer::from(Updated::NotManaged));
-                }
-                let _held = keys.hold(&ctx, &service.uid).await?;
-                let updated = load_balancers.update_load_balancer_nodes(&ctx, service, &targets);
-                AssertUnwindSafe(updated)
-                    .catch_unwind()
-                    .await
-                    .unwrap_or_else(|panic| Err(ctx.panicked(panic.as_ref())))
-            };
-            update_each(&ctx, &services, capability.concurrency, &results, update).await
-        });
-        Ok(Response::new(Box::pin(messages)))
+        answered(async {
+            let call = Call::admit(&self.core, "UpdateLoadBalancerNodes", &request, |request| {
+                request.context.as_ref()
+            })?;
+            let request = request.into_inner();
+            let services = request.services;
+            check_services(&services, self.capability.max_services_per_update as usize)?;
+            let services: Vec<_> = services.into_iter().map(Service::from_wire).collect();
+            let targets = self.node_sets.resolve(request.targets)?;
+            let (load_balancers, keys) = (Arc::clone(&self.load_balancers), Arc::clone(&self.keys));
+            let capability = Arc::clone(&self.capability);
+            let messages = call.stream(async move |ctx, results| {
+                let update = async |service| {
+                    if !capability.serves(service) {
+                        return Ok(Answer::from(Updated::NotManaged));
+                    }
+                    let _held = keys.hold(&ctx, &service.uid).await?;
+                    let updated =
+                        load_balancers.update_load_balancer_nodes(&ctx, service, &targets);
+                    AssertUnwindSafe(updated)
+                        .catch_unwind()
+                        .await
+                        .unwrap_or_else(|panic| Err(ctx.panicked(panic.as_ref())))
+                };
+                update_each(&ctx, &services, capability.concurrency, &results, update).await
+            });
+            Ok(Box::pin(messages) as Answers<_>)
+        })
+        .await
     }
 
     async fn delete_load_balancer(
         &self,
         request: Request<v1::DeleteLoadBalancerRequest>,
     ) -> Result<Response<v1::DeleteLoadBalancerResponse>, Status> {
-        let call = Call::admit(&self.core, "DeleteLoadBalancer", &request, |request| {
-            request.context.as_ref()
-        })?;
-        let service = named(request.into_inner().service)?;
-        let (load_balancers, keys) = (Arc::clone(&self.load_balancers), Arc::clone(&self.keys));
-        let response = call.run(async move |ctx| {
-            let _held = keys.hold(&ctx, &service.uid).await?;
-            let answer = load_balancers.delete_load_balancer(&ctx, &service).await?;
-            let answer = Some(answer.into());
-            Ok(v1::DeleteLoadBalancerResponse { answer })
-        });
-        response.await.map(Response::new)
+        answered(async {
+            let call = Call::admit(&self.core, "DeleteLoadBalancer", &request, |request| {
+                request.context.as_ref()
+            })?;
+            let service = named(request.into_inner().service)?;
+            let (load_balancers, keys) = (Arc::clone(&self.load_balancers), Arc::clone(&self.keys));
+            let response = call.run(async move |ctx| {
+                let _held = keys.hold(&ctx, &service.uid).await?;
+                let answer = load_balancers.delete_load_balancer(&ctx, &service).await?;
+                let answer = Some(answer.into_wire());
+                Ok(v1::DeleteLoadBalancerResponse { answer })
+            });
+            response.await
+        })
+        .await
     }
 
-    type ListLoadBalancersStream =
-        Pin<Box<dyn Stream<Item = Result<v1::ListLoadBalancersResponse, Status>> + Send>>;
+    type ListLoadBalancersStream = Answers<v1::ListLoadBalancersResponse>;
 
     async fn list_load_balancers(
         &self,
         request: Request<v1::ListLoadBalancersRequest>,
     ) -> Result<Response<Self::ListLoadBalancersStream>, Status> {
-        let call = Call::admit(&self.core, "ListLoadBalancers", &request, |request| {
-            request.context.as_ref()
-        })?;
-        if !self.capability.list {
-            return Err(
-                Error::capability_disabled("this provider does not list load balancers").into(),
-            );
-        }
-        let max_bytes = call.session.max_send_bytes;
-        let load_balancers = Arc::clone(&self.load_balancers);
-        let messages = call.stream(async move |ctx, messages| {
-            let mut sink = LoadBalancerSink::new(ctx.clone(), messages, max_bytes);
-            load_balancers.list_load_balancers(&ctx, &mut sink).await?;
-            sink.complete().await
-        });
-        Ok(Response::new(Box::pin(messages)))
+        answered(async {
+            let call = Call::admit(&self.core, "ListLoadBalancers", &request, |request| {
+                request.context.as_ref()
+            })?;
+            if !self.capability.list {
+                return Err(Error::capability_disabled(
+                    "this provider does not list load balancers",
+                ));
+            }
+            let max_bytes = call.session.max_send_bytes;
+            let load_balancers = Arc::clone(&self.load_balancers);
+            let messages = call.stream(async move |ctx, messages| {
+                let mut sink = LoadBalancerSink::new(ctx.clone(), messages, max_bytes);
+                load_balancers.list_load_balancers(&ctx, &mut sink).await?;
+                sink.complete().await
+            });
+            Ok(Box::pin(messages) as Answers<_>)
+        })
+        .await
     }
 
     async fn plan_load_balancer(
         &self,
         request: Request<v1::PlanLoadBalancerRequest>,
     ) -> Result<Response<v1::PlanLoadBalancerResponse>, Status> {
-        let call = Call::admit(&self.core, "PlanLoadBalancer", &request, |request| {
-            request.context.as_ref()
-        })?;
-        if !self.capability.plan {
-            return Err(
-                Error::capability_disabled("this provider does not plan load balancers").into(),
-            );
-        }
-        let request = request.into_inner();
-        let operation = match request.operation() {
-            v1::PlanOperation::Ensure => {
-                PlanOperation::Ensure(self.node_sets.resolve(request.targets)?)
+        answered(async {
+            let call = Call::admit(&self.core, "PlanLoadBalancer", &request, |request| {
+                request.context.as_ref()
+            })?;
+            if !self.capability.plan {
+                return Err(Error::capability_disabled(
+                    "this provider does not plan load balancers",
+                ));
             }
-            v1::PlanOperation::Delete => PlanOperation::Delete,
-            v1::PlanOperation::Unspecified => {
-                return Err(Error::invalid_request(
-                    "the request names no operation that this provider knows",
-                )
-                .into());
+            let request = request.into_inner();
+            let operation = match request.operation() {
+                v1::PlanOperation::Ensure => {
+                    PlanOperation::Ensure(self.node_sets.resolve(request.targets)?)
+                }
+                v1::PlanOperation::Delete => PlanOperation::Delete,
+                v1::PlanOperation::Unspecified => {
+                    return Err(Error::invalid_request(
+                        "the request names no operation that this provider knows",
+                    ));
+                }
+            };
+            let service = named(request.service)?;
+            let unserved =
+                matches!(operation, PlanOperation::Ensure(_)) && !self.capability.serves(&service);
+            if unserved {
+                return Ok(v1::PlanLoadBalancerResponse::default());
             }
-        };
-        let service = named(request.service)?;
-        let unserved =
-            matches!(operation, PlanOperation::Ensure(_)) && !self.capability.serves(&service);
-        if unserved {
-            return Ok(Response::new(v1::PlanLoadBalancerResponse::default()));
-        }
-        let load_balancers = Arc::clone(&self.load_balancers);
-        let response = call.run(async move |ctx| {
-            let changes = load_balancers.plan_load_balancer(&ctx, &service, &operation);
-            let changes = changes.await?.into_iter().map(Into::into).collect();
-            Ok(v1::PlanLoadBalancerResponse { changes })
-        });
-        response.await.map(Response::new)
+            let load_balancers = Arc::clone(&self.load_balancers);
+            let response = call.run(async move |ctx| {
+                let changes = load_balancers.plan_load_balancer(&ctx, &service, &operation);
+                let changes = changes
+                    .await?
+                    .into_iter()
+                    .map(PlannedChange::into_wire)
+                    .collect();
+                Ok(v1::PlanLoadBalancerResponse { changes })
+            });
+            response.await
+        })
+        .await
     }
 }
 
-fn named(service: Option<Service>) -> Result<Service, Error> {
+fn named(service: Option<v1::Service>) -> Result<Service, Error> {
     let service = service.ok_or_else(|| Error::invalid_request("the request has no service"))?;
     match wrong(&service) {
-        None => Ok(service),
+        None => Ok(Service::from_wire(service)),
         Some(wrong) => Err(Error::invalid_request(format!("service {wrong}"))),
     }
 }
@@ -234,7 +254,7 @@ fn addresses(held: v1::HeldAddresses) -> Result<Arc<[IpAddr]>, Error> {
     held.ips.into_iter().map(read).collect()
 }
 
-fn check_services(services: &[Service], max: usize) -> Result<(), Error> {
+fn check_services(services: &[v1::Service], max: usize) -> Result<(), Error> {
     if services.is_empty() || services.len() > max {
         return Err(Error::invalid_request(format!(
             "the request is about {} services; send 1 to {max} \
@@ -256,7 +276,7 @@ fn check_services(services: &[Service], max: usize) -> Result<(), Error> {
 }
 
 /// Says what is wrong with the key of a Service or its name, if anything is.
-fn wrong(service: &Service) -> Option<String> {
+fn wrong(service: &v1::Service) -> Option<String> {
     [
         ("UID", &service.uid),
         ("namespace", &service.namespace),

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::arrival::Arrival;
-use super::calls::Call;
+use super::calls::{Call, answered};
 use super::core::Core;
 use crate::Error;
 use crate::node_sets::{NodeSets, Upload};
@@ -35,39 +35,44 @@ impl NodeSetsService for NodeSetsRpc {
         &self,
         request: Request<Streaming<v1::SyncNodeSetRequest>>,
     ) -> Result<Response<v1::SyncNodeSetResponse>, Status> {
-        let arrival = Arrival::of(&request);
-        let until = arrival.deadline.unwrap_or(Instant::now() + PATIENCE);
-        let mut parts = request.into_inner();
-        let Some(Part::Begin(mut begin)) = next(&mut parts, until).await? else {
-            return Err(Error::invalid_request("the upload does not start with begin").into());
-        };
-        let context = begin.context.take();
-        let call = Call::admit_context(&self.core, "SyncNodeSet", arrival, context.as_ref())?;
-        let node_sets = Arc::clone(&self.node_sets);
-        let response = call.run(async move |ctx| {
-            let mut upload = Upload::begin(&node_sets, begin)?;
-            loop {
-                let part = tokio::select! {
-                    biased;
-                    () = ctx.cancelled() => return Err(Error::cancelled()),
-                    part = next(&mut parts, until) => part?,
-                };
-                match part {
-                    Some(Part::Chunk(chunk)) => upload.chunk(chunk)?,
-                    Some(Part::Commit(commit)) => return upload.commit(&node_sets, commit),
-                    Some(Part::Begin(_)) => {
-                        return Err(Error::invalid_request("the upload begins twice"));
-                    }
-                    // A cancelled upload looks like this too.
-                    None => {
-                        return Err(Error::invalid_request(
-                            "the upload ended without commit; nothing was applied",
-                        ));
+        answered(async {
+            let arrival = Arrival::of(&request);
+            let until = arrival.deadline.unwrap_or(Instant::now() + PATIENCE);
+            let mut parts = request.into_inner();
+            let Some(Part::Begin(mut begin)) = next(&mut parts, until).await? else {
+                return Err(Error::invalid_request(
+                    "the upload does not start with begin",
+                ));
+            };
+            let context = begin.context.take();
+            let call = Call::admit_context(&self.core, "SyncNodeSet", arrival, context.as_ref())?;
+            let node_sets = Arc::clone(&self.node_sets);
+            let response = call.run(async move |ctx| {
+                let mut upload = Upload::begin(&node_sets, begin)?;
+                loop {
+                    let part = tokio::select! {
+                        biased;
+                        () = ctx.cancelled() => return Err(Error::cancelled()),
+                        part = next(&mut parts, until) => part?,
+                    };
+                    match part {
+                        Some(Part::Chunk(chunk)) => upload.chunk(chunk)?,
+                        Some(Part::Commit(commit)) => return upload.commit(&node_sets, commit),
+                        Some(Part::Begin(_)) => {
+                            return Err(Error::invalid_request("the upload begins twice"));
+                        }
+                        // A cancelled upload looks like this too.
+                        None => {
+                            return Err(Error::invalid_request(
+                                "the upload ended without commit; nothing was applied",
+                            ));
+                        }
                     }
                 }
-            }
-        });
-        response.await.map(Response::new)
+            });
+            response.await
+        })
+        .await
     }
 }
 

@@ -40,6 +40,18 @@ impl Endpoint {
         })
     }
 
+    /// Where the environment says: `CLOUDPROVIDER_ENDPOINT`, else `unix:///run/outrigger/provider.sock`.
+    ///
+    /// # Errors
+    ///
+    /// The variable names no endpoint.
+    pub fn from_env() -> Result<Self, InvalidEndpoint> {
+        match std::env::var_os(outrigger_api::ENDPOINT_ENV) {
+            Some(text) => text.to_string_lossy().parse(),
+            None => outrigger_api::DEFAULT_ENDPOINT.parse(),
+        }
+    }
+
     /// Path of the socket file.
     pub fn path(&self) -> &Path {
         &self.path

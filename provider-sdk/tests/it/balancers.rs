@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outrigger_provider_sdk::api::load_balancers_service_client::LoadBalancersServiceClient;
-use outrigger_provider_sdk::api::update_load_balancer_nodes_response::Outcome;
-use outrigger_provider_sdk::api::{
-    EnsureLoadBalancerRequest, InlineNodes, LoadBalancerAnswer, NodeTargets,
+use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
+use outrigger_api::v1::update_load_balancer_nodes_response::Outcome;
+use outrigger_api::v1::{
+    self, EnsureLoadBalancerRequest, InlineNodes, LoadBalancerAnswer, NodeTargets,
     UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse, node_targets,
 };
 use outrigger_provider_sdk::{
@@ -33,11 +33,9 @@ pub(crate) struct Balancers {
 }
 
 fn load_balancer(uid: &str) -> LoadBalancer {
-    LoadBalancer {
-        id: format!("lb-{uid}"),
-        name: uid.to_owned(),
-        ingress: vec![Ingress::ip([192, 0, 2, 7].into())],
-    }
+    LoadBalancer::new(format!("lb-{uid}"))
+        .with_name(uid)
+        .with_ingress([Ingress::ip([192, 0, 2, 7].into())])
 }
 
 impl Balancers {
@@ -57,12 +55,8 @@ impl Balancers {
         match service.name.as_str() {
             "panics" => panic!("secret of the vendor"),
             "limited" => Err(Error::rate_limited(Duration::from_secs(9))),
-            "refused" => Err(
-                Error::invalid_annotation("no such thing").with_effects(Effects {
-                    remove_annotations: vec!["x.test/y".to_owned()],
-                    ..Effects::default()
-                }),
-            ),
+            "refused" => Err(Error::invalid_annotation("no such thing")
+                .with_effects(Effects::default().with_remove_annotations(["x.test/y".to_owned()]))),
             name if name.starts_with("slow") => {
                 sleep(Duration::from_secs(5)).await;
                 Ok(())
@@ -143,13 +137,8 @@ impl LoadBalancers for Balancers {
     ) -> Result<(), Error> {
         let made: Vec<_> = self.made.lock().keys().cloned().collect();
         for uid in made {
-            let owned = OwnedLoadBalancer {
-                load_balancer: load_balancer(&uid),
-                service: Some(ServiceName {
-                    uid,
-                    ..ServiceName::default()
-                }),
-            };
+            let tag = ServiceName::new("", "", uid.as_str());
+            let owned = OwnedLoadBalancer::new(load_balancer(&uid)).with_service(tag);
             load_balancers.send(owned).await?;
         }
         Ok(())
@@ -166,13 +155,12 @@ impl LoadBalancers for Balancers {
                 (ChangeAction::Create, format!("{} targets", targets.len()))
             }
             PlanOperation::Delete => (ChangeAction::Delete, String::new()),
+            other => unreachable!("{other:?}"),
         };
-        Ok(vec![PlannedChange {
-            action,
-            resource_type: "load-balancer".to_owned(),
-            resource_id: service.uid.clone(),
-            summary,
-        }])
+        Ok(vec![
+            PlannedChange::new(action, "load-balancer", summary)
+                .with_resource_id(service.uid.clone()),
+        ])
     }
 }
 
@@ -186,12 +174,12 @@ pub(crate) async fn client(rig: &Rig) -> LoadBalancersServiceClient<Channel> {
     LoadBalancersServiceClient::new(channel)
 }
 
-pub(crate) fn service(name: &str) -> Service {
-    Service {
+pub(crate) fn service(name: &str) -> v1::Service {
+    v1::Service {
         namespace: "default".to_owned(),
         name: name.to_owned(),
         uid: format!("uid-{name}"),
-        ..Service::default()
+        ..v1::Service::default()
     }
 }
 
@@ -202,7 +190,7 @@ pub(crate) fn inline(names: &[&str]) -> NodeTargets {
 }
 
 pub(crate) fn ensure(
-    service: Service,
+    service: v1::Service,
     targets: impl Into<Option<NodeTargets>>,
 ) -> EnsureLoadBalancerRequest {
     EnsureLoadBalancerRequest {

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use outrigger_provider_sdk::api::provider_service_client::ProviderServiceClient;
-use outrigger_provider_sdk::api::{GetStatusRequest, instance_result::Outcome as Wire};
+use outrigger_api::v1::provider_service_client::ProviderServiceClient;
+use outrigger_api::v1::{GetStatusRequest, instance_result::Outcome as Wire};
 use outrigger_provider_sdk::{
     Context, Error, Instances, InstancesCapability, Lookup, Lookups, Node, Server,
 };
@@ -164,10 +164,7 @@ async fn a_handler_that_ignores_its_callers_end_is_dropped_in_the_end() {
 async fn single_lookups_end_with_their_caller() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
-    let capability = InstancesCapability {
-        concurrency: 2,
-        ..Default::default()
-    };
+    let capability = InstancesCapability::default().with_concurrency(2);
     let rig = serve(Each(capability, move |_: Context, node: Node| {
         count.fetch_add(1, Ordering::SeqCst);
         async move {

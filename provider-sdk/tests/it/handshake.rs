@@ -1,5 +1,7 @@
-use outrigger_provider_sdk::api::provider_service_client::ProviderServiceClient;
-use outrigger_provider_sdk::api::{
+use std::time::{Duration, SystemTime};
+
+use outrigger_api::v1::provider_service_client::ProviderServiceClient;
+use outrigger_api::v1::{
     BatchGetInstancesRequest, CallContext, ClusterInfo, GetStatusRequest, HandshakeRequest,
     Readiness as Wire,
 };
@@ -11,30 +13,23 @@ use tonic::Code;
 
 use crate::harness::{Each, Named, Rig, ask, context, finds_all, found, handshake, lookup, reason};
 
+const LIMIT: Duration = Duration::from_secs(5);
+
 #[tokio::test]
 async fn a_handshake_tells_who_answers_and_what_is_registered() {
     let mut named = Named::new();
-    named.info = ProviderInfo {
-        without_cluster_id: true,
-        service_annotation_prefixes: vec!["lb.test/".to_owned()],
-        node_annotation_prefixes: vec!["node.test/".to_owned()],
-        rate_limits: vec![RateLimit {
-            class: CallClass::Instances,
-            qps: 2.5,
-            burst: 4,
-        }],
-        effects: Some(EffectsCapability {
-            node_annotation_prefixes: vec!["node.test/".to_owned()],
-            ..Default::default()
-        }),
-        ..ProviderInfo::new("test", "1.2.3")
-    };
-    let capability = InstancesCapability {
-        max_batch_size: 7,
-        lookup_preference: LookupPreference::Batch,
-        visibility_delay: Some(std::time::Duration::from_secs(90)),
-        ..Default::default()
-    };
+    named.info = ProviderInfo::new("test", "1.2.3")
+        .with_no_cluster_id(true)
+        .with_service_annotation_prefixes(["lb.test/".to_owned()])
+        .with_node_annotation_prefixes(["node.test/".to_owned()])
+        .with_rate_limits([RateLimit::new(CallClass::Instances, 2.5, 4)])
+        .with_effects(
+            EffectsCapability::default().with_node_annotation_prefixes(["node.test/".to_owned()]),
+        );
+    let capability = InstancesCapability::default()
+        .with_max_batch_size(7)
+        .with_lookup_preference(LookupPreference::Batch)
+        .with_visibility_delay(Duration::from_secs(90));
     let instances = Each(capability, async |_, node: outrigger_provider_sdk::Node| {
         Ok(found(&node.name))
     });
@@ -125,7 +120,7 @@ async fn without_a_common_minor_both_ranges_are_named() {
 
 #[tokio::test]
 async fn one_handshake_since_the_start_is_enough_for_every_connection() {
-    use outrigger_provider_sdk::api::instances_service_client::InstancesServiceClient;
+    use outrigger_api::v1::instances_service_client::InstancesServiceClient;
     let rig = Rig::serve(finds_all());
     let mut early = InstancesServiceClient::new(rig.dial().await);
     let refused = lookup(&mut early, ask(&["a"])).await.unwrap_err();
@@ -211,23 +206,13 @@ async fn the_status_is_the_vendors_cut_to_the_contract() {
     let rig = Rig::serve(Server::new(named.clone()));
     let mut client = ProviderServiceClient::new(rig.dial().await);
 
-    let dependency = Dependency {
-        name: "n".repeat(100),
-        readiness: Readiness::Broken,
-        message: "m".repeat(2000),
-        last_success: Some("2026-01-02T03:04:05Z".parse().unwrap()),
-    };
-    let quota = Quota {
-        name: "calls".to_owned(),
-        limit: 10,
-        remaining: 3,
-        resets_at: None,
-    };
-    *named.status.lock() = ProviderStatus {
-        readiness: Readiness::Degraded,
-        dependencies: vec![dependency; 40],
-        quotas: vec![quota; 40],
-    };
+    let dependency = Dependency::new("n".repeat(100), Readiness::Broken)
+        .with_message("m".repeat(2000))
+        .with_last_success(SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_323_045));
+    let quota = Quota::new("calls", 10, 3);
+    *named.status.lock() = ProviderStatus::new(Readiness::Degraded)
+        .with_dependencies(vec![dependency; 40])
+        .with_quotas(vec![quota; 40]);
     let status = client
         .get_status(GetStatusRequest {})
         .await
@@ -246,34 +231,27 @@ async fn what_the_controller_would_refuse_does_not_start() {
     for name in ["", "Cloud", "a_b", &"x".repeat(64)] {
         let mut named = Named::new();
         name.clone_into(&mut named.info.name);
-        let refused = Server::new(named).into_router().unwrap_err();
+        let refused = Rig::serve(Server::new(named)).ended(LIMIT).await;
         assert!(
-            matches!(refused, ServeError::Provider(_)),
-            "{name}: {refused}"
+            matches!(refused, Err(ServeError::Provider(_))),
+            "{name}: {refused:?}"
         );
     }
     for capability in [
-        InstancesCapability {
-            max_batch_size: 0,
-            ..Default::default()
-        },
-        InstancesCapability {
-            max_batch_size: 501,
-            ..Default::default()
-        },
-        InstancesCapability {
-            provider_id_prefixes: vec![String::new()],
-            ..Default::default()
-        },
+        InstancesCapability::default().with_max_batch_size(0),
+        InstancesCapability::default().with_max_batch_size(501),
+        InstancesCapability::default().with_provider_id_prefixes([String::new()]),
     ] {
         let instances = Each(capability, async |_, node: outrigger_provider_sdk::Node| {
             Ok(found(&node.name))
         });
-        let refused = Server::new(Named::new()).instances(instances).into_router();
+        let server = Server::new(Named::new()).instances(instances);
+        let refused = Rig::serve(server).ended(LIMIT).await;
         assert!(matches!(refused, Err(ServeError::Provider(_))));
     }
 }
 
+#[cfg(feature = "tonic")]
 #[tokio::test]
 async fn a_wrapper_sees_every_call_the_last_one_first() {
     use tower::util::MapResponseLayer;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
-use outrigger_provider_sdk::api::instances_service_client::InstancesServiceClient;
-use outrigger_provider_sdk::api::provider_service_client::ProviderServiceClient;
-use outrigger_provider_sdk::api::{
-    BatchGetInstancesRequest, BatchGetInstancesResponse, CallContext, ClusterInfo,
+use outrigger_api::v1::instances_service_client::InstancesServiceClient;
+use outrigger_api::v1::provider_service_client::ProviderServiceClient;
+use outrigger_api::v1::{
+    self, BatchGetInstancesRequest, BatchGetInstancesResponse, CallContext, ClusterInfo,
     HandshakeRequest, HandshakeResponse,
 };
 use outrigger_provider_sdk::{
@@ -100,10 +100,7 @@ where
     F: AsyncList,
 {
     fn capability(&self) -> InstancesCapability {
-        InstancesCapability {
-            list: self.0,
-            ..Default::default()
-        }
+        InstancesCapability::default().with_list(self.0)
     }
 
     async fn get_instance(&self, _: &Context, _: &Node, _: &Query) -> Result<Lookup, Error> {
@@ -223,8 +220,8 @@ pub(crate) fn context(request_id: &str) -> CallContext {
     }
 }
 
-pub(crate) fn node(name: impl Into<String>) -> Node {
-    Node {
+pub(crate) fn node(name: impl Into<String>) -> v1::Node {
+    v1::Node {
         name: name.into(),
         ..Default::default()
     }
@@ -239,10 +236,7 @@ pub(crate) fn ask(names: &[&str]) -> BatchGetInstancesRequest {
 }
 
 pub(crate) fn found(name: &str) -> Lookup {
-    Lookup::found(Instance {
-        provider_id: format!("test://{name}"),
-        ..Default::default()
-    })
+    Lookup::found(Instance::new(format!("test://{name}")))
 }
 
 pub(crate) async fn lookup(

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use outrigger_provider_sdk::api::{ListInstancesRequest, ListInstancesResponse};
+use outrigger_api::v1::{ListInstancesRequest, ListInstancesResponse};
 use outrigger_provider_sdk::{Context, Error, Instance, InstanceSink, Server};
 use prost::Message;
 use tokio::sync::Notify;
@@ -18,11 +18,7 @@ fn request() -> ListInstancesRequest {
 }
 
 fn instance(number: usize) -> Instance {
-    Instance {
-        provider_id: format!("test://{number:06}"),
-        instance_type: "x".repeat(1000),
-        ..Default::default()
-    }
+    Instance::new(format!("test://{number:06}")).with_instance_type("x".repeat(1000))
 }
 
 fn serve(list: impl AsyncList) -> Rig {

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use outrigger_provider_sdk::api::update_load_balancer_nodes_response::Outcome;
-use outrigger_provider_sdk::api::{
+use outrigger_api::v1::update_load_balancer_nodes_response::Outcome;
+use outrigger_api::v1::{
     DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
     ListLoadBalancersRequest, LoadBalancerDisposition as Wire, NodeTargets,
-    PlanLoadBalancerRequest,
+    PlanLoadBalancerRequest, Service,
 };
-use outrigger_provider_sdk::{LoadBalancersCapability, ServeError, Service};
+use outrigger_provider_sdk::{LoadBalancersCapability, ServeError};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Request};
@@ -20,11 +20,11 @@ use crate::harness::{context, reason};
 /// LBS-01, LBS-02, LBS-12.
 #[tokio::test]
 async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
-    let balancers = Balancers::with(LoadBalancersCapability {
-        list: true,
-        plan: true,
-        ..Default::default()
-    });
+    let balancers = Balancers::with(
+        LoadBalancersCapability::default()
+            .with_list(true)
+            .with_plan(true),
+    );
     let rig = serve(&balancers);
     let mut client = client(&rig).await;
     let get = || GetLoadBalancerRequest {
@@ -86,10 +86,8 @@ async fn a_load_balancer_is_made_seen_planned_listed_and_deleted() {
 
 #[tokio::test]
 async fn requests_that_break_the_contract_never_reach_a_handler() {
-    let balancers = Balancers::with(LoadBalancersCapability {
-        max_services_per_update: 2,
-        ..Default::default()
-    });
+    let balancers =
+        Balancers::with(LoadBalancersCapability::default().with_max_services_per_update(2));
     let rig = serve(&balancers);
     let mut client = client(&rig).await;
     let nameless = Service {
@@ -185,10 +183,7 @@ async fn each_service_of_an_update_has_its_own_result_as_soon_as_it_is_there() {
 
 #[tokio::test]
 async fn a_cloud_that_says_slow_down_is_asked_no_further() {
-    let balancers = Balancers::with(LoadBalancersCapability {
-        concurrency: 1,
-        ..Default::default()
-    });
+    let balancers = Balancers::with(LoadBalancersCapability::default().with_concurrency(1));
     let rig = serve(&balancers);
     let mut client = client(&rig).await;
     ensured(&mut client, "web").await.unwrap();
@@ -205,10 +200,8 @@ async fn a_cloud_that_says_slow_down_is_asked_no_further() {
 /// LBS-11.
 #[tokio::test]
 async fn a_foreign_class_is_not_managed_and_touches_nothing() {
-    let balancers = Balancers::with(LoadBalancersCapability {
-        classes: vec!["test/a".to_owned()],
-        ..Default::default()
-    });
+    let balancers =
+        Balancers::with(LoadBalancersCapability::default().with_classes(["test/a".to_owned()]));
     let rig = serve(&balancers);
     let mut client = client(&rig).await;
     for (class, wanted) in [("test/a", Wire::Ready), ("other/b", Wire::NotManaged)] {
@@ -247,10 +240,9 @@ async fn one_service_is_worked_on_by_one_call_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn a_provider_of_one_at_a_time_changes_one_at_a_time() {
     for (max_in_flight, took) in [(1, 20), (2, 10), (0, 5)] {
-        let rig = serve(&Balancers::with(LoadBalancersCapability {
-            max_in_flight,
-            ..Default::default()
-        }));
+        let rig = serve(&Balancers::with(
+            LoadBalancersCapability::default().with_max_in_flight(max_in_flight),
+        ));
         let (mut first, mut second, mut third) =
             (client(&rig).await, client(&rig).await, client(&rig).await);
         let delete = DeleteLoadBalancerRequest {
@@ -301,31 +293,19 @@ async fn the_next_call_waits_for_a_handler_whose_caller_went_away() {
 async fn what_the_controller_would_refuse_is_refused_at_the_start() {
     for (capability, says) in [
         (
-            LoadBalancersCapability {
-                max_services_per_update: 201,
-                ..Default::default()
-            },
+            LoadBalancersCapability::default().with_max_services_per_update(201),
             "use 1 to 200",
         ),
         (
-            LoadBalancersCapability {
-                without_default_class: true,
-                ..Default::default()
-            },
+            LoadBalancersCapability::default().with_no_default_class(true),
             "no Service at all",
         ),
         (
-            LoadBalancersCapability {
-                classes: vec![String::new()],
-                ..Default::default()
-            },
+            LoadBalancersCapability::default().with_classes([String::new()]),
             "one is empty",
         ),
         (
-            LoadBalancersCapability {
-                configuration_revision: "r".repeat(65),
-                ..Default::default()
-            },
+            LoadBalancersCapability::default().with_configuration_revision("r".repeat(65)),
             "has 65 bytes",
         ),
     ] {

@@ -2,8 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use outrigger_provider_sdk::api::{
-    AbsenceCertainty, BatchGetInstancesRequest, CallContext, InstanceAbsent, InstanceResult,
+use outrigger_api::v1::{
+    self, AbsenceCertainty, BatchGetInstancesRequest, CallContext, InstanceAbsent, InstanceResult,
     instance_result::Outcome as Wire,
 };
 use outrigger_provider_sdk::{
@@ -17,10 +17,7 @@ use crate::harness::{
 };
 
 fn batch_of_three() -> Server {
-    let capability = InstancesCapability {
-        max_batch_size: 3,
-        ..Default::default()
-    };
+    let capability = InstancesCapability::default().with_max_batch_size(3);
     Server::new(Named::new()).instances(Each(capability, async |_: Context, node: Node| {
         Ok(found(&node.name))
     }))
@@ -61,7 +58,7 @@ async fn requests_that_break_the_contract_never_reach_a_handler() {
             "nodes[0] has a name of 254 bytes",
         ),
         (
-            with_node(Node {
+            with_node(v1::Node {
                 provider_id: "y".repeat(1025),
                 ..node("a")
             }),
@@ -105,24 +102,20 @@ async fn each_outcome_travels() {
                 (ctx.request_id(), ctx.cluster().uid.as_str()),
                 ("req-1", "c-uid")
             );
-            let effects = Effects {
-                remove_annotations: vec!["a".to_owned()],
-                ..Default::default()
-            };
+            let effects = Effects::default().with_remove_annotations(["a".to_owned()]);
             match node.name.as_str() {
-                "found" => Ok(Lookup::found(Instance {
-                    provider_id: "test://1".to_owned(),
-                    addresses: vec![
-                        Address::InternalIp([10, 0, 0, 1].into()),
-                        Address::ExternalIp("2001:db8::1".parse().unwrap()),
-                        Address::Other {
-                            kind: "New".to_owned(),
-                            address: "x".to_owned(),
-                        },
-                    ],
-                    power_state: PowerState::Shutdown,
-                    ..Default::default()
-                })
+                "found" => Ok(Lookup::found(
+                    Instance::new("test://1")
+                        .with_addresses([
+                            Address::InternalIp([10, 0, 0, 1].into()),
+                            Address::ExternalIp("2001:db8::1".parse().unwrap()),
+                            Address::Other {
+                                kind: "New".to_owned(),
+                                address: "x".to_owned(),
+                            },
+                        ])
+                        .with_power_state(PowerState::Shutdown),
+                )
                 .with_effects(effects)),
                 "foreign" => Ok(Lookup::not_managed("another cloud's")),
                 _ => Err(Error::rate_limited(Duration::from_secs(3)).with_effects(effects)),
@@ -246,10 +239,7 @@ async fn every_node_gets_exactly_one_result_in_the_order_of_the_request() {
 async fn single_lookups_run_side_by_side_up_to_the_limit() {
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let highest = Arc::clone(&most);
-    let capability = InstancesCapability {
-        concurrency: 4,
-        ..Default::default()
-    };
+    let capability = InstancesCapability::default().with_concurrency(4);
     let instances = Each(capability, move |_: Context, node: Node| {
         let (running, highest) = (Arc::clone(&running), Arc::clone(&highest));
         async move {
@@ -280,10 +270,7 @@ async fn single_lookups_run_side_by_side_up_to_the_limit() {
 async fn a_cloud_that_limits_the_rate_is_not_asked_on() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
-    let capability = InstancesCapability {
-        concurrency: 1,
-        ..Default::default()
-    };
+    let capability = InstancesCapability::default().with_concurrency(1);
     let instances = Each(capability, move |_: Context, node: Node| {
         let nth = count.fetch_add(1, Ordering::SeqCst);
         async move {
@@ -344,7 +331,7 @@ async fn a_request_above_the_limit_is_refused_and_the_connection_lives() {
     let padded = |bytes: usize| {
         let labels = [("pad".to_owned(), "x".repeat(bytes))].into();
         BatchGetInstancesRequest {
-            nodes: vec![Node {
+            nodes: vec![v1::Node {
                 labels,
                 ..node("a")
             }],

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use outrigger_provider_sdk::api::load_balancers_service_client::LoadBalancersServiceClient;
-use outrigger_provider_sdk::api::node_sets_service_client::NodeSetsServiceClient;
-use outrigger_provider_sdk::api::{
-    NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeSetRef, NodeTargets, PlanLoadBalancerRequest,
-    SyncNodeSetRequest, node_targets, sync_node_set_request::Part,
+use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
+use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;
+use outrigger_api::v1::{
+    self, NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeSetRef, NodeTargets,
+    PlanLoadBalancerRequest, SyncNodeSetRequest, node_targets, sync_node_set_request::Part,
 };
 use outrigger_provider_sdk::{
     Answer, ChangeAction, Context, Deleted, Ensured, Error, LoadBalancers, LoadBalancersCapability,
@@ -24,10 +24,7 @@ struct Names;
 
 impl LoadBalancers for Names {
     fn capability(&self) -> LoadBalancersCapability {
-        LoadBalancersCapability {
-            plan: true,
-            ..Default::default()
-        }
+        LoadBalancersCapability::default().with_plan(true)
     }
 
     async fn get_load_balancer(
@@ -76,11 +73,13 @@ impl LoadBalancers for Names {
         };
         Ok(targets
             .iter()
-            .map(|node| PlannedChange {
-                action: ChangeAction::Create,
-                resource_type: "target".to_owned(),
-                resource_id: node.name.clone(),
-                summary: targets.revision().unwrap_or_default().to_owned(),
+            .map(|node| {
+                PlannedChange::new(
+                    ChangeAction::Create,
+                    "target",
+                    targets.revision().unwrap_or_default().to_owned(),
+                )
+                .with_resource_id(node.name.as_str())
             })
             .collect())
     }
@@ -114,11 +113,11 @@ impl Caller {
         let request = PlanLoadBalancerRequest {
             context: Some(context("r")),
             operation: 1,
-            service: Some(Service {
+            service: Some(v1::Service {
                 namespace: "default".to_owned(),
                 name: "web".to_owned(),
                 uid: "u".to_owned(),
-                ..Service::default()
+                ..v1::Service::default()
             }),
             targets: Some(NodeTargets {
                 targets: Some(node_targets::Targets::Ref(NodeSetRef {

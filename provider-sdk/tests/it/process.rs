@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use outrigger_provider_sdk::api::instance_result::Outcome as Wire;
-use outrigger_provider_sdk::api::instances_service_client::InstancesServiceClient;
+use outrigger_api::v1::instance_result::Outcome as Wire;
+use outrigger_api::v1::instances_service_client::InstancesServiceClient;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::net::UnixStream;

@@ -206,7 +206,7 @@ fn target(node: &Node) -> Target {
     let internal = addresses.find(|address| address.type_ == "InternalIP");
     Target {
         node: node.metadata.name.as_deref().unwrap().into(),
-        address: internal.map(|internal| internal.address.as_str().into()),
+        address: internal.map(|internal| internal.address.parse().unwrap()),
     }
 }
 

@@ -180,5 +180,5 @@ async fn a_node_with_another_address_is_another_target() {
     nodes.patch_status("n", &parameters, &patch).await.unwrap();
     stage.updated(1).await;
     let made = stage.mock.load_balancer(uid(&service)).await.unwrap();
-    assert_eq!(made.targets[0].address.as_deref(), Some("10.0.0.7"));
+    assert_eq!(made.targets[0].address, Some([10, 0, 0, 7].into()));
 }
