@@ -14,12 +14,29 @@
 //! sees checked, typed input and returns typed results. Nothing here knows a cloud, talks to
 //! Kubernetes, or keeps state that a restart would lose.
 //!
-//! What happens to a handler when its caller goes away is said at [`Context`].
+//! # What holds for every call
+//!
+//! - A lookup that says [`Lookup::absent`] may delete a Node; see [`Instances`].
+//! - The key of a load balancer is [`Service::uid`]; see [`LoadBalancers`].
+//! - An error's constructor decides what the controller does next; see [`Error`].
+//! - A handler whose caller goes away is not dropped between two changes; see [`Context`].
+//! - All methods run on tokio, in a task for each call. One that blocks its thread holds up others.
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `cli` | yes | [`main`], [`main_with_args`], [`ServeArgs`] and [`ProbeArgs`], made with clap |
+//! | `logging` | yes | [`init_logging`], made with tracing-subscriber; [`main`] calls it |
+//! | `tonic` | no | `Server::wrap` and `Server::serve_with_connected`, whose types are tonic's |
+//!
+//! Without `cli` a provider calls [`Server::serve`] with [`Endpoint::from_env`], and [`probe`] for its probes.
+//! The SDK logs through [tracing](https://docs.rs/tracing) whether or not `logging` is on.
 //!
 //! # Versions
 //!
 //! The types here are this crate's own: a minor revision of the contract, another protobuf or another gRPC
-//! library changes none of them. Of other crates only tokio, futures' `Stream`, clap and
+//! library changes none of them. Of other crates only tokio, futures' `Stream`, clap (with `cli`) and
 //! [`CancellationToken`] are part of the surface. Structs and enums that may grow are `#[non_exhaustive]`: make
 //! them with `new` or `default` and `with_…`, and give a `match` an arm for what is not known yet.
 
@@ -31,11 +48,13 @@ mod gather;
 mod ingress;
 mod instances;
 mod load_balancers;
+#[cfg(feature = "logging")]
 mod logging;
 mod node;
 mod node_sets;
 mod probe;
 mod provider;
+#[cfg(feature = "cli")]
 mod runner;
 mod serve_error;
 mod server;
@@ -58,6 +77,7 @@ pub use load_balancers::{
     LoadBalancersCapability, Observed, OwnedLoadBalancer, PlanOperation, PlannedChange,
     ServiceName, Updated,
 };
+#[cfg(feature = "logging")]
 pub use logging::init_logging;
 pub use node::{Node, Taint};
 pub use node_sets::Targets;
@@ -65,6 +85,7 @@ pub use probe::{Probe, ProbeFailure, probe};
 pub use provider::{
     CallClass, Dependency, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit, Readiness,
 };
+#[cfg(feature = "cli")]
 pub use runner::{ProbeArgs, ServeArgs, main, main_with_args};
 pub use serve_error::ServeError;
 pub use server::Server;

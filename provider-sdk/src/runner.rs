@@ -68,7 +68,8 @@ struct NoArgs {}
 /// the process with code 1. A signal that comes before drops `make` where it waits and ends the process
 /// with code 0.
 ///
-/// Logging is set up as by [`init_logging`](crate::init_logging), unless that was done before.
+/// Logging is set up as by [`init_logging`](crate::init_logging), unless that was done before or the
+/// feature `logging` is off.
 ///
 /// ```no_run
 /// # use outrigger_provider_sdk::{Provider, ProviderInfo, Server};
@@ -103,6 +104,7 @@ where
     };
     let code = match Action::<A>::parse() {
         Action::Serve(args, vendor) => {
+            #[cfg(feature = "logging")]
             crate::init_logging();
             match runtime.block_on(serve(&args, || make(vendor))) {
                 Ok(()) => ExitCode::SUCCESS,
