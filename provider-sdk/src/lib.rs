@@ -14,6 +14,14 @@
 //! sees checked, typed input and returns typed results. Nothing here knows a cloud, talks to
 //! Kubernetes, or keeps state that a restart would lose.
 //!
+//! # The smallest provider
+//!
+#![cfg_attr(feature = "cli", doc = concat!("```no_run\n", include_str!("../examples/minimal.rs"), "\n```"))]
+//!
+//! # A provider with load balancers
+//!
+#![cfg_attr(feature = "cli", doc = concat!("```no_run\n", include_str!("../examples/load_balancers.rs"), "\n```"))]
+//!
 //! # What holds for every call
 //!
 //! - A lookup that says [`Lookup::absent`] may delete a Node; see [`Instances`].
@@ -96,3 +104,8 @@ pub use tokio_util::sync::CancellationToken;
 
 /// Any error that a vendor's start-up code may end with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// The examples of the guide, compiled.
+#[cfg(all(doctest, feature = "cli"))]
+#[doc = include_str!("../README.md")]
+struct Guide;
