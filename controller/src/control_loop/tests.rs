@@ -25,7 +25,7 @@ use crate::{
     queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
 };
 
-const A_WHILE: Duration = Duration::from_secs(60);
+const A_WHILE: Duration = Duration::from_mins(1);
 
 /// What the test sees of all lease terms.
 #[derive(Default)]
@@ -131,6 +131,13 @@ impl Rig {
         }
     }
 
+    /// A lease term until `stop`.
+    fn spawn(&self, stop: &CancellationToken) -> JoinSet<()> {
+        let mut running = JoinSet::new();
+        running.spawn(run(self.counting(), stop.clone()));
+        running
+    }
+
     /// The number of keys that this lease term has taken.
     fn taken(&self) -> Option<usize> {
         let memory = self.term.current();
@@ -147,14 +154,14 @@ async fn a_lease_term_has_state_from_ready_to_the_stop() {
     let rig = Rig::new().await;
     for _ in 0..2 {
         let stop = CancellationToken::new();
-        let running = tokio::spawn(run(rig.counting(), stop.clone()));
+        let mut running = rig.spawn(&stop);
         sleep(A_WHILE).await;
         assert_eq!(rig.taken(), None, "before it is ready");
         rig.seen.is_ready.notify_one();
         sleep(A_WHILE).await;
         assert_eq!(rig.taken(), Some(1), "a state of its own");
         stop.cancel();
-        timeout(A_WHILE, running).await.unwrap().unwrap();
+        timeout(A_WHILE, running.join_next()).await.unwrap();
         assert_eq!(rig.taken(), None, "after the stop");
     }
     assert_eq!(rig.reconciled(), 2);
@@ -164,7 +171,7 @@ async fn a_lease_term_has_state_from_ready_to_the_stop() {
 async fn a_stop_awaits_keys_in_flight_but_for_those_without_a_permit() {
     let rig = Rig::new().await;
     let stop = CancellationToken::new();
-    let running = tokio::spawn(run(rig.counting(), stop.clone()));
+    let mut running = rig.spawn(&stop);
     rig.seen.is_ready.notify_one();
     rig.queue.add("slow", Priority::Fresh);
     rig.queue.add("waits", Priority::Fresh);
@@ -173,34 +180,33 @@ async fn a_stop_awaits_keys_in_flight_but_for_those_without_a_permit() {
     rig.queue.add("late", Priority::Fresh);
     sleep(A_WHILE).await;
     assert!(rig.seen.gave_up.load(Ordering::Relaxed));
-    assert!(!running.is_finished(), "a key is in flight");
+    assert!(running.try_join_next().is_none(), "a key is in flight");
     assert_eq!(rig.taken(), Some(3), "its state is still there");
     rig.seen.may_end.notify_one();
-    timeout(A_WHILE, running).await.unwrap().unwrap();
+    timeout(A_WHILE, running.join_next()).await.unwrap();
     assert_eq!(rig.reconciled(), 2, "first and slow, not late");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_task_that_returns_ends_the_loop() {
     let rig = Rig::new().await;
-    let running = tokio::spawn(run(rig.counting(), CancellationToken::new()));
+    let mut running = rig.spawn(&CancellationToken::new());
     rig.seen.is_ready.notify_one();
     sleep(A_WHILE).await;
-    assert!(!running.is_finished());
+    assert!(running.try_join_next().is_none());
     rig.seen.task_ends.notify_one();
-    timeout(A_WHILE, running).await.unwrap().unwrap();
+    timeout(A_WHILE, running.join_next()).await.unwrap();
     assert_eq!(rig.taken(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_loop_withdraws_its_state() {
     let rig = Rig::new().await;
-    let running = tokio::spawn(run(rig.counting(), CancellationToken::new()));
+    let mut running = rig.spawn(&CancellationToken::new());
     rig.seen.is_ready.notify_one();
     sleep(A_WHILE).await;
     assert!(rig.taken().is_some());
-    running.abort();
-    assert!(running.await.unwrap_err().is_cancelled());
+    running.shutdown().await;
     assert_eq!(rig.taken(), None);
 }
 
@@ -208,8 +214,8 @@ async fn dropping_a_loop_withdraws_its_state() {
 async fn a_stop_before_it_is_ready_ends_it() {
     let rig = Rig::new().await;
     let stop = CancellationToken::new();
-    let running = tokio::spawn(run(rig.counting(), stop.clone()));
+    let mut running = rig.spawn(&stop);
     stop.cancel();
-    timeout(A_WHILE, running).await.unwrap().unwrap();
+    timeout(A_WHILE, running.join_next()).await.unwrap();
     assert_eq!(rig.reconciled(), 0);
 }

@@ -287,17 +287,18 @@ async fn a_wish_that_is_taken_back_may_be_on_its_way() {
     a.leading().await;
     store.mood(store::Mood::Mute);
     let handle = a.handle.clone();
-    let set = tokio::spawn(async move { handle.annotate("x", Some("1".into())).await });
+    let (mut set, mut taken_back) = (JoinSet::new(), JoinSet::new());
+    set.spawn(async move { handle.annotate("x", Some("1".into())).await });
     secs(1).await;
     assert_eq!(store.lease()["metadata"]["annotations"], json!({"x": "1"}));
     let handle = a.handle.clone();
-    let taken_back = tokio::spawn(async move { handle.annotate("x", None).await });
+    taken_back.spawn(async move { handle.annotate("x", None).await });
     secs(1).await;
-    assert!(!taken_back.is_finished());
+    assert!(taken_back.try_join_next().is_none());
     store.mood(store::Mood::Well);
-    taken_back.await.unwrap().unwrap();
+    taken_back.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(store.lease()["metadata"].get("annotations"), None);
-    assert_eq!(set.await.unwrap(), Err(NotLeading));
+    assert_eq!(set.join_next().await.unwrap().unwrap(), Err(NotLeading));
 }
 
 #[tokio::test(start_paused = true)]
