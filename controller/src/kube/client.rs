@@ -281,7 +281,7 @@ where
             govern.metrics.sent(&method, &govern.host, bytes);
         }
         let in_flight = govern.traffic.begin(&method, request.uri());
-        let fence = request.extensions_mut().remove::<Fence>();
+        let fence = request.extensions().get::<Fence>().cloned();
         // The service cannot be cloned, so its future is made now and polled after the wait.
         let answer = self.inner.call(request);
         Box::pin(async move {
@@ -294,6 +294,7 @@ where
                     .metrics
                     .waited(&method, &govern.host, asked.elapsed());
             }
+            // The transport asks once more, after its own waits.
             if fence.is_some_and(|fence| !fence.may_write()) {
                 return Err(Fenced.into());
             }
@@ -306,6 +307,10 @@ where
                     Err(elapsed) => Err(elapsed.into()),
                 }
             };
+            if result.as_ref().is_err_and(|error| error.is::<Fenced>()) {
+                // It was not sent.
+                return result.map(|response| response.map(|body| Counted::new(body, None)));
+            }
             let code: Option<u16> = result
                 .as_ref()
                 .ok()

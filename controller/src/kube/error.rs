@@ -7,7 +7,7 @@ use outrigger_core::class::{ErrorClass, Requeue};
 
 use crate::queue::{Outcome, SLOWEST};
 
-/// A write that the fence refused after the wait for the client's budget.
+/// A write that the fence refused after a wait: for the budget, a credential or a connection.
 #[derive(Debug, thiserror::Error)]
 #[error("not written: this process is not the leader any more")]
 pub(super) struct Fenced;

@@ -1,5 +1,7 @@
 //! The way of a request to the API server: TCP or a proxy, TLS, the credential of the moment.
 
+mod guarded;
+
 use std::{
     sync::Arc,
     task::{Context, Poll},
@@ -33,11 +35,13 @@ use rustls::client::Resumption;
 use tokio::net::TcpStream;
 use tower::{BoxError, Service};
 
+use self::guarded::Guarded;
 use super::{
     authenticator::Authenticator,
-    error::chain,
+    error::{Fenced, chain},
     proxy::{Kind, Proxy},
 };
+use crate::fence::Fence;
 
 /// How long a connection may take, that of a proxy and TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,9 +50,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(295);
 
 type Connector = TimeoutConnector<HttpsConnector<Way>>;
-type HttpClient = Client<Connector, Body>;
+type HttpClient = Client<Connector, Guarded>;
 
-/// Sends requests with the credential of the moment. Clones share the connections.
+/// Sends requests with the credential of the moment, and a write only if its [`Fence`] says yes after the last
+/// wait. Clones share the connections.
 #[derive(Clone)]
 pub(super) struct Transport {
     authenticator: Authenticator,
@@ -128,8 +133,14 @@ impl Service<Request<Body>> for Transport {
             if let Some(header) = &credential.header {
                 request.headers_mut().insert(AUTHORIZATION, header.clone());
             }
+            // A plugin may have taken long; a connection may again, so that the body asks too.
+            let fence = request.extensions_mut().remove::<Fence>();
+            if fence.as_ref().is_some_and(|fence| !fence.may_write()) {
+                return Err(Fenced.into());
+            }
             let client = this.client(credential.generation);
-            let response = client.request(request).await?;
+            let request = request.map(|body| Guarded::new(body, fence));
+            let response = client.request(request).await.map_err(guarded::told)?;
             if response.status() == StatusCode::UNAUTHORIZED {
                 this.authenticator.refused(&credential);
             }
@@ -230,3 +241,6 @@ fn through<T, E: Into<BoxError>>(connected: Result<T, E>) -> Result<T, BoxError>
         format!("through the proxy: {}", chain(&*error)).into()
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,9 @@
 //! To a TLS server that asks for client certificates, directly and through a proxy.
 
+mod fenced;
 mod server;
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use prometheus_client::registry::Registry;
@@ -31,6 +32,10 @@ fn kubeconfig(
     let mut cluster = cluster.clone();
     cluster["server"] = format!("https://{}", server.address).into();
     cluster["certificate-authority-data"] = BASE64_STANDARD.encode(&server.ca).into();
+    write(directory, &cluster, user)
+}
+
+fn write(directory: &Path, cluster: &serde_json::Value, user: &serde_json::Value) -> Source {
     let file = json!({
         "clusters": [{ "name": "c", "cluster": cluster }],
         "users": [{ "name": "u", "user": user }],
@@ -52,8 +57,11 @@ async fn api(source: &Source) -> Api {
     Api::new(clients.build("test", Budget::UNLIMITED).unwrap())
 }
 
+/// Of anything that comes at all.
+const WAIT: Duration = Duration::from_secs(20);
+
 async fn get(api: &Api) -> Result<serde_json::Value, String> {
-    let got = timeout(std::time::Duration::from_secs(20), api.get("/version"));
+    let got = timeout(WAIT, api.get("/version"));
     got.await.unwrap().map_err(|error| error.to_string())
 }
 
@@ -104,7 +112,10 @@ async fn the_proxy_of_a_kubeconfig_is_gone_through() {
     let cluster = json!({ "proxy-url": format!("http://user:pass@{}", proxy.address) });
     let api = api(&kubeconfig(directory.path(), &server, &cluster, &json!({}))).await;
     get(&api).await.unwrap();
-    assert_eq!(proxy.asked(), [format!("CONNECT {} HTTP/1.1", server.address)]);
+    assert_eq!(
+        proxy.asked(),
+        [format!("CONNECT {} HTTP/1.1", server.address)]
+    );
 
     let wrong = json!({ "proxy-url": format!("http://{}", proxy.address) });
     let api = self::api(&kubeconfig(directory.path(), &server, &wrong, &json!({}))).await;

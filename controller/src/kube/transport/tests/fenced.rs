@@ -1,0 +1,103 @@
+//! Writes whose lease is lost while they wait.
+
+use std::{
+    os::unix::fs::PermissionsExt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{
+    fence::Fence,
+    kube::{api::Preconditions, error::Error},
+};
+
+/// The API server at `server`, and the switch that says whether this process leads.
+async fn fenced(
+    directory: &Path,
+    cluster: serde_json::Value,
+    user: serde_json::Value,
+) -> (Api, Arc<AtomicBool>) {
+    let source = write(directory, &cluster, &user);
+    let leads = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&leads);
+    let is_leader = move || asked.load(Ordering::Relaxed);
+    let fence = Fence::new(is_leader, &CancellationToken::new());
+    (api(&source).await.fenced(fence), leads)
+}
+
+async fn delete(api: &Api) -> Error {
+    let presumed = Preconditions {
+        uid: "uid",
+        resource_version: "7",
+    };
+    let deleted = timeout(WAIT, api.delete("/api/v1/nodes/n1", presumed));
+    deleted.await.unwrap().unwrap_err()
+}
+
+#[tokio::test]
+async fn a_lease_that_is_lost_while_a_plugin_runs_comes_before_the_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let reply = r#"{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t"}}"#;
+    let script = format!(
+        "#!/bin/sh\ntouch {}\nuntil [ -e {} ]; do sleep 0.01; done\necho '{reply}'\n",
+        path("started").display(),
+        path("go").display(),
+    );
+    fs::write(path("plugin.sh"), script).unwrap();
+    fs::set_permissions(path("plugin.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let cluster = json!({ "server": format!("http://{}", listener.local_addr().unwrap()) });
+    let user = json!({ "exec": {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": path("plugin.sh"),
+        "interactiveMode": "Never",
+    }});
+    let (api, leads) = fenced(directory.path(), cluster, user).await;
+    let (error, ()) = tokio::join!(delete(&api), async {
+        while !path("started").exists() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        leads.store(false, Ordering::Relaxed);
+        fs::write(path("go"), "").unwrap();
+    });
+    assert!(matches!(error, Error::Fenced), "{error}");
+}
+
+#[tokio::test]
+async fn a_lease_that_is_lost_while_the_connection_is_made_comes_before_the_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let cluster = json!({
+        "server": "http://192.0.2.1:6443",
+        "proxy-url": format!("http://{}", proxy.local_addr().unwrap()),
+    });
+    let (api, leads) = fenced(directory.path(), cluster, json!({})).await;
+    let (error, sent) = tokio::join!(delete(&api), async {
+        let (mut stream, _) = proxy.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        leads.store(false, Ordering::Relaxed);
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        let mut sent = Vec::new();
+        timeout(WAIT, stream.read_to_end(&mut sent))
+            .await
+            .unwrap()
+            .unwrap();
+        String::from_utf8(sent).unwrap()
+    });
+    assert!(matches!(error, Error::Fenced), "{error}");
+    assert_eq!(sent, "");
+}
