@@ -260,12 +260,7 @@ impl Provider {
     /// that is not certain. A provider that was told something else hears it in another handshake.
     pub fn set_cluster_uid(&self, uid: ClusterUid) {
         self.shared.metrics.cluster_uid(&uid);
-        let is_told = self.shared.cluster_uid.borrow().as_told() == uid.as_told();
         self.shared.cluster_uid.send_replace(uid);
-        let link = self.shared.link.borrow().clone();
-        if let Some(link) = link.filter(|_| !is_told) {
-            self.shared.wish(&link, Wish::Handshake);
-        }
     }
 
     /// How the provider is, now and whenever that changes.

@@ -51,6 +51,8 @@ pub(super) struct Manager {
     /// Of the first provider that was accepted.
     name: Option<Box<str>>,
     boot_id: Box<str>,
+    /// UID of the cluster, as the last handshake told it.
+    told: String,
 }
 
 /// Why a connection is not used any longer.
@@ -82,6 +84,7 @@ impl Manager {
             suspicion: None,
             name: None,
             boot_id: Box::default(),
+            told: String::new(),
         }
     }
 
@@ -147,6 +150,8 @@ impl Manager {
                 tried = self.shake_hands(&connection) => tried,
             };
             match tried {
+                // The UID became another one meanwhile.
+                Ok(Ok(_)) if !self.shared.has_told(&self.told) => {}
                 Ok(Ok((session, rates))) => {
                     let link = self.publish(&connection, session, &rates, new_connection);
                     new_connection = false;
@@ -196,7 +201,8 @@ impl Manager {
         };
         let request = {
             let uid = self.shared.cluster_uid.borrow();
-            handshake::request(&self.options, uid.as_told())
+            uid.as_told().clone_into(&mut self.told);
+            handshake::request(&self.options, &self.told)
         };
         let answer =
             unary::<Handshake>(&self.shared.metrics, connection.channel(), limits, request).await;
@@ -267,6 +273,7 @@ impl Manager {
     /// Listens to the heart. Continues when another handshake is due on the same connection.
     async fn attend(&mut self, connection: &Connection, link: &Link) -> ControlFlow<Loss> {
         let mut standby = self.shared.standby.subscribe();
+        let mut uid = self.shared.cluster_uid.subscribe();
         let mut missed = 0;
         loop {
             let asked = Instant::now();
@@ -315,6 +322,9 @@ impl Manager {
                 }
             }
             loop {
+                if !self.shared.has_told(&self.told) {
+                    return ControlFlow::Continue(());
+                }
                 let pace = if *standby.borrow_and_update() {
                     HEARTBEAT_STANDBY
                 } else {
@@ -324,6 +334,7 @@ impl Manager {
                     () = connection.closed() => return ControlFlow::Break(self.closed()),
                     () = sleep_until(asked + pace) => break,
                     Ok(()) = standby.changed() => {}
+                    Ok(()) = uid.changed() => {}
                     Some((generation, wish)) = self.wishes.recv() => {
                         if generation < link.session.generation {
                             continue;

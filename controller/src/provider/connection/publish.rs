@@ -20,6 +20,11 @@ impl Shared {
         self.session.send_replace(None);
     }
 
+    /// Whether `told` is the cluster's UID as it is known now.
+    pub(super) fn has_told(&self, told: &str) -> bool {
+        self.cluster_uid.borrow().as_told() == told
+    }
+
     pub(super) fn degraded(&self, reason: &str) {
         let reason = reason.into();
         self.enter(|_| State::Degraded { reason });

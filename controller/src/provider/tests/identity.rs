@@ -7,7 +7,10 @@ use super::{
     rig::{Rig, service, targets},
     secs,
 };
-use crate::provider::{Error, Options, Provider, tests::fake::Fake};
+use crate::provider::{
+    Error, Options, Provider,
+    tests::fake::{Fake, Reply, handshake},
+};
 
 /// With a provider that serves load balancers, and these options.
 async fn balancing(change: impl FnOnce(&mut Options)) -> Rig {
@@ -72,6 +75,28 @@ async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
     assert_eq!(told, ["", "uid-2"]);
     let (_, ensured) = &rig.fake.balancers.ensure.calls()[0];
     assert_eq!(ensured.context.as_ref().unwrap().cluster_uid, "uid-2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_uid_that_becomes_known_during_a_handshake_is_told_before_the_first_call() {
+    let rig = Rig::with(|options: &mut Options, fake: &Fake| {
+        options.cluster.uid.clear();
+        fake.on_handshake(|_| Reply::After(secs(5), Box::new(Reply::Say(handshake()))));
+    });
+    sleep(secs(2)).await;
+    rig.provider
+        .set_cluster_uid(ClusterUid::judge(Some("uid-2"), None));
+    rig.serving().await;
+    let told = || -> Vec<String> {
+        let handshakes = rig.fake.handshakes.lock();
+        let told = handshakes
+            .iter()
+            .filter_map(|request| request.cluster.clone());
+        told.map(|cluster| cluster.uid).collect()
+    };
+    assert_eq!(told(), ["", "uid-2"]);
+    sleep(secs(60)).await;
+    assert_eq!(told().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
