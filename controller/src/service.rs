@@ -197,8 +197,9 @@ impl ServiceLb {
         self.memory.provider_changed();
         let is_new = before.map(|before| &before.boot_id) != now.map(|now| &now.boot_id);
         let capability = now.and_then(|now| now.capability.as_ref());
-        if is_new && capability.is_some_and(|capability| capability.volatile) {
-            let services = self.provided();
+        if is_new && let Some(capability) = capability.filter(|capability| capability.volatile) {
+            // Not of the session of this moment, which may be gone again.
+            let services = self.provided(capability);
             info!(
                 services = services.len(),
                 "the provider keeps load balancers in its own process, and the process may be a new \

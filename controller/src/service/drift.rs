@@ -5,6 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use outrigger_core::service::{
     ServiceView,
+    capability::Capability,
     condition::{ACCEPTED, PROVISIONED, Status},
     plan::Progress,
     wants::{Wants, wants},
@@ -37,7 +38,9 @@ impl ServiceLb {
             return std::future::pending().await;
         };
         loop {
-            let mut round = self.provided();
+            let capability = self.capability();
+            let provided = |capability: Arc<Capability>| self.provided(&capability);
+            let mut round = capability.map_or_else(Vec::new, provided);
             fastrand::shuffle(&mut round);
             let pause = period / u32::try_from(round.len().max(1)).unwrap_or(u32::MAX);
             if round.is_empty() {
@@ -51,14 +54,11 @@ impl ServiceLb {
         }
     }
 
-    /// The Services that have a load balancer of this provider.
-    pub(super) fn provided(&self) -> Vec<Key> {
-        let Some(capability) = self.capability() else {
-            return Vec::new();
-        };
+    /// The Services that have a load balancer of a provider with this capability.
+    pub(super) fn provided(&self, capability: &Capability) -> Vec<Key> {
         let mut keys = Vec::new();
         self.parts.services.for_each(|service| {
-            if wants(service, &capability) == Wants::LoadBalancer {
+            if wants(service, capability) == Wants::LoadBalancer {
                 keys.push(Key::of(service));
             }
         });
