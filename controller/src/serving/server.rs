@@ -1,6 +1,7 @@
 //! The listener and its connections: who may be how slow, and how they end.
 
 mod connections;
+mod flushed;
 mod plain;
 mod socket;
 
@@ -26,7 +27,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use self::connections::{Connection, Connections, Limits};
+use self::{
+    connections::{Connection, Connections, Limits},
+    flushed::Flushed,
+};
 use super::{
     counts::{Closed, ServingMetrics},
     tls::{Tls, TlsError},
@@ -258,7 +262,8 @@ async fn connection(
             Ok::<_, Infallible>(answer)
         }
     });
-    let connection = http.serve_connection(TokioIo::new(stream), service);
+    let stream = TokioIo::new(Flushed::new(stream, place.sending()));
+    let connection = http.serve_connection(stream, service);
     tokio::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return ended,

@@ -46,6 +46,8 @@ struct Entry {
     peer: IpAddr,
     /// Requests in hand.
     requests: usize,
+    /// Whether bytes of an answer may wait to be sent.
+    is_writing: bool,
     /// When it was accepted, or its last request answered.
     idle_since: Instant,
     close: CancellationToken,
@@ -82,6 +84,7 @@ impl Connections {
         let entry = Entry {
             peer,
             requests: 0,
+            is_writing: false,
             idle_since: now,
             close: close.clone(),
         };
@@ -118,7 +121,9 @@ impl Table {
             .filter(|(_, entry)| limit != Closed::PeerLimit || entry.peer == peer)
             .min_by_key(|(id, entry)| {
                 let connections = per_peer.get(&entry.peer).copied().unwrap_or_default();
-                (std::cmp::Reverse(connections), entry.idle_since, **id)
+                let order = (std::cmp::Reverse(connections), entry.idle_since, **id);
+                // Last, but not never: its client may not mean to read the answer.
+                (entry.is_writing, order)
             })
             .map(|(id, _)| *id)
     }
@@ -183,6 +188,14 @@ impl Connection {
         }
     }
 
+    /// Its stream, which is to say when answers are sent.
+    pub(super) fn sending(&self) -> Sending {
+        Sending {
+            all: self.all.clone(),
+            id: self.id,
+        }
+    }
+
     /// The server closes it for `reason`.
     pub(super) fn count(&self, reason: Closed) {
         self.all.metrics.closed(reason);
@@ -201,7 +214,24 @@ impl Drop for Connection {
     }
 }
 
-/// A request that is being answered: its connection is not idle.
+/// The bytes of answers on their way to the client.
+pub(super) struct Sending {
+    all: Connections,
+    id: u64,
+}
+
+impl Sending {
+    /// All that was answered is sent.
+    pub(super) fn flushed(&self) {
+        if let Some(entry) = self.all.table.lock().open.get_mut(&self.id)
+            && std::mem::take(&mut entry.is_writing)
+        {
+            entry.idle_since = Instant::now();
+        }
+    }
+}
+
+/// A request that is being answered, until its answer is handed to the connection, which is not idle then.
 pub(super) struct InHand {
     all: Connections,
     id: u64,
@@ -211,6 +241,7 @@ impl Drop for InHand {
     fn drop(&mut self) {
         if let Some(entry) = self.all.table.lock().open.get_mut(&self.id) {
             entry.requests -= 1;
+            entry.is_writing = true;
             entry.idle_since = Instant::now();
         }
     }

@@ -48,8 +48,32 @@ async fn a_peer_at_its_limit_loses_the_connection_that_is_idle_for_longest() {
 
     later().await;
     drop(in_hand);
+    open[0].sending().flushed();
     drop(table.admit(peer(1), later().await).unwrap());
     assert!(is_shed(&open[2]), "the first was idle for a shorter time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_still_sends_an_answer_gives_way_last() {
+    let table = table();
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(table.admit(peer(1), later().await).unwrap());
+    }
+    for connection in &open[..2] {
+        drop(connection.request());
+        later().await;
+    }
+    let newest = table.admit(peer(1), later().await).unwrap();
+    assert!(is_shed(&open[2]), "the others have bytes to send");
+    drop(newest.request());
+    later().await;
+    open[1].sending().flushed();
+    let last = table.admit(peer(1), later().await).unwrap();
+    assert!(is_shed(&open[1]), "all is sent");
+    drop(last.request());
+    drop(table.admit(peer(1), later().await).unwrap());
+    assert!(is_shed(&open[0]), "no other is left");
 }
 
 #[tokio::test(start_paused = true)]
