@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use self::{exec::Plugin, files::Files, metrics::ExecMetrics, tls::Presented};
+use crate::telemetry::Repeats;
 
 /// A plugin's credential is replaced so long before it expires, or a tenth of its life before.
 const EARLY: Duration = Duration::from_secs(10);
@@ -109,6 +110,7 @@ struct Shared {
     presented: Arc<Presented>,
     /// Held by the one task that reads the source.
     turn: Arc<tokio::sync::Mutex<()>>,
+    failures: Repeats,
 }
 
 enum Source {
@@ -194,6 +196,7 @@ impl Authenticator {
             }),
             presented,
             turn: Arc::default(),
+            failures: Repeats::default(),
         }))
     }
 
@@ -281,13 +284,18 @@ impl Shared {
             Ok(material) => material,
             Err(reason) => {
                 let failure = NoCredential(reason);
-                let known = held
-                    .failure
-                    .as_ref()
-                    .is_some_and(|last| last.0 == failure.0);
-                // Without a credential each request fails with this text.
-                if !known && held.credential.is_some() {
-                    warn!("the former credential is used on, as long as it is good: {failure}");
+                let known = held.failure.as_ref();
+                let is_known = known.is_some_and(|last| last.0 == failure.0);
+                // Without a credential each request fails with this text. Its words may differ each time, as
+                // with a time or an id in them.
+                if !is_known
+                    && held.credential.is_some()
+                    && let Some(others) = self.failures.heard("")
+                {
+                    warn!(
+                        others,
+                        "the former credential is used on, as long as it is good: {failure}"
+                    );
                 }
                 if !files {
                     held.refresh_at = Some(now + PAUSE);
@@ -301,6 +309,11 @@ impl Shared {
         let changed =
             chain(self.presented.current().as_ref()) != chain(material.certificate.as_ref());
         if changed {
+            if let (Source::Plugin(plugin, _), Some(former)) =
+                (&self.source, self.presented.current())
+            {
+                plugin.rotated(&former);
+            }
             self.presented.set(material.certificate.clone());
             info!("the client certificate for the API server is new");
         }

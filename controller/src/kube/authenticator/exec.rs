@@ -5,6 +5,7 @@ use std::{process::Stdio, time::Duration};
 use jiff::Timestamp;
 use kube::config::{ExecAuthCluster, ExecConfig, ExecInteractiveMode};
 use rustix::process::{Pid, Signal, kill_process_group};
+use rustls::sign::CertifiedKey;
 use serde::{Deserialize, Serialize};
 use tokio::{process::Command, time::timeout};
 use tracing::debug;
@@ -30,7 +31,6 @@ pub(super) struct Plugin {
     api_version: String,
     hint: Option<String>,
     metrics: ExecMetrics,
-    pub(super) deadline: Duration,
 }
 
 /// The `ExecCredential` that a plugin gets.
@@ -109,7 +109,6 @@ impl Plugin {
             api_version,
             hint: exec.install_hint.clone(),
             metrics,
-            deadline: DEADLINE,
         })
     }
 
@@ -126,14 +125,21 @@ impl Plugin {
         match material {
             Ok(material) => {
                 self.metrics.called(Call::Good);
-                self.metrics
-                    .certificate(material.certificate.as_deref().and_then(tls::end));
+                let life = material.certificate.as_deref().and_then(tls::life);
+                self.metrics.certificate(life.map(|(_, end)| end));
                 Ok(material)
             }
             Err(reason) => {
                 self.metrics.called(Call::Internal);
                 Err(format!("exec: {}: {reason}", self.command))
             }
+        }
+    }
+
+    /// Its certificate `former` is replaced.
+    pub(super) fn rotated(&self, former: &CertifiedKey) {
+        if let Some((begin, _)) = tls::life(former) {
+            self.metrics.rotated(begin);
         }
     }
 
@@ -161,12 +167,12 @@ impl Plugin {
             )
         })?;
         let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
-        let Ok(ended) = timeout(self.deadline, child.wait_with_output()).await else {
+        let Ok(ended) = timeout(DEADLINE, child.wait_with_output()).await else {
             drop(group);
             self.metrics.called(Call::Failed(-1));
             return Err(format!(
                 "exec: executable {command} did not end within {} s and was killed",
-                self.deadline.as_secs()
+                DEADLINE.as_secs()
             ));
         };
         let output = ended.map_err(|error| {

@@ -7,7 +7,9 @@ use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric},
-    metrics::{MetricType, counter::Counter, family::Family, gauge::ConstGauge},
+    metrics::{
+        MetricType, counter::Counter, family::Family, gauge::ConstGauge, histogram::Histogram,
+    },
     registry::Registry,
 };
 
@@ -28,11 +30,37 @@ pub(super) enum Call {
     Internal,
 }
 
-/// Runs of credential plugins, and when their certificates end.
-#[derive(Clone, Debug, Default)]
+/// Upper bounds in seconds, from 10 min to 4 years.
+const AGES: [f64; 11] = [
+    600.0,
+    1_800.0,
+    3_600.0,
+    14_400.0,
+    86_400.0,
+    604_800.0,
+    2_592_000.0,
+    7_776_000.0,
+    15_552_000.0,
+    31_104_000.0,
+    124_416_000.0,
+];
+
+/// Runs of credential plugins, and how long their certificates live.
+#[derive(Clone, Debug)]
 pub(crate) struct ExecMetrics {
     calls: Family<CallLabels, Counter>,
     end: Arc<Mutex<Option<Timestamp>>>,
+    age: Histogram,
+}
+
+impl Default for ExecMetrics {
+    fn default() -> Self {
+        Self {
+            calls: Family::default(),
+            end: Arc::default(),
+            age: Histogram::new(AGES),
+        }
+    }
 }
 
 impl ExecMetrics {
@@ -42,6 +70,11 @@ impl ExecMetrics {
             "rest_client_exec_plugin_call",
             "Number of calls to an exec plugin, partitioned by the type of event encountered (no_error, plugin_execution_error, plugin_not_found_error, client_internal_error) and an optional exit code. The exit code will be set to 0 if and only if the plugin call was successful",
             this.calls.clone(),
+        );
+        registry.register(
+            "rest_client_exec_plugin_certificate_rotation_age",
+            "Histogram of the number of seconds the last auth exec plugin client certificate lived before being rotated. If auth exec plugin client certificates are unused, histogram will contain no data",
+            this.age.clone(),
         );
         registry.register_collector(Box::new(Ttl(Arc::clone(&this.end))));
         this
@@ -69,6 +102,12 @@ impl ExecMetrics {
     /// A plugin's certificate ends then.
     pub(super) fn certificate(&self, end: Option<Timestamp>) {
         *self.end.lock() = end;
+    }
+
+    /// A plugin's certificate that began then is replaced.
+    pub(super) fn rotated(&self, begin: Timestamp) {
+        let age = Timestamp::now().duration_since(begin);
+        self.age.observe(age.as_secs_f64());
     }
 
     #[cfg(test)]

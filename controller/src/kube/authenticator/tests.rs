@@ -4,7 +4,7 @@ use kube::config::ExecConfig;
 use prometheus_client::registry::Registry;
 
 use super::*;
-use crate::kube::metrics::ClientMetrics;
+use crate::{fixture::Warnings, kube::metrics::ClientMetrics};
 
 /// A plugin that is a shell script; what it does beside is in `script`.
 fn plugin(directory: &Path, script: &str) -> AuthInfo {
@@ -102,21 +102,85 @@ async fn a_credential_is_used_until_shortly_before_it_expires() {
     assert_eq!(due(71), Due::Now);
 }
 
-#[tokio::test]
+/// On the paused clock, which stands still while a thread waits for the plugin.
+#[tokio::test(start_paused = true)]
 async fn a_plugin_that_hangs_is_killed_and_named() {
     let directory = tempfile::tempdir().unwrap();
-    let alive = directory.path().join("alive");
-    let script = format!("sleep 2; touch {}", alive.display());
+    let pipe = directory.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    // Held by a process that the plugin starts.
+    let script = format!("sleep 60 >{} & wait", pipe.display());
     let user = plugin(directory.path(), &script);
-    let mut plugin = Plugin::new(user.exec.as_ref().unwrap(), ExecMetrics::default()).unwrap();
-    plugin.deadline = Duration::from_millis(200);
-    let error = plugin.run(&Files::default()).await.err().unwrap();
+    let plugin = Plugin::new(user.exec.as_ref().unwrap(), ExecMetrics::default()).unwrap();
+    // Opened when the plugin runs.
+    let opened = tokio::task::spawn_blocking(move || fs::File::open(pipe).unwrap());
+    let files = Files::default();
+    let (ended, opened) = tokio::join!(plugin.run(&files), opened);
+    let error = ended.err().unwrap();
     assert!(
-        error.contains("plugin.sh did not end within 0 s and was killed"),
+        error.contains("plugin.sh did not end within 30 s and was killed"),
         "{error}"
     );
-    tokio::time::sleep(Duration::from_millis(2500)).await;
-    assert!(!alive.exists(), "what it started goes on");
+    // Ends when the last process that could write does.
+    let killed = std::time::Instant::now();
+    let ended = tokio::task::spawn_blocking(move || std::io::read_to_string(opened.unwrap()));
+    ended.await.unwrap().unwrap();
+    assert!(
+        killed.elapsed() < Duration::from_secs(30),
+        "what it started goes on"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_whose_words_differ_each_time_is_said_once_a_minute() {
+    let directory = tempfile::tempdir().unwrap();
+    let user = plugin(directory.path(), "");
+    let authenticator = authenticators().0.of(&user).unwrap();
+    authenticator.0.take(Ok(Material::default()));
+    let warnings = Warnings::listen();
+    for run in 0..24 {
+        authenticator.0.take(Err(format!("request {run} failed")));
+        tokio::time::advance(PAUSE).await;
+    }
+    let said = warnings.with("the former credential is used on");
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[1].contains("others=11"), "{said:?}");
+}
+
+/// As client-go: from its beginning until it is replaced.
+#[test]
+fn the_age_of_a_plugins_certificate_is_observed_when_it_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut registry = Registry::default();
+    let metrics = ClientMetrics::register(&mut registry);
+    let user = plugin(directory.path(), "");
+    let authenticator = Authenticators::new(&metrics).of(&user).unwrap();
+    let yielded = || {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::default();
+        params.not_before = (std::time::SystemTime::now() - Duration::from_hours(2)).into();
+        let certificate = params.self_signed(&key).unwrap().pem();
+        let pair = tls::pair(certificate.as_bytes(), key.serialize_pem().as_bytes());
+        Material {
+            certificate: Some(pair.unwrap()),
+            ..Material::default()
+        }
+    };
+    let has = |line: &str| {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let line = format!("rest_client_exec_plugin_certificate_rotation_age_{line}");
+        assert!(text.lines().any(|have| have == line), "{line} in {text}");
+    };
+    let first = yielded();
+    authenticator.0.take(Ok(first.clone()));
+    authenticator.0.take(Ok(first));
+    has("count 0");
+    authenticator.0.take(Ok(yielded()));
+    has("count 1");
+    has("bucket{le=\"3600.0\"} 0");
+    has("bucket{le=\"14400.0\"} 1");
 }
 
 #[tokio::test]

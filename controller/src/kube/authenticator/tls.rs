@@ -79,8 +79,10 @@ pub(super) fn pair(certificate: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, 
     Ok(Arc::new(CertifiedKey::new(chain, key)))
 }
 
-/// When a certificate ends.
-pub(super) fn end(pair: &CertifiedKey) -> Option<Timestamp> {
+/// When a certificate begins and ends.
+pub(super) fn life(pair: &CertifiedKey) -> Option<(Timestamp, Timestamp)> {
     let (_, certificate) = x509_parser::parse_x509_certificate(pair.cert.first()?).ok()?;
-    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+    let life = certificate.validity();
+    let time = |at: x509_parser::time::ASN1Time| Timestamp::from_second(at.timestamp()).ok();
+    Some((time(life.not_before)?, time(life.not_after)?))
 }
