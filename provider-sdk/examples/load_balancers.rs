@@ -84,7 +84,7 @@ impl LoadBalancers for Cloud {
         let updated = self.with(|made| match made.get_mut(&service.uid) {
             Some(held) => {
                 *held = names(targets);
-                Updated::Ready { ingress: None }
+                Updated::ready(None)
             }
             None => Updated::Absent,
         });

@@ -75,7 +75,7 @@ impl LoadBalancers for Counting {
         targets: &Targets,
     ) -> Result<Answer<Updated>, Error> {
         self.count(ctx, targets);
-        Ok(Updated::Ready { ingress: None }.into())
+        Ok(Updated::ready(None).into())
     }
 
     async fn delete_load_balancer(

@@ -82,10 +82,8 @@ impl LoadBalancers for MockProvider {
                 created.map_err(failed)?
             }
             Some(known) if known.gone_at.is_some() => {
-                let answer = Ensured::InProgress {
-                    retry_after: until(known.gone_at, cloud.config().clock.now()),
-                    load_balancer: None,
-                };
+                let retry_after = until(known.gone_at, cloud.config().clock.now());
+                let answer = Ensured::in_progress(retry_after, None);
                 let text = "The load balancer that this Service had is still being deleted";
                 return Ok(Answer::from(answer).because("Deleting", text));
             }
@@ -106,10 +104,8 @@ impl LoadBalancers for MockProvider {
         let now = cloud.config().clock.now();
         let seen = described(&load_balancer);
         if load_balancer.state(now) != "ready" {
-            let answer = Ensured::InProgress {
-                retry_after: until(Some(load_balancer.ready_at), now),
-                load_balancer: Some(early(cloud, seen)),
-            };
+            let retry_after = until(Some(load_balancer.ready_at), now);
+            let answer = Ensured::in_progress(retry_after, early(cloud, seen));
             let text = "The cloud is making the load balancer";
             return Ok(Answer::from(answer).because("Provisioning", text));
         }
@@ -139,7 +135,7 @@ impl LoadBalancers for MockProvider {
             let changed = cloud.set_targets(&known.id, targets).await;
             changed.map_err(failed)?;
         }
-        Ok(Updated::Ready { ingress: None }.into())
+        Ok(Updated::ready(None).into())
     }
 
     async fn delete_load_balancer(
@@ -168,10 +164,9 @@ impl LoadBalancers for MockProvider {
                 let text = "The load balancer is protected from deletion and was kept";
                 Answer::from(Deleted::Retained).because("DeletionProtected", text)
             }
-            Deletion::Going(gone_at) => Deleted::InProgress {
-                retry_after: until(Some(gone_at), cloud.config().clock.now()),
+            Deletion::Going(gone_at) => {
+                Deleted::in_progress(until(Some(gone_at), cloud.config().clock.now())).into()
             }
-            .into(),
         })
     }
 

@@ -78,7 +78,9 @@ pub struct Lookup {
 pub enum Outcome {
     /// The instance exists, running or not.
     Found(Box<Instance>),
-    /// The provider looked and there is none.
+    /// The provider looked and there is none. Made with [`Lookup::absent`],
+    /// [`Lookup::not_visible_yet`] or [`Lookup::absent_since`].
+    #[non_exhaustive]
     Absent {
         /// How certain that is.
         certainty: Certainty,
@@ -112,6 +114,16 @@ impl Lookup {
         Outcome::Absent {
             certainty: Certainty::Confirmed,
             age: None,
+        }
+        .into()
+    }
+
+    /// As [`absent`](Self::absent), by an answer of the cloud that is `age` old. One that is older than
+    /// this call is sent as [`not_visible_yet`](Self::not_visible_yet).
+    pub fn absent_since(age: Duration) -> Self {
+        Outcome::Absent {
+            certainty: Certainty::Confirmed,
+            age: Some(age),
         }
         .into()
     }

@@ -77,7 +77,8 @@ pub enum Observed {
 pub enum Ensured {
     /// It is as wanted.
     Ready(LoadBalancer),
-    /// Accepted; ask again.
+    /// Accepted; ask again. Made with [`in_progress`](Self::in_progress).
+    #[non_exhaustive]
     InProgress {
         /// When; 1 s to 5 min, anything else is moved there.
         retry_after: Duration,
@@ -92,12 +93,14 @@ pub enum Ensured {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Updated {
-    /// They were taken.
+    /// They were taken. Made with [`ready`](Self::ready).
+    #[non_exhaustive]
     Ready {
         /// Published if it differs; `None` leaves the Service's status as it is.
         ingress: Option<Vec<Ingress>>,
     },
-    /// They were accepted; ask again.
+    /// They were accepted; ask again. Made with [`in_progress`](Self::in_progress).
+    #[non_exhaustive]
     InProgress {
         /// As in [`Ensured::InProgress`].
         retry_after: Duration,
@@ -118,11 +121,45 @@ pub enum Deleted {
     Retained,
     /// Another controller owns the Service; there is nothing to remove here.
     NotManaged,
-    /// It has begun; ask again. The Service stays until then.
+    /// It has begun; ask again. The Service stays until then. Made with
+    /// [`in_progress`](Self::in_progress).
+    #[non_exhaustive]
     InProgress {
         /// As in [`Ensured::InProgress`].
         retry_after: Duration,
     },
+}
+
+impl Ensured {
+    /// Accepted: the controller asks again after `retry_after`, moved to 1 s to 5 min, and publishes the
+    /// addresses of what is known, if it has any.
+    pub fn in_progress(retry_after: Duration, known: impl Into<Option<LoadBalancer>>) -> Self {
+        Self::InProgress {
+            retry_after,
+            load_balancer: known.into(),
+        }
+    }
+}
+
+impl Updated {
+    /// The targets were taken. `ingress` is published if it differs; `None` leaves the Service's status as
+    /// it is.
+    pub fn ready(ingress: impl Into<Option<Vec<Ingress>>>) -> Self {
+        let ingress = ingress.into();
+        Self::Ready { ingress }
+    }
+
+    /// The targets were accepted: as [`Ensured::in_progress`].
+    pub fn in_progress(retry_after: Duration) -> Self {
+        Self::InProgress { retry_after }
+    }
+}
+
+impl Deleted {
+    /// The deletion has begun: the controller asks again after `retry_after`, moved to 1 s to 5 min.
+    pub fn in_progress(retry_after: Duration) -> Self {
+        Self::InProgress { retry_after }
+    }
 }
 
 fn in_range(after: Duration) -> prost_types::Duration {

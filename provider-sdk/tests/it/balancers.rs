@@ -117,7 +117,7 @@ impl LoadBalancers for Balancers {
             return Ok(Updated::Absent.into());
         }
         self.set(&service.uid, targets);
-        Ok(Updated::Ready { ingress: None }.into())
+        Ok(Updated::ready(None).into())
     }
 
     async fn delete_load_balancer(

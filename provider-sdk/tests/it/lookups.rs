@@ -7,8 +7,8 @@ use outrigger_api::v1::{
     instance_result::Outcome as Wire,
 };
 use outrigger_provider_sdk::{
-    Address, Certainty, Context, Effects, Error, Instance, InstancesCapability, Lookup, Node,
-    Outcome, PowerState, Server,
+    Address, Context, Effects, Error, Instance, InstancesCapability, Lookup, Node, Outcome,
+    PowerState, Server,
 };
 use tonic::Code;
 
@@ -167,19 +167,14 @@ async fn each_outcome_travels() {
 
 #[tokio::test]
 async fn only_what_was_seen_during_the_call_is_a_confirmed_absence() {
-    fn seen(age: Duration) -> Lookup {
-        let certainty = Certainty::Confirmed;
-        let age = Some(age);
-        Outcome::Absent { certainty, age }.into()
-    }
     use AbsenceCertainty::{Confirmed, NotVisibleYet};
     let rig = Rig::serve(Server::new(Named::new()).instances(Each(
         InstancesCapability::default(),
         async |_: Context, node: Node| {
             Ok(match node.name.as_str() {
                 "now" => Lookup::absent(),
-                "named" => seen(Duration::ZERO),
-                "cache" => seen(Duration::from_hours(1)),
+                "named" => Lookup::absent_since(Duration::ZERO),
+                "cache" => Lookup::absent_since(Duration::from_hours(1)),
                 _ => Lookup::not_visible_yet(),
             })
         },

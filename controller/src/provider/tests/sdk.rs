@@ -73,7 +73,7 @@ impl sdk::LoadBalancers for Cloud {
         targets: &sdk::Targets,
     ) -> Result<Answer<Updated>, sdk::Error> {
         self.give(service, targets);
-        Ok(Updated::Ready { ingress: None }.into())
+        Ok(Updated::ready(None).into())
     }
 
     async fn delete_load_balancer(
