@@ -88,9 +88,10 @@ impl Refused {
     /// Whether `sentence` breaks this row.
     fn is_in(&self, sentence: &str) -> bool {
         let sentence = sentence.trim().to_lowercase();
+        let asks = sentence.trim_end_matches(['*', '"', ')']).ends_with('?');
         let word = |c: char| c.is_alphanumeric() || c == '_' || c == '`';
         if self.opens {
-            !sentence.ends_with('?')
+            !asks
                 && sentence
                     .strip_prefix(&self.words)
                     .is_some_and(|rest| rest.starts_with(' '))
