@@ -116,13 +116,12 @@ fn setup(plan: &Plan, dir: &Path) -> Setup {
             "--load-balancer-update-ceiling=1s",
             "--load-balancer-shrink-hold=1s",
             "--node-monitor-period=1s",
-        ]);
+        ])
+        .flag(&format!("--concurrent-service-syncs={}", plan.workers()));
     if !plan.elects() {
         return setup;
     }
     setup.flags(&[
-        // Fewer than Services, so that some wait for their turn when a controller has to stop.
-        "--concurrent-service-syncs=4",
         "--leader-elect=true",
         "--leader-elect-lease-duration=3s",
         "--leader-elect-renew-deadline=2s",
@@ -153,7 +152,8 @@ async fn drill(plan: Plan) {
     let client = stage.admin();
     let view = View::new(&stage, &namespace, &ledger);
     let invariants = Invariants::new(files.path().join("journal"), &ledger);
-    let mut watching = Watch::new(&view, &ledger, &journal, invariants);
+    let workers = plan.workers();
+    let mut watching = Watch::new(&view, &ledger, &journal, invariants, workers);
     let (api_server, is_there) = watch::channel(true);
     let people = (0..plan.services).map(|number| {
         let person = Person::new(&client, &namespace, number, &journal, &ledger, &is_there);

@@ -108,6 +108,21 @@ impl Invariants {
         self.calls.get(uid).copied().unwrap_or_default()
     }
 
+    /// Whether a call that changes something about a Service is in flight.
+    pub(super) fn is_called(&self, uid: &str) -> bool {
+        let mut open = self.open.values();
+        open.any(|call| is_changing(call.method) && call.uids.iter().any(|known| known == uid))
+    }
+
+    /// How many Services are being ensured or deleted.
+    pub(super) fn worked_on(&self) -> usize {
+        let open = self.open.values();
+        open.filter(|call| {
+            is_changing(call.method) && call.method != Method::UpdateLoadBalancerNodes
+        })
+        .count()
+    }
+
     /// Reads what was written since the last time. Fails with the invariant that does not hold.
     pub(super) fn check(&mut self) -> Result<(), String> {
         let text = fs::read(&self.path).unwrap_or_default();

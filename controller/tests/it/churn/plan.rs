@@ -48,6 +48,12 @@ impl Plan {
         self.seed % 2 == 1
     }
 
+    /// `--concurrent-service-syncs`. Of those who elect fewer than Services, so that some wait for their turn
+    /// when a controller has to stop.
+    pub(super) const fn workers(&self) -> usize {
+        if self.elects() { 4 } else { 32 }
+    }
+
     pub(super) fn has(&self, family: Family) -> bool {
         self.families.contains(&family)
     }

@@ -1,7 +1,8 @@
 //! No Service waits in silence, and no Node is deleted whose machine runs.
 //!
 //! A Service and its load balancer may differ, but then the provider is called about it, or a
-//! condition says why not. Time counts only while the controller has everything that it needs.
+//! condition says why not. Time counts only while the controller has everything that it needs, could call
+//! about one more Service, and has not called about this one.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -20,16 +21,15 @@ use super::{
     ledger::Ledger,
 };
 
-/// A change of a Service is tried at once, and a change of nodes within seconds. The rest is for the end of
-/// calls that are slow on purpose, for a controller that has to start, or to become leader, and for a
-/// machine that is busy.
-const SILENT: Duration = Duration::from_secs(40);
+/// A change of a Service is tried at once, and a change of nodes within seconds; the rest is for a
+/// controller that has to start, or to become leader, on a machine that is busy.
+const SILENT: Duration = Duration::from_secs(20);
 
 /// A new Service waits up to 30 s for the end of the former one of its name.
-const FIRST: Duration = Duration::from_secs(70);
+const FIRST: Duration = Duration::from_secs(50);
 
 /// A deletion is tried again after 30 s at most.
-const DELETION: Duration = Duration::from_mins(1);
+const DELETION: Duration = Duration::from_secs(45);
 
 /// Everything else after 5 min at most.
 const LOUD: Duration = Duration::from_secs(330);
@@ -51,7 +51,8 @@ struct Waiting {
 /// For how long.
 struct Since {
     waiting: Waiting,
-    /// Without the time in which the Service was paused.
+    /// Without the time in which the Service was paused, a call about it was in flight, or the controller
+    /// worked on as many as it may.
     silent: Duration,
 }
 
@@ -61,6 +62,8 @@ pub(super) struct Watch {
     ledger: Ledger,
     journal: Arc<Journal>,
     invariants: Invariants,
+    /// How many Services the controller works on at once.
+    workers: usize,
     waiting: HashMap<String, Since>,
     checked: Instant,
     /// Names of the Nodes that were there, by UID.
@@ -73,12 +76,14 @@ impl Watch {
         ledger: &Ledger,
         journal: &Arc<Journal>,
         invariants: Invariants,
+        workers: usize,
     ) -> Self {
         Self {
             view: view.clone(),
             ledger: ledger.clone(),
             journal: Arc::clone(journal),
             invariants,
+            workers,
             waiting: HashMap::new(),
             checked: Instant::now(),
             nodes: HashMap::new(),
@@ -135,6 +140,7 @@ impl Watch {
         };
         let step = self.checked.elapsed();
         self.checked = Instant::now();
+        let is_full = self.invariants.worked_on() >= self.workers;
         let mut before = std::mem::take(&mut self.waiting);
         for Judged { service, wrong } in judged {
             if wrong.is_empty() || is_held(&service) {
@@ -156,7 +162,7 @@ impl Watch {
                 waiting,
                 silent: Duration::ZERO,
             });
-            if !is_paused(&service) {
+            if !is_paused(&service) && !is_full && !self.invariants.is_called(&uid) {
                 since.silent = (since.silent + step).min(undisturbed);
             }
             let bound = bound(&service, &since);
