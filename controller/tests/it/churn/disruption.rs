@@ -181,8 +181,8 @@ fn what(random: &mut Rng, family: Family, victims: &mut Vec<Victim>) -> What {
             if random.bool() {
                 What::Reconfigure(millis(random, 6_000..8_000))
             } else {
-                // Two at a time: the last pair waits longer than an edit may.
-                What::Forget(millis(random, 7_000..8_000))
+                // Two at a time: the second pair waits longer than an edit may.
+                What::Forget(millis(random, 25_000..27_000))
             }
         }
         Family::Connections => match random.u8(..8) {

@@ -120,10 +120,7 @@ impl<'a> Crew<'a> {
         let disturbance = self.ledger.disturb();
         for (victim, _) in victims {
             match victim {
-                Victim::Controller => {
-                    self.lead();
-                    self.stage.kill_controller().await;
-                }
+                Victim::Controller => self.kill_leader().await,
                 Victim::Provider => self.stage.mock.kill().await,
                 Victim::ApiServer => {
                     self.stage.plane.kill_apiserver().await.unwrap();
@@ -148,6 +145,11 @@ impl<'a> Crew<'a> {
             self.journal.note(&format!("{victim:?} is back"));
         }
         drop(disturbance);
+    }
+
+    pub(super) async fn kill_leader(&mut self) {
+        self.lead();
+        self.stage.kill_controller().await;
     }
 
     /// SIGTERM while more Services are worked on than there are workers.

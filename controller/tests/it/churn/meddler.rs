@@ -69,9 +69,12 @@ pub(super) async fn reconfigure(crew: &mut Crew<'_>, takes: Duration) {
     calm_down(crew).await;
 }
 
-/// The records of all Services are lost, as when another controller has made their load balancers.
-/// Each is ensured again at low priority, while an Ensure takes long and people edit on.
+/// The records of all Services are lost and the controller starts anew, as when another controller has made
+/// their load balancers: to the one that sees it happen it is an edit. Each is ensured again at low
+/// priority, while an Ensure takes long and people edit on.
 pub(super) async fn forget(crew: &mut Crew<'_>, takes: Duration) {
+    let disturbance = crew.ledger.disturb();
+    crew.kill_leader().await;
     // An update that fails is followed by an Ensure that waits for nothing.
     crew.stage.mock.clear().await;
     let slow = Effect::Hang {
@@ -80,7 +83,9 @@ pub(super) async fn forget(crew: &mut Crew<'_>, takes: Duration) {
     let slow = Fault::on(Method::EnsureLoadBalancer, slow);
     crew.stage.mock.inject(slow).await;
     crew.view.forget_records().await;
-    crew.pass(3 * takes).await;
+    crew.stage.start_controller();
+    drop(disturbance);
+    crew.pass(2 * takes).await;
     calm_down(crew).await;
 }
 
