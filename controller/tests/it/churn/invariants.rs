@@ -30,9 +30,9 @@ const CANCELLED: u64 = micros(Duration::from_secs(3));
 /// Calls are counted over this time.
 const WINDOW: u64 = micros(Duration::from_secs(10));
 
-/// Changing calls about one Service in a window: each edit leads to one, each failure to one a
-/// second, and people edit twice a second.
-const CALLS_OF_ONE: usize = 80;
+/// Changing calls about one Service in a window: each edit leads to one, each failure and each change of
+/// nodes to one a second, and people edit twice a second.
+const CALLS_OF_ONE: usize = 50;
 
 /// Handshakes in a window: reconnects are at most 20 at first, then one a second.
 const HANDSHAKES: usize = 100;

@@ -167,7 +167,8 @@ pub(super) async fn retry(crew: &mut Crew<'_>, method: Method, after: Duration) 
         fault = fault.for_service(&format!("{namespace}/web-0"));
     }
     crew.stage.mock.inject(fault).await;
-    crew.pass(Duration::from_secs(4)).await;
+    // As long as calls are counted.
+    crew.pass(Duration::from_secs(10)).await;
     calm_down(crew).await;
 }
 
