@@ -146,14 +146,23 @@ pub(super) async fn answer(crew: &mut Crew<'_>, wrong: Wrong, time: Duration) {
         Wrong::Bad(method, bad) => (method, Effect::BadAnswer(bad)),
     };
     crew.stage.mock.inject(Fault::on(method, effect)).await;
-    if method == Method::Handshake {
-        let control = Client::new(crew.stage.dir().join("provider.sock.ctl"));
-        let close = CloseConnections { hold: None };
-        control.close_connections(&close).await.unwrap();
+    let is_handshake = method == Method::Handshake;
+    if is_handshake {
+        close_connections(crew).await;
     }
     crew.pass(time).await;
     calm_down(crew).await;
+    if is_handshake {
+        // On the same connection one that was refused is asked again after a minute.
+        close_connections(crew).await;
+    }
     drop(disturbance);
+}
+
+async fn close_connections(crew: &Crew<'_>) {
+    let control = Client::new(crew.stage.dir().join("provider.sock.ctl"));
+    let close = CloseConnections { hold: None };
+    control.close_connections(&close).await.unwrap();
 }
 
 /// Calls fail, with a time to call again that makes no sense.
