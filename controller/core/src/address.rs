@@ -21,7 +21,7 @@ pub const INTERNAL_DNS: &str = "InternalDNS";
 /// Address type of a DNS name that resolves to external addresses.
 pub const EXTERNAL_DNS: &str = "ExternalDNS";
 
-/// What is to become of a node's `status.addresses`.
+/// The decision about a node's `status.addresses`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The provider gave none, so the kubelet's stay (N-41).
@@ -40,7 +40,7 @@ pub enum Error {
     Parse {
         /// The annotation's value.
         value: Box<str>,
-        /// What is wrong with it.
+        /// Syntax error.
         reason: ParseReason,
     },
     /// The instance has no such address, perhaps not yet.
@@ -51,7 +51,7 @@ pub enum Error {
     },
 }
 
-/// What is wrong with the annotation.
+/// Syntax errors of the annotation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseReason {
     /// A part is no IP address.
@@ -66,7 +66,7 @@ pub enum ParseReason {
 }
 
 impl Error {
-    /// What the error means for the node's queue entry.
+    /// Decides the requeue of the node.
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::Parse { .. } => ErrorClass::Invalid,
@@ -97,7 +97,7 @@ pub fn wanted(node: &NodeView, of_instance: &[NodeAddress]) -> Result<Wanted, Er
     })
 }
 
-/// Whether the instance has what the kubelet was told by `--node-ip`; asked before the taint goes
+/// Whether the instance has the addresses of the kubelet's `--node-ip`; asked before the taint goes
 /// (N-14), of the instance's addresses alone, and of an instance without addresses too.
 pub fn check_provided(node: &NodeView, of_instance: &[NodeAddress]) -> Result<(), Error> {
     honour_provided(node, of_instance.to_vec()).map(drop)

@@ -51,13 +51,13 @@ pub struct RawInstance {
     pub power_state: PowerState,
 }
 
-/// What an answer is held against.
+/// The limits that an answer is checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
-    /// What the provider's ids start with.
+    /// Prefixes of the provider's IDs.
     pub prefixes: &'a Prefixes,
     /// Whether the provider id may be empty: the cloud has none, or the node that was asked about
-    /// may have one already (N-31 is then decided with the node at hand).
+    /// may have one already (the caller, which has the Node, then decides N-31).
     pub empty_provider_id: bool,
 }
 
@@ -121,7 +121,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What the refusal means for the node's queue entry.
+    /// Decides the requeue of the node.
     pub const fn class(&self) -> ErrorClass {
         ErrorClass::Malformed
     }

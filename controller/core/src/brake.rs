@@ -18,7 +18,7 @@
 //!                                  Allowed
 //! ```
 //!
-//! What it knows is in memory alone: after a restart it counts anew.
+//! Its state is in memory only: a restart begins the counts anew.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -63,7 +63,7 @@ impl Default for Limits {
     }
 }
 
-/// What the brake counts, for metrics and logs.
+/// Counts of the brake, for metrics and logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// The provider's nodes, those deleted in the window among them.
@@ -136,8 +136,8 @@ impl Brake {
     }
 
     /// Counts the confirmed absence of a node that is not ready, and decides about its deletion.
-    /// `nodes` is how many nodes of the cluster are the provider's, `by_person` whether somebody
-    /// wants this one deleted in spite of the brake.
+    /// `nodes` is how many nodes of the cluster are the provider's, `by_person` whether an operator
+    /// confirmed its deletion in spite of the brake.
     pub fn absent(
         &mut self,
         now: Timestamp,
@@ -210,7 +210,7 @@ impl Brake {
         }
     }
 
-    /// The node is nobody's to delete for now: it is not asked about any more.
+    /// The node must not be deleted for now: no more lookups of it.
     pub fn dismiss(&mut self, name: &str) {
         self.absent.remove(name);
     }
@@ -231,7 +231,7 @@ impl Brake {
         }
     }
 
-    /// What is counted now, where `nodes` of the cluster's are the provider's.
+    /// The counts at `now`, with `nodes` of the provider's in the cluster.
     pub fn count(&mut self, now: Timestamp, nodes: usize) -> Counts {
         self.forget_old(now);
         self.counts(nodes)
@@ -275,7 +275,7 @@ impl Brake {
         seen
     }
 
-    /// Whether more than half is absent or deleted. What is confirmed of it stays held, even when
+    /// Whether more than half is absent or deleted. A confirmation does not release it, even when
     /// the deletions among it are no longer counted.
     fn hold_majority(&mut self, counts: &Counts) -> bool {
         let more_than_half = |count: usize| counts.is_braked() && 2 * count > counts.nodes;

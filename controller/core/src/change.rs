@@ -58,7 +58,7 @@ pub struct LabelWrite {
 pub struct TaintAddition {
     /// Presumed `metadata.uid`.
     pub uid: Box<str>,
-    /// What to add.
+    /// The taint to add.
     pub taint: Taint,
     /// Whether the node has no `spec.taints` to add to: presumed absent, to be made first.
     pub create_taints: bool,

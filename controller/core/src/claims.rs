@@ -13,7 +13,7 @@ use crate::class::ErrorClass;
 
 /// Provider ids and the nodes that have them or are about to get them.
 ///
-/// Everybody claims, then everybody asks: when two nodes of one batch get one id, both are refused,
+/// All nodes claim before any is checked: when two nodes of one batch get one ID, both are refused,
 /// not only the second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims(HashMap<Box<str>, Vec<Arc<str>>>);
@@ -31,14 +31,14 @@ pub struct Duplicate {
 }
 
 impl Duplicate {
-    /// What the error means for the node's queue entry.
+    /// Decides the requeue of the node.
     pub const fn class(&self) -> ErrorClass {
         ErrorClass::NotReady
     }
 }
 
 impl Claims {
-    /// Notes that `node` has, or was just given, `provider_id`. Empty ids are claimed by nobody.
+    /// Notes that `node` has, or was just given, `provider_id`. An empty ID is no claim.
     pub fn claim(&mut self, provider_id: &str, node: &Arc<str>) {
         if provider_id.is_empty() {
             return;

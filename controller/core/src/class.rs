@@ -1,7 +1,7 @@
-//! What kind of failure an error is: the one thing that decides what happens next.
+//! The kinds of failure: requeue, event and metric label follow from the class alone.
 //!
 //! Every error enum of the project has `fn class(&self) -> ErrorClass`. Queues ask
-//! [`ErrorClass::requeue`], metrics take [`ErrorClass::as_str`], and nobody looks into a message.
+//! [`ErrorClass::requeue`], metrics take [`ErrorClass::as_str`], and no code parses a message.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// for a failed lookup (N-11), whatever the class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// Went wrong in a way that time heals, or nobody knows how it ended: a deadline, a lost
+    /// Went wrong in a way that time heals, or with an unknown result: a deadline, a lost
     /// connection, a 5xx, a status without the provider's own word. Repeated with back-off; the
     /// call is idempotent. Event.
     Transient,
@@ -32,7 +32,7 @@ pub enum ErrorClass {
         /// How long to wait, if the other side said so.
         retry_after: Option<Duration>,
     },
-    /// Somebody else wrote first: a failed precondition of a patch, a 409, a lost optimistic lock
+    /// Another client wrote first: a failed precondition of a patch, a 409, a lost optimistic lock
     /// in the cloud. Read again, plan again, at once the first time. No event.
     Conflict,
     /// Something else has to happen first: a resource in the way, an address not assigned yet, no
@@ -147,8 +147,8 @@ impl ErrorClass {
         }
     }
 
-    /// Whether the owner of the object is told by an event ("Event" above): it concerns this object
-    /// and not every one alike, and is no mere wait.
+    /// Whether the owner of the object gets an event ("Event" above): it concerns this object
+    /// alone, and is more than a wait.
     pub const fn is_for_owner(self) -> bool {
         match self {
             Self::Transient

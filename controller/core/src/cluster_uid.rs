@@ -1,8 +1,9 @@
 //! Whether it is certain which cluster this is.
 //!
-//! Providers tag what they make with the cluster's UID, that of the namespace `kube-system`. A provider
-//! that is told no UID, or another one than before, takes its own load balancers for those of another
-//! cluster: it would make a second one for each Service and never delete the first.
+//! Providers tag what they make with the cluster's UID, that of the namespace `kube-system`. A
+//! provider without the UID, or with another one than before, takes its own load balancers for
+//! those of another cluster: it would make a second one for each Service and never delete the
+//! first.
 
 use std::fmt;
 
@@ -98,7 +99,7 @@ mod tests {
     use super::ClusterUid;
 
     #[test]
-    fn what_is_known_decides_what_may_be_changed() {
+    fn the_known_uid_decides_which_changes_are_allowed() {
         for (read, remembered, state, told, allowed, untagged) in [
             (Some("a"), None, "read", "a", true, true),
             (Some("a"), Some("a"), "read", "a", true, true),

@@ -20,7 +20,7 @@ use jiff::Timestamp;
 use self::lru::Lru;
 use crate::service::ServiceView;
 
-/// What a folded message starts with (E-3).
+/// The prefix of a folded message (E-3).
 pub const FOLDED: &str = "(combined from similar events): ";
 
 /// The longest message in bytes; `events.k8s.io` allows no more.
@@ -116,7 +116,7 @@ impl ObjectRef {
     }
 }
 
-/// Whether somebody should worry.
+/// The event's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// All is well.
@@ -138,7 +138,7 @@ impl Kind {
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Who says so (E-6).
+    /// The reporting component (E-6).
     pub component: &'static str,
     /// About what.
     pub object: ObjectRef,
@@ -152,7 +152,8 @@ pub struct Event {
     pub at: Timestamp,
 }
 
-/// What the API server should hold: POST it if `count` is 1, else PATCH the one of this name.
+/// The wanted state of the Event in the API server: POST it if `count` is 1, else PATCH the one of
+/// this name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// `metadata.name`, the same for all repeats.
@@ -215,8 +216,8 @@ impl Correlator {
         }
     }
 
-    /// What to write because of this event; nothing if its source has said too much (E-4). It
-    /// still counts: the next one that is written has the whole count.
+    /// The write that this event leads to; none if its source exceeds its rate (E-4). It still
+    /// counts: the next one that is written has the whole count.
     pub fn observe(&mut self, mut event: Event) -> Option<Record> {
         event.message = cut(event.message, MAX_MESSAGE);
         let subject = digest(&(event.component, &event.object, event.kind));
@@ -240,8 +241,8 @@ impl Correlator {
             similar.messages.clear();
         }
         similar.last = similar.last.max(at);
-        // What was written as it is goes on so. client-go forgets a random one of the messages
-        // here.
+        // A message that was written unfolded stays unfolded. client-go forgets a random one of the
+        // messages here.
         if similar.messages.contains(&message) {
             return false;
         }

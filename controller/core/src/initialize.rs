@@ -11,7 +11,7 @@ use crate::{
     node_labels::{self, DroppedLabel},
 };
 
-/// What the provider said of itself, as far as it matters here.
+/// The provider's declarations that initialisation needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// The cloud has no provider ids: a node may be initialised without one.
@@ -20,14 +20,14 @@ pub struct Policy {
     pub managed_label_keys: Box<[Box<str>]>,
 }
 
-/// What is to be written for one node.
+/// The writes for one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Change of metadata and spec.
     pub change: Option<NodeChange>,
     /// Whole list of `status.addresses` to write afterwards (N-21); `None`: untouched.
     pub addresses: Option<Box<[NodeAddress]>>,
-    /// What the provider gave and is not written, to be logged.
+    /// Values of the provider that are not written, to be logged.
     pub warnings: Vec<Warning>,
 }
 
@@ -66,7 +66,7 @@ pub enum Error {
         /// The node's name.
         node: Arc<str>,
     },
-    /// The instance does not have what the kubelet was told by `--node-ip` (N-14).
+    /// The instance lacks the addresses of the kubelet's `--node-ip` (N-14).
     #[error(
         "failed to get node modifiers from cloud provider: \
          provided node ip for node {node:?} is not valid: {source}"
@@ -74,13 +74,13 @@ pub enum Error {
     ProvidedNodeIp {
         /// The node's name.
         node: Arc<str>,
-        /// What is wrong.
+        /// The defect.
         source: address::Error,
     },
 }
 
 impl Error {
-    /// What the error means for the node's queue entry.
+    /// Decides the requeue of the node.
     pub const fn class(&self) -> ErrorClass {
         match self {
             Self::NoProviderId { .. } => ErrorClass::Malformed,
@@ -109,11 +109,11 @@ impl Plan {
     }
 }
 
-/// What makes `node`, whose machine is `instance`, initialised.
+/// The writes that initialise `node`, with `instance` as its machine.
 ///
 /// All of metadata and spec is one change, so that no node is ever seen without the taint and
-/// without the rest (N-20). A node without the taint is none of this function's business but for
-/// [`reconcile`] (N-10): provider id and addresses are not looked at.
+/// without the rest (N-20). A node without the taint only gets [`reconcile`] (N-10): provider id
+/// and addresses are not looked at.
 pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<Plan, Error> {
     if !node.is_uninitialized() {
         return Ok(reconcile(node));
@@ -137,7 +137,7 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<Pla
     })
 }
 
-/// What a node that is initialised still needs, without a question to the provider (N-10).
+/// The writes that an initialised node still needs, without a lookup (N-10).
 pub fn reconcile(node: &NodeView) -> Plan {
     let labels = node_labels::reconcile(&node.labels);
     Plan {

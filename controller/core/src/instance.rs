@@ -1,4 +1,4 @@
-//! What a provider knows about the machine behind a node, after its answer was checked.
+//! The machine behind a node, from a checked answer.
 
 use crate::{
     labels::StringMap,
@@ -60,7 +60,7 @@ pub enum Lookup {
         /// Fresh and certain; anything less never leads to a deletion.
         confirmed: bool,
     },
-    /// Another provider, or nobody, owns the node.
+    /// Another provider, or none, owns the node.
     NotManaged {
         /// For logs.
         reason: Box<str>,

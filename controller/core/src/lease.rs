@@ -1,4 +1,4 @@
-//! Who may act: leader election on a `coordination.k8s.io/v1` Lease, decided from facts.
+//! Leader election on a `coordination.k8s.io/v1` Lease, decided from facts.
 //!
 //! ```text
 //!  answers, watch events ──► Sight ─┐
@@ -10,7 +10,7 @@
 //! show (only their rates are compared):
 //! - the leader stops acting [`Terms::renew_deadline`] after it *sent* its last acknowledged
 //!   renewal;
-//! - nobody takes a held lease before the record has stood unchanged for the duration that is
+//! - no replica takes a held lease before the record has stood unchanged for the duration that is
 //!   written in it, which is longer, after having *received* it.
 //!
 //! Everything else is convenience. The API server's check of the resourceVersion settles who wins
@@ -34,7 +34,7 @@ pub use terms::{InvalidTerms, Terms};
 /// object holds (labels, annotations, fields of later versions) is left as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// `holderIdentity`; empty: nobody holds it (PROC-23).
+    /// `holderIdentity`; empty: not held (PROC-23).
     pub holder: String,
     /// `leaseDurationSeconds`: how long others wait after the last change.
     pub duration_seconds: Option<i32>,

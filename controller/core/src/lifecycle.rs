@@ -22,8 +22,8 @@
 //!
 //! Everything else (errors, doubts, another provider's word) keeps the node. Rules that look like
 //! gaps: a node whose machine was made again under its name (with a new provider ID) is absent by
-//! its own, so it goes if it is not ready, and is told of if it is; two nodes with one provider ID
-//! both stay as long as that instance exists.
+//! its own, so it goes if it is not ready, and gets an event if it is; two nodes with one provider
+//! ID both stay as long as that instance exists.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -44,7 +44,7 @@ pub use schedule::Schedule;
 pub use shutdown::{addition as shutdown_addition, removal as shutdown_removal};
 pub use verdict::{Action, Check, Deletion, Doubt, Idle, Verdict, Withheld};
 
-/// What is known beside the node itself.
+/// Facts beside the node itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// Which nodes are the provider's.
@@ -58,8 +58,8 @@ pub struct Facts<'a> {
     pub not_managed: bool,
 }
 
-/// What the loop remembers: a schedule for each node that is not ready, and the brake. A restart
-/// forgets it without harm.
+/// State of the loop: a schedule for each node that is not ready, and the brake. A restart forgets
+/// it without harm.
 ///
 /// Calls about one node come one after the other, as from a queue that hands out each name once at
 /// a time; only [`Self::overheard`] may come at any time.
@@ -91,8 +91,7 @@ impl Lifecycle {
         }
     }
 
-    /// What to do about `node` now. To be asked whenever it changed, and when [`Check::At`] has
-    /// come.
+    /// The next step for `node`. To be asked whenever it changed, and when [`Check::At`] has come.
     pub fn check(&mut self, now: Timestamp, node: &NodeView, facts: &Facts<'_>) -> Check {
         match self.watched.get(&node.name) {
             // Deleted and registered anew.
@@ -145,8 +144,8 @@ impl Lifecycle {
         }
     }
 
-    /// What an answer means. `node` is the node as it is now, `asked` as it was when the question
-    /// was put, `lookup` the answer; none is an error, whatever kind of error.
+    /// The action that follows from an answer. `node` is the node as it is now, `asked` as it was
+    /// when the question was put, `lookup` the answer; none is an error, whatever kind of error.
     pub fn answered(
         &mut self,
         now: Timestamp,
@@ -161,7 +160,7 @@ impl Lifecycle {
         let next = self.check(now, node, facts);
         let action = match next {
             Check::Ask | Check::At(_) => self.judge(now, node, asked, lookup, facts),
-            // What came in between ends the question.
+            // A change meanwhile ends the question.
             Check::Idle(_) | Check::RemoveShutdownTaint(_) => Action::Keep,
         };
         let sooner = match &action {
@@ -184,9 +183,9 @@ impl Lifecycle {
         Verdict { action, next }
     }
 
-    /// Takes in an answer that another loop got, about a ready node as about any, from a snapshot
-    /// of some age perhaps: it speaks for the provider or against it, and decides nothing about this
-    /// node. To be told all of them, absences of ready nodes above all; a provider that was never
+    /// Takes in an answer that another loop got, about a ready node as about any, from a snapshot of
+    /// some age perhaps: it speaks for the provider or against it, and decides nothing about this
+    /// node. Must receive every answer, absences of ready nodes above all; a provider that was never
     /// seen to find anything is not believed when it says that many nodes are absent.
     pub fn overheard(&mut self, now: Timestamp, node: &NodeView, lookup: &Lookup) {
         match lookup {
@@ -216,7 +215,7 @@ impl Lifecycle {
         self.brake.gone(now, name);
     }
 
-    /// What the brake counts, where `nodes` of the cluster's are the provider's.
+    /// The counts of the brake, with `nodes` of the provider's in the cluster.
     pub fn counts(&mut self, now: Timestamp, nodes: usize) -> Counts {
         self.brake.count(now, nodes)
     }
@@ -303,7 +302,7 @@ fn is_same_question(node: &NodeView, asked: &NodeView) -> bool {
 /// kubelet's word: the taint stays until the node is ready (L-10, L-13).
 fn powered(node: &NodeView, instance: &Instance) -> Action {
     match instance.power_state {
-        // What is being deleted is as good as stopped until it is absent.
+        // An instance that is being deleted counts as stopped until it is absent.
         PowerState::Shutdown | PowerState::Terminating => {
             shutdown::addition(node).map_or(Action::Keep, Action::AddShutdownTaint)
         }

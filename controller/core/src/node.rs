@@ -1,4 +1,4 @@
-//! What the loops keep of a `v1.Node`: about a tenth of its bytes.
+//! The fields of a `v1.Node` that the loops need: about a tenth of its bytes.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub struct NodeView {
     pub labels: StringMap,
     /// `metadata.annotations` without kubectl's last-applied-configuration.
     pub annotations: StringMap,
-    /// `spec.providerID`, empty until somebody sets it.
+    /// `spec.providerID`, empty until it is set.
     pub provider_id: Box<str>,
     /// `spec.podCIDRs`.
     pub pod_cidrs: Box<[Box<str>]>,

@@ -135,7 +135,7 @@ pub fn keep_in_step(
     labels.finish()
 }
 
-/// What the instance is, with the keys of both generations; empty: not known.
+/// The instance's facts by label, with the keys of both generations; empty: not known.
 fn facts(instance: &Instance) -> [(&'static str, &'static str, &str); 3] {
     [
         (INSTANCE_TYPE_BETA, INSTANCE_TYPE, &instance.instance_type),

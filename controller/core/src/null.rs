@@ -1,4 +1,4 @@
-//! What is `null` in the API's JSON counts as absent everywhere: one odd object must not end a watch.
+//! A `null` in the API's JSON counts as absent everywhere: one odd object must not end a watch.
 
 use serde::{Deserialize, Deserializer};
 

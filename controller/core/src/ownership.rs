@@ -1,12 +1,12 @@
-//! Whose a node is: by its provider id, and without one by what the operator says.
+//! Ownership of a node: by its provider ID, and without one by the operator's selector.
 
 use crate::{node::NodeView, selector::Selector};
 
-/// What the ids of one provider start with.
+/// Prefixes of one provider's IDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefixes(Box<[Box<str>]>);
 
-/// Whose a provider id is.
+/// Ownership of a provider ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
     /// It starts with one of the provider's prefixes.
@@ -38,7 +38,7 @@ impl Prefixes {
         Ok(Self(prefixes.into()))
     }
 
-    /// Whose `provider_id` is.
+    /// Owner of `provider_id`.
     pub fn ownership(&self, provider_id: &str) -> Ownership {
         match provider_id {
             "" => Ownership::Unset,
@@ -47,7 +47,7 @@ impl Prefixes {
         }
     }
 
-    /// What follows the longest of our prefixes.
+    /// The rest after the longest of our prefixes.
     pub(crate) fn tail<'a>(&self, provider_id: &'a str) -> Option<&'a str> {
         let prefixes = self.0.iter();
         prefixes
@@ -64,18 +64,18 @@ impl Prefixes {
 /// Which nodes of the cluster are this provider's.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<'a> {
-    /// What the provider's ids start with.
+    /// Prefixes of the provider's IDs.
     pub prefixes: &'a Prefixes,
     /// `--node-selector`.
     pub selector: Option<&'a Selector>,
-    /// Whether a node of the cluster has the provider id of somebody else. It is then not the only
-    /// provider, and a node without an id may be anybody's.
+    /// Whether a node of the cluster has another provider's ID. It is then not the only provider,
+    /// and a node without an ID may belong to any of them.
     pub foreign_prefix_seen: bool,
 }
 
 impl Scope<'_> {
     /// Whether the node may be asked about and written to: it has no other provider's id, and
-    /// without any the selector does not leave it to somebody else.
+    /// without any the selector selects it.
     pub fn may_touch(&self, node: &NodeView) -> bool {
         match self.prefixes.ownership(&node.provider_id) {
             Ownership::Ours => true,

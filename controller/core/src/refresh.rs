@@ -12,7 +12,7 @@ use crate::{
     node_labels,
 };
 
-/// What is to be written for one node, in two writes that do not depend on each other.
+/// The writes for one node, in two patches that do not depend on each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Labels, all of them in one change.
@@ -34,7 +34,7 @@ pub enum Warning {
         /// The node's.
         kept: Box<str>,
     },
-    /// The addresses: they lack what the kubelet was told by `--node-ip` (N-44).
+    /// They lack the addresses of the kubelet's `--node-ip` (N-44).
     ProvidedNodeIp(address::Error),
 }
 
@@ -77,12 +77,12 @@ impl Plan {
     }
 }
 
-/// What keeps `node`, whose machine is `instance`, in step with it: addresses (N-41 to N-45) and,
+/// The writes that keep `node` in step with `instance`, its machine: addresses (N-41 to N-45) and,
 /// in one change, the labels of the old generation (N-35) and those that the provider manages.
 ///
-/// Provider id, taints and all labels that nobody manages, zone and instance type among them, stay
-/// as initialisation left them, as upstream. A node that is not initialised is left to
-/// [`crate::initialize`] (N-40).
+/// Provider id, taints and all labels that the provider does not manage, zone and instance type
+/// among them, stay as initialisation left them, as upstream. A node that is not initialised is
+/// left to [`crate::initialize`] (N-40).
 ///
 /// The caller has made sure that the node may be written to ([`crate::ownership::Scope`],
 /// [`NodeView::is_paused`]), and that no other node claims its provider id ([`crate::claims`]).

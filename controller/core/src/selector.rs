@@ -9,7 +9,7 @@ use crate::{labels::StringMap, syntax::Complaint};
 
 mod parse;
 
-/// What labels have to be like. Has at least one requirement.
+/// Requirements on labels. Has at least one requirement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(Box<[Requirement]>);
 
@@ -31,17 +31,17 @@ enum Condition {
 /// Why a text is no selector, in a sentence that follows the flag's name. Places count bytes from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// To Kubernetes it selects everything, which nobody who writes a selector means.
+    /// To Kubernetes it selects everything, which is never the intent of a selector.
     #[error("is empty, which would select everything")]
     Empty,
     /// Something else at this place.
     #[error("has {found} at {at}, where {expected} should be")]
     Unexpected {
-        /// What is there, quoted, or `its end`.
+        /// The text found, quoted, or `its end`.
         found: Box<str>,
         /// Its place.
         at: usize,
-        /// What may be there.
+        /// The tokens that may stand there.
         expected: &'static str,
     },
     /// `<` and `>`, which compare numbers and are neither equality nor sets.
@@ -57,7 +57,7 @@ pub enum Error {
     Key {
         /// The key.
         key: Box<str>,
-        /// What is wrong with it.
+        /// The defect.
         complaint: Complaint,
     },
     /// A value that no label can have.
@@ -65,7 +65,7 @@ pub enum Error {
     Value {
         /// The value.
         value: Box<str>,
-        /// What is wrong with it.
+        /// The defect.
         complaint: Complaint,
     },
 }

@@ -1,4 +1,4 @@
-//! What the service-lb loop keeps of a `v1.Service`, and what it decides about one.
+//! The view of a `v1.Service` that service-lb keeps, and its decisions about one.
 //!
 //! ```text
 //!  API JSON ─► ServiceView ─┬─► wants: load balancer, cleanup, nothing

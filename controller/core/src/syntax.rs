@@ -7,7 +7,7 @@ pub const MAX_LABEL: usize = 63;
 /// Longest reason of an event.
 const MAX_REASON: usize = 128;
 
-/// What is wrong with a text, in words that follow the text.
+/// A defect of a text, in words that follow the text.
 pub type Complaint = &'static str;
 
 /// Whether `text` is legal as the value of a label. The empty text is.

@@ -32,7 +32,7 @@ const FALSE: [&str; 6] = ["0", "f", "F", "false", "False", "FALSE"];
 /// Why a node is no target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excluded {
-    /// Somebody is deleting it.
+    /// The Node is being deleted.
     BeingDeleted,
     /// By [`LABEL_EXCLUDE`]: with the value true, none, or one that is neither true nor false.
     Label,
@@ -56,7 +56,7 @@ pub fn exclusion(node: &NodeView) -> Option<Excluded> {
     autoscaler.then_some(Excluded::Autoscaler)
 }
 
-/// What a step of one node means for the targets; `None` is a node that is not there.
+/// The effect of a step of one node on the targets; `None` is a node that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Nothing that a load balancer is made of is another.
@@ -67,7 +67,7 @@ pub enum Change {
     Departure,
 }
 
-/// What the step from `old` to `new` means. Heartbeats, readiness and all labels and taints but
+/// The effect of the step from `old` to `new`. Heartbeats, readiness and all labels and taints but
 /// those of [`exclusion`] mean nothing (S-52, S-56).
 pub fn change(old: Option<&NodeView>, new: Option<&NodeView>) -> Change {
     let target = |node: Option<&'_ NodeView>| node.is_some_and(|node| exclusion(node).is_none());

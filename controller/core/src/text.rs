@@ -64,7 +64,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_short_and_safe(raw in any::<String>(), limit in 0_usize..200) {
+        fn shown_text_is_short_and_safe(raw in any::<String>(), limit in 0_usize..200) {
             let shown = cut(&raw, limit);
             prop_assert!(shown.len() <= limit);
             prop_assert!(!shown.contains(is_unsafe));

@@ -271,7 +271,7 @@ fn q1_n48_two_addresses_of_one_type_are_no_change() {
 
 /// N-47: what a kubelet's restart wrote is put right.
 #[test]
-fn n47_what_somebody_else_wrote_is_corrected() {
+fn n47_a_write_of_another_client_is_corrected() {
     let node = node("InternalIP=10.0.0.5 Hostname=n6", None);
     let given = "ExternalIP=198.51.100.7 InternalIP=10.0.0.5";
     let expected = "ExternalIP=198.51.100.7 InternalIP=10.0.0.5 Hostname=n6";
@@ -295,7 +295,7 @@ fn a_repeated_address_is_written_once() {
 
 proptest! {
     #[test]
-    fn what_was_written_is_no_change(node in any_node(), instance in any_instance()) {
+    fn written_addresses_are_no_change(node in any_node(), instance in any_instance()) {
         if let Ok(Wanted::Changed(list)) = wanted(&node, &instance.addresses) {
             prop_assert!(!list.is_empty());
             prop_assert_ne!(&list, &node.addresses);

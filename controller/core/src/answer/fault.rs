@@ -1,4 +1,4 @@
-//! What is wrong with one part of an answer, whatever the answer is about.
+//! Defects of one part of an answer.
 
 use super::Excerpt;
 use crate::syntax::Complaint;
@@ -13,13 +13,13 @@ pub enum Fault<F> {
         field: F,
         /// The text, cut and escaped.
         value: Excerpt,
-        /// What is wrong with it.
+        /// The defect.
         complaint: Complaint,
     },
     /// Too many entries.
     #[error("the provider's {field} has {count} entries, more than {limit}")]
     TooMany {
-        /// What has too many.
+        /// The field with too many entries.
         field: F,
         /// How many.
         count: usize,

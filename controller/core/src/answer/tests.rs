@@ -141,7 +141,7 @@ fn provider_ids() {
     }
 }
 
-/// N-31 is decided with the node at hand, so a lookup lets an empty id pass; a list does not.
+/// N-31 needs the Node, so a lookup lets an empty id pass; a list does not.
 #[test]
 fn n31_an_empty_provider_id_passes_only_where_it_may() {
     let raw = RawInstance::default();

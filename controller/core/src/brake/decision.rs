@@ -1,4 +1,4 @@
-//! What the brake says, for events, logs and metrics.
+//! Decisions of the brake, for events, logs and metrics.
 
 use jiff::Timestamp;
 
@@ -35,7 +35,7 @@ pub enum Refusal {
         until: Timestamp,
     },
     /// Only a person lets go.
-    #[error("{0}; it stays until somebody annotates it with {ANNOTATION_CONFIRM_DELETION}=true")]
+    #[error("{0}; it stays until an operator annotates it with {ANNOTATION_CONFIRM_DELETION}=true")]
     Held(Hold),
 }
 

@@ -117,7 +117,7 @@ fn one_answer_is_not_enough() {
 }
 
 #[test]
-fn what_comes_in_between_begins_the_row_anew() {
+fn an_answer_in_between_restarts_the_row() {
     let again = |seconds| Err(Refusal::LookAgain { at: at(seconds) });
     let cases: [(&str, Happens); 4] = [
         ("found", |brake| brake.found(at(3), "n1")),
@@ -203,7 +203,7 @@ fn more_than_half_is_for_a_person_to_decide() {
 
 /// Else half of a cluster would go as soon as the first deletions are forgotten, or new nodes join.
 #[test]
-fn what_is_held_stays_held() {
+fn held_nodes_stay_held() {
     let mut brake = quick();
     for number in 0..10 {
         assert_eq!(brake.says(0, number, 100), WITHIN);
@@ -222,7 +222,7 @@ fn what_is_held_stays_held() {
 }
 
 #[test]
-fn switched_off_is_off_for_everybody_but_counted() {
+fn a_brake_switched_off_holds_no_node_and_counts() {
     let mut brake = Brake::new(Limits {
         enabled: false,
         confirm: 1,
@@ -240,7 +240,7 @@ fn a_deleted_node_counts_for_one_window() {
         assert_eq!(brake.says(0, number, 20), WITHIN);
         brake.gone(at(number as i64), &name(number));
     }
-    // Ready when somebody deleted it: no sign of a cloud that forgets.
+    // Ready when another client deleted it: no sign of a cloud that forgets.
     brake.ready("n7");
     brake.gone(at(3), "n7");
     let expected = Counts {
@@ -310,7 +310,7 @@ fn there_are_no_fewer_nodes_than_absent_ones() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded() {
+fn memory_is_bounded() {
     let mut brake = quick();
     for round in 0..100 {
         let now = round * 5 * MINUTE;
@@ -355,14 +355,12 @@ fn reasons_are_sentences_and_labels() {
         (
             Refusal::Held(Hold::Majority),
             "held_majority",
-            "more than half of the provider's nodes are absent; it stays until somebody annotates \
-             it with outrigger.dev/confirm-deletion=true",
+            "more than half of the provider's nodes are absent; it stays until an operator annotates it with outrigger.dev/confirm-deletion=true",
         ),
         (
             Refusal::Held(Hold::FindsNone),
             "held_finds_none",
-            "many nodes are absent, and the provider finds no instance of any node; it stays until \
-             somebody annotates it with outrigger.dev/confirm-deletion=true",
+            "many nodes are absent, and the provider finds no instance of any node; it stays until an operator annotates it with outrigger.dev/confirm-deletion=true",
         ),
     ] {
         assert_eq!((refusal.as_str(), &*refusal.to_string()), (label, text));

@@ -66,7 +66,7 @@ fn a_node_that_is_gone_claims_nothing() {
 
 /// Clouds without provider ids give every node the same: none.
 #[test]
-fn nobody_claims_the_empty_id() {
+fn the_empty_id_is_no_claim() {
     let (n1, n2): (Arc<str>, Arc<str>) = ("n1".into(), "n2".into());
     let mut claims = Claims::default();
     claims.claim("", &n1);

@@ -80,9 +80,9 @@ fn a_person_heals_what_heals_slowly() {
     assert_eq!(slow, expected);
 }
 
-/// What concerns every object alike, or is a mere wait, makes no event on each of them.
+/// Failures that concern every object alike, and waits, make no event on each of them.
 #[test]
-fn owners_are_told_of_what_concerns_them() {
+fn owners_get_events_of_failures_of_their_object() {
     let told: Vec<_> = ErrorClass::ALL
         .iter()
         .filter(|class| class.is_for_owner())

@@ -268,7 +268,7 @@ fn messages_are_cut_between_characters() {
 }
 
 #[test]
-fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
+fn memory_is_bounded_and_the_oldest_event_is_dropped_first() {
     let mut correlator = Correlator::with_capacity(3);
     let about = |correlator: &mut Correlator, name: &str| {
         let mut event = event("hello", 0);

@@ -287,7 +287,7 @@ fn n14_is_asked_of_the_instances_addresses_alone() {
 }
 
 #[test]
-fn n17_an_empty_answer_but_for_the_id_still_initialises() {
+fn n17_an_answer_with_only_an_id_initialises() {
     let instance = Instance {
         provider_id: "mock://i-1".into(),
         ..Instance::default()
@@ -302,7 +302,7 @@ fn n17_an_empty_answer_but_for_the_id_still_initialises() {
 }
 
 #[test]
-fn n18_dropped_labels_are_told() {
+fn n18_dropped_labels_are_reported() {
     let instance = Instance {
         additional_labels: map(&[("k8s.io/x", "1")]),
         ..full()
@@ -391,8 +391,8 @@ fn n24_no_addresses_are_no_reason_to_keep_the_taint() {
 #[test]
 fn n25_a_foreign_host_name_is_no_error() {
     let instance = Instance {
-        addresses: addresses("Hostname=somebody-else InternalIP=10.0.0.5"),
-        node_name: "somebody-else".into(),
+        addresses: addresses("Hostname=another-writer InternalIP=10.0.0.5"),
+        node_name: "another-writer".into(),
         ..full()
     };
     let plan = planned(&registered("n6"), &instance).unwrap();

@@ -37,7 +37,7 @@ fn null_is_an_empty_map_and_an_empty_value() {
 }
 
 #[test]
-fn what_is_no_map_of_strings_is_an_error_and_no_panic() {
+fn a_value_that_is_no_map_of_strings_is_an_error_and_no_panic() {
     for json in ["[]", "7", r#""a""#, r#"{"a": 1}"#] {
         assert!(serde_json::from_str::<StringMap>(json).is_err(), "{json}");
     }

@@ -6,14 +6,14 @@ use jiff::Timestamp;
 
 use super::{Record, Sight, Tenure, Terms, sight::Seen};
 
-/// What a replica knows about itself.
+/// The replica's own state.
 #[derive(Clone, Copy, Debug)]
 pub struct Own<'a> {
-    /// What it writes as holder; no other process ever has the same.
+    /// The holder that it writes; no other process ever has the same.
     pub identity: &'a str,
     /// The durations.
     pub terms: &'a Terms,
-    /// Its time in office, if it leads.
+    /// The lease term, if it leads.
     pub tenure: Option<Tenure>,
     /// From when on it contends ([`super::Candidacy`]); none: not for now.
     pub contends_at: Option<Instant>,
@@ -23,7 +23,7 @@ pub struct Own<'a> {
     pub has_news: bool,
 }
 
-/// What to do next. At most one request is under way at a time.
+/// The next step. At most one request is under way at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// GET the lease: what it is now is not known.
@@ -49,15 +49,15 @@ pub enum Lost {
     /// No renewal was acknowledged in time.
     #[error("no renewal was acknowledged within the renew deadline")]
     RenewDeadline,
-    /// Somebody else holds the lease.
+    /// Another replica holds the lease.
     #[error("{0} holds the lease")]
     Taken(String),
-    /// Somebody cleared the holder, so that anybody may lead by now.
+    /// The holder was cleared, so that any replica may lead by now.
     #[error("the lease's holder was cleared")]
     Cleared,
 }
 
-/// What to do at `now`; `wall` is what the machine's clock shows, which goes into the record.
+/// The step at `now`; `wall` is the machine's clock, which goes into the record.
 pub fn decide(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>) -> Decision {
     let wanted = match own.tenure {
         Some(tenure) => lead(now, wall, sight, own, tenure),
@@ -88,8 +88,8 @@ fn lead(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>, tenure: Ten
     };
     let record = || Record::claimed(own.identity, own.terms, wall, Some(&seen.record));
     if !seen.is_there() {
-        // Deleted, and whoever knew it waits as if it were still there (see below): we are first,
-        // or somebody who never saw it is, which the API server will tell us.
+        // Deleted, and every replica that has seen it waits as if it were still there (see below):
+        // we are first, or a replica that never saw it is, which the API server's answer shows.
         return Decision::Create(record());
     }
     let due = tenure.renewed() + own.terms.retry_period();
@@ -99,7 +99,7 @@ fn lead(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>, tenure: Ten
     Decision::Update(record())
 }
 
-/// Whether the record shows that somebody else may be acting by now.
+/// Whether the record shows that another replica may lead by now.
 fn lost(seen: &Seen, identity: &str) -> Option<Lost> {
     if !seen.is_there() || seen.record.holder == identity {
         None
@@ -126,8 +126,9 @@ fn contend(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>) -> Decis
         if now < free_at {
             return Decision::Wait(Some(free_at));
         }
-        // A watch that broke unnoticed shows a live holder as dead: look before taking. What is
-        // free is taken unseen; if it is so no more, the write is refused.
+        // A watch that broke unnoticed shows a live holder as dead: look before taking. A free
+        // lease is claimed without a read; if it is no longer free, the API server refuses the
+        // write.
         if !seen.is_free() && seen.asked.is_none_or(|asked| asked < free_at) {
             return Decision::Confirm;
         }

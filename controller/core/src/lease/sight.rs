@@ -1,4 +1,4 @@
-//! What this replica has seen of the lease, and since when by its own clock (PROC-23).
+//! Observations of the lease, and since when by the replica's own clock (PROC-23).
 
 use std::time::{Duration, Instant};
 
@@ -64,12 +64,13 @@ impl Seen {
         self.presence == Presence::There
     }
 
-    /// Whether the object shows that nobody holds the lease, so that no one has to be waited for.
+    /// Whether the object shows that the lease is free, so that no holder has to be waited for.
     pub(super) fn is_free(&self) -> bool {
         self.presence != Presence::Gone && self.record.holder.is_empty()
     }
 
-    /// From when on it is anybody's to take, unless it changes. `own` is our own lease duration.
+    /// The instant from which on any replica may claim it, unless it changes. `own` is our own
+    /// lease duration.
     pub(super) fn free_at(&self, own: Duration) -> Instant {
         if self.is_free() {
             return self.since;
@@ -91,8 +92,8 @@ impl Seen {
 impl Sight {
     /// An answer of the API server to a request that was sent at `sent`, received at `now`: the
     /// record and the object's resourceVersion, or none if there is no such object. Returns whether
-    /// that is what it is now, as far as was seen: a release that the watch told while the answer
-    /// was on its way would not be told again.
+    /// the answer is the latest state: a release that the watch delivered before the answer is not
+    /// delivered again.
     pub fn answered(&mut self, sent: Instant, now: Instant, found: Option<(Record, &str)>) -> bool {
         self.doubtful = false;
         let version = found.as_ref().map(|(_, version)| *version);
@@ -141,18 +142,18 @@ impl Sight {
         self.sure().is_none()
     }
 
-    /// Who holds the lease, as far as was seen; none: nobody, or nothing was seen yet.
+    /// The holder as last observed; none: free, or not observed yet.
     pub fn holder(&self) -> Option<&str> {
         let seen = self.seen.as_ref().filter(|seen| seen.is_there())?;
         Some(&*seen.record.holder).filter(|holder| !holder.is_empty())
     }
 
-    /// What was seen, unless it has to be asked for.
+    /// The last observation, unless the lease has to be read again.
     pub(super) fn sure(&self) -> Option<&Seen> {
         self.seen.as_ref().filter(|_| !self.doubtful)
     }
 
-    /// What was seen last, certain or not.
+    /// The last observation, certain or not.
     pub(super) fn last(&self) -> Option<&Seen> {
         self.seen.as_ref()
     }
@@ -160,7 +161,7 @@ impl Sight {
     fn take(&mut self, now: Instant, found: Option<(Record, &str)>) {
         match (&mut self.seen, found) {
             (Some(seen), Some((record, version))) => {
-                // A version alone changes when somebody annotates the object.
+                // An annotation changes the version alone.
                 if !seen.is_there() || seen.record != record {
                     seen.since = now;
                 }

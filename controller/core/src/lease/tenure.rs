@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{Record, Terms};
 
-/// One time in office: from a claim that was acknowledged until the renew deadline.
+/// One lease term: from an acknowledged claim until the renew deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tenure {
     since: Instant,
@@ -24,7 +24,7 @@ impl Tenure {
     }
 
     /// Goes on with a renewal that was sent at `sent`, if its acknowledgement was read (`now`)
-    /// while the tenure lasted. What is over stays over: its token may have been cancelled.
+    /// while the tenure lasted. An expired term is not extended: its token may have been cancelled.
     pub fn extend(&mut self, sent: Instant, now: Instant, terms: &Terms) -> bool {
         let lasts = now < self.deadline(terms);
         if lasts {

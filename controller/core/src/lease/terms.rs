@@ -89,7 +89,7 @@ impl Terms {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
     }
 
-    /// What goes into `leaseDurationSeconds`. Rounded up, where upstream rounds down: others must
+    /// The value of `leaseDurationSeconds`. Rounded up, where upstream rounds down: others must
     /// never wait for less than we reckon with.
     pub(super) fn written_seconds(&self) -> i32 {
         let whole = self.lease_duration.as_secs();

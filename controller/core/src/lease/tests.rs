@@ -258,12 +258,12 @@ fn late_watch_events_do_not_count() {
     assert!(!replica.watches(Some(held(OTHER, 0)), "9"));
     assert!(!replica.watches(None, "8"));
     assert_eq!(replica.decides(), replica.until(2));
-    // What cannot be compared is asked for.
+    // Versions that cannot be compared lead to a read.
     assert!(!replica.watches(Some(held(OTHER, 0)), "opaque"));
     assert_eq!(replica.decides(), Decision::Read);
 }
 
-/// A release that is told while the answer to a question is on its way is not taken back by it.
+/// A release that the watch delivers before an answer is not undone by it.
 #[test]
 fn answers_that_a_watch_has_overtaken_do_not_count() {
     let released = || Some(held(OTHER, 0).released(wall(1)));
@@ -278,7 +278,7 @@ fn answers_that_a_watch_has_overtaken_do_not_count() {
         assert!(!replica.sight.answered(sent, replica.now, answer.clone()));
         assert!(!replica.sight.answered(sent, replica.now, None));
         assert_eq!(replica.decides(), Decision::Update(claim(8)));
-        // What is asked later, is newer or cannot be compared is believed.
+        // A later, newer or incomparable answer is believed.
         let sent = replica.at(2).now;
         assert!(replica.sight.answered(sent, replica.now, answer.clone()));
         assert_eq!(replica.decides(), replica.until(17));
@@ -410,7 +410,7 @@ fn a_tenure_counts_from_the_sending() {
 }
 
 #[test]
-fn a_leader_stops_when_somebody_else_may_lead() {
+fn a_leader_stops_when_another_replica_may_lead() {
     for (record, lost) in [
         (held(OTHER, 0), Lost::Taken(OTHER.to_owned())),
         (held("", 0), Lost::Cleared),
@@ -427,7 +427,7 @@ fn a_leader_stops_when_somebody_else_may_lead() {
     }
 }
 
-/// `kubectl delete lease` makes nobody lead beside the leader.
+/// `kubectl delete lease` lets no second replica lead.
 #[test]
 fn a_deleted_lease_is_made_again_by_its_holder() {
     let mut leader = Replica::leader();

@@ -5,7 +5,7 @@ use crate::{
     node::{EFFECT_NO_SCHEDULE, NodeView, TAINT_SHUTDOWN, Taint},
 };
 
-/// What adds the taint, unless it is there (Q-19: decided on what the store holds).
+/// The patch that adds the taint, unless it is there (Q-19: decided on the store's view).
 pub fn addition(node: &NodeView) -> Option<TaintAddition> {
     let taint = || Taint {
         key: TAINT_SHUTDOWN.into(),
@@ -15,7 +15,7 @@ pub fn addition(node: &NodeView) -> Option<TaintAddition> {
     (!node.is_shut_down()).then(|| TaintAddition::of(node, taint()))
 }
 
-/// What removes the taint, if it is there.
+/// The patch that removes the taint, if it is there.
 pub fn removal(node: &NodeView) -> Option<NodeChange> {
     let taints = node.taints.iter().enumerate().rev();
     let removals = taints

@@ -145,7 +145,7 @@ impl Rig {
     }
 }
 
-/// What a first answer about `node` comes to.
+/// The action after a first answer about `node`.
 fn verdict(node: &NodeView, lookup: &Lookup) -> Action {
     let mut rig = Rig::quick();
     assert_eq!(rig.check(0, node), Check::Ask);

@@ -1,4 +1,4 @@
-//! What is decided, as values.
+//! The results of decisions, as values.
 
 use jiff::Timestamp;
 
@@ -8,7 +8,7 @@ use crate::{
     node::NodeView,
 };
 
-/// What to do about a node before the provider is asked.
+/// The step for a node before the provider is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Ask the provider now for state, with no staleness allowed, and give the answer to
@@ -16,7 +16,7 @@ pub enum Check {
     Ask,
     /// Check again then, unless the node changes before.
     At(Timestamp),
-    /// The node is ready: nobody has to be asked for the taint to go (L-3).
+    /// The node is ready: the taint goes without a lookup (L-3).
     RemoveShutdownTaint(NodeChange),
     /// Nothing until the node, or what is known beside it, changes.
     Idle(Idle),
@@ -27,7 +27,7 @@ pub enum Check {
 pub enum Idle {
     /// It is ready, so its instance exists (L-3).
     Ready,
-    /// Somebody is deleting it.
+    /// The Node is being deleted.
     BeingDeleted,
     /// A person holds it ([`crate::node::ANNOTATION_PAUSED`]).
     Paused,
@@ -37,7 +37,7 @@ pub enum Idle {
     NotManaged,
 }
 
-/// What an answer comes to.
+/// The result of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// To be done now.
@@ -46,7 +46,7 @@ pub struct Verdict {
     pub next: Check,
 }
 
-/// What an answer means for the node.
+/// The action that an answer leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
@@ -92,7 +92,7 @@ impl Deletion {
 /// Why a node without an instance is not deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Withheld {
-    /// It has no provider id, and may be somebody else's.
+    /// It has no provider id, and may be another provider's.
     #[error(
         "it has no provider ID, and either --node-selector does not select it or the cluster has \
          nodes of another provider"

@@ -63,7 +63,7 @@ fn text_bytes(text: &str) -> usize {
     allocated(text.len())
 }
 
-/// What an allocator takes for so many bytes.
+/// The allocator's cost of so many bytes.
 const fn allocated(bytes: usize) -> usize {
     (bytes + 8).next_multiple_of(16)
 }
@@ -210,7 +210,7 @@ fn times_of_the_metadata_are_clamped_or_an_error() {
     assert!(error.to_string().contains("\"soon\" is no time"), "{error}");
 }
 
-/// L-3: no condition counts as Unknown, and so does a word that nobody knows.
+/// L-3: no condition counts as Unknown, and so does an unknown value.
 #[test]
 fn l3_ready_is_unknown_unless_it_says_true_or_false() {
     for (status, ready) in [

@@ -104,7 +104,7 @@ fn n18_additional_labels_are_added_where_there_are_none() {
         ("topology.kubernetes.io/zone", "smuggled"),
     ]);
     let (writes, dropped) = from_instance(&current, &instance, &[]);
-    // What is presumed absent is what a concurrent writer may set meanwhile.
+    // A label presumed absent may be set by a concurrent writer meanwhile.
     assert_eq!(
         shown(&writes),
         ["example.com/new=?", "mykubernetes.io/x=1?"]
@@ -207,7 +207,7 @@ fn only_managed_labels_are_kept_in_step() {
         (vec!["rack"], vec!["rack=8"]),
         // Lost in the cloud: the provider's silence removes nothing.
         (vec!["gone"], vec![]),
-        // Not there yet, or lost by somebody's hand.
+        // Not there yet, or removed by another client.
         (vec!["new"], vec!["new=n"]),
         (
             vec![INSTANCE_TYPE],

@@ -53,7 +53,7 @@ fn the_tail_is_what_follows_the_longest_prefix() {
 }
 
 #[test]
-fn a_node_without_an_id_is_ours_if_selected_or_if_there_is_nobody_else() {
+fn a_node_without_an_id_is_ours_if_selected_or_if_we_are_alone() {
     let prefixes = prefixes(&[]).unwrap();
     let selector: Selector = "pool=blue".parse().unwrap();
     for (id, pool, selector, foreign_prefix_seen, may_touch, owns) in [

@@ -154,7 +154,7 @@ fn n44_a_provided_ip_that_cannot_be_honoured_keeps_the_addresses() {
 
 /// Zone, type and provider id are not kept in step, as upstream.
 #[test]
-fn what_initialisation_wrote_stays() {
+fn fields_of_initialisation_stay() {
     let (node, instance) = in_step();
     let instance = Instance {
         zone: "z2".into(),
@@ -206,7 +206,7 @@ fn n35_and_managed_labels_are_one_change() {
 
 /// A machine that was made again under its old name.
 #[test]
-fn another_instance_is_told_and_nothing_is_taken_from_it() {
+fn another_instance_is_reported_and_changes_no_field() {
     let (node, instance) = in_step();
     let node = NodeView {
         labels: map(&[(node_labels::ZONE_BETA, "z9")]),

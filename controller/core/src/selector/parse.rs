@@ -1,4 +1,4 @@
-//! The grammar, as apimachinery's `labels.Parse` has it but for `<` and `>`.
+//! The grammar, as apimachinery's `labels.Parse` has it except `<` and `>`.
 
 use super::{Condition, Error, Requirement};
 use crate::syntax;

@@ -50,7 +50,7 @@ fn equality_and_sets_select_as_in_kubernetes() {
 }
 
 #[test]
-fn what_is_no_selector_is_told_in_a_sentence() {
+fn invalid_selectors_are_explained_in_a_sentence() {
     for (selector, error) in [
         ("", "is empty, which would select everything"),
         ("  ", "is empty, which would select everything"),

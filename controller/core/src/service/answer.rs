@@ -23,7 +23,7 @@ pub const MAX_PORTS: usize = 128;
 
 const RETRY_DEFAULT: Duration = Duration::from_secs(10);
 
-/// What the provider was asked.
+/// The call that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `GetLoadBalancer`.
@@ -61,7 +61,7 @@ pub enum Disposition {
     Ready,
     /// Accepted; to be asked again.
     InProgress,
-    /// Somebody else's (S-34).
+    /// Another controller's (S-34).
     NotManaged,
     /// No part of it is left.
     Absent,
@@ -204,7 +204,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What the refusal means for the Service's queue entry.
+    /// Decides the requeue of the Service.
     pub const fn class(&self) -> ErrorClass {
         ErrorClass::Malformed
     }
@@ -244,7 +244,8 @@ impl RawAnswer {
     }
 }
 
-/// What the API server checks in a Service's status, before it refuses all of it (S-38).
+/// The checks of the API server on a Service's status, which refuses all of it for one bad entry
+/// (S-38).
 fn check_entry(at: usize, entry: &Ingress) -> Result<(), Refusal> {
     if entry.ip.is_empty() && entry.hostname.is_empty() {
         return Err(Refusal::NoAddress(at));

@@ -1,4 +1,4 @@
-//! What a provider declares about load balancers at its handshake.
+//! The provider's declarations about load balancers in the handshake.
 
 use super::ANNOTATION_RESYNC;
 use crate::node::ANNOTATION_LAST_APPLIED;
@@ -6,7 +6,7 @@ use crate::node::ANNOTATION_LAST_APPLIED;
 /// Annotation with the source ranges, from before they had a field. It is read by the controller.
 pub const ANNOTATION_SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
-/// What every annotation and condition of ours begins with.
+/// Prefix of all our annotations and conditions.
 const OURS: &str = "outrigger.dev/";
 
 /// Which Services a provider serves, and what of them it looks at.
@@ -57,8 +57,8 @@ impl Capability {
         begins(kind, &self.conditions) && !kind.starts_with(OURS)
     }
 
-    /// Whether another value of the annotation `key` may want another load balancer. What the
-    /// provider has written itself never does, or it would call itself for ever.
+    /// Whether another value of the annotation `key` may want another load balancer. A provider's
+    /// own annotations never do, or its writes would cause calls for ever.
     pub(super) fn is_moved_by(&self, key: &str) -> bool {
         key == ANNOTATION_RESYNC
             || key == ANNOTATION_SOURCE_RANGES

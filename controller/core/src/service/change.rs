@@ -21,10 +21,10 @@ pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capabilit
 }
 
 /// Whether the step from `old` to `new` is a reason to ask for the next step at once
-/// ([`super::plan::Progress::next`]): an update (S-13), another wish, a person's hold, or a
-/// finalizer or addresses that somebody took away (not Q-5), as the API server does with the addresses
-/// of a Service that changes its type and back. Our own writes are none: what failed would come back before
-/// its time.
+/// ([`super::plan::Progress::next`]): an update (S-13), another wish, a pause, or a removed
+/// finalizer or address (not Q-5), as the API server removes the addresses of a Service
+/// that changes its type and back. Our own writes are none: what failed would come back before its
+/// time.
 pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
     wants(old, capability) != wants(new, capability)
         || old.is_paused() != new.is_paused()

@@ -1,4 +1,4 @@
-//! What of a Service decides which load balancer it gets.
+//! The fields of a Service that decide which load balancer it gets.
 
 use super::{Port, ServiceView, capability::Capability};
 use crate::digest::{Digest, Encoder};

@@ -1,5 +1,4 @@
-//! What a provider wants written to the Service for it: checked, and cut down to the prefixes that
-//! it declared.
+//! A provider's writes to the Service: checked, and limited to the prefixes that it declared.
 
 use super::{capability::Capability, condition::Status, event::Event};
 use crate::{syntax, text};
@@ -37,7 +36,7 @@ pub struct Effects {
     pub dropped: usize,
 }
 
-/// What a condition becomes.
+/// The wanted condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// `status`.
@@ -61,7 +60,8 @@ impl RawEffects {
         }
     }
 
-    /// What of it may be written. Never an error: what comes beside an answer does not spoil it.
+    /// The effects that may be written. Never an error: what comes beside an answer does not spoil
+    /// it.
     pub fn check(self, capability: &Capability) -> Effects {
         let mut effects = Effects::default();
         for (kind, reason, message) in self.events {

@@ -14,7 +14,7 @@ use super::{
     settled::{ANNOTATION_SETTLED, Record},
 };
 
-/// What becomes of our finalizer.
+/// The change of our finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinalizerChange {
     /// It is added. Presumes that the Service is not being deleted, or the API server refuses it.
@@ -23,7 +23,7 @@ pub enum FinalizerChange {
     Remove,
 }
 
-/// What becomes of a condition.
+/// The change of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConditionChange {
     /// It is written over whatever is there of its type.
@@ -32,7 +32,7 @@ pub enum ConditionChange {
     Remove(Box<str>),
 }
 
-/// What is to be written, with what it presumes. Nothing in it is there already.
+/// The write, with its preconditions. Nothing in it is there already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatusPatch {
     /// Presumed `metadata.uid`: a Service of the same name that was made again is another one.
@@ -103,7 +103,7 @@ impl StatusPatch {
     }
 }
 
-/// What the API server makes of a list of addresses: one without `ipMode` gets `VIP`.
+/// The API server's defaults of a list of addresses: one without `ipMode` gets `VIP`.
 fn defaulted(ingress: &[Ingress]) -> Box<[Ingress]> {
     let mut ingress: Box<[Ingress]> = ingress.into();
     for entry in &mut ingress {

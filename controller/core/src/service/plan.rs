@@ -10,10 +10,10 @@
 //!                          └──► At, Nothing
 //! ```
 //!
-//! What must outlive this process is on the Service: the finalizer before the first call (S-30),
-//! the record of what the load balancer was made from in the same write as its addresses. So a
-//! crash between cloud and API server repeats a call that states the wanted state, and a restart
-//! over what is settled does nothing.
+//! State that must outlive this process is on the Service: the finalizer before the first call
+//! (S-30), the record of the load balancer's inputs in the same write as its addresses. So a crash
+//! between cloud and API server repeats a call that states the wanted state, and a restart over
+//! what is settled does nothing.
 //!
 //! A cleanup asks for the deletion at once, not first whether there is something (S-40): an answer
 //! ABSENT is as good, and the question can be wrong.
@@ -51,10 +51,10 @@ pub use prepare::says_whose;
 /// How long targets fail before [`super::condition::TARGETS_IN_STEP`] says so.
 pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
 
-/// What is known beside the Service itself.
+/// Facts beside the Service itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// What the provider declares.
+    /// The provider's declarations.
     pub capability: &'a Capability,
     /// The set that goes out now ([`crate::targets::ShrinkGuard`]).
     pub targets: &'a Targets,
@@ -66,7 +66,7 @@ pub struct Facts<'a> {
     pub presumed: Option<&'a Revision>,
 }
 
-/// What to do about a Service now.
+/// The next step for a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing until the Service, the targets or the provider change.
@@ -103,7 +103,7 @@ pub enum Step {
 pub struct Ensure {
     /// Why.
     pub cause: Cause,
-    /// What it is made from: taken when the question is put, for the Service may change meanwhile.
+    /// Hash of its inputs, taken when the call is planned, since the Service may change meanwhile.
     pub hash: Hash,
     /// The targets it goes with.
     pub revision: Revision,
@@ -124,17 +124,17 @@ impl Ensure {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What kind of failure.
+    /// Class of the failure.
     pub class: ErrorClass,
     /// The provider's own reason, CamelCase, for a condition; may be empty.
     pub reason: Box<str>,
     /// For people, without changing parts.
     pub message: Box<str>,
-    /// What the provider wants written beside it.
+    /// The provider's effects in the same answer.
     pub effects: Effects,
 }
 
-/// What an answer, or the lack of one, leads to.
+/// The consequence of an answer, or of none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// To be written. If that fails, [`Progress::not_written`].
@@ -145,8 +145,8 @@ pub struct Outcome {
     pub requeue: Option<Requeue>,
 }
 
-/// What is remembered of one Service. To be dropped with the Service (not Q-35), and with its UID; a
-/// restart forgets it without harm.
+/// State of one Service between calls. To be dropped with the Service (not Q-35), and with its UID;
+/// a restart forgets it without harm.
 ///
 /// Calls about one Service come one after the other, as from a queue that hands out each key once
 /// at a time: targets too (not Q-8).
@@ -169,7 +169,7 @@ enum Has {
     Inherited,
     /// These.
     Revision(Revision),
-    /// Others were given to it, and nobody knows what came of it.
+    /// Others were sent, with an unknown result.
     Unknown,
 }
 
@@ -190,8 +190,8 @@ enum Work {
 }
 
 impl Progress {
-    /// What to do about `service` now. To be asked whenever it changed, when the targets changed,
-    /// and when [`Step::At`] or [`Outcome::requeue`] has come.
+    /// The next step for `service`. To be asked whenever it changed, when the targets changed, and
+    /// when [`Step::At`] or [`Outcome::requeue`] has come.
     pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
         match wants(service, facts.capability) {
             Wants::Nothing => leave(now, service).map_or(Step::Nothing, Step::Leave),
@@ -204,8 +204,8 @@ impl Progress {
         }
     }
 
-    /// What to do about the load balancer that a Service left behind ([`super::wants::leaves_behind`]),
-    /// and about that of one that wants a cleanup.
+    /// The next step for the load balancer that a Service left behind
+    /// ([`super::wants::leaves_behind`]), or for one that wants a cleanup.
     pub fn clean_up(&self, now: Timestamp) -> Step {
         match self.waits_on(&Work::Delete) {
             Some(waits) if now < waits.until => Step::At(waits.until),

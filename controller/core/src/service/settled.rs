@@ -246,7 +246,7 @@ pub enum Standing {
     Unknown,
 }
 
-/// What a load balancer is made from, in 16 bytes: the fields of S-21 with `ipFamilies` in full,
+/// Hash of a load balancer's inputs, in 16 bytes: the fields of S-21 with `ipFamilies` in full,
 /// class and UID, and the annotations that the provider reads. Equal in every release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hash(Digest);

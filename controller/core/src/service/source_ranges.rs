@@ -1,4 +1,4 @@
-//! Who may reach a load balancer: the source ranges that a provider is given.
+//! The source ranges of a load balancer, which a provider gets with the Service.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -33,7 +33,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the error means for the Service's queue entry: it waits until somebody changes it.
+    /// What the error means for the Service's queue entry: it waits for a change of the Service.
     pub const fn class(&self) -> ErrorClass {
         ErrorClass::Invalid
     }
@@ -71,7 +71,7 @@ pub fn source_ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
     }
 }
 
-/// Whether the ranges leave out nobody (H-3): there is none, or `0.0.0.0/0` alone; `::/0` does not
+/// Whether the ranges exclude no client (H-3): there is none, or `0.0.0.0/0` alone; `::/0` does not
 /// count.
 pub fn allow_all(ranges: &[IpNet]) -> bool {
     match ranges {

@@ -57,7 +57,7 @@ fn kubectls_copy_of_the_object_is_left_out() {
     assert_eq!(annotations.len(), 1);
 }
 
-/// What an allocator takes for so many bytes.
+/// The allocator's cost of so many bytes.
 const fn allocated(bytes: usize) -> usize {
     if bytes == 0 {
         0
@@ -134,7 +134,7 @@ fn a_view_costs_little() {
 
 /// As long as there may be a load balancer to clean up, all is kept.
 #[test]
-fn what_has_our_finalizer_is_whole_whatever_its_type() {
+fn a_service_with_our_finalizer_is_kept_whole_whatever_its_type() {
     let mut json = fixture::full_service();
     let load_balancer = view(&json);
     json["spec"]["type"] = "ClusterIP".into();
@@ -153,7 +153,7 @@ fn what_has_our_finalizer_is_whole_whatever_its_type() {
 
 /// One odd object must not end a watch.
 #[test]
-fn what_is_missing_or_null_is_absent() {
+fn missing_and_null_are_absent() {
     let bare = view(&json!({"metadata": {"name": "a", "namespace": "b"}}));
     assert_eq!(&*bare.key, "b/a");
     assert!(!bare.is_load_balancer() && !bare.has_finalizer());

@@ -1,4 +1,4 @@
-//! What follows from a Service's traffic policy and ports for its load balancer.
+//! The consequences of a Service's traffic policy and ports for its load balancer.
 
 use super::ServiceView;
 
@@ -32,7 +32,7 @@ mod tests {
 
     /// H-4.
     #[test]
-    fn who_needs_a_health_check() {
+    fn services_that_need_a_health_check() {
         for (kind, policy, port, local, check) in [
             ("LoadBalancer", "Local", 30_999, true, Some(30_999)),
             ("LoadBalancer", "Local", 0, true, None),
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_node_ports() {
+    fn services_that_have_node_ports() {
         let mut service = load_balancer("web");
         assert!(has_node_ports(&service));
         service.spec.ports[0].node_port = 0;

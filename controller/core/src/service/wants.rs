@@ -7,7 +7,7 @@ use super::{
     settled::Record,
 };
 
-/// What a Service wants of this provider.
+/// The wish of a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wants {
     /// A load balancer.
@@ -17,11 +17,11 @@ pub enum Wants {
     /// That the load balancer it may have stays as it is: the Service has not changed, but the
     /// provider does not declare its class any more.
     Hold,
-    /// Nothing: it is somebody else's, of another type, or cleaned up already.
+    /// Nothing: another controller's, of another type, or cleaned up already.
     Nothing,
 }
 
-/// What `service` wants (S-10, S-11, with the classes that the provider declares).
+/// The wish of `service` (S-10, S-11, with the classes that the provider declares).
 ///
 /// Only a change of the Service itself leads to a cleanup: its deletion, another type, another class
 /// (S-44). A class that the provider declares no longer leads to a hold: the Service asks for its
@@ -32,8 +32,7 @@ pub enum Wants {
 /// Service (not Q-7). A Service of another type has no class any more: our record decides, and
 /// without one it is the business of who serves Services without class.
 ///
-/// What is being deleted and has no finalizer (any more) wants nothing: none can be added (not
-///
+/// A Service that is being deleted without a finalizer wants nothing: none can be added (not Q-6).
 pub fn wants(service: &ServiceView, capability: &Capability) -> Wants {
     let is_load_balancer = service.is_load_balancer();
     let is_live = service.deleted.is_none();
@@ -99,9 +98,9 @@ fn is_changed_away(last: &ServiceView, now: &ServiceView) -> bool {
         || now.spec.load_balancer_class != last.spec.load_balancer_class
 }
 
-/// Whether the step from `old` to `new` may have left a load balancer behind on a Service that is still
-/// there (not Q-5): one write took the finalizer away and, say, changed the type, or somebody else
-/// holds what is being deleted. So does the end of a cleanup.
+/// Whether the step from `old` to `new` may have left a load balancer behind on a Service that is
+/// still there (not Q-5): one write took the finalizer away and, say, changed the type, or another
+/// finalizer keeps a Service that is being deleted. So does the end of a cleanup.
 pub fn escapes(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
     // Both are written before the first call.
     let was_begun = old.has_finalizer() || Record::of(old).is_some();

@@ -28,8 +28,8 @@ impl Default for Pace {
     }
 }
 
-/// Gathers changes. It holds no targets: whoever is told to go takes those of that moment, so that
-/// the last state is never lost.
+/// Gathers changes. It holds no targets: the rollout reads those of the moment of its start, so
+/// that the last state is never lost.
 #[derive(Clone, Debug)]
 pub struct Debounce {
     pace: Pace,
@@ -118,7 +118,7 @@ mod tests {
             (busy, Some(10_000)),
             (vec![(0, Departure)], Some(100)),
             (vec![(0, Arrival), (500, Departure)], Some(600)),
-            // What follows a departure does not hold it up.
+            // Arrivals after a departure do not delay it.
             (
                 vec![(0, Departure), (90, Arrival), (95, Departure)],
                 Some(100),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_waits_no_more() {
+    fn taken_changes_wait_no_more() {
         let mut debounce = debounce(&[(0, Change::Arrival)]);
         assert!(!debounce.take(at(999)));
         assert!(debounce.take(at(1_000)) && !debounce.take(at(1_000)));

@@ -38,7 +38,7 @@ fn the_label_excludes_unless_it_is_false() {
 
 /// S-50.
 #[test]
-fn what_is_about_to_go_is_no_target() {
+fn a_node_about_to_go_is_no_target() {
     let node = registered("n");
     assert_eq!(exclusion(&node), None);
     let deleted = NodeView {
@@ -70,7 +70,7 @@ fn nothing_else_excludes() {
 }
 
 #[test]
-fn what_changes_the_targets() {
+fn changes_of_the_targets() {
     let node = registered("n");
     let with = |edit: fn(&mut NodeView)| {
         let mut node = node.clone();

@@ -1,4 +1,4 @@
-//! What holds for every node, instance and policy.
+//! Properties of every node, instance and policy.
 
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn what_must_be_absent_is_absent_and_no_label_is_written_in_vain(
+    fn removed_fields_are_absent_and_no_label_is_written_in_vain(
         node in any_node(),
         instance in any_instance(),
         policy in any_policy(),

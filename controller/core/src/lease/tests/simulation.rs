@@ -46,7 +46,7 @@ fn simulate(plan: &Plan, deletes: bool) -> Result<(), TestCaseError> {
         }
         if world.millis >= SETTLED {
             let leaders = world.leaders();
-            prop_assert_eq!(leaders.len(), 1, "nobody leads at {} ms", world.millis);
+            prop_assert_eq!(leaders.len(), 1, "no replica leads at {} ms", world.millis);
             let leader = settled.get_or_insert_with(|| leaders[0].to_owned());
             prop_assert_eq!(
                 &*leader,

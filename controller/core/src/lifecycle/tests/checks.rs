@@ -1,4 +1,4 @@
-//! Who is asked about when, and what it means that an instance exists.
+//! Which nodes are looked up when, and the consequences of an instance that exists.
 
 use super::*;
 
@@ -187,7 +187,7 @@ fn l3_a_ready_node_loses_the_taint_without_a_question() {
         tainted(&node, "a:NoSchedule shutdown:NoExecute").taints
     );
     assert_eq!(Rig::quick().check(0, &after), READY);
-    // Not from somebody else's nodes, nor from those that a person holds.
+    // Not from another provider's nodes, nor from paused ones.
     let foreign = NodeView {
         provider_id: "other://n1".into(),
         ..node.clone()
@@ -255,7 +255,7 @@ fn nothing_is_remembered_of_nodes_that_are_gone() {
     assert!(rig.lifecycle.watched.is_empty());
     assert_eq!(rig.lifecycle.counts(at(2), 100).deleted, 1);
 
-    // Registered anew while nobody looked.
+    // Registered anew between two looks.
     let node = lost("n2");
     rig.check(0, &node);
     rig.answered(0, &node, &GONE);
@@ -270,7 +270,7 @@ fn nothing_is_remembered_of_nodes_that_are_gone() {
 }
 
 #[test]
-fn what_is_being_deleted_is_as_good_as_stopped() {
+fn an_instance_being_deleted_counts_as_stopped() {
     let node = lost("n1");
     let action = verdict(&node, &found(&node, PowerState::Terminating));
     assert!(matches!(action, Action::AddShutdownTaint(_)), "{action:?}");

@@ -90,7 +90,7 @@ fn a_node_without_an_id_is_deleted_only_if_it_is_ours() {
         let what = format!("{selector:?} {foreign_prefix_seen}");
         assert_eq!(matches!(action, Action::Delete(_)), deleted, "{what}");
         if !deleted {
-            // Somebody else's by the selector: not even asked about.
+            // Another provider's by the selector: never looked up.
             let expected = match selector {
                 Some(_) => Action::Keep,
                 None => Action::Withhold(Withheld::NotOwned),
@@ -215,7 +215,7 @@ fn overheard_answers_count_for_and_against_the_provider() {
     rig.lifecycle
         .overheard(at(2), &absent, &found(&absent, PowerState::Running));
     assert_eq!(count(&mut rig), (1, 1));
-    // Somebody else's instance is no sign of this one.
+    // Another provider's instance is no sign of this one.
     rig.lifecycle
         .overheard(at(2), &alive, &found(&absent, PowerState::Running));
     rig.lifecycle.overheard(at(2), &alive, &not_managed());

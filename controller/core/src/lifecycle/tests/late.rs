@@ -59,7 +59,7 @@ fn a_late_answer_does_not_delete() {
         assert_eq!(action, Action::Doubt(Doubt::NodeChanged), "{what}");
         assert_eq!(rig.lifecycle.counts(at(2), 100).total(), 0, "{what}");
     }
-    // What does not matter: taints, heartbeats, labels of a node with an id.
+    // Irrelevant changes: taints, heartbeats, labels of a node with an ID.
     let node = NodeView {
         resource_version: "8".into(),
         labels: map(&[("a", "b")]),
@@ -74,7 +74,7 @@ fn a_late_answer_does_not_delete() {
 }
 
 #[test]
-fn what_comes_while_the_provider_is_asked_ends_the_question() {
+fn a_change_during_the_lookup_ends_the_question() {
     let asked = lost("n1");
     let stopped = found(&asked, PowerState::Shutdown);
     for (node, expected) in [

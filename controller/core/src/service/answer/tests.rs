@@ -97,7 +97,7 @@ fn ready_without_status_is_refused() {
 }
 
 #[test]
-fn what_the_api_server_takes_is_taken() {
+fn a_status_that_the_api_server_accepts_is_accepted() {
     for words in [
         "ip=192.0.2.7",
         "ip=2001:db8::7 mode=VIP",
@@ -116,7 +116,7 @@ fn what_the_api_server_takes_is_taken() {
 }
 
 #[test]
-fn what_it_would_refuse_is_refused() {
+fn a_status_that_the_api_server_would_refuse_is_refused() {
     for (words, expected) in [
         (
             "port=80/TCP",

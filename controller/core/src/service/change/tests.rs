@@ -94,7 +94,7 @@ const OTHERS: [Edit; 10] = [
         s.ingress = [crate::service::Ingress::default()].into();
     }),
     ("conditions", |s| s.conditions = [].into()),
-    ("annotation that nobody reads", |s| {
+    ("annotation that the provider does not read", |s| {
         annotate(s, "other.example/flavour", "large");
     }),
     ("annotation that the provider writes", |s| {
@@ -163,7 +163,7 @@ fn to_want_one_and_to_want_none_are_changes() {
 }
 
 #[test]
-fn what_is_looked_at_at_once() {
+fn changes_that_lead_to_a_sync_at_once() {
     let edited = |edit: fn(&mut ServiceView)| {
         let mut service = base();
         service.finalizers = [FINALIZER.into()].into();
@@ -219,7 +219,7 @@ proptest! {
         prop_assert_eq!(needs_update(&a, &b, &capability), needs_update(&b, &a, &capability));
     }
 
-    /// What is decided over a restart is what is decided from a watch.
+    /// A decision after a restart equals the decision from a watch.
     #[test]
     fn the_hash_differs_where_an_update_is_needed(a in any_service(), b in any_service()) {
         let capability = capability();

@@ -47,9 +47,9 @@ fn addresses_are_compared_as_they_are_stored() {
     assert_eq!(draft.finish(), None);
 }
 
-/// What a process that was killed has sent may come when another one has decided otherwise.
+/// A write of a killed process may arrive after another process has decided otherwise.
 #[test]
-fn what_could_do_harm_late_is_true_of_one_version_alone() {
+fn patches_that_harm_when_late_hold_for_one_version_alone() {
     type Change<'a> = &'a dyn Fn(&mut Draft<'_>);
     let mut service = load_balancer("web");
     service.finalizers = [FINALIZER.into()].into();

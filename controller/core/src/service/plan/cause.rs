@@ -21,13 +21,13 @@ pub enum Cause {
     Changed,
     /// The provider was configured anew.
     Reconfigured,
-    /// It was made by somebody else: upstream's controller, a provider of another name.
+    /// Made by another controller: upstream's, or a provider of another name.
     Unrecorded,
     /// The provider was at work, and the time it asked for is over.
     Continued,
     /// New targets were not taken (S-55), or there was nothing to give them to.
     TargetsFailed,
-    /// What the provider answered could not be written.
+    /// The provider's answer could not be written.
     NotWritten,
     /// The cloud is not what it was.
     Drifted,

@@ -1,4 +1,4 @@
-//! What the answer to a deletion leads to.
+//! The consequences of an answer to a deletion.
 
 use jiff::Timestamp;
 
@@ -58,9 +58,9 @@ impl Failure {
 }
 
 impl Progress {
-    /// What the answer to a deletion means for `service` as it is now; none if it is gone from the
-    /// API server, or another one is there under its name. An answer that proves nothing
-    /// ([`Failure::of_withdrawn`]) is to be passed as that failure.
+    /// The consequence for `service` as it is now; none if the API server has it no more, or
+    /// another one under its name. An answer that proves nothing ([`Failure::of_withdrawn`]) is to
+    /// be passed as that failure.
     pub fn deleted(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! What an answer, or the lack of one, leads to as long as a load balancer is wanted.
+//! The consequences of an answer, or of none, while a load balancer is wanted.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ impl Failure {
         }
     }
 
-    /// What upstream writes for an error of `verb`; one of ours about an answer stands alone (S-33).
+    /// Upstream's text for an error of `verb`; one of ours about an answer stands alone (S-33).
     pub(super) fn of(&self, verb: &str) -> String {
         match self.class {
             ErrorClass::Malformed => self.message.to_string(),
@@ -82,7 +82,8 @@ impl Failure {
 }
 
 impl Progress {
-    /// What the answer to `ensure` means for `service` as it is now, under the same UID as then.
+    /// The consequence of the answer to `ensure` for `service` as it is now, under the same UID as
+    /// then.
     pub fn ensured(
         &mut self,
         now: Timestamp,
@@ -199,7 +200,7 @@ impl Progress {
             draft.remove_condition(WAITING);
             events.push(Event::sync_failed(&failure.of("ensure")));
             let (reason, message) = (&failure.reason(), &*failure.message);
-            // What nobody asked for does not make a load balancer that serves look broken.
+            // Background work does not make a serving load balancer look broken.
             if ensure.manner != Manner::Background {
                 draft.condition(PROVISIONED, Status::False, reason, message);
                 // Until it is ensured: a start must not take it for settled.

@@ -48,7 +48,7 @@ impl Progress {
         draft.remove_condition(WAITING);
         if is_new {
             draft.add_finalizer();
-            // What is there from before may still be true.
+            // An earlier condition may still hold.
             let pending = "Waiting for the provider";
             for (kind, status) in [(ACCEPTED, Status::Unknown), (PROVISIONED, Status::False)] {
                 if service.condition(kind).is_none() {

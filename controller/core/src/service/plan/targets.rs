@@ -115,7 +115,7 @@ impl Progress {
         }
     }
 
-    /// What the answer for `service`, as it is now, to an update with `targets` means.
+    /// The consequence of the answer to an update with `targets` for `service` as it is now.
     pub fn updated(
         &mut self,
         now: Timestamp,

@@ -78,7 +78,7 @@ fn a_record_is_compared_with_what_is_wanted_now() {
     assert_eq!(standing(&begun, &capability()), Some(Standing::Unknown));
 }
 
-/// Something else was asked for meanwhile, and nobody knows what came of it.
+/// Another call was sent meanwhile, with an unknown result.
 #[test]
 fn an_open_record_is_never_settled() {
     let web = settled(&load_balancer("web"));
@@ -164,7 +164,7 @@ fn a_copy_has_no_record_and_junk_is_none() {
 
 proptest! {
     #[test]
-    fn what_was_just_settled_is_settled(service in any_service()) {
+    fn a_settled_service_stays_settled(service in any_service()) {
         prop_assert_eq!(standing(&settled(&service), &capability()), Some(Standing::Settled));
     }
 

@@ -83,7 +83,7 @@ fn the_words_about_what_does_not_parse() {
 
 /// H-3.
 #[test]
-fn who_lets_in_everybody() {
+fn ranges_that_exclude_no_client() {
     let all = |spec: &[&str]| allow_all(&source_ranges(&service(spec, None)).unwrap());
     assert!(all(&[]) && all(&["0.0.0.0/0"]) && all(&["10.0.0.0/0"]));
     assert!(!all(&["::/0"]) && !all(&["0.0.0.0/0", "10.0.0.0/8"]) && !all(&["10.0.0.0/8"]));

@@ -37,7 +37,7 @@ fn service(words: &str) -> ServiceView {
 
 /// S-10, S-11, S-44, Q-6, Q-7.
 #[test]
-fn what_a_service_wants() {
+fn services_and_their_wishes() {
     for (words, expected) in [
         ("", Wants::LoadBalancer),
         ("finalizer", Wants::LoadBalancer),
@@ -118,7 +118,7 @@ fn a_copied_record_proves_nothing() {
 
 /// a user strips the finalizer and deletes the Service.
 #[test]
-fn what_is_gone_without_cleanup_leaves_something_behind() {
+fn a_service_gone_without_cleanup_leaves_a_load_balancer_behind() {
     for (words, expected) in [
         ("", true),
         ("finalizer deleted", true),
@@ -136,7 +136,7 @@ fn what_is_gone_without_cleanup_leaves_something_behind() {
 
 /// Q-5, with the Service still there.
 #[test]
-fn what_is_taken_out_of_our_hands_leaves_something_behind_too() {
+fn a_service_taken_out_of_our_hands_leaves_a_load_balancer_behind() {
     for (old, new, expected) in [
         ("finalizer", "type=ClusterIP", true),
         ("record=mock", "type=ClusterIP record=mock", true),
@@ -168,7 +168,7 @@ fn what_is_taken_out_of_our_hands_leaves_something_behind_too() {
         // It goes on.
         ("finalizer", "", false),
         ("finalizer", "finalizer type=ClusterIP", false),
-        // It was never begun, or somebody else's.
+        // It was never begun, or is another controller's.
         ("", "type=ClusterIP", false),
         ("", "deleted", false),
         ("finalizer class=example.com/other", "type=ClusterIP", false),
@@ -186,7 +186,7 @@ fn what_is_taken_out_of_our_hands_leaves_something_behind_too() {
 
 proptest! {
     #[test]
-    fn what_is_being_deleted_never_gets_a_load_balancer(service in any_service()) {
+    fn a_service_being_deleted_never_gets_a_load_balancer(service in any_service()) {
         let wanted = wants(&service, &capability());
         prop_assert!(service.deleted.is_none() || wanted != Wants::LoadBalancer);
         prop_assert!(service.has_finalizer() || wanted != Wants::Cleanup);

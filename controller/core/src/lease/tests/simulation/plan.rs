@@ -1,10 +1,10 @@
-//! What goes wrong in one run.
+//! Faults of one run.
 
 use proptest::prelude::*;
 
 use super::TROUBLE;
 
-/// What happens to one message; used up in turn.
+/// The fate of one message; used up in turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
     pub(super) there: u16,
@@ -31,9 +31,9 @@ pub(super) enum Trouble {
     Crash,
     GiveUp,
     MayContend(bool),
-    /// Somebody annotates the lease.
+    /// Another client annotates the lease.
     Touch,
-    /// Somebody deletes it.
+    /// Another client deletes it.
     Delete,
 }
 

@@ -139,7 +139,7 @@ impl World {
         self.replicas[index].clock(self.start, self.millis)
     }
 
-    /// The lease is another: everybody who watches is told, unless the event gets lost.
+    /// The lease changed: every watch gets the event, unless it gets lost.
     fn changed(&mut self, record: Option<&Record>) {
         self.version += 1;
         self.lease = record.cloned().map(|record| (record, self.version));
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// What the elector does between two waits.
+    /// One step of the elector between two waits.
     pub(super) fn run(&mut self, index: usize) {
         let now = self.now(index);
         let replica = &mut self.replicas[index];
@@ -367,7 +367,7 @@ impl World {
         }
     }
 
-    /// Whether everybody has seen the lease, and no POST is left from before.
+    /// Whether all replicas have observed the lease, and no earlier POST is in flight.
     fn known_to_all(&self) -> bool {
         let making = |(_, letter): &(u64, Letter)| {
             matches!(

@@ -27,7 +27,7 @@ const WINDOW: u64 = 300;
 pub(super) const REFRESH: u64 = 300;
 const SNAPSHOT: u64 = 30;
 
-/// What is under way for one node.
+/// Work in flight for one node.
 enum Job {
     Question(Question),
     Deletion(Deletion, u64, Box<Question>),
@@ -289,7 +289,7 @@ impl Controller {
         self.next(world, &node, verdict.next);
     }
 
-    /// What must hold when a deletion is decided.
+    /// Invariants of a decision to delete.
     fn inspect(&self, world: &World, node: &NodeView, question: &Question) {
         let now = world.now;
         let (sampled, _) = question.answer.as_ref().unwrap();
@@ -317,7 +317,7 @@ impl Controller {
         assert!(at(now as i64) >= visible, "too young: {what}");
     }
 
-    /// What must hold when the API server deletes.
+    /// Invariants of a deletion in the API server.
     fn inspect_deleted(
         &mut self,
         world: &World,
@@ -373,7 +373,7 @@ impl Controller {
     }
 }
 
-/// What a cache says: an absence is never certain.
+/// An answer from a cache: an absence is never certain.
 fn stale(world: &World, node: &NodeView, age: u64) -> Lookup {
     match world.lookup(node, world.now.saturating_sub(age)) {
         Lookup::Absent { .. } => Lookup::Absent { confirmed: false },

@@ -1,10 +1,10 @@
-//! What goes wrong in one run.
+//! Faults of one run.
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 
 use super::TROUBLE;
 
-/// What a cloud's provider ids are like.
+/// The shapes of a cloud's provider IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ids {
     /// No id comes twice, and the kubelet sets it when it registers.
@@ -17,7 +17,7 @@ pub(super) enum Ids {
     None,
 }
 
-/// What becomes of one question; used up in turn.
+/// The fate of one question; used up in turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
     pub(super) kind: Kind,
@@ -30,9 +30,9 @@ pub(super) struct Fate {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What the cloud knows at one instant of the call.
+    /// The cloud's state at one instant of the call.
     Right,
-    /// What it knew so many seconds ago, out of a cache.
+    /// Its state so many seconds ago, from a cache.
     Stale(u16),
     /// A wrong absence that does not claim to be certain.
     NotVisible,
@@ -64,9 +64,9 @@ pub(super) enum Event {
     Cut(u16),
     /// Its kubelet says that it is not ready.
     Sick(u16),
-    /// Somebody holds the node, or lets it go.
+    /// An operator pauses the node, or resumes it.
     Pause(bool),
-    /// Somebody deletes the Node.
+    /// Another client deletes the Node.
     Delete,
 }
 
@@ -114,7 +114,7 @@ fn events() -> impl Strategy<Value = Vec<(u64, Index, Event)>> {
         1 => any::<bool>().prop_map(Event::Pause),
         2 => Just(Event::Delete),
     ];
-    // What happens to one machine soon after another is what a late answer does not know of.
+    // Two changes of one machine in quick succession: a late answer misses the second.
     let episode = (0..TROUBLE, any::<Index>(), vec((0..20_u64, event), 1..6));
     vec(episode, 0..25).prop_map(|episodes| {
         let mut events = Vec::new();

@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// The trouble is over: what exists runs and is heard, and nobody holds anything any more.
+    /// The trouble is over: all instances run with live kubelets, and no node is paused.
     pub(super) fn calm(&mut self) {
         for index in 0..self.slots.len() {
             for event in [
@@ -228,7 +228,7 @@ impl World {
         self.nodes.insert(slot.name.clone(), node);
     }
 
-    /// What the cloud-node loop does, in one stroke.
+    /// The cloud-node loop in one step.
     fn initialise(&mut self, index: usize) {
         let slot = &self.slots[index];
         let (name, id) = (slot.name.clone(), slot.machine().id.clone());

@@ -110,7 +110,7 @@ fn its_own_end_ends_it() {
 
 /// A Service that this provider never managed is let go.
 #[test]
-fn what_is_not_managed_is_no_loss() {
+fn not_managed_is_no_loss() {
     let mut service = load_balancer("web");
     service.spec.load_balancer_class = Some("example.com/fast".into());
     let mut stage = Stage::new(service);

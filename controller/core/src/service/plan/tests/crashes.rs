@@ -5,11 +5,11 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use super::*;
 use crate::service::settled::Hash;
 
-/// What becomes of the next call.
+/// The fate of the next call.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Answered,
-    /// The cloud did it, and nobody hears of it.
+    /// The cloud did it, and the answer is lost.
     Lost,
     /// The cloud did it, and the controller dies.
     Crashed,
@@ -62,7 +62,7 @@ fn turn() -> impl Strategy<Value = Turn> {
 
 struct World {
     stage: Stage,
-    /// What the load balancer in the cloud was made from.
+    /// Inputs of the load balancer in the cloud.
     cloud: Option<(Hash, Revision)>,
 }
 

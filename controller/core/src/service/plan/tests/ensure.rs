@@ -35,7 +35,7 @@ fn a_new_service() {
 
 /// S-30, S-32.
 #[test]
-fn no_targets_are_told_of_and_ensured_all_the_same() {
+fn an_empty_set_of_targets_makes_an_event_and_is_ensured() {
     let mut stage = Stage::new(load_balancer("web"));
     stage.targets = nodes("");
     let events = stage.question().events;
@@ -123,7 +123,7 @@ fn why_a_load_balancer_is_ensured_after_a_restart() {
 
 /// First start over a cluster without records: no event when nothing differs.
 #[test]
-fn what_nobody_asked_for_is_quiet() {
+fn background_calls_are_quiet() {
     let unrecorded = || {
         let mut stage = Stage::settled();
         stage.service.annotations = StringMap::default();
@@ -224,7 +224,7 @@ fn ready_without_addresses_is_not_settled_and_does_not_spin() {
     assert_eq!(stage.question().cause, Cause::New);
 }
 
-/// What was asked is remembered, and not what the Service has become meanwhile.
+/// The hash of the request is remembered, not that of the Service as it is meanwhile.
 #[test]
 fn a_change_during_the_call_is_ensured_next() {
     let mut stage = Stage::new(load_balancer("web"));
@@ -239,7 +239,7 @@ fn a_change_during_the_call_is_ensured_next() {
 
 /// Not Q-5: only the finalizer is written again.
 #[test]
-fn a_finalizer_that_somebody_took_away_comes_back() {
+fn a_removed_finalizer_is_restored() {
     let mut stage = Stage::settled();
     stage.restart();
     stage.service.finalizers = ["example.com/x".into()].into();
@@ -276,7 +276,7 @@ fn drift_is_repaired() {
 
 /// S-38: the whole sync once more.
 #[test]
-fn what_could_not_be_written_is_asked_for_again() {
+fn a_failed_write_repeats_the_call() {
     let mut stage = Stage::settled();
     let before = stage.service.clone();
     stage
@@ -318,7 +318,7 @@ fn back_to_what_it_was_is_ensured_all_the_same() {
 
 /// At full pace and without a word, unless it fails or the Service wants something else meanwhile.
 #[test]
-fn what_went_with_the_provider_is_ensured_silently() {
+fn a_volatile_load_balancer_is_ensured_silently() {
     let mut stage = Stage::settled();
     stage.progress.state_lost();
     let question = stage.question();

@@ -137,7 +137,7 @@ fn accepted_follows_the_first_answer() {
     );
 }
 
-/// A load balancer that serves does not look broken for what nobody asked for.
+/// A serving load balancer does not look broken after a background call fails.
 #[test]
 fn a_quiet_call_that_fails_leaves_provisioned_alone() {
     let mut stage = Stage::settled();
@@ -146,7 +146,7 @@ fn a_quiet_call_that_fails_leaves_provisioned_alone() {
     assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
 }
 
-/// What a provider says beside an error is about the Service as much as what is beside an answer.
+/// Effects beside an error concern the Service as much as those beside an answer.
 #[test]
 fn effects_beside_an_error_are_written() {
     let failed = Failure {

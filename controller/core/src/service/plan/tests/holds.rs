@@ -69,7 +69,7 @@ fn a_class_that_is_served_no_longer_is_written_and_told_once() {
 
 /// The Lease speaks of the others only.
 #[test]
-fn what_is_held_gets_the_targets_that_it_missed() {
+fn a_released_service_gets_the_targets_that_it_missed() {
     type Edit = fn(&mut Stage);
     let hold: [(Edit, Edit); 2] = [
         (|stage| stage.pause(true), |stage| stage.pause(false)),
@@ -142,7 +142,7 @@ fn one_that_takes_no_targets_is_alone_after_a_restart() {
 
 /// It is ensured at a start anyway.
 #[test]
-fn one_that_is_not_settled_holds_nobody_up() {
+fn one_that_is_not_settled_does_not_delay_the_others() {
     let mut stage = Stage::settled();
     stage.service.spec.ports[0].port = 81;
     stage.ensure(Err(&failure(ErrorClass::Invalid)));

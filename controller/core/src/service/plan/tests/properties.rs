@@ -1,11 +1,11 @@
-//! What holds for every Service and every course of answers.
+//! Properties of every Service and every course of answers.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::*;
 use crate::fixture::any_service;
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Answer(Disposition, &'static str),
@@ -110,7 +110,7 @@ fn play(stage: &mut Stage, turn: Turn) {
             }
         }
         Turn::Kind(kind) => {
-            // What the API server does with it.
+            // The API server's defaults.
             if &*stage.service.spec.kind != kind {
                 stage.service.spec.kind = kind.into();
                 stage.service.spec.load_balancer_class = None;

@@ -243,7 +243,7 @@ fn a_change_that_is_taken_back_leaves_the_targets_open() {
 
 /// Not Q-37.
 #[test]
-fn what_is_being_deleted_gets_no_targets() {
+fn a_service_being_deleted_gets_no_targets() {
     let mut stage = moved();
     stage.service.deleted = Some(at(0));
     assert!(matches!(stage.next(), Step::Delete { .. }));
