@@ -5,7 +5,7 @@ use clap::{ArgMatches, Command};
 use super::{
     command_line::CommandLine,
     config::FlagValue,
-    features,
+    features::FeatureGates,
     flags::{command, type_of},
     standing::{Standing, deprecation, standing},
     tls::SniPairs,
@@ -90,7 +90,7 @@ fn as_go(kind: &str, raw: &str) -> String {
         "strings" => reprint::<Strings>(raw),
         "int32Slice" => reprint::<Int32s>(raw),
         "namedCertKey" => reprint::<SniPairs>(raw),
-        "mapStringBool" => reprint::<features::Pairs>(raw),
+        "mapStringBool" => reprint::<FeatureGates>(raw),
         _ => raw.to_owned(),
     }
 }

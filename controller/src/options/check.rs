@@ -6,7 +6,6 @@ use super::{
     command_line::CommandLine,
     config::{ApiAccess, Cluster, Config, Debugging, Lifecycle, Node, Provider, Route},
     controllers::{self, Controllers},
-    features::FeatureGates,
     flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
     logging::Logging,
     standing::{Standing, deprecation, standing},
@@ -84,8 +83,8 @@ impl Findings {
 pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<String>> {
     let mut findings = Findings::default();
     let f = &mut findings;
-    let (features, gate_warnings) = FeatureGates::evaluate(&flags.generic.feature_gates);
-    f.warnings.extend(gate_warnings);
+    let features = flags.generic.feature_gates.clone();
+    f.warnings.extend(features.warning());
 
     let controllers = Controllers::evaluate(&flags.generic.controllers.0);
     let controllers = controllers.unwrap_or_else(|unknown| {

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use outrigger_controller::options::{
     catalogue::{self, Flag},
-    features::{Effect, Gate, KNOWN, Stage},
     standing::Standing,
 };
 
@@ -72,11 +71,18 @@ port, or `*`. `localhost` and loopback addresses need no entry. A log line at th
 const GATES: &str = "\
 ## Feature gates
 
-`--feature-gates` accepts every gate that upstream's binary accepts. Most of them reach it only because it links
-other components; they have no effect there either. These matter to a cloud-controller-manager:
+`--feature-gates` accepts any `Name=true` and `Name=false`, so that one list can be given to all components of a
+cluster. These have an effect; one warning in the log names the others.
 
 | gate | stage | default | effect |
 |---|---|---|---|
+| `AllBeta` | beta | off | switches the gates below that are not named |
+| `ComponentFlagz` | beta | on | `/flagz` is served |
+| `ComponentStatusz` | beta | on | `/statusz` is served |
+| `RemoteRequestHeaderUID` | beta | on | `--requestheader-uid-headers` may be given |
+
+Always on here: `ContextualLogging`, `ControllerManagerReleaseLeaderElectionLockOnExit`, `LoggingAlphaOptions` and
+`LoggingBetaOptions`.
 ";
 
 const VERBOSITY: &str = "
@@ -116,23 +122,6 @@ pub(crate) fn flags() -> String {
         }
     }
     text.push_str(GATES);
-    for gate in &KNOWN {
-        let stage = match gate.stage {
-            Stage::Alpha => "alpha",
-            Stage::Beta => "beta",
-        };
-        let state = if gate.default { "on" } else { "off" };
-        let effect = match gate.effect {
-            Effect::Decides(Gate::ComponentFlagz) => "`/flagz` is served".into(),
-            Effect::Decides(Gate::ComponentStatusz) => "`/statusz` is served".into(),
-            Effect::Decides(Gate::RemoteRequestHeaderUid) => {
-                "`--requestheader-uid-headers` may be given".into()
-            }
-            Effect::All(_) => format!("switches all gates of stage {stage}"),
-            Effect::Nothing(why) => format!("none: {why}"),
-        };
-        writeln!(text, "| `{}` | {stage} | {state} | {effect} |", gate.name).unwrap();
-    }
     text.push_str(VERBOSITY);
     text
 }

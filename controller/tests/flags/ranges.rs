@@ -30,9 +30,9 @@ fn values_of_another_type_are_refused() {
             "invalid argument \"foo\" for \"--bind-address\" flag: it is not an IP address",
         ),
         (
-            "--feature-gates=Bogus=true",
-            "invalid argument \"Bogus=true\" for \"--feature-gates\" flag: unrecognized feature \
-             gate: Bogus",
+            "--feature-gates=Bogus=x",
+            "invalid argument \"Bogus=x\" for \"--feature-gates\" flag: invalid value of Bogus=x: it \
+             must be true or false",
         ),
         (
             "--tls-curve-preferences=x",

@@ -1,7 +1,7 @@
 use clap::Args;
 
 use crate::options::{
-    features::Pairs,
+    features::FeatureGates,
     flags::{DEFAULT_BURST, DEFAULT_QPS},
     values::{GoBool, GoDuration, Strings, number},
 };
@@ -50,10 +50,9 @@ pub(in crate::options) struct GenericFlags {
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) external_cloud_volume_plugin: String,
     /// Pairs of name=true or name=false that switch features. Those with an effect here:
-    /// AllAlpha, AllBeta, ComponentFlagz, ComponentStatusz, RemoteRequestHeaderUID; others of
-    /// Kubernetes are accepted.
+    /// AllBeta, ComponentFlagz, ComponentStatusz, RemoteRequestHeaderUID; any other is accepted.
     #[arg(long, value_name = "mapStringBool", default_value = "")]
-    pub(in crate::options) feature_gates: Pairs,
+    pub(in crate::options) feature_gates: FeatureGates,
     /// Requests to the API server that each client may send at once; 0: the default.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value_t = DEFAULT_BURST.cast_signed())]
     pub(in crate::options) kube_api_burst: i32,
