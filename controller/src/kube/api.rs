@@ -143,7 +143,8 @@ impl Api {
         limit: u32,
         token: &str,
     ) -> Result<Page<Item<T>>, Error> {
-        let token = form_encode(token);
+        // Base64, which holds characters that mean something in a query.
+        let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
         let path = format!("{path}?limit={limit}&continue={token}");
         decode::page(
             &self
@@ -379,19 +380,4 @@ async fn refusal(response: Response<Body>) -> Result<Error, Error> {
 
 fn encode(body: &impl Serialize) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(body).map_err(|error| Error::Decode(error.to_string()))
-}
-
-/// Continue tokens are base64 and hold characters that mean something in a query.
-fn form_encode(text: &str) -> String {
-    use std::fmt::Write;
-
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
+use percent_encoding::percent_decode_str;
 
 use super::caller::Caller;
-use crate::serving::query::percent_decode;
 
 /// Which headers say what.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Names {
             // Names of headers are lower-case here; a key's odd characters are escaped in them.
             let mut keys = prefixes.filter_map(|prefix| {
                 let key = name.as_str().strip_prefix(&prefix.to_ascii_lowercase())?;
-                Some(percent_decode(key))
+                Some(percent_decode_str(key).decode_utf8_lossy().into_owned())
             });
             if let (Some(key), Ok(value)) = (keys.next(), value.to_str()) {
                 extra.entry(key).or_default().push(value.to_owned());

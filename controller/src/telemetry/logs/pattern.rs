@@ -15,30 +15,14 @@ pub(super) fn fits(pattern: &str, module: &str) -> bool {
 
 /// `*` stands for any letters, `?` for one.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t) = (0, 0);
-    // Where to go on with one more letter in the last star.
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p + 1, t));
-                p += 1;
-            }
-            Some(letter) if *letter == b'?' || *letter == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => match star {
-                Some((after, taken)) => {
-                    star = Some((after, taken + 1));
-                    p = after;
-                    t = taken + 1;
-                }
-                None => return false,
-            },
+    match (pattern, text) {
+        ([b'*', rest @ ..], []) => glob(rest, text),
+        ([b'*', rest @ ..], [_, tail @ ..]) => glob(rest, text) || glob(pattern, tail),
+        ([letter, rest @ ..], [first, tail @ ..]) => {
+            (*letter == b'?' || letter == first) && glob(rest, tail)
         }
+        _ => pattern.is_empty() && text.is_empty(),
     }
-    pattern[p..].iter().all(|letter| *letter == b'*')
 }
 
 #[cfg(test)]
