@@ -74,8 +74,8 @@ pub(super) const DEFAULT_BURST: u32 = 2000;
 #[derive(Args)]
 #[command(next_help_heading = "Provider flags")]
 pub(super) struct ProviderFlags {
-    /// Where the cloud provider listens. CLOUDPROVIDER_ENDPOINT in the environment says the same
-    /// to both sides.
+    /// Address of the cloud provider's Unix socket, unix:///PATH. CLOUDPROVIDER_ENDPOINT in the
+    /// environment sets it for the controller and the provider.
     #[arg(
         long,
         value_name = "string",

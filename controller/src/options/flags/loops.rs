@@ -5,10 +5,10 @@ use crate::options::values::{GoBool, GoDuration, number};
 #[derive(Args)]
 #[command(next_help_heading = "Cloud-node-controller flags")]
 pub(in crate::options) struct NodeFlags {
-    /// Nodes whose addresses and labels are refreshed at once; 0: as --concurrent-node-syncs.
+    /// Number of initialised Nodes updated concurrently; 0: as --concurrent-node-syncs.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "0")]
     pub(in crate::options) concurrent_node_status_updates: i32,
-    /// Nodes that are initialised at once.
+    /// Number of Nodes initialised concurrently.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
     pub(in crate::options) concurrent_node_syncs: i32,
 }
@@ -16,34 +16,33 @@ pub(in crate::options) struct NodeFlags {
 #[derive(Args)]
 #[command(next_help_heading = "Cloud-node-lifecycle-controller flags")]
 pub(in crate::options) struct LifecycleFlags {
-    /// Nodes whose instance is checked at once.
+    /// Number of Nodes tainted or deleted concurrently.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
     pub(in crate::options) concurrent_node_lifecycle_syncs: i32,
-    /// Nodes that are not ready are checked in this period.
+    /// Period in which a Node that is not ready is checked.
     #[arg(long, value_name = "duration", default_value = "5s")]
     pub(in crate::options) node_monitor_period: GoDuration,
-    /// Nodes that may be absent from the cloud or deleted within --node-deletion-window before
-    /// deletion stops, whatever the size of the cluster.
+    /// Number of Nodes that may be absent from the cloud or deleted within --node-deletion-window
+    /// before deletion stops, whatever the size of the cluster.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "3")]
     pub(in crate::options) node_deletion_burst: i32,
-    /// Answers in a row, --node-monitor-period apart at least, by which the cloud has to say that
-    /// an instance does not exist before its Node is deleted.
+    /// Number of consecutive answers that an instance does not exist, at least
+    /// --node-monitor-period apart, before its Node is deleted.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "2")]
     pub(in crate::options) node_deletion_confirm: i32,
-    /// Delete Nodes whose instance does not exist; false: only say so.
+    /// Delete Nodes whose instance does not exist; false: only report them.
     #[arg(long, value_name = "bool", default_value = "true")]
     pub(in crate::options) node_deletion_enabled: GoBool,
-    /// Part of this provider's Nodes, 0 to 1, that may be absent from the cloud or deleted within
-    /// --node-deletion-window before deletion stops.
+    /// Fraction of this provider's Nodes, 0 to 1, that may be absent from the cloud or deleted
+    /// within --node-deletion-window before deletion stops.
     #[arg(long, value_name = "float64", value_parser = number::float64, default_value = "0.1")]
     pub(in crate::options) node_deletion_fraction: f64,
-    /// Time in which absent and deleted Nodes are counted, and after which a second look at those
-    /// that are held back decides.
+    /// Sliding window of the deletion limit, and re-check delay for withheld Nodes.
     #[arg(long, value_name = "duration", default_value = "5m0s")]
     pub(in crate::options) node_deletion_window: GoDuration,
-    /// Labels of the Nodes without a provider ID that are this provider's, in a cluster that has
-    /// others too: 'key=value,other in (a,b)'. Empty: all of them, as long as no Node has the
-    /// provider ID of another provider.
+    /// Label selector of this provider's Nodes among those without a provider ID, such as
+    /// 'key=value,other in (a,b)'. Empty: all of them, as long as no Node has the provider ID of
+    /// another provider.
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) node_selector: String,
 }
@@ -51,35 +50,33 @@ pub(in crate::options) struct LifecycleFlags {
 #[derive(Args)]
 #[command(next_help_heading = "Service-lb-controller flags")]
 pub(in crate::options) struct ServiceFlags {
-    /// Services that are worked on at once, beside two in the background.
+    /// Number of Services reconciled concurrently, plus two in the background.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
     pub(in crate::options) concurrent_service_syncs: i32,
-    /// Each load balancer is compared with the cloud once in this period, and made anew where it
-    /// differs; 0: never.
+    /// Period in which each load balancer is compared with the cloud, and ensured where it differs;
+    /// 0: never.
     #[arg(long, value_name = "duration", default_value = "12h0m0s")]
     pub(in crate::options) load_balancer_drift_period: GoDuration,
-    /// Nodes that may always leave the targets of the load balancers in one step without being deleted.
+    /// Number of targets that one update may always remove while their Nodes exist.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "3")]
     pub(in crate::options) load_balancer_shrink_count: i32,
-    /// Part of the targets of the load balancers, 0 to 1, that may leave in one step without being
-    /// deleted.
+    /// Fraction of the targets, 0 to 1, that one update may remove while their Nodes exist.
     #[arg(long, value_name = "float64", value_parser = number::float64, default_value = "0.5")]
     pub(in crate::options) load_balancer_shrink_fraction: f64,
-    /// How long a step is held back that takes more targets than --load-balancer-shrink-count and
-    /// --load-balancer-shrink-fraction allow; 0: not at all.
+    /// Delay of an update that removes more targets than both --load-balancer-shrink-count and
+    /// --load-balancer-shrink-fraction allow; 0: none.
     #[arg(long, value_name = "duration", default_value = "30s")]
     pub(in crate::options) load_balancer_shrink_hold: GoDuration,
-    /// The longest that a node that joins waits for others to be given to the load balancers with
-    /// it. One that leaves waits 100ms at most.
+    /// Maximum delay added by the debounce. A Node that leaves is delayed by 100ms at most.
     #[arg(long, value_name = "duration", default_value = "10s")]
     pub(in crate::options) load_balancer_update_ceiling: GoDuration,
-    /// Nodes that joined are given to the load balancers when for so long no other did.
+    /// Debounce: update targets after this long without another Node joining.
     #[arg(long, value_name = "duration", default_value = "1s")]
     pub(in crate::options) load_balancer_update_idle: GoDuration,
-    /// Print what would change in the cloud for the Services as they are, change nothing, and end.
+    /// Print the planned changes of load balancers, change nothing, and exit.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) plan: GoBool,
-    /// How --plan prints it: table or json.
+    /// Format of --plan: table or json.
     #[arg(long, value_name = "string", default_value = "table")]
     pub(in crate::options) plan_output: String,
 }
@@ -87,17 +84,17 @@ pub(in crate::options) struct ServiceFlags {
 #[derive(Args)]
 #[command(next_help_heading = "Node-ipam-controller flags")]
 pub(in crate::options) struct IpamFlags {
-    /// Mask size of a node's CIDR in a cluster of one IP family; 0: 24 for IPv4, 64 for IPv6.
+    /// Mask size of a Node's CIDR in a single-stack cluster; 0: 24 for IPv4, 64 for IPv6.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "0")]
     pub(in crate::options) node_cidr_mask_size: i32,
-    /// Mask size of a node's IPv4 CIDR in a dual-stack cluster; 0: 24.
+    /// Mask size of a Node's IPv4 CIDR in a dual-stack cluster; 0: 24.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "0")]
     pub(in crate::options) node_cidr_mask_size_ipv4: i32,
-    /// Mask size of a node's IPv6 CIDR in a dual-stack cluster; 0: 64.
+    /// Mask size of a Node's IPv6 CIDR in a dual-stack cluster; 0: 64.
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "0")]
     pub(in crate::options) node_cidr_mask_size_ipv6: i32,
-    /// CIDR range for Services in the cluster, which node-ipam-controller leaves free; for
-    /// dual-stack two, separated by a comma.
+    /// CIDR of Services, which node-ipam-controller leaves free; two, separated by a comma, for
+    /// dual-stack.
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) service_cluster_ip_range: String,
 }

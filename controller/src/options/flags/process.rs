@@ -8,7 +8,8 @@ pub(in crate::options) struct DebuggingFlags {
     /// No effect: there is no profile of blocked goroutines.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) contention_profiling: GoBool,
-    /// Serve the keys of queues, the provider's state and -v under /debug/. There are no profiles.
+    /// Serve dumps of queues and of the provider's state, and -v, under /debug/. Profiles are not
+    /// available.
     #[arg(long, value_name = "bool", default_value = "true")]
     pub(in crate::options) profiling: GoBool,
 }
@@ -16,11 +17,11 @@ pub(in crate::options) struct DebuggingFlags {
 #[derive(Args)]
 #[command(next_help_heading = "Leader-migration flags")]
 pub(in crate::options) struct MigrationFlags {
-    /// Run some controllers under a second lease, shared with the component that ran them before.
+    /// Run some controllers under a second Lease, shared with the component that ran them before.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) enable_leader_migration: GoBool,
-    /// File with a LeaderMigrationConfiguration of group controllermanager.config.k8s.io; empty:
-    /// the lease cloud-provider-extraction-migration for service-lb-controller,
+    /// File with a LeaderMigrationConfiguration of group controllermanager.config.k8s.io. Empty:
+    /// the Lease cloud-provider-extraction-migration for service-lb-controller,
     /// node-route-controller and cloud-node-lifecycle-controller.
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) leader_migration_config: String,
@@ -29,14 +30,14 @@ pub(in crate::options) struct MigrationFlags {
 #[derive(Args)]
 #[command(next_help_heading = "Misc flags")]
 pub(in crate::options) struct MiscFlags {
-    /// File that says where the API server is and who we are to it; empty: the Pod's service
+    /// Kubeconfig with address and credentials for the API server; empty: the Pod's service
     /// account.
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) kubeconfig: String,
-    /// URL of the API server; goes before the one in the kubeconfig.
+    /// URL of the API server; overrides that of the kubeconfig.
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) master: String,
-    /// Addresses and labels of initialised nodes are refreshed in this period.
+    /// Period in which addresses and labels of each initialised Node are refreshed.
     #[arg(long, value_name = "duration", default_value = "5m0s")]
     pub(in crate::options) node_status_update_frequency: GoDuration,
 }
@@ -44,7 +45,7 @@ pub(in crate::options) struct MiscFlags {
 #[derive(Args)]
 #[command(next_help_heading = "Global flags")]
 pub(in crate::options) struct GlobalFlags {
-    /// Print this text.
+    /// Print this help and exit.
     #[arg(long, short, value_name = "bool", default_value = "false")]
     pub(in crate::options) help: GoBool,
     /// No effect: every line is written at once.
@@ -53,22 +54,22 @@ pub(in crate::options) struct GlobalFlags {
     /// No effect: every line is written at once.
     #[arg(long, value_name = "quantity", default_value = "0")]
     pub(in crate::options) log_text_info_buffer_size: Quantity,
-    /// Write warnings and errors to standard error, everything else to standard output. Without
-    /// it, all goes to standard error.
+    /// Write warnings and errors to standard error, all other lines to standard output; false: all
+    /// to standard error.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) log_text_split_stream: GoBool,
-    /// The shape of log lines: text or json.
+    /// Format of log lines: text or json.
     #[arg(long, value_name = "string", default_value = "text")]
     pub(in crate::options) logging_format: String,
-    /// How much is logged: 4 adds what helps to find a mistake, 6 all there is, 8 requests to the
-    /// API server, 10 the libraries.
+    /// Verbosity of the log: 4 adds debug lines, 6 trace lines, 8 requests to the API server, 10
+    /// trace lines of libraries.
     #[arg(long = "v", short, value_name = "Level", default_value = "0")]
     pub(in crate::options) verbosity: u32,
-    /// Print the version and exit; with raw, more about it.
+    /// Print the version and exit; raw: print contract, parity and platform too.
     #[arg(long, value_name = "version", default_value = "false")]
     pub(in crate::options) version: String,
-    /// Other verbosities for some modules: pattern=N, separated by commas. A pattern, with * and
-    /// ?, is that of a module's name; with / or ::, of its path.
+    /// Higher verbosity for some modules: pattern=N, separated by commas. A pattern, with * and ?,
+    /// matches a part of a module's path, or the whole path if it has / or ::.
     #[arg(long, value_name = "pattern=N,...", default_value = "")]
     pub(in crate::options) vmodule: String,
 }

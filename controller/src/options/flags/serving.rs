@@ -8,44 +8,44 @@ use crate::options::{
 #[derive(Args)]
 #[command(next_help_heading = "Secure serving flags")]
 pub(in crate::options) struct ServingFlags {
-    /// The address to listen on at --secure-port; empty, 0.0.0.0 or ::, all interfaces and IP
+    /// Address to listen on at --secure-port. Empty, 0.0.0.0 and :: stand for all interfaces and IP
     /// families.
     #[arg(long, value_name = "ip", default_value = "0.0.0.0")]
     pub(in crate::options) bind_address: Address,
-    /// Directory of cloud-controller-manager.crt and cloud-controller-manager.key, which are made
-    /// there if they are missing; empty: they are kept in memory. Not used with --tls-cert-file.
+    /// Directory of cloud-controller-manager.crt and cloud-controller-manager.key, generated if
+    /// missing; empty: kept in memory. Ignored with --tls-cert-file.
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) cert_dir: String,
     /// Serve HTTP/1.1 only.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) disable_http2_serving: GoBool,
-    /// Streams that a client may have open on one HTTP/2 connection; 0: the library's default.
+    /// Maximum number of streams that a client may open on one HTTP/2 connection; 0: the library's
+    /// default.
     #[arg(long, value_name = "int", value_parser = number::int, default_value = "0")]
     pub(in crate::options) http2_max_streams_per_connection: i64,
     /// Listen with SO_REUSEADDR.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) permit_address_sharing: GoBool,
-    /// Listen with SO_REUSEPORT, so that a second process can listen beside us.
+    /// Listen with SO_REUSEPORT, so that a second process can share the port.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) permit_port_sharing: GoBool,
-    /// The port of HTTPS with health, metrics and debugging; 0: none.
+    /// Port of HTTPS with health, metrics and debugging; 0: none.
     #[arg(long, value_name = "int", value_parser = number::int, default_value = "10258")]
     pub(in crate::options) secure_port: i64,
-    /// File with the certificate for HTTPS, followed by its chain. Read again when it changes.
+    /// File with the certificate for HTTPS, followed by its chain; reloaded when it changes.
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) tls_cert_file: String,
-    /// Cipher suites that may be negotiated, by their IANA names; empty: all good ones.
+    /// IANA names of the cipher suites to allow, separated by commas; empty: all that are secure.
     #[arg(long, value_name = "strings", default_value = "")]
     pub(in crate::options) tls_cipher_suites: Strings,
-    /// Key exchanges that may be negotiated, by their numbers in TLS: 23, 24 and 29 are
-    /// secp256r1, secp384r1 and X25519; empty: all.
+    /// TLS numbers of the key exchanges to allow, such as 23 (secp256r1), 24 (secp384r1) and 29
+    /// (X25519); empty: all.
     #[arg(long, value_name = "int32Slice", default_value = "")]
     pub(in crate::options) tls_curve_preferences: Int32s,
-    /// The least version of TLS: VersionTLS12 (as if it is empty) or VersionTLS13. Nothing older
-    /// is spoken.
+    /// Minimum version of TLS: VersionTLS12 or VersionTLS13; empty: VersionTLS12.
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) tls_min_version: String,
-    /// File with the key of --tls-cert-file.
+    /// File with the private key of --tls-cert-file.
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) tls_private_key_file: String,
     /// Files of another certificate and its key, with the domains it is for, if not those in it:
@@ -57,7 +57,7 @@ pub(in crate::options) struct ServingFlags {
 #[derive(Args)]
 #[command(next_help_heading = "Webhook flags")]
 pub(in crate::options) struct WebhookFlags {
-    /// The webhooks to serve, in the form of --controllers. There are none.
+    /// Webhooks to serve, in the form of --controllers; none exist.
     #[arg(long, value_name = "strings", default_value = "")]
     pub(in crate::options) webhooks: Strings,
 }
@@ -65,7 +65,7 @@ pub(in crate::options) struct WebhookFlags {
 #[derive(Args)]
 #[command(next_help_heading = "Webhook serving flags")]
 pub(in crate::options) struct WebhookServingFlags {
-    /// The address to listen on at --webhook-secure-port.
+    /// Address to listen on at --webhook-secure-port.
     #[arg(long, value_name = "ip", default_value = "0.0.0.0")]
     pub(in crate::options) webhook_bind_address: Address,
     /// As --cert-dir.
@@ -74,7 +74,7 @@ pub(in crate::options) struct WebhookServingFlags {
     /// As --disable-http2-serving.
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) webhook_disable_http2_serving: GoBool,
-    /// The port of HTTPS for webhooks; 0: none.
+    /// Port of HTTPS for webhooks; 0: none.
     #[arg(long, value_name = "int", value_parser = number::int, default_value = "10260")]
     pub(in crate::options) webhook_secure_port: i64,
     /// As --tls-cert-file.
