@@ -8,7 +8,6 @@
 
 mod access;
 mod context;
-mod dry_run;
 mod election;
 mod identity;
 mod lease_events;
@@ -16,6 +15,7 @@ mod loops;
 pub(crate) mod metrics;
 mod nodes;
 mod office;
+mod plan;
 mod services;
 mod supervise;
 mod wiring;
@@ -195,7 +195,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     };
     if let Some(output) = config.service.plan {
         return tokio::select! {
-            planned = dry_run::run(&context, output) => planned,
+            planned = plan::run(&context, output) => planned,
             () = refused_for_good(&provider) => Err(Fatal::NoClusterId),
             () = signals.next() => Ok(()),
         };

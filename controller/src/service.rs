@@ -26,7 +26,7 @@ mod intake;
 mod left_behind;
 mod metrics;
 mod node_changes;
-pub mod preview;
+pub mod plan;
 mod rollout;
 mod sync;
 mod write;

@@ -73,5 +73,5 @@ unary!(
     plan_load_balancer,
     PlanLoadBalancerRequest -> PlanLoadBalancerResponse,
     changes: false,
-    without: "changes are not previewed"
+    without: "--plan does not show what would change in the cloud"
 );

@@ -1,4 +1,4 @@
-//! What the loop would do, without doing it (`--plan`).
+//! The planned actions of the loop, without any of them (`--plan`).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::provider::{PlanOperation, PlannedChange, Provider};
 /// Plans that are asked for at once.
 const AT_ONCE: usize = 8;
 
-/// What would be done about the load balancer of one Service.
+/// The planned action for the load balancer of one Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Nothing.
@@ -62,27 +62,27 @@ impl Action {
 
 /// One Service that the provider serves, and what would happen.
 #[derive(Clone, Debug)]
-pub struct Preview {
+pub struct Planned {
     /// Namespace and name.
     pub service: Arc<str>,
-    /// What the loop would do now.
+    /// The next action of the loop.
     pub action: Action,
-    /// What the provider says that the cloud would change: with [`Action::Keep`] this is drift, which
-    /// the loop finds with its next comparison. None where the provider cannot tell.
+    /// Changes in the cloud, as the provider plans them: with [`Action::Keep`] this is drift, which
+    /// the loop finds with its next comparison. None if the provider cannot plan.
     pub changes: Option<Result<Vec<PlannedChange>, String>>,
 }
 
-/// What a loop that starts now would do about `services`, and what `provider` would change for it.
-/// Changes nothing.
-pub async fn preview(
+/// Plans the actions of a loop that starts now for `services`, with the changes that `provider` would make
+/// for each. Changes nothing.
+pub async fn plan(
     provider: &Provider,
     services: Vec<Arc<ServiceView>>,
     targets: &Arc<Targets>,
     facts: &Facts<'_>,
     now: Timestamp,
-) -> Vec<Preview> {
+) -> Vec<Planned> {
     let session = provider.session();
-    let plans = session
+    let can_plan = session
         .and_then(|session| Some(session.load_balancers.as_ref()?.plan))
         .unwrap_or(false);
     let intended = services.into_iter().filter_map(|service| {
@@ -90,25 +90,25 @@ pub async fn preview(
         Some((service, action))
     });
     let asked = intended.map(|(service, action)| async move {
-        let changes = match action.operation().filter(|_| plans) {
+        let changes = match action.operation().filter(|_| can_plan) {
             Some(operation) => {
-                let plan = provider.plan_load_balancer(operation, &service, targets);
-                Some(plan.await.map_err(|error| error.to_string()))
+                let changes = provider.plan_load_balancer(operation, &service, targets);
+                Some(changes.await.map_err(|error| error.to_string()))
             }
             None => None,
         };
-        Preview {
+        Planned {
             service: Arc::clone(&service.key),
             action,
             changes,
         }
     });
-    let mut previews: Vec<_> = stream::iter(asked)
+    let mut planned: Vec<_> = stream::iter(asked)
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
-    previews.sort_unstable_by(|a, b| a.service.cmp(&b.service));
-    previews
+    planned.sort_unstable_by(|a, b| a.service.cmp(&b.service));
+    planned
 }
 
 /// None for a Service that is not this provider's.

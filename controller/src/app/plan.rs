@@ -29,7 +29,7 @@ use crate::{
     options::{Config, config::PlanOutput},
     service::{
         TARGETS_ANNOTATION,
-        preview::{Action, Preview, preview},
+        plan::{Action, Planned, plan},
     },
 };
 
@@ -69,9 +69,9 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
         presumed: applied,
     };
     let now = jiff::Timestamp::now();
-    let previews = preview(context.provider, services.all(), &targets, &facts, now).await;
-    print(&previews, targets.nodes().len(), output);
-    match previews
+    let planned = plan(context.provider, services.all(), &targets, &facts, now).await;
+    print(&planned, targets.nodes().len(), output);
+    match planned
         .iter()
         .filter(|found| failure(found).is_some())
         .count()
@@ -79,7 +79,7 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
         0 => Ok(()),
         failed => Err(Fatal::Setup(format!(
             "{failed} of {} Services cannot be planned; see above",
-            previews.len()
+            planned.len()
         ))),
     }
 }
@@ -132,7 +132,7 @@ async fn applied(api: &Api, config: &Config) -> Option<Revision> {
             text.filter(|text| !text.is_empty())
                 .map(|text| Revision::stored(text))
         }
-        // Nobody has led yet.
+        // No replica has led yet.
         Err(error) if error.is_not_found() => None,
         Err(error) => {
             warn!("cannot read the Lease, so that new targets are not shown: {error}");
@@ -141,28 +141,28 @@ async fn applied(api: &Api, config: &Config) -> Option<Revision> {
     }
 }
 
-fn failure(found: &Preview) -> Option<&str> {
+fn failure(found: &Planned) -> Option<&str> {
     found.changes.as_ref()?.as_ref().err().map(String::as_str)
 }
 
 /// The word for what would happen: drift is what the loop itself does not know yet.
-fn action(found: &Preview) -> &'static str {
+fn action(found: &Planned) -> &'static str {
     match (&found.action, &found.changes) {
         (Action::Keep, Some(Ok(changes))) if !changes.is_empty() => "drift",
         (action, _) => action.as_str(),
     }
 }
 
-fn print(previews: &[Preview], nodes: usize, output: PlanOutput) {
+fn print(planned: &[Planned], nodes: usize, output: PlanOutput) {
     let text = match output {
-        PlanOutput::Json => format!("{:#}", as_json(previews, nodes)),
-        PlanOutput::Table => as_table(previews, nodes, std::io::stdout().is_terminal()),
+        PlanOutput::Json => format!("{:#}", as_json(planned, nodes)),
+        PlanOutput::Table => as_table(planned, nodes, std::io::stdout().is_terminal()),
     };
     println!("{text}");
 }
 
-fn as_json(previews: &[Preview], nodes: usize) -> serde_json::Value {
-    let services: Vec<_> = previews
+fn as_json(planned: &[Planned], nodes: usize) -> serde_json::Value {
+    let services: Vec<_> = planned
         .iter()
         .map(|found| {
             let changes = found
@@ -192,7 +192,7 @@ fn as_json(previews: &[Preview], nodes: usize) -> serde_json::Value {
     json!({"targets": nodes, "services": services})
 }
 
-fn as_table(previews: &[Preview], nodes: usize, colours: bool) -> String {
+fn as_table(planned: &[Planned], nodes: usize, colours: bool) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     let heading = |text: &str| {
@@ -205,7 +205,7 @@ fn as_table(previews: &[Preview], nodes: usize, colours: bool) -> String {
     };
     table.set_header(["SERVICE", "ACTION", "CAUSE", "CHANGE"].map(heading));
     let mut kept = 0;
-    for found in previews {
+    for found in planned {
         if action(found) == "keep" && failure(found).is_none() {
             kept += 1;
             continue;
@@ -224,7 +224,7 @@ fn as_table(previews: &[Preview], nodes: usize, colours: bool) -> String {
         };
         table.add_row([&found.service, action(found), cause, &lines.join("\n")]);
     }
-    let others = previews.len() - kept;
+    let others = planned.len() - kept;
     let mut text = String::new();
     if others > 0 {
         text = format!("{}\n\n", table.trim_fmt());
