@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeSet, env, fmt::Write as _, fs, path::Path};
 
-use outrigger_api::{FILE_DESCRIPTOR_SET, code_of, v1::ErrorReason};
+use outrigger_api::{FILE_DESCRIPTOR_SET, code_name, code_of, v1::ErrorReason};
 use prost::Message as _;
 use prost_types::{
     DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorProto,
@@ -133,18 +133,6 @@ fn nothing_that_was_promised_has_changed() {
     );
 }
 
-/// `ResourceExhausted` as the gRPC documents write it.
-fn canonical(code: tonic::Code) -> String {
-    let mut name = String::new();
-    for letter in format!("{code:?}").chars() {
-        if letter.is_ascii_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_uppercase());
-    }
-    name
-}
-
 fn reasons() -> String {
     let mut text = String::from(
         "# google.rpc.ErrorInfo.reason (domain cloudprovider.v1), and name and number of the gRPC code\n\
@@ -155,7 +143,7 @@ fn reasons() -> String {
     for reason in known {
         let name = reason.as_str_name().trim_start_matches("ERROR_REASON_");
         let code = code_of(reason);
-        let _ = writeln!(text, "{name} {} {}", canonical(code), code as i32);
+        let _ = writeln!(text, "{name} {} {}", code_name(code), code as i32);
     }
     text
 }
@@ -187,9 +175,9 @@ fn each_reason_is_listed_with_its_code() {
                 let path = [5, at as i32, 2, value as i32];
                 let location = info.location.iter().find(|l| l.path == path);
                 let comment = location.map_or("", |l| l.leading_comments()).trim();
-                let code = canonical(code_of(reason));
+                let code = code_name(code_of(reason));
                 assert!(
-                    comment.starts_with(&code),
+                    comment.starts_with(code),
                     "{}: {comment:?} does not begin with {code}",
                     proto.name()
                 );

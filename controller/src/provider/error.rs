@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, sync::Arc, time::Duration};
 
-use outrigger_api::{RpcStatus, v1::ErrorReason};
+use outrigger_api::{RpcStatus, code_name, v1::ErrorReason};
 use outrigger_core::{
     class::ErrorClass,
     service::{answer, effects::RawEffects, source_ranges},
@@ -361,29 +361,6 @@ fn class_of(reason: ErrorReason, retry_after: Option<Duration>) -> ErrorClass {
 pub(super) fn reason_name(reason: ErrorReason) -> &'static str {
     let name = reason.as_str_name();
     name.strip_prefix(REASON_PREFIX).unwrap_or(name)
-}
-
-/// The canonical name of a gRPC code.
-pub(super) const fn code_name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
-    }
 }
 
 #[cfg(test)]

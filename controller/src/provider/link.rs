@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use outrigger_api::code_name;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
@@ -11,7 +12,6 @@ use super::{
     Error, Session, Shared,
     call::{Limits, Unary},
     details::Checked,
-    error::code_name,
     transport::Connection,
 };
 

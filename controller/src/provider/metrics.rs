@@ -283,7 +283,7 @@ fn outcome(error: &Error) -> (&'static str, &'static str) {
         Error::Unexplained { code, .. } => (code, "unexplained"),
         Error::Refused { reason, .. } => {
             let code = outrigger_api::code_of(*reason);
-            (error::code_name(code), error::reason_name(*reason))
+            (outrigger_api::code_name(code), error::reason_name(*reason))
         }
         Error::UnknownReason { code, .. } => (code, "unknown_reason"),
         Error::Malformed { .. } | Error::Unusable(_) => ("OK", "malformed"),

@@ -3,27 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use outrigger_api::code_name;
 use serde::{Deserialize, Serialize};
-
-const NAMES: [(tonic::Code, &str); 17] = [
-    (tonic::Code::Ok, "OK"),
-    (tonic::Code::Cancelled, "CANCELLED"),
-    (tonic::Code::Unknown, "UNKNOWN"),
-    (tonic::Code::InvalidArgument, "INVALID_ARGUMENT"),
-    (tonic::Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
-    (tonic::Code::NotFound, "NOT_FOUND"),
-    (tonic::Code::AlreadyExists, "ALREADY_EXISTS"),
-    (tonic::Code::PermissionDenied, "PERMISSION_DENIED"),
-    (tonic::Code::ResourceExhausted, "RESOURCE_EXHAUSTED"),
-    (tonic::Code::FailedPrecondition, "FAILED_PRECONDITION"),
-    (tonic::Code::Aborted, "ABORTED"),
-    (tonic::Code::OutOfRange, "OUT_OF_RANGE"),
-    (tonic::Code::Unimplemented, "UNIMPLEMENTED"),
-    (tonic::Code::Internal, "INTERNAL"),
-    (tonic::Code::Unavailable, "UNAVAILABLE"),
-    (tonic::Code::DataLoss, "DATA_LOSS"),
-    (tonic::Code::Unauthenticated, "UNAUTHENTICATED"),
-];
 
 /// A gRPC status code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,10 +14,7 @@ pub struct Code(pub tonic::Code);
 impl Code {
     /// Its name on paper: `UNAVAILABLE`.
     pub fn as_str(self) -> &'static str {
-        NAMES
-            .iter()
-            .find(|(code, _)| *code == self.0)
-            .map_or("UNKNOWN", |(_, name)| name)
+        code_name(self.0)
     }
 }
 
@@ -56,10 +34,10 @@ impl FromStr for Code {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        NAMES
-            .iter()
-            .find(|(_, name)| *name == text)
-            .map(|(code, _)| Self(*code))
+        let mut codes = (0..=16).map(tonic::Code::from_i32);
+        codes
+            .find(|code| code_name(*code) == text)
+            .map(Self)
             .ok_or_else(|| {
                 format!(
                     "{text:?} is no gRPC code; use a name such as UNAVAILABLE or INVALID_ARGUMENT"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outrigger_api::v1::instance_result::Outcome;
-use outrigger_api::v1::{AbsenceCertainty, GetStatusRequest, InstanceResult};
+use outrigger_api::v1::{AbsenceCertainty, ErrorReason, GetStatusRequest, InstanceResult};
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use tokio::time::Instant;
 use tonic::Code;
@@ -51,6 +51,10 @@ async fn an_error_has_the_reason_that_belongs_to_its_code() {
         mock.cloud.inject(fails(InjectedError::new(code)).times(1));
         let error = mock.ask_names(&NAMES).await.unwrap_err();
         assert_eq!((error.code(), reason(&error).as_deref()), (code, want));
+        if let Some(want) = want {
+            let reason = ErrorReason::from_str_name(&format!("ERROR_REASON_{want}")).unwrap();
+            assert_eq!(outrigger_api::code_of(reason), code, "{want}");
+        }
         // The contract wants a time for this one alone.
         assert_eq!(retry_after(&error).is_some(), want == Some("RATE_LIMITED"));
         mock.ask_names(&NAMES).await.unwrap();
