@@ -102,7 +102,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     // Before anything is asked for, so that a flag that cannot be followed ends the process at once.
     // A plan is made beside a controller that works.
     let serving = config.serving.as_ref();
-    let serving = serving.filter(|_| config.service.plan.is_none());
+    let serving = serving.filter(|_| config.plan.is_none());
     let https = serving.map(Server::bind).transpose();
     let https = https.map_err(|error| Fatal::setup(&error))?;
     let pages = Pages::new(&config, move |verbosity| telemetry.set_verbosity(verbosity));
@@ -167,7 +167,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let refusals = access.refusals();
     checks.add("writes", Scope::Readiness, move || refusals.check());
 
-    if config.service.plan.is_some() && facts.uid.is_none() && facts.remembered_uid.is_none() {
+    if config.plan.is_some() && facts.uid.is_none() && facts.remembered_uid.is_none() {
         return Err(Fatal::Setup(
             "cannot plan: may not read the namespace kube-system, and without the cluster's UID the \
              provider could take this for another cluster; grant `get` on it"
@@ -193,7 +193,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         pages: &pages,
         checks: &checks,
     };
-    if let Some(output) = config.service.plan {
+    if let Some(output) = config.plan {
         return tokio::select! {
             planned = plan::run(&context, output) => planned,
             () = refused_for_good(&provider) => Err(Fatal::NoClusterId),

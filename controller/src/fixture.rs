@@ -242,10 +242,12 @@ impl Fixture {
             nodes: Arc::clone(&nodes),
             provider: provider.clone(),
             events: events.recorder(node::NAME),
-            workers: 32,
-            refreshers: 32,
-            refresh_period: PERIOD,
-            selector: None,
+            settings: node::NodeSettings {
+                workers: 32,
+                refreshers: 32,
+                refresh_period: PERIOD,
+                selector: None,
+            },
             not_managed: Arc::clone(&not_managed),
             overheard: to_check.overheard(),
             metrics: NodeMetrics::register(&mut registry),
@@ -255,10 +257,12 @@ impl Fixture {
             nodes: Arc::clone(&nodes),
             provider,
             events: events.recorder(lifecycle::NAME),
-            workers: 32,
-            selector: None,
+            settings: lifecycle::LifecycleSettings {
+                workers: 32,
+                selector: None,
+                limits: setup.lifecycle.clone().unwrap_or_default(),
+            },
             not_managed,
-            limits: setup.lifecycle.clone().unwrap_or_default(),
             metrics: LifecycleMetrics::register(&mut registry),
         };
         let stop = CancellationToken::new();

@@ -66,16 +66,23 @@ pub struct Parts {
     pub provider: Provider,
     /// Events of component [`NAME`].
     pub events: Recorder,
-    /// `--concurrent-node-lifecycle-syncs`: nodes that are written at once.
-    pub workers: usize,
-    /// `--node-selector`: which nodes without a provider id are this provider's.
-    pub selector: Option<Arc<Selector>>,
+    /// What the flags say.
+    pub settings: LifecycleSettings,
     /// What the provider says that is not its own; shared with the cloud-node loop.
     pub not_managed: Arc<NotManaged>,
-    /// How many nodes may be deleted.
-    pub limits: Limits,
     /// Counts and times.
     pub metrics: LifecycleMetrics,
+}
+
+/// What the flags say about the loop.
+#[derive(Clone, Debug)]
+pub struct LifecycleSettings {
+    /// `--concurrent-node-lifecycle-syncs`: nodes that are written at once.
+    pub workers: usize,
+    /// `--node-selector`: which nodes without a provider id are this provider's; absent: all.
+    pub selector: Option<Arc<Selector>>,
+    /// `--node-deletion-*`, `--node-monitor-period`: when a node may be deleted.
+    pub limits: Limits,
 }
 
 /// The cloud-node-lifecycle loop.
@@ -179,8 +186,8 @@ impl NodeLifecycle {
         parts.provider = parts.provider.fenced(fence);
         Self {
             writer: NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes)),
-            writing: Semaphore::new(parts.workers),
-            memory: Arc::new(Memory::new(parts.limits.clone())),
+            writing: Semaphore::new(parts.settings.workers),
+            memory: Arc::new(Memory::new(parts.settings.limits.clone())),
             parts,
             queue: intake.queue,
             term: intake.term,

@@ -62,20 +62,27 @@ pub struct Parts {
     pub provider: Provider,
     /// Events of component [`NAME`].
     pub events: Recorder,
-    /// `--concurrent-node-syncs`: nodes that are written at once.
-    pub workers: usize,
-    /// `--concurrent-node-status-updates`: initialised nodes that are written at once.
-    pub refreshers: usize,
-    /// `--node-status-update-frequency`: each initialised node is looked at once in this time.
-    pub refresh_period: Duration,
-    /// `--node-selector`: which nodes without a provider id are this provider's.
-    pub selector: Option<Arc<Selector>>,
+    /// What the flags say.
+    pub settings: NodeSettings,
     /// What the provider says that is not its own; shared with the lifecycle loop.
     pub not_managed: Arc<NotManaged>,
     /// Told of every answer about an initialised node: it says something about the provider.
     pub overheard: Overheard,
     /// `node_controller_*`.
     pub metrics: NodeMetrics,
+}
+
+/// What the flags say about the loop.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// `--concurrent-node-syncs`: nodes that are written at once.
+    pub workers: usize,
+    /// `--concurrent-node-status-updates`: initialised nodes that are written at once.
+    pub refreshers: usize,
+    /// `--node-status-update-frequency`: each initialised node is looked at once in this time.
+    pub refresh_period: Duration,
+    /// `--node-selector`: which nodes without a provider id are this provider's; absent: all.
+    pub selector: Option<Arc<Selector>>,
 }
 
 /// Takes in an answer about a node that another loop may want to know.
@@ -184,8 +191,8 @@ impl CloudNode {
         parts.provider = parts.provider.fenced(fence);
         Self {
             writer: NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes)),
-            writing: Semaphore::new(parts.workers),
-            refreshing: Semaphore::new(parts.refreshers),
+            writing: Semaphore::new(parts.settings.workers),
+            refreshing: Semaphore::new(parts.settings.refreshers),
             parts,
             queue: intake.queue,
             memory: Arc::default(),
@@ -199,7 +206,7 @@ impl CloudNode {
     fn may_touch(&self, node: &NodeView, instances: &Instances) -> bool {
         let scope = Scope {
             prefixes: &instances.prefixes,
-            selector: self.parts.selector.as_deref(),
+            selector: self.parts.settings.selector.as_deref(),
             foreign_prefix_seen: false,
         };
         scope.may_touch(node)

@@ -81,21 +81,21 @@ pub struct Parts {
     /// Events of component [`COMPONENT`].
     pub events: Recorder,
     /// What the flags say.
-    pub settings: Settings,
+    pub settings: ServiceSettings,
     /// Counts and times.
     pub metrics: ServiceMetrics,
 }
 
 /// What the flags say about the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct ServiceSettings {
     /// `--concurrent-service-syncs`: Services that are ensured or deleted at once, beside background work.
     pub workers: usize,
-    /// How changes of the nodes are gathered.
+    /// `--load-balancer-update-idle`, `--load-balancer-update-ceiling`: how changes of the nodes are gathered.
     pub pace: Pace,
-    /// How many targets may go in one step.
+    /// `--load-balancer-shrink-*`: how many targets may go in one step; a hold of zero holds nothing.
     pub allowance: Allowance,
-    /// How often each load balancer is compared with its Service; none: never.
+    /// `--load-balancer-drift-period`: how often each load balancer is compared with its Service; none: never.
     pub drift_period: Option<Duration>,
 }
 

@@ -21,7 +21,10 @@ use outrigger_controller::options::{
     parse_from,
     standing::Standing,
 };
-use outrigger_core::targets::{Allowance, Pace};
+use outrigger_core::{
+    brake::Limits,
+    targets::{Allowance, Pace},
+};
 
 fn parse(args: &[&str]) -> Result<Config, Exit> {
     parse_with(args, &[])
@@ -82,7 +85,7 @@ fn nothing_given_is_a_complete_configuration() {
     assert_eq!(config.kube.kubeconfig, None);
     assert!(config.kube.master.is_none());
     assert_eq!(config.node.workers, 32);
-    assert_eq!(config.node.status_workers, 32);
+    assert_eq!(config.node.refreshers, 32);
     assert_eq!(config.api.budget.burst, 2000);
     let election = config.election.expect("leader election");
     assert_eq!(election.namespace, "kube-system");
@@ -92,17 +95,18 @@ fn nothing_given_is_a_complete_configuration() {
     assert_eq!(serving.port, 10258);
     assert_eq!(serving.certificate, Certificate::SelfSigned);
     assert_eq!(config.authorization.always_allow_paths.len(), 3);
+    assert_eq!(config.plan, None);
+    assert_eq!(config.lifecycle.limits, Limits::default());
     let service = config.service;
     assert_eq!(service.workers, 32);
     assert_eq!(service.pace, Pace::default());
     assert_eq!(service.allowance, Allowance::default());
     assert_eq!(service.drift_period, Some(Duration::from_hours(12)));
-    assert_eq!(service.plan, None);
 }
 
 #[test]
 fn load_balancers_follow_their_flags() {
-    let service = config(&[
+    let config = config(&[
         "--load-balancer-update-idle=0",
         "--load-balancer-update-ceiling=2s",
         "--load-balancer-shrink-count=1",
@@ -111,8 +115,8 @@ fn load_balancers_follow_their_flags() {
         "--load-balancer-drift-period=0",
         "--plan",
         "--plan-output=json",
-    ])
-    .service;
+    ]);
+    let service = config.service;
     let pace = Pace {
         idle: Duration::ZERO,
         ceiling: Duration::from_secs(2),
@@ -126,9 +130,13 @@ fn load_balancers_follow_their_flags() {
     };
     assert_eq!(service.allowance, allowance);
     assert_eq!(service.drift_period, None);
-    assert_eq!(service.plan, Some(PlanOutput::Json));
-    assert_eq!(config(&["--plan"]).service.plan, Some(PlanOutput::Table));
-    assert_eq!(config(&["--plan-output=json"]).service.plan, None);
+    assert_eq!(config.plan, Some(PlanOutput::Json));
+}
+
+#[test]
+fn a_plan_has_a_format() {
+    assert_eq!(config(&["--plan"]).plan, Some(PlanOutput::Table));
+    assert_eq!(config(&["--plan-output=json"]).plan, None);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Fatal, wiring::Wiring};
 use crate::{
     kube::watch,
-    options::{config, controllers::Controller},
-    service::{self, Intake, ServiceLb, Settings},
+    options::controllers::Controller,
+    service::{self, Intake, ServiceLb},
 };
 
 /// Adds the loop and starts the store of Services, unless the loop is switched off. The store is empty
@@ -32,7 +32,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         nodes: Arc::clone(&wiring.nodes),
         provider: provider.clone(),
         events: identity.events.recorder(service::COMPONENT),
-        settings: settings(&config.service),
+        settings: config.service,
         metrics: metrics.service.clone(),
     };
     wiring.add(Controller::ServiceLb, move |term| {
@@ -43,13 +43,4 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     let is_served = async move { provider.serving_load_balancers(|| {}).await };
     wiring.watch(watch::SERVICES, &services, is_served);
     Ok(())
-}
-
-fn settings(flags: &config::Service) -> Settings {
-    Settings {
-        workers: flags.workers,
-        pace: flags.pace,
-        allowance: flags.allowance,
-        drift_period: flags.drift_period,
-    }
 }

@@ -108,7 +108,7 @@ impl NodeLifecycle {
         Facts {
             scope: Scope {
                 prefixes: &instances.prefixes,
-                selector: self.parts.selector.as_deref(),
+                selector: self.parts.settings.selector.as_deref(),
                 foreign_prefix_seen: census.foreign,
             },
             nodes: census.owned,
@@ -119,7 +119,7 @@ impl NodeLifecycle {
 
     /// Looks at all nodes: cheap, and asked for only when one is absent.
     pub(super) fn census(&self, instances: &Instances) -> Census {
-        let selector = self.parts.selector.as_deref();
+        let selector = self.parts.settings.selector.as_deref();
         let (mut ours, mut unset, mut foreign) = (0, 0, false);
         self.parts.nodes.for_each(
             |node| match instances.prefixes.ownership(&node.provider_id) {

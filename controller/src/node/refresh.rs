@@ -60,7 +60,7 @@ struct Tally {
 impl CloudNode {
     /// Sweeps over all nodes, one period after another. Never returns.
     pub(super) async fn keep_in_step(&self) {
-        let period = self.parts.refresh_period;
+        let period = self.parts.settings.refresh_period;
         loop {
             let session = self.parts.provider.serving().await;
             let began = Instant::now();
@@ -163,7 +163,7 @@ impl Sweep<'_> {
 
     /// Full batches, spread over the period.
     async fn ask_in_batches(&mut self, nodes: Vec<Arc<NodeView>>) {
-        let period = self.cloud_node.parts.refresh_period;
+        let period = self.cloud_node.parts.settings.refresh_period;
         let mut size = self.instances.max_batch_size.max(1);
         if self.instances.preference == LookupPreference::Each {
             let share = TRICKLE.as_secs_f64() / period.as_secs_f64();

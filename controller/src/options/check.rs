@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{
     command_line::CommandLine,
-    config::{ApiAccess, Cluster, Config, Debugging, Lifecycle, Node, Provider, Route},
+    config::{ApiAccess, Cluster, Config, Debugging, Provider, Route},
     controllers::{self, Controllers},
     flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
     logging::Logging,
@@ -18,8 +18,8 @@ use crate::{
 
 mod access;
 mod election;
-mod lifecycle;
 mod network;
+mod nodes;
 mod service;
 mod serving;
 
@@ -112,31 +112,16 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     let authorization = access::authorization(flags.authorization, f);
     let provider = provider(&flags.provider.provider_endpoint, &flags.generic, line, f);
 
-    let node_selector = lifecycle::selector(&flags.lifecycle.node_selector, f);
-    let node_workers = f.workers("concurrent-node-syncs", flags.node.concurrent_node_syncs);
-    let node = Node {
-        workers: node_workers,
-        status_workers: usize::try_from(flags.node.concurrent_node_status_updates)
-            .ok()
-            .filter(|count| *count > 0)
-            .unwrap_or(node_workers),
-        status_update_period: f.take(positive(
-            "node-status-update-frequency",
-            flags.misc.node_status_update_frequency,
-        )),
-    };
-    let lifecycle = Lifecycle {
-        workers: f.workers(
-            "concurrent-node-lifecycle-syncs",
-            flags.lifecycle.concurrent_node_lifecycle_syncs,
-        ),
-        monitor_period: f.take(positive(
-            "node-monitor-period",
-            flags.lifecycle.node_monitor_period,
-        )),
-        deletion: lifecycle::deletion(&flags.lifecycle, f),
-    };
+    let selector = nodes::selector(&flags.lifecycle.node_selector, f);
+    let node = nodes::initialisation(
+        &flags.node,
+        flags.misc.node_status_update_frequency,
+        selector.clone(),
+        f,
+    );
+    let lifecycle = nodes::lifecycle(&flags.lifecycle, selector, f);
     let service = service::check(&flags.service, f);
+    let plan = service::plan(&flags.service, f);
     let route = Route {
         enabled: flags.generic.configure_cloud_routes.0,
         reconciliation_period: f.take(positive(
@@ -179,10 +164,10 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         features,
         cluster,
         provider,
-        node_selector,
         node,
         lifecycle,
         service,
+        plan,
         route,
         ipam,
         election,

@@ -2,17 +2,15 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use outrigger_core::{
-    selector::Selector,
-    targets::{Allowance, Pace},
-};
-
 use super::{
     controllers::Controllers, features::FeatureGates, logging::Logging, migration::Migration,
 };
 use crate::{
     kube::client::{Budget, Source},
+    lifecycle::LifecycleSettings,
+    node::NodeSettings,
     provider::Endpoint,
+    service::ServiceSettings,
 };
 
 /// Everything that the command line and the environment decide.
@@ -35,14 +33,14 @@ pub struct Config {
     pub cluster: Cluster,
     /// How the provider is reached and who it must be.
     pub provider: Provider,
-    /// `--node-selector`: which nodes without a provider ID are this provider's; absent: all.
-    pub node_selector: Option<Selector>,
     /// The cloud-node loop.
-    pub node: Node,
+    pub node: NodeSettings,
     /// The cloud-node-lifecycle loop.
-    pub lifecycle: Lifecycle,
+    pub lifecycle: LifecycleSettings,
     /// The service-lb loop.
-    pub service: Service,
+    pub service: ServiceSettings,
+    /// `--plan`: only say in this form what would change, and end.
+    pub plan: Option<PlanOutput>,
     /// The node-route loop.
     pub route: Route,
     /// The node-ipam loop.
@@ -109,59 +107,6 @@ pub struct Provider {
     pub name: Option<String>,
     /// `--allow-untagged-cloud`: a provider without cluster id is warned about, not refused.
     pub allow_untagged_cloud: bool,
-}
-
-/// The cloud-node loop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    /// Nodes initialised at once.
-    pub workers: usize,
-    /// Nodes refreshed at once.
-    pub status_workers: usize,
-    /// Every initialised node is refreshed once in this period.
-    pub status_update_period: Duration,
-}
-
-/// The cloud-node-lifecycle loop.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Lifecycle {
-    /// Nodes looked at at once.
-    pub workers: usize,
-    /// Nodes are looked at once in this period.
-    pub monitor_period: Duration,
-    /// When a Node may be deleted.
-    pub deletion: Deletion,
-}
-
-/// When a Node may be deleted.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Deletion {
-    /// `--node-deletion-enabled`.
-    pub enabled: bool,
-    /// `--node-deletion-burst`.
-    pub burst: u32,
-    /// `--node-deletion-fraction`, 0 to 1.
-    pub fraction: f64,
-    /// `--node-deletion-window`.
-    pub window: Duration,
-    /// `--node-deletion-confirm`, at least 1.
-    pub confirm: u32,
-}
-
-/// The service-lb loop.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Service {
-    /// Services worked on at once.
-    pub workers: usize,
-    /// `--load-balancer-update-idle`, `--load-balancer-update-ceiling`.
-    pub pace: Pace,
-    /// `--load-balancer-shrink-*`; a hold of zero holds nothing.
-    pub allowance: Allowance,
-    /// `--load-balancer-drift-period`: each load balancer is compared with the cloud once in this
-    /// period; absent: never.
-    pub drift_period: Option<Duration>,
-    /// `--plan`: only say in this form what would change, and end.
-    pub plan: Option<PlanOutput>,
 }
 
 /// `--plan-output`.

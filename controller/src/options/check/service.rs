@@ -5,23 +5,21 @@ use std::time::Duration;
 use outrigger_core::targets::{Allowance, Pace};
 
 use super::Findings;
-use crate::options::{
-    config::{PlanOutput, Service},
-    flags::ServiceFlags,
-    values::not_negative,
+use crate::{
+    options::{config::PlanOutput, flags::ServiceFlags, values::not_negative},
+    service::ServiceSettings,
 };
 
-pub(super) fn check(flags: &ServiceFlags, f: &mut Findings) -> Service {
+pub(super) fn check(flags: &ServiceFlags, f: &mut Findings) -> ServiceSettings {
     let drift_period = f.take(not_negative(
         "load-balancer-drift-period",
         flags.load_balancer_drift_period,
     ));
-    Service {
+    ServiceSettings {
         workers: f.workers("concurrent-service-syncs", flags.concurrent_service_syncs),
         pace: pace(flags, f),
         allowance: allowance(flags, f),
         drift_period: Some(drift_period).filter(|period| !period.is_zero()),
-        plan: plan(flags, f),
     }
 }
 
@@ -71,7 +69,7 @@ fn allowance(flags: &ServiceFlags, f: &mut Findings) -> Allowance {
     }
 }
 
-fn plan(flags: &ServiceFlags, f: &mut Findings) -> Option<PlanOutput> {
+pub(super) fn plan(flags: &ServiceFlags, f: &mut Findings) -> Option<PlanOutput> {
     let output = match &*flags.plan_output {
         "table" => PlanOutput::Table,
         "json" => PlanOutput::Json,

@@ -41,7 +41,7 @@ use crate::{
     },
     leader::{Elector, LeaderConfig, LeaderMetrics, tests::store::Store as LeaseStore},
     queue::QueueMetrics,
-    service::{COMPONENT, Intake, Parts, ServiceLb, ServiceMetrics, Settings},
+    service::{COMPONENT, Intake, Parts, ServiceLb, ServiceMetrics, ServiceSettings},
 };
 
 /// What a test begins with.
@@ -51,7 +51,7 @@ pub(super) struct Setup {
     pub(super) lease: LeaseStore,
     pub(super) config: Box<dyn FnOnce(&mut CloudConfig)>,
     pub(super) provider: ProviderOptions,
-    pub(super) settings: Settings,
+    pub(super) settings: ServiceSettings,
     /// Names of nodes that are there at the start.
     pub(super) nodes: Vec<String>,
     /// Whether the loop runs; else the process is a standby.
@@ -66,7 +66,7 @@ impl Default for Setup {
             lease: LeaseStore::default(),
             config: Box::new(|_| {}),
             provider: ProviderOptions::default(),
-            settings: Settings {
+            settings: ServiceSettings {
                 workers: 32,
                 pace: Pace::default(),
                 allowance: Allowance::default(),

@@ -3,7 +3,7 @@
 use outrigger_core::targets::{Allowance, LABEL_EXCLUDE};
 
 use super::{applied::annotation, *};
-use crate::{fixture::settled, leader::tests::store::Mood, service::Settings};
+use crate::{fixture::settled, leader::tests::store::Mood, service::ServiceSettings};
 
 pub(super) async fn with_services(count: usize, setup: Setup) -> Rig {
     let rig = Rig::with(setup).await;
@@ -248,7 +248,7 @@ async fn a_call_that_waited_for_others_goes_out_with_the_nodes_of_now() {
 #[tokio::test(start_paused = true)]
 async fn the_guard_can_be_switched_off() {
     let mut setup = Setup::default();
-    setup.settings = Settings {
+    setup.settings = ServiceSettings {
         allowance: Allowance {
             hold: Duration::ZERO,
             ..Allowance::default()

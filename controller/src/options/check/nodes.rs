@@ -1,0 +1,71 @@
+//! How the loops over Nodes work: which Nodes are this provider's, and when they may be deleted.
+
+use std::sync::Arc;
+
+use outrigger_core::{brake::Limits, selector::Selector};
+
+use super::Findings;
+use crate::{
+    lifecycle::LifecycleSettings,
+    node::NodeSettings,
+    options::{
+        flags::{LifecycleFlags, NodeFlags},
+        values::{GoDuration, positive},
+    },
+};
+
+pub(super) fn initialisation(
+    flags: &NodeFlags,
+    period: GoDuration,
+    selector: Option<Arc<Selector>>,
+    f: &mut Findings,
+) -> NodeSettings {
+    let workers = f.workers("concurrent-node-syncs", flags.concurrent_node_syncs);
+    let refreshers = usize::try_from(flags.concurrent_node_status_updates);
+    NodeSettings {
+        workers,
+        refreshers: refreshers
+            .ok()
+            .filter(|count| *count > 0)
+            .unwrap_or(workers),
+        refresh_period: f.take(positive("node-status-update-frequency", period)),
+        selector,
+    }
+}
+
+pub(super) fn lifecycle(
+    flags: &LifecycleFlags,
+    selector: Option<Arc<Selector>>,
+    f: &mut Findings,
+) -> LifecycleSettings {
+    let workers = f.workers(
+        "concurrent-node-lifecycle-syncs",
+        flags.concurrent_node_lifecycle_syncs,
+    );
+    let period = f.take(positive("node-monitor-period", flags.node_monitor_period));
+    let confirm = f.workers("node-deletion-confirm", flags.node_deletion_confirm);
+    let limits = Limits {
+        enabled: flags.node_deletion_enabled.0,
+        burst: f.count("node-deletion-burst", flags.node_deletion_burst),
+        fraction: f.fraction("node-deletion-fraction", flags.node_deletion_fraction),
+        window: f.take(positive("node-deletion-window", flags.node_deletion_window)),
+        confirm: u32::try_from(confirm).unwrap_or(u32::MAX),
+        period,
+    };
+    LifecycleSettings {
+        workers,
+        selector,
+        limits,
+    }
+}
+
+pub(super) fn selector(text: &str, f: &mut Findings) -> Option<Arc<Selector>> {
+    if text.is_empty() {
+        return None;
+    }
+    let selector = text.parse::<Selector>();
+    selector
+        .map_err(|error| f.errors.push(format!("--node-selector {text:?} {error}")))
+        .ok()
+        .map(Arc::new)
+}
