@@ -1,4 +1,8 @@
 use clap::Args;
+use outrigger_core::{
+    brake::Limits,
+    targets::{Allowance, Pace},
+};
 
 use crate::options::values::{GoBool, GoDuration, number};
 
@@ -20,25 +24,25 @@ pub(in crate::options) struct LifecycleFlags {
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
     pub(in crate::options) concurrent_node_lifecycle_syncs: i32,
     /// Period in which a Node that is not ready is checked.
-    #[arg(long, value_name = "duration", default_value = "5s")]
+    #[arg(long, value_name = "duration", default_value_t = Limits::default().period.into())]
     pub(in crate::options) node_monitor_period: GoDuration,
     /// Number of Nodes that may be absent from the cloud or deleted within --node-deletion-window
     /// before deletion stops, whatever the size of the cluster.
-    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "3")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value_t = Limits::default().burst.cast_signed())]
     pub(in crate::options) node_deletion_burst: i32,
     /// Number of consecutive answers that an instance does not exist, at least
     /// --node-monitor-period apart, before its Node is deleted.
-    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "2")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value_t = Limits::default().confirm.cast_signed())]
     pub(in crate::options) node_deletion_confirm: i32,
     /// Delete Nodes whose instance does not exist; false: only report them.
-    #[arg(long, value_name = "bool", default_value = "true")]
+    #[arg(long, value_name = "bool", default_value_t = GoBool(Limits::default().enabled))]
     pub(in crate::options) node_deletion_enabled: GoBool,
     /// Fraction of this provider's Nodes, 0 to 1, that may be absent from the cloud or deleted
     /// within --node-deletion-window before deletion stops.
-    #[arg(long, value_name = "float64", value_parser = number::float64, default_value = "0.1")]
+    #[arg(long, value_name = "float64", value_parser = number::float64, default_value_t = Limits::default().fraction)]
     pub(in crate::options) node_deletion_fraction: f64,
     /// Sliding window of the deletion limit, and re-check delay for withheld Nodes.
-    #[arg(long, value_name = "duration", default_value = "5m0s")]
+    #[arg(long, value_name = "duration", default_value_t = Limits::default().window.into())]
     pub(in crate::options) node_deletion_window: GoDuration,
     /// Label selector of this provider's Nodes among those without a provider ID, such as
     /// 'key=value,other in (a,b)'. Empty: all of them, as long as no Node has the provider ID of
@@ -58,20 +62,20 @@ pub(in crate::options) struct ServiceFlags {
     #[arg(long, value_name = "duration", default_value = "12h0m0s")]
     pub(in crate::options) load_balancer_drift_period: GoDuration,
     /// Number of targets that one update may always remove while their Nodes exist.
-    #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "3")]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value_t = Allowance::default().few as i32)]
     pub(in crate::options) load_balancer_shrink_count: i32,
     /// Fraction of the targets, 0 to 1, that one update may remove while their Nodes exist.
-    #[arg(long, value_name = "float64", value_parser = number::float64, default_value = "0.5")]
+    #[arg(long, value_name = "float64", value_parser = number::float64, default_value_t = Allowance::default().fraction)]
     pub(in crate::options) load_balancer_shrink_fraction: f64,
     /// Delay of an update that removes more targets than both --load-balancer-shrink-count and
     /// --load-balancer-shrink-fraction allow; 0: none.
-    #[arg(long, value_name = "duration", default_value = "30s")]
+    #[arg(long, value_name = "duration", default_value_t = Allowance::default().hold.into())]
     pub(in crate::options) load_balancer_shrink_hold: GoDuration,
     /// Maximum delay added by the debounce. A Node that leaves is delayed by 100ms at most.
-    #[arg(long, value_name = "duration", default_value = "10s")]
+    #[arg(long, value_name = "duration", default_value_t = Pace::default().ceiling.into())]
     pub(in crate::options) load_balancer_update_ceiling: GoDuration,
     /// Debounce: update targets after this long without another Node joining.
-    #[arg(long, value_name = "duration", default_value = "1s")]
+    #[arg(long, value_name = "duration", default_value_t = Pace::default().idle.into())]
     pub(in crate::options) load_balancer_update_idle: GoDuration,
     /// Print the planned changes of load balancers, change nothing, and exit.
     #[arg(long, value_name = "bool", default_value = "false")]

@@ -24,6 +24,12 @@ impl GoDuration {
     }
 }
 
+impl From<Duration> for GoDuration {
+    fn from(duration: Duration) -> Self {
+        Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+    }
+}
+
 impl FromStr for GoDuration {
     type Err = String;
 
