@@ -15,7 +15,6 @@ pub mod features;
 mod flags;
 pub mod logging;
 pub mod migration;
-pub mod standing;
 mod tls;
 pub mod values;
 

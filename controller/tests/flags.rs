@@ -16,10 +16,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use outrigger_controller::options::{
     Config, Exit,
-    catalogue::{self, Flag},
+    catalogue::{self, Flag, Standing},
     config::{Certificate, PlanOutput},
     parse_from,
-    standing::Standing,
 };
 use outrigger_core::{
     brake::Limits,

@@ -7,7 +7,6 @@ use super::{
     config::FlagValue,
     features::FeatureGates,
     flags::{command, type_of},
-    standing::{Standing, deprecation, standing},
     tls::SniPairs,
     values::{GoBool, GoDuration, Int32s, Strings},
 };
@@ -28,9 +27,42 @@ pub struct Flag {
     /// Not in `--help`.
     pub hidden: bool,
     /// What is printed when it is used.
-    pub deprecation: Option<&'static str>,
+    pub deprecation: Option<String>,
     /// How it stands to upstream's.
     pub standing: Standing,
+}
+
+/// How a flag stands to upstream's of the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Type, default and meaning are upstream's.
+    Same,
+    /// Our default or range differs, for this reason.
+    Better(String),
+    /// Accepted, but nothing depends on it, for this reason.
+    NoEffect(String),
+    /// Upstream has none.
+    Ours(String),
+}
+
+/// The text behind `Name: ` in the declaration, which begins a paragraph there.
+fn said(arg: &clap::Arg, name: &str) -> Option<String> {
+    let text = arg.get_long_help().or_else(|| arg.get_help())?.to_string();
+    let mut said = text
+        .split("\n\n")
+        .filter_map(|paragraph| paragraph.split_once(": "));
+    let (_, text) = said.find(|(word, _)| *word == name)?;
+    Some(text.to_owned())
+}
+
+fn standing(arg: &clap::Arg) -> Standing {
+    let no_effect = || said(arg, "No effect").map(Standing::NoEffect);
+    let better = || said(arg, "Better").map(Standing::Better);
+    let ours = || said(arg, "Ours").map(Standing::Ours);
+    no_effect()
+        .or_else(better)
+        .or_else(ours)
+        .unwrap_or(Standing::Same)
 }
 
 /// All flags, in the order of `--help`.
@@ -49,8 +81,8 @@ pub fn flags() -> Vec<Flag> {
             group: heading.trim_end_matches(" flags").into(),
             help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
             hidden: arg.is_hide_set(),
-            deprecation: deprecation(name),
-            standing: standing(name),
+            deprecation: said(arg, "Deprecated"),
+            standing: standing(arg),
         }
     };
     command.get_arguments().map(describe).collect()
@@ -92,5 +124,26 @@ fn as_go(kind: &str, raw: &str) -> String {
         "namedCertKey" => reprint::<SniPairs>(raw),
         "mapStringBool" => reprint::<FeatureGates>(raw),
         _ => raw.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: [&str; 3] = ["Better", "Ours", "Deprecated"];
+
+    #[test]
+    fn every_paragraph_of_a_declaration_is_read() {
+        for arg in command().get_arguments() {
+            let text = arg
+                .get_long_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            for paragraph in text.split("\n\n").skip(1) {
+                let word = paragraph.split(": ").next().unwrap_or_default();
+                assert!(READ.contains(&word), "--{}: {paragraph}", arg.get_id());
+            }
+        }
     }
 }

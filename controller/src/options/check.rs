@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use super::{
+    catalogue::{self, Flag, Standing},
     command_line::CommandLine,
     config::{ApiAccess, Cluster, Config, Debugging, Provider, Route},
     controllers::{self, Controllers},
     flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
     logging::Logging,
-    standing::{Standing, deprecation, standing},
     values::{not_negative, positive},
 };
 use crate::{
@@ -187,27 +187,37 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
 
 /// Lines about deprecated flags that were given.
 pub(super) fn notices(line: &CommandLine) -> Vec<String> {
-    line.given()
-        .filter_map(|(name, _)| {
-            let why = deprecation(name)?;
-            Some(format!("Flag --{name} has been deprecated, {why}"))
+    given(line)
+        .filter_map(|(flag, _)| {
+            let why = flag.deprecation?;
+            Some(format!("Flag --{} has been deprecated, {why}", flag.name))
         })
         .collect()
 }
 
 /// One warning for each flag that was given in vain.
 fn without_effect(line: &CommandLine) -> Vec<String> {
-    line.given()
-        .filter(|(name, value)| {
+    given(line)
+        .filter(|(flag, value)| {
             // Deprecated flags have had their line, and JSON is what there is.
-            deprecation(name).is_none()
-                && (*name, *value) != ("kube-api-content-type", "application/json")
+            flag.deprecation.is_none()
+                && (&*flag.name, *value) != ("kube-api-content-type", "application/json")
         })
-        .filter_map(|(name, _)| match standing(name) {
-            Standing::NoEffect(why) => Some(format!("--{name} has no effect: {why}")),
+        .filter_map(|(flag, _)| match flag.standing {
+            Standing::NoEffect(why) => Some(format!("--{} has no effect: {why}", flag.name)),
             _ => None,
         })
         .collect()
+}
+
+/// Flags that were given, with their values, in order of name.
+fn given(line: &CommandLine) -> impl Iterator<Item = (Flag, &str)> {
+    let mut declared = catalogue::flags();
+    declared.sort_by(|a, b| a.name.cmp(&b.name));
+    declared.into_iter().filter_map(|flag| {
+        let value = line.value(&flag.name)?;
+        Some((flag, value))
+    })
 }
 
 fn path(text: String) -> Option<PathBuf> {

@@ -177,11 +177,9 @@ impl CommandLine {
         self.given.contains_key(flag)
     }
 
-    /// Flags that were given, with their values.
-    pub(super) fn given(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.given
-            .iter()
-            .map(|(name, given)| (name.as_str(), given.value.as_str()))
+    /// The value of the flag, if it was given.
+    pub(super) fn value(&self, flag: &str) -> Option<&str> {
+        self.given.get(flag).map(|given| given.value.as_str())
     }
 
     /// What a message about the flag's value calls the place where it was given.

@@ -2,6 +2,11 @@
 //!
 //! Every value name is the type as Go's flag library calls it; [`super::command_line`] and the
 //! documentation go by it. Defaults are written as Go prints them.
+//!
+//! The first paragraph of a comment is the text in `--help`, the others are data of [`super::catalogue`]:
+//!
+//! - `Better: why`, `No effect: why` or `Ours: why`: how the flag stands to upstream's;
+//! - `Deprecated: text`: printed when it is used.
 
 // Doc comments are the texts of --help here, and field names the flags.
 #![allow(clippy::doc_markdown, clippy::struct_field_names)]
@@ -76,6 +81,8 @@ pub(super) const DEFAULT_BURST: u32 = 2000;
 pub(super) struct ProviderFlags {
     /// Address of the cloud provider's Unix socket, unix:///PATH. CLOUDPROVIDER_ENDPOINT in the
     /// environment sets it for the controller and the provider.
+    ///
+    /// Ours: the provider is reached over a socket
     #[arg(
         long,
         value_name = "string",

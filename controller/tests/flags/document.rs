@@ -2,10 +2,7 @@
 
 use std::fmt::Write;
 
-use outrigger_controller::options::{
-    catalogue::{self, Flag},
-    standing::Standing,
-};
+use outrigger_controller::options::catalogue::{self, Flag, Standing};
 
 const INTRODUCTION: &str = "\
 # Flags
@@ -138,15 +135,15 @@ fn row(text: &mut String, flag: &Flag) {
         "" => String::new(),
         default => format!("`{default}`"),
     };
-    let (stands, why) = match flag.standing {
+    let (stands, why) = match &flag.standing {
         Standing::Same => ("same", ""),
-        Standing::Better(why) => ("better", why),
-        Standing::NoEffect(why) => ("no effect", why),
-        Standing::Ours(why) => ("ours", why),
+        Standing::Better(why) => ("better", why.as_str()),
+        Standing::NoEffect(why) => ("no effect", why.as_str()),
+        Standing::Ours(why) => ("ours", why.as_str()),
     };
     let help = flag.help.trim_end_matches('.');
     // A flag without effect needs no text but the reason.
-    let note = match (flag.standing, why) {
+    let note = match (&flag.standing, why) {
         (Standing::NoEffect(_), why) => why.to_owned(),
         (_, "") => help.to_owned(),
         (_, why) => format!("{help}. Why: {why}"),

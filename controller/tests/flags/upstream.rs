@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_controller::options::{
-    catalogue::{self, Flag},
-    standing::Standing,
-};
+use outrigger_controller::options::catalogue::{self, Flag, Standing};
 
 use super::document;
 
@@ -55,7 +52,7 @@ fn cli_9_every_flag_of_upstream_exists_with_its_type_group_and_default() {
             theirs.name
         );
         if flag.default != theirs.default {
-            let why = match flag.standing {
+            let why = match &flag.standing {
                 Standing::Better(why) | Standing::NoEffect(why) => why,
                 other => panic!("--{}: {other:?}, but another default", theirs.name),
             };

@@ -15,15 +15,22 @@ pub(in crate::options) struct GenericFlags {
     /// Run although the provider has no cluster ID, and change the cloud although the cluster's UID
     /// cannot be read. Two clusters in one account may then take each other's resources for their
     /// own.
+    ///
+    /// Deprecated: This flag is deprecated and will be removed in a future release. A cluster-id
+    /// will be required on cloud instances.
     #[arg(long, value_name = "bool", default_value = "false", hide = true)]
     pub(in crate::options) allow_untagged_cloud: GoBool,
     /// Type of the CIDR allocator; only RangeAllocator exists.
     #[arg(long, value_name = "string", default_value = "RangeAllocator")]
     pub(in crate::options) cidr_allocator_type: String,
-    /// No effect: the provider reads its own configuration.
+    /// No effect: the provider is another process, which reads its own configuration; give the file
+    /// to the provider
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) cloud_config: String,
     /// Name that the provider must report; empty: any.
+    ///
+    /// Better: optional, since the provider is chosen by its socket; if it is given, a provider of
+    /// another name is refused
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) cloud_provider: String,
     /// CIDR of the Pods; two, separated by a comma, for dual-stack. Used by node-route-controller
@@ -46,7 +53,8 @@ pub(in crate::options) struct GenericFlags {
     /// service-lb-controller.
     #[arg(long, value_name = "strings", default_value = "*")]
     pub(in crate::options) controllers: Strings,
-    /// No effect: it belongs to kube-controller-manager.
+    /// No effect: it is a flag of kube-controller-manager; upstream's cloud-controller-manager
+    /// ignores it too
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) external_cloud_volume_plugin: String,
     /// Feature gates as Name=true or Name=false, separated by commas. AllBeta, ComponentFlagz,
@@ -54,12 +62,16 @@ pub(in crate::options) struct GenericFlags {
     #[arg(long, value_name = "mapStringBool", default_value = "")]
     pub(in crate::options) feature_gates: FeatureGates,
     /// Burst of requests to the API server, for each client; 0: the default.
+    ///
+    /// Better: with upstream's 30, clusters of thousands of nodes wait for the client
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value_t = DEFAULT_BURST.cast_signed())]
     pub(in crate::options) kube_api_burst: i32,
-    /// No effect: requests to the API server are JSON.
+    /// No effect: requests to the API server are JSON
     #[arg(long, value_name = "string", default_value = "application/json")]
     pub(in crate::options) kube_api_content_type: String,
     /// Requests per second to the API server, for each client; 0: the default; negative: no limit.
+    ///
+    /// Better: with upstream's 20, clusters of thousands of nodes wait for the client
     #[arg(long, value_name = "float32", value_parser = number::float32, default_value_t = DEFAULT_QPS)]
     pub(in crate::options) kube_api_qps: f32,
     /// Acquire the Lease before controllers run. Required with more than one replica.
@@ -92,14 +104,22 @@ pub(in crate::options) struct GenericFlags {
     /// time between this and twice this.
     #[arg(long, value_name = "duration", default_value = "12h0m0s")]
     pub(in crate::options) min_resync_period: GoDuration,
-    /// No effect.
+    /// No effect: upstream's has none either
+    ///
+    /// Deprecated: This flag is currently no-op and will be deleted.
     #[arg(long, value_name = "duration", default_value = "0s", hide = true)]
     pub(in crate::options) node_sync_period: GoDuration,
     /// Period in which the cloud's routes are listed, to find changes made by others. Changes in
     /// the cluster are acted on at once.
+    ///
+    /// Better: changes in the cluster are acted on at once, so that the period only finds what
+    /// others changed in the cloud; upstream lists all routes every 10s
     #[arg(long, value_name = "duration", default_value = "30m0s")]
     pub(in crate::options) route_reconciliation_period: GoDuration,
     /// Time that calls to the provider in flight may take after SIGTERM before they are cancelled.
+    ///
+    /// Ours: a call that is cut off leaves the cloud half changed; with 4s more for the results it
+    /// must fit into the Pod's terminationGracePeriodSeconds. Upstream ends at once
     #[arg(long, value_name = "duration", default_value = "25s")]
     pub(in crate::options) shutdown_grace_period: GoDuration,
     /// Use a service account of its own for each controller.

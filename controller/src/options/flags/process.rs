@@ -5,7 +5,7 @@ use crate::options::values::{GoBool, GoDuration, Quantity};
 #[derive(Args)]
 #[command(next_help_heading = "Debugging flags")]
 pub(in crate::options) struct DebuggingFlags {
-    /// No effect: there is no profile of blocked goroutines.
+    /// No effect: it is about goroutines, which do not exist here
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) contention_profiling: GoBool,
     /// Serve dumps of queues and of the provider's state, and -v, under /debug/. Profiles are not
@@ -48,10 +48,10 @@ pub(in crate::options) struct GlobalFlags {
     /// Print this help and exit.
     #[arg(long, short, value_name = "bool", default_value = "false")]
     pub(in crate::options) help: GoBool,
-    /// No effect: every line is written at once.
+    /// No effect: every line is written at once
     #[arg(long, value_name = "duration", default_value = "5s")]
     pub(in crate::options) log_flush_frequency: GoDuration,
-    /// No effect: every line is written at once.
+    /// No effect: every line is written at once
     #[arg(long, value_name = "quantity", default_value = "0")]
     pub(in crate::options) log_text_info_buffer_size: Quantity,
     /// Write warnings and errors to standard error, all other lines to standard output; false: all
@@ -59,6 +59,8 @@ pub(in crate::options) struct GlobalFlags {
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) log_text_split_stream: GoBool,
     /// Format of log lines: text or json.
+    ///
+    /// Better: json works too
     #[arg(long, value_name = "string", default_value = "text")]
     pub(in crate::options) logging_format: String,
     /// Verbosity of the log: 4 adds debug lines, 6 trace lines, 8 requests to the API server, 10

@@ -65,34 +65,34 @@ pub(in crate::options) struct WebhookFlags {
 #[derive(Args)]
 #[command(next_help_heading = "Webhook serving flags")]
 pub(in crate::options) struct WebhookServingFlags {
-    /// Address to listen on at --webhook-secure-port.
+    /// No effect: there is no webhook, so its server is not started
     #[arg(long, value_name = "ip", default_value = "0.0.0.0")]
     pub(in crate::options) webhook_bind_address: Address,
-    /// As --cert-dir.
+    /// No effect: there is no webhook, so its server is not started
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) webhook_cert_dir: String,
-    /// As --disable-http2-serving.
+    /// No effect: there is no webhook, so its server is not started
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) webhook_disable_http2_serving: GoBool,
-    /// Port of HTTPS for webhooks; 0: none.
+    /// No effect: there is no webhook, so its server is not started
     #[arg(long, value_name = "int", value_parser = number::int, default_value = "10260")]
     pub(in crate::options) webhook_secure_port: i64,
-    /// As --tls-cert-file.
+    /// No effect: there is no webhook, so its server is not started
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) webhook_tls_cert_file: String,
-    /// As --tls-cipher-suites.
+    /// No effect: there is no webhook, so its server is not started
     #[arg(long, value_name = "strings", default_value = "")]
     pub(in crate::options) webhook_tls_cipher_suites: Strings,
-    /// As --tls-curve-preferences.
+    /// No effect: there is no webhook, so its server is not started
     #[arg(long, value_name = "int32Slice", default_value = "")]
     pub(in crate::options) webhook_tls_curve_preferences: Int32s,
-    /// As --tls-min-version.
+    /// No effect: there is no webhook, so its server is not started
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) webhook_tls_min_version: String,
-    /// As --tls-private-key-file.
+    /// No effect: there is no webhook, so its server is not started
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) webhook_tls_private_key_file: String,
-    /// As --tls-sni-cert-key.
+    /// No effect: there is no webhook, so its server is not started
     #[arg(long, value_name = "namedCertKey", default_value = "")]
     pub(in crate::options) webhook_tls_sni_cert_key: SniPairs,
 }
