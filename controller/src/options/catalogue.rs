@@ -1,4 +1,4 @@
-//! The flags as data: for `FLAG:` lines, `/flagz` and the documentation.
+//! The flags as data: for `FLAG:` lines, `/flagz`, `/configz`, warnings and the documentation.
 
 use clap::{ArgMatches, Command};
 
@@ -30,6 +30,8 @@ pub struct Flag {
     pub deprecation: Option<String>,
     /// How it stands to upstream's.
     pub standing: Standing,
+    /// Its field in upstream's configuration object: `Generic.Port`.
+    pub configz: Option<String>,
 }
 
 /// How a flag stands to upstream's of the same name.
@@ -83,6 +85,7 @@ pub fn flags() -> Vec<Flag> {
             hidden: arg.is_hide_set(),
             deprecation: said(arg, "Deprecated"),
             standing: standing(arg),
+            configz: said(arg, "Configz"),
         }
     };
     command.get_arguments().map(describe).collect()
@@ -131,7 +134,7 @@ fn as_go(kind: &str, raw: &str) -> String {
 mod tests {
     use super::*;
 
-    const READ: [&str; 3] = ["Better", "Ours", "Deprecated"];
+    const READ: [&str; 4] = ["Better", "Ours", "Deprecated", "Configz"];
 
     #[test]
     fn every_paragraph_of_a_declaration_is_read() {

@@ -6,7 +6,8 @@
 //! The first paragraph of a comment is the text in `--help`, the others are data of [`super::catalogue`]:
 //!
 //! - `Better: why`, `No effect: why` or `Ours: why`: how the flag stands to upstream's;
-//! - `Deprecated: text`: printed when it is used.
+//! - `Deprecated: text`: printed when it is used;
+//! - `Configz: field`: where `/configz` shows it.
 
 // Doc comments are the texts of --help here, and field names the flags.
 #![allow(clippy::doc_markdown, clippy::struct_field_names)]

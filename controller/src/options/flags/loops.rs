@@ -10,11 +10,15 @@ use crate::options::values::{GoBool, GoDuration, number};
 #[command(next_help_heading = "Cloud-node-controller flags")]
 pub(in crate::options) struct NodeFlags {
     /// Number of initialised Nodes updated concurrently; 0: as --concurrent-node-syncs.
+    ///
+    /// Configz: NodeController.ConcurrentNodeStatusUpdates
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "0")]
     pub(in crate::options) concurrent_node_status_updates: i32,
     /// Number of Nodes initialised concurrently.
     ///
     /// Better: with upstream's 1, one slow answer of the cloud holds up all others
+    ///
+    /// Configz: NodeController.ConcurrentNodeSyncs
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
     pub(in crate::options) concurrent_node_syncs: i32,
 }
@@ -28,6 +32,8 @@ pub(in crate::options) struct LifecycleFlags {
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
     pub(in crate::options) concurrent_node_lifecycle_syncs: i32,
     /// Period in which a Node that is not ready is checked.
+    ///
+    /// Configz: KubeCloudShared.NodeMonitorPeriod
     #[arg(long, value_name = "duration", default_value_t = Limits::default().period.into())]
     pub(in crate::options) node_monitor_period: GoDuration,
     /// Number of Nodes that may be absent from the cloud or deleted within --node-deletion-window
@@ -74,6 +80,8 @@ pub(in crate::options) struct ServiceFlags {
     /// Number of Services reconciled concurrently, plus two in the background.
     ///
     /// Better: as for --concurrent-node-syncs
+    ///
+    /// Configz: ServiceController.ConcurrentServiceSyncs
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
     pub(in crate::options) concurrent_service_syncs: i32,
     /// Period in which each load balancer is compared with the cloud, and ensured where it differs;

@@ -6,10 +6,14 @@ use crate::options::values::{GoBool, GoDuration, Quantity};
 #[command(next_help_heading = "Debugging flags")]
 pub(in crate::options) struct DebuggingFlags {
     /// No effect: it is about goroutines, which do not exist here
+    ///
+    /// Configz: Generic.Debugging.enableContentionProfiling
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) contention_profiling: GoBool,
     /// Serve dumps of queues and of the provider's state, and -v, under /debug/. Profiles are not
     /// available.
+    ///
+    /// Configz: Generic.Debugging.enableProfiling
     #[arg(long, value_name = "bool", default_value = "true")]
     pub(in crate::options) profiling: GoBool,
 }
@@ -18,6 +22,8 @@ pub(in crate::options) struct DebuggingFlags {
 #[command(next_help_heading = "Leader-migration flags")]
 pub(in crate::options) struct MigrationFlags {
     /// Run some controllers under a second Lease, shared with the component that ran them before.
+    ///
+    /// Configz: Generic.LeaderMigrationEnabled
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) enable_leader_migration: GoBool,
     /// File with a LeaderMigrationConfiguration of group controllermanager.config.k8s.io. Empty:
@@ -32,12 +38,16 @@ pub(in crate::options) struct MigrationFlags {
 pub(in crate::options) struct MiscFlags {
     /// Kubeconfig with address and credentials for the API server; empty: the Pod's service
     /// account.
+    ///
+    /// Configz: Generic.ClientConnection.kubeconfig
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) kubeconfig: String,
     /// URL of the API server; overrides that of the kubeconfig.
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) master: String,
     /// Period in which addresses and labels of each initialised Node are refreshed.
+    ///
+    /// Configz: NodeStatusUpdateFrequency
     #[arg(long, value_name = "duration", default_value = "5m0s")]
     pub(in crate::options) node_status_update_frequency: GoDuration,
 }

@@ -10,6 +10,8 @@ use crate::options::{
 pub(in crate::options) struct ServingFlags {
     /// Address to listen on at --secure-port. Empty, 0.0.0.0 and :: stand for all interfaces and IP
     /// families.
+    ///
+    /// Configz: Generic.Address
     #[arg(long, value_name = "ip", default_value = "0.0.0.0")]
     pub(in crate::options) bind_address: Address,
     /// Directory of cloud-controller-manager.crt and cloud-controller-manager.key, generated if
@@ -30,6 +32,8 @@ pub(in crate::options) struct ServingFlags {
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) permit_port_sharing: GoBool,
     /// Port of HTTPS with health, metrics and debugging; 0: none.
+    ///
+    /// Configz: Generic.Port
     #[arg(long, value_name = "int", value_parser = number::int, default_value = "10258")]
     pub(in crate::options) secure_port: i64,
     /// File with the certificate for HTTPS, followed by its chain; reloaded when it changes.
@@ -58,6 +62,8 @@ pub(in crate::options) struct ServingFlags {
 #[command(next_help_heading = "Webhook flags")]
 pub(in crate::options) struct WebhookFlags {
     /// Webhooks to serve, in the form of --controllers; none exist.
+    ///
+    /// Configz: Webhook.Webhooks
     #[arg(long, value_name = "strings", default_value = "")]
     pub(in crate::options) webhooks: Strings,
 }

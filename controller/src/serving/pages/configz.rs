@@ -1,105 +1,50 @@
 //! `/configz`: the flags in the shape of upstream's configuration object (HTTP-9).
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
-use crate::options::config::FlagValue;
+use crate::options::{catalogue, config::FlagValue};
 
 const GROUP: &str = "cloudcontrollermanager.config.k8s.io";
 
 /// The whole page. What upstream has a field for and we no flag is left out.
 pub(super) fn of(flags: &[FlagValue]) -> Value {
-    let flags = Flags(flags.iter().map(|f| (&*f.name, &*f.value)).collect());
-    json!({ GROUP: {
+    let mut object = json!({
         "kind": "CloudControllerManagerConfiguration",
         "apiVersion": format!("{GROUP}/v1alpha1"),
-        "Generic": generic(&flags),
-        "KubeCloudShared": {
-            "CloudProvider": {
-                "Name": flags.text("cloud-provider"),
-                "CloudConfigFile": flags.text("cloud-config"),
-            },
-            "UseServiceAccountCredentials": flags.json("use-service-account-credentials"),
-            "AllowUntaggedCloud": flags.json("allow-untagged-cloud"),
-            "RouteReconciliationPeriod": flags.text("route-reconciliation-period"),
-            "NodeMonitorPeriod": flags.text("node-monitor-period"),
-            "ClusterName": flags.text("cluster-name"),
-            "ClusterCIDR": flags.text("cluster-cidr"),
-            "AllocateNodeCIDRs": flags.json("allocate-node-cidrs"),
-            "CIDRAllocatorType": flags.text("cidr-allocator-type"),
-            "ConfigureCloudRoutes": flags.json("configure-cloud-routes"),
-            "NodeSyncPeriod": flags.text("node-sync-period"),
-        },
-        "NodeController": {
-            "ConcurrentNodeSyncs": flags.json("concurrent-node-syncs"),
-            "ConcurrentNodeStatusUpdates": flags.json("concurrent-node-status-updates"),
-        },
-        "ServiceController": {
-            "ConcurrentServiceSyncs": flags.json("concurrent-service-syncs"),
-        },
-        "NodeStatusUpdateFrequency": flags.text("node-status-update-frequency"),
-        "Webhook": { "Webhooks": flags.list("webhooks") },
-    }})
+    });
+    for declared in catalogue::flags() {
+        let given = flags.iter().find(|flag| flag.name == declared.name);
+        if let (Some(path), Some(flag)) = (declared.configz, given) {
+            let field = path
+                .split('.')
+                .fold(&mut object, |object, name| &mut object[name]);
+            *field = typed(&declared.kind, &flag.value);
+        }
+    }
+    json!({ GROUP: object })
 }
 
-fn generic(flags: &Flags<'_>) -> Value {
-    json!({
-        "Port": flags.json("secure-port"),
-        "Address": flags.text("bind-address"),
-        "MinResyncPeriod": flags.text("min-resync-period"),
-        "ClientConnection": {
-            "kubeconfig": flags.text("kubeconfig"),
-            "contentType": flags.text("kube-api-content-type"),
-            "qps": flags.json("kube-api-qps"),
-            "burst": flags.json("kube-api-burst"),
-        },
-        "ControllerStartInterval": flags.text("controller-start-interval"),
-        "LeaderElection": {
-            "leaderElect": flags.json("leader-elect"),
-            "leaseDuration": flags.text("leader-elect-lease-duration"),
-            "renewDeadline": flags.text("leader-elect-renew-deadline"),
-            "retryPeriod": flags.text("leader-elect-retry-period"),
-            "resourceLock": flags.text("leader-elect-resource-lock"),
-            "resourceName": flags.text("leader-elect-resource-name"),
-            "resourceNamespace": flags.text("leader-elect-resource-namespace"),
-        },
-        "Controllers": flags.list("controllers"),
-        "Debugging": {
-            "enableProfiling": flags.json("profiling"),
-            "enableContentionProfiling": flags.json("contention-profiling"),
-        },
-        "LeaderMigrationEnabled": flags.json("enable-leader-migration"),
-    })
-}
-
-struct Flags<'a>(BTreeMap<&'a str, &'a str>);
-
-impl Flags<'_> {
-    fn text(&self, name: &str) -> &str {
-        self.0.get(name).copied().unwrap_or_default()
-    }
-
-    /// A number or a truth value.
-    fn json(&self, name: &str) -> Value {
-        let text = self.text(name);
-        serde_json::from_str(text).unwrap_or_else(|_| text.into())
-    }
-
-    /// `[a,b]`.
-    fn list(&self, name: &str) -> Vec<&str> {
-        let text = self.text(name);
-        let inner = text
-            .strip_prefix('[')
-            .and_then(|text| text.strip_suffix(']'));
-        let items = inner.unwrap_or(text).split(',');
-        items.filter(|item| !item.is_empty()).collect()
+fn typed(kind: &str, text: &str) -> Value {
+    match kind {
+        "bool" | "int" | "int32" | "float32" => {
+            serde_json::from_str(text).unwrap_or_else(|_| text.into())
+        }
+        "strings" => {
+            let items = text.trim_matches(['[', ']']).split(',');
+            items.filter(|item| !item.is_empty()).collect()
+        }
+        _ => text.into(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use expect_test::expect;
+
     use super::*;
+    use crate::options;
 
     #[test]
     fn flags_keep_their_types() {
@@ -123,5 +68,75 @@ mod tests {
         assert_eq!(config["Generic"]["LeaderElection"]["leaderElect"], true);
         assert_eq!(config["KubeCloudShared"]["NodeMonitorPeriod"], "5s");
         assert_eq!(config["KubeCloudShared"]["ClusterName"], "kubernetes");
+    }
+
+    #[test]
+    fn without_flags_the_page_has_upstreams_fields() {
+        let config = options::parse_from(&[], &BTreeMap::new()).unwrap();
+        let page = serde_json::to_string_pretty(&of(&config.flags)).unwrap();
+        expect![[r#"
+            {
+              "cloudcontrollermanager.config.k8s.io": {
+                "Generic": {
+                  "Address": "0.0.0.0",
+                  "ClientConnection": {
+                    "burst": 2000,
+                    "contentType": "application/json",
+                    "kubeconfig": "",
+                    "qps": 1000
+                  },
+                  "ControllerStartInterval": "0s",
+                  "Controllers": [
+                    "*"
+                  ],
+                  "Debugging": {
+                    "enableContentionProfiling": false,
+                    "enableProfiling": true
+                  },
+                  "LeaderElection": {
+                    "leaderElect": true,
+                    "leaseDuration": "15s",
+                    "renewDeadline": "10s",
+                    "resourceLock": "leases",
+                    "resourceName": "cloud-controller-manager",
+                    "resourceNamespace": "kube-system",
+                    "retryPeriod": "2s"
+                  },
+                  "LeaderMigrationEnabled": false,
+                  "MinResyncPeriod": "12h0m0s",
+                  "Port": 10258
+                },
+                "KubeCloudShared": {
+                  "AllocateNodeCIDRs": false,
+                  "AllowUntaggedCloud": false,
+                  "CIDRAllocatorType": "RangeAllocator",
+                  "CloudProvider": {
+                    "CloudConfigFile": "",
+                    "Name": ""
+                  },
+                  "ClusterCIDR": "",
+                  "ClusterName": "kubernetes",
+                  "ConfigureCloudRoutes": true,
+                  "NodeMonitorPeriod": "5s",
+                  "NodeSyncPeriod": "0s",
+                  "RouteReconciliationPeriod": "30m0s",
+                  "UseServiceAccountCredentials": false
+                },
+                "NodeController": {
+                  "ConcurrentNodeStatusUpdates": 0,
+                  "ConcurrentNodeSyncs": 32
+                },
+                "NodeStatusUpdateFrequency": "5m0s",
+                "ServiceController": {
+                  "ConcurrentServiceSyncs": 32
+                },
+                "Webhook": {
+                  "Webhooks": []
+                },
+                "apiVersion": "cloudcontrollermanager.config.k8s.io/v1alpha1",
+                "kind": "CloudControllerManagerConfiguration"
+              }
+            }"#]]
+        .assert_eq(&page);
     }
 }
