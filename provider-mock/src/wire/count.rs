@@ -4,9 +4,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
+use outrigger_api::v1::UpdateLoadBalancerNodesResponse;
+use prost::Message as _;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
+use super::frames::messages;
 use crate::cloud::Cloud;
 use crate::faults::{self, Method};
 use crate::journal::{Event, ServiceName};
@@ -43,6 +46,24 @@ impl Ended {
                 caller,
                 services,
             });
+        }
+    }
+
+    /// Writes into the journal which Services have their result in a part of the answer. The server puts only
+    /// whole messages into a part.
+    fn answered(&self, part: &[u8]) {
+        let (Some(journal), Some(call)) = (self.cloud.journal(), self.call) else {
+            return;
+        };
+        if self.method != Method::UpdateLoadBalancerNodes {
+            return;
+        }
+        for message in messages(part) {
+            let result = UpdateLoadBalancerNodesResponse::decode(message).unwrap_or_default();
+            if let Some(service) = result.service {
+                let uid = service.uid;
+                journal.record(Event::ServiceAnswered { call, uid });
+            }
         }
     }
 
@@ -90,6 +111,9 @@ impl HttpBody for Counted {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         match &frame {
             Poll::Ready(Some(Ok(frame))) => {
+                if let Some(part) = frame.data_ref() {
+                    self.ended.answered(part);
+                }
                 if let Some(trailers) = frame.trailers_ref() {
                     let status = Status::from_header_map(trailers);
                     self.ended

@@ -10,6 +10,17 @@ use tonic::body::Body;
 /// Flag and length before each message.
 const PREFIX: usize = 5;
 
+/// The whole messages of a body, or of a part that begins with one.
+pub(super) fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (prefix, tail) = rest.split_first_chunk::<PREFIX>()?;
+        let [_, length @ ..] = *prefix;
+        let (message, tail) = tail.split_at_checked(u32::from_be_bytes(length) as usize)?;
+        rest = tail;
+        Some(message)
+    })
+}
+
 /// A whole answer: its messages, and the trailers that carry the status.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
@@ -23,17 +34,7 @@ impl Answer {
         let collected = body.collect().await?;
         let trailers = collected.trailers().cloned().unwrap_or_default();
         let bytes = collected.to_bytes();
-        let mut rest: &[u8] = &bytes;
-        let mut messages = Vec::new();
-        while let Some((prefix, tail)) = rest.split_first_chunk::<PREFIX>() {
-            let [_, length @ ..] = *prefix;
-            let length = u32::from_be_bytes(length) as usize;
-            let Some((message, tail)) = tail.split_at_checked(length) else {
-                break;
-            };
-            messages.push(message.to_vec());
-            rest = tail;
-        }
+        let messages = messages(&bytes).map(<[u8]>::to_vec).collect();
         Ok(Self { messages, trailers })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! - No load balancer is deleted whose Service the drill neither deleted nor gave another type.
 //! - A Service never has two load balancers.
-//! - Changing calls about one Service never overlap.
+//! - Changing calls about one Service never overlap; one about several is over for each with its result.
 //! - A process makes no changing call after SIGTERM, nor once another process makes them.
 //! - Calls per time are bounded, of all Services and of each.
 
@@ -159,6 +159,12 @@ impl Invariants {
                 caller,
                 services,
             } => self.began(at, call, method, caller, services),
+            Event::ServiceAnswered { call, uid } => {
+                if let Some(open) = self.open.get_mut(&call) {
+                    open.uids.retain(|known| *known != uid);
+                }
+                Ok(())
+            }
             Event::CallEnded { call, code, .. } => {
                 self.open.remove(&call);
                 match self.overlapped.remove(&call) {
