@@ -89,12 +89,11 @@ impl Memory {
 
     fn edited(&self, old: &Arc<ServiceView>, now: &ServiceView, capability: Option<&Capability>) {
         let uid = Arc::from(&*now.uid);
-        match capability {
-            Some(capability) => self.with(&uid, |progress| progress.edited(now, capability)),
-            None => {
-                let mut unjudged = self.unjudged.lock();
-                unjudged.entry(uid).or_insert_with(|| Arc::clone(old));
-            }
+        if let Some(capability) = capability {
+            self.with(&uid, |progress| progress.edited(now, capability));
+        } else {
+            let mut unjudged = self.unjudged.lock();
+            unjudged.entry(uid).or_insert_with(|| Arc::clone(old));
         }
     }
 

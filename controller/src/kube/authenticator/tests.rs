@@ -103,6 +103,10 @@ async fn a_credential_is_used_until_shortly_before_it_expires() {
 }
 
 /// On the paused clock, which stands still while a thread waits for the plugin.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the process that the plugin starts ends in real time"
+)]
 #[tokio::test(start_paused = true)]
 async fn a_plugin_that_hangs_is_killed_and_named() {
     let directory = tempfile::tempdir().unwrap();
@@ -159,7 +163,8 @@ fn the_age_of_a_plugins_certificate_is_observed_when_it_is_replaced() {
     let yielded = || {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut params = rcgen::CertificateParams::default();
-        params.not_before = (std::time::SystemTime::now() - Duration::from_hours(2)).into();
+        let now = std::time::SystemTime::from(jiff::Timestamp::now());
+        params.not_before = (now - Duration::from_hours(2)).into();
         let certificate = params.self_signed(&key).unwrap().pem();
         let pair = tls::pair(certificate.as_bytes(), key.serialize_pem().as_bytes());
         Material {

@@ -47,7 +47,7 @@ async fn what_we_write_about_a_node_ourselves_goes_out_too() {
         let load_balancer = rig.cloud.load_balancers().into_iter().next().unwrap();
         let mut targets = load_balancer.targets.iter();
         let late = targets.find(|target| &*target.node == "late");
-        late.unwrap().address.clone()
+        late.unwrap().address
     };
     assert_eq!(address(&rig), None);
     late["metadata"]["resourceVersion"] = "1001".into();
