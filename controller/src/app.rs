@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  start:  HTTPS server ─► API server ─► provider, stores, events (on a standby too)
-//!                                         └─► office: [lease] ─► loops
+//!                                         └─► lease task: [lease] ─► loops
 //!  end:    no new call; calls in flight end ─► [lease] ─► events ─► everything else
 //! ```
 
@@ -11,10 +11,10 @@ mod context;
 mod election;
 mod identity;
 mod lease_events;
+mod lease_task;
 mod loops;
 pub(crate) mod metrics;
 mod nodes;
-mod office;
 mod plan;
 mod services;
 mod supervise;
@@ -32,8 +32,8 @@ use self::{
     context::ControllerContext,
     election::Building,
     identity::ClusterIdentity,
+    lease_task::SETTLE,
     metrics::Metrics,
-    office::SETTLE,
     supervise::{Signals, Supervisor},
     wiring::Wiring,
 };
@@ -68,9 +68,9 @@ pub enum Fatal {
     /// Another process leads, or may lead from now on (PROC-13).
     #[error("{0}")]
     LeaseLost(&'static str),
-    /// A second signal came before the work in hand was done; the exit code is that of Kubernetes'
-    /// own programs then.
-    #[error("told to end a second time; ended with work in hand")]
+    /// A second signal came before the work in flight was done; the exit code is that of
+    /// Kubernetes' own programs then.
+    #[error("second termination signal; ended with work in flight")]
     Hurried,
     /// The provider has no cluster id (PROC-3).
     #[error(
@@ -95,8 +95,7 @@ impl Fatal {
     }
 }
 
-/// Runs the controller manager until it is told to end, by SIGTERM or SIGINT; a second signal ends
-/// the process at once.
+/// Runs the controller manager until SIGTERM or SIGINT; a second signal ends the process at once.
 pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let mut signals = Signals::install().map_err(|error| Fatal::setup(&error))?;
     // Before anything is asked for, so that a flag that cannot be followed ends the process at once.
@@ -244,8 +243,8 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         checks: checks.clone(),
     };
     let stop = CancellationToken::new();
-    let mut offices = building.open(&config, &stop)?;
-    let identified = identity.run(reading, offices.main_lock());
+    let mut lease_tasks = building.open(&config, &stop)?;
+    let identified = identity.run(reading, lease_tasks.main_lock());
     let until = process.clone();
     parts.spawn("cluster identity", async move {
         let _ = until.run_until_cancelled(identified).await;
@@ -270,14 +269,14 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let ended = tokio::select! {
         () = signals.next() => Ok(()),
         name = parts.ended() => Err(Fatal::Died(name)),
-        ended = offices.ended() => ended,
+        ended = lease_tasks.ended() => ended,
         () = refused_for_good(&provider) => Err(Fatal::NoClusterId),
     };
     info!("ending: no new work is taken");
     stop.cancel();
     let drained = async {
-        let drained = offices.drain().await;
-        // Who lost the lease asks for nothing any more, and the next leader may be there already.
+        let drained = lease_tasks.drain().await;
+        // After a lost lease no more calls are made, and the next leader may be there already.
         if matches!(ended, Err(Fatal::LeaseLost(_))) {
             return drained;
         }

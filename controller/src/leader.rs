@@ -1,5 +1,5 @@
 //! Leader election on a `coordination.k8s.io/v1` Lease (PROC-20 to PROC-27): one [`Elector`] a
-//! lock, run as a task; everybody else reads [`Leadership`] and asks through the [`Handle`].
+//! lock, run as a task; other tasks read [`Leadership`] and send commands through the [`Handle`].
 //!
 //! ```text
 //!           GET, POST, PUT                       ┌► watch::Receiver<Leadership> ─► app, loops
@@ -29,9 +29,9 @@ mod election;
 mod handle;
 mod identity;
 mod leadership;
+mod leading_term;
 mod metrics;
 mod object;
-mod office;
 mod requests;
 mod suspend;
 mod watching;
@@ -43,14 +43,14 @@ pub use leadership::{Leadership, Leading};
 pub use metrics::LeaderMetrics;
 pub use outrigger_core::lease::Lost;
 
-/// What is contended for, and by whom.
+/// The lock, and the identity that contends for it.
 #[derive(Clone, Debug)]
 pub struct LeaderConfig {
     /// `--leader-elect-resource-namespace`.
     pub namespace: String,
     /// `--leader-elect-resource-name`; also the metrics' label.
     pub name: String,
-    /// Who we are, from [`identity()`]: never the same in two processes. Several locks of one
+    /// Our identity, from [`identity()`]: never the same in two processes. Several locks of one
     /// process share it (PROC-35).
     pub identity: String,
     /// How long things take.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  answers, watch events ──► Sight ─┐
-//!  acknowledged renewals ─► Tenure ─┼─► decide(now, …) ──► Decision ──► (sent by the elector)
+//!  acknowledged renewals ─► LeaseTerm ─┼─► decide(now, …) ──► Decision ──► (sent by the elector)
 //!  may this replica lead ► Candidacy┘
 //! ```
 //!
@@ -20,14 +20,14 @@ use jiff::Timestamp;
 
 mod candidacy;
 mod decide;
+mod lease_term;
 mod sight;
-mod tenure;
 mod terms;
 
 pub use candidacy::Candidacy;
 pub use decide::{Decision, Lost, Own, decide};
+pub use lease_term::LeaseTerm;
 pub use sight::Sight;
-pub use tenure::Tenure;
 pub use terms::{InvalidTerms, Terms};
 
 /// The part of a Lease's `spec` that the election reads and writes (PROC-21). Whatever else the

@@ -1,4 +1,4 @@
-//! Who each part is to the API server.
+//! The identity of each part at the API server.
 
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ pub(super) struct ApiAccess {
     refusals: Refusals,
 }
 
-/// What a controller has of its own: requests, and events that it writes.
+/// A controller's own requests, and its own events.
 #[derive(Clone)]
 pub(super) struct Identity {
     pub(super) api: Api,
@@ -68,8 +68,8 @@ impl ApiAccess {
         Ok(self.events(self.client(None, name, self.budget)?, parts, stop))
     }
 
-    /// What the controllers of the service account `name` are, with the account's rights if that
-    /// is asked for (PROC-40), kept alive by `parts` until `stop`.
+    /// The identities of the controllers of the service account `name`, with the account's rights
+    /// if the configuration says so (PROC-40), kept alive by `parts` until `stop`.
     pub(super) async fn controller(
         &self,
         name: &'static str,

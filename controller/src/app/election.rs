@@ -7,7 +7,7 @@ use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{Fatal, identity::ClusterIdentity, loops::Loops, office::Office};
+use super::{Fatal, identity::ClusterIdentity, lease_task::LeaseTask, loops::Loops};
 use crate::{
     kube::api::Api,
     leader::{self, Elector, Handle, LeaderConfig, LeaderMetrics, OnEvent},
@@ -20,7 +20,7 @@ use crate::{
     serving::{Checks, Scope},
 };
 
-/// What offices are made of.
+/// The parts that lease tasks are made from.
 pub(super) struct Building {
     /// Without a budget: a renewal must not wait.
     pub(super) api: Api,
@@ -32,25 +32,29 @@ pub(super) struct Building {
     pub(super) identity: Arc<ClusterIdentity>,
 }
 
-/// The offices of this process: one, or with leader migration two (PROC-35). Dropping it ends them
+/// The lease tasks of this process: one, or with leader migration two (PROC-35). Dropping it ends them
 /// without giving a lease back.
-pub(super) struct Offices {
+pub(super) struct LeaseTasks {
     running: JoinSet<Result<(), Fatal>>,
     main_lock: Option<Handle>,
     _electors: JoinSet<()>,
 }
 
 impl Building {
-    /// Opens the offices that `config` asks for; they run until `stop`.
-    pub(super) fn open(self, config: &Config, stop: &CancellationToken) -> Result<Offices, Fatal> {
+    /// Starts the lease tasks that `config` asks for; they run until `stop`.
+    pub(super) fn open(
+        self,
+        config: &Config,
+        stop: &CancellationToken,
+    ) -> Result<LeaseTasks, Fatal> {
         let mut running = JoinSet::new();
         let mut electors = JoinSet::new();
         let Some(election) = &config.election else {
             // PROC-36: no election, no migration.
             let controllers = enabled(config, None, Lock::Main);
-            let office = self.office(config, None, controllers, true);
-            running.spawn(office.run(Duration::ZERO, stop.clone()));
-            return Ok(Offices {
+            let lease_task = self.lease_task(config, None, controllers, true);
+            running.spawn(lease_task.run(Duration::ZERO, stop.clone()));
+            return Ok(LeaseTasks {
                 running,
                 main_lock: None,
                 _electors: electors,
@@ -102,24 +106,24 @@ impl Building {
             leads = Some(handle.clone());
             main_lock.get_or_insert_with(|| handle.clone());
             let controllers = enabled(config, migration, lock);
-            let office = self.office(config, Some(handle), controllers, lock == Lock::Main);
-            running.spawn(office.run(hold_off, stop.clone()));
+            let lease_task = self.lease_task(config, Some(handle), controllers, lock == Lock::Main);
+            running.spawn(lease_task.run(hold_off, stop.clone()));
         }
-        Ok(Offices {
+        Ok(LeaseTasks {
             running,
             main_lock,
             _electors: electors,
         })
     }
 
-    fn office(
+    fn lease_task(
         &self,
         config: &Config,
         lock: Option<Handle>,
         controllers: Vec<Controller>,
         main: bool,
-    ) -> Office {
-        Office {
+    ) -> LeaseTask {
+        LeaseTask {
             lock,
             controllers,
             loops: Arc::clone(&self.loops),
@@ -131,7 +135,7 @@ impl Building {
     }
 }
 
-/// A replica whose provider is not ready does not contend, and nobody contends for the lock of the
+/// A replica whose provider is not ready does not contend, and none contends for the lock of the
 /// migration before it leads (PROC-35).
 async fn candidate(provider: Provider, first: Option<Handle>, may_contend: watch::Sender<bool>) {
     let mut state = provider.state();
@@ -175,13 +179,13 @@ fn enabled(config: &Config, migration: Option<&Migration>, lock: Lock) -> Vec<Co
     enabled
 }
 
-impl Offices {
+impl LeaseTasks {
     /// The first lock; none without an election.
     pub(super) fn main_lock(&self) -> Option<Handle> {
         self.main_lock.clone()
     }
 
-    /// Waits for an office to end by itself: that ends the process.
+    /// Waits for a lease task to end by itself: that ends the process.
     pub(super) async fn ended(&mut self) -> Result<(), Fatal> {
         match self.running.join_next().await {
             Some(Ok(ended)) => ended,
@@ -190,7 +194,7 @@ impl Offices {
         }
     }
 
-    /// Waits for all of them, after they were told to stop.
+    /// Waits for all of them after their stop.
     pub(super) async fn drain(&mut self) -> Result<(), Fatal> {
         let mut result = Ok(());
         while let Some(ended) = self.running.join_next().await {

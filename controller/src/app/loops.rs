@@ -26,8 +26,8 @@ pub(super) struct Term {
 /// Makes a loop for a lease term, and runs it until the token is cancelled.
 type Maker = Box<dyn Fn(&Term, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
 
-/// What can be started. The queues of the loops fill on a standby too, so that a new leader knows at
-/// once what there is to do.
+/// The loops that can be started. The queues of the loops fill on a standby too, so that a new
+/// leader knows at once what there is to do.
 pub(super) struct Loops {
     checks: Checks,
     running: RunningControllers,

@@ -18,7 +18,7 @@ use crate::{
     telemetry::{self, RunningControllers},
 };
 
-/// What the parts count with.
+/// The metrics of all parts.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(crate) access: AccessMetrics,

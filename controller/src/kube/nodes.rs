@@ -20,7 +20,8 @@ use super::{
     store::Store,
 };
 
-/// Tries of one write that meet somebody else's before the queue's back-off takes over (N-20).
+/// Tries of one write that meet another client's write before the queue's back-off takes over
+/// (N-20).
 const ATTEMPTS: u32 = 20;
 
 /// One write to a node.
@@ -68,7 +69,7 @@ pub struct NodeWriter {
 }
 
 impl NodeWriter {
-    /// Writes through `api`, which is fenced by the leader's time in office.
+    /// Writes through `api`, which is fenced by the leader's lease term.
     pub fn new(api: Api, nodes: Arc<Store<NodeView>>) -> Self {
         Self { api, nodes }
     }

@@ -1,11 +1,11 @@
 //! Writes to Services: finalizer, annotations, conditions and addresses in one strategic merge patch
 //! of `services/<name>/status` (S-4).
 //!
-//! It names what it changes and nothing else: a finalizer, an annotation or a condition that
-//! somebody else writes at the same time stays (S-46), which a JSON Patch could only do by failing
-//! on it. A `metadata.uid` in it that is not the Service's makes the API server refuse all of it
-//! (422): that field cannot change. Only what could do harm late holds for one version alone
-//! (409, [`StatusPatch::is_exact`]).
+//! It names what it changes and nothing else: a finalizer, an annotation or a condition of another
+//! client at the same time stays (S-46), which a JSON Patch could only do by failing on it. A
+//! `metadata.uid` in it that is not the Service's makes the API server refuse all of it (422): that
+//! field cannot change. Only what could do harm late holds for one version alone (409,
+//! [`StatusPatch::is_exact`]).
 //!
 //! RBAC: `get` on `services`, `patch` on `services/status`.
 
@@ -35,7 +35,7 @@ pub struct ServiceWriter {
 }
 
 impl ServiceWriter {
-    /// Writes through `api`, which is fenced by the leader's time in office.
+    /// Writes through `api`, which is fenced by the leader's lease term.
     pub const fn new(api: Api, services: Arc<Store<ServiceView>>) -> Self {
         Self { api, services }
     }
@@ -57,7 +57,7 @@ impl ServiceWriter {
         match self.api.patch(&path, PatchKind::Strategic, &body).await {
             Ok(written) => {
                 let version = &*written.metadata.resource_version;
-                // What the watch brought meanwhile is beneath the patch.
+                // The watch's newer state is under the patch.
                 let apply = |held: &ServiceView| patch.applied_to(held, version);
                 let (key, uid) = (&service.key, &service.uid);
                 let view = self.services.written(key, uid, version, apply);

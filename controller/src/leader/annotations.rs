@@ -37,7 +37,7 @@ impl Default for Annotations {
 }
 
 impl Annotations {
-    /// What is on the Lease, or will be soon.
+    /// The value on the Lease, or the one that is about to be written.
     pub(super) fn get(&self, key: &str) -> Option<String> {
         let inner = self.inner.lock();
         match inner.wanted.get(key) {
@@ -101,7 +101,7 @@ impl Annotations {
         }
     }
 
-    /// A wish ends with the time in office.
+    /// A wish ends with the lease term.
     pub(super) fn forget(&self) {
         self.inner.lock().wanted.clear();
         self.changed.send_replace(());

@@ -17,8 +17,8 @@ use tracing::info;
 use super::{
     Handle, LeaderConfig, LeaderMetrics, Leadership, OnEvent,
     handle::{Command, Shared},
+    leading_term::LeadingTerm,
     object::LeaseObject,
-    office::Office,
     requests::{Answer, Purpose, Request, Requests},
     watching::{Seen, Watching, watch},
 };
@@ -42,7 +42,7 @@ pub struct Elector {
     on_event: OnEvent,
     shared: Arc<Shared>,
     leadership: watch::Sender<Leadership>,
-    /// None when nobody can ask any more.
+    /// None once all handles are dropped.
     commands: Option<mpsc::UnboundedReceiver<Command>>,
     /// None when the answer can no longer change.
     may_contend: Option<watch::Receiver<bool>>,
@@ -51,7 +51,7 @@ pub struct Elector {
     sight: Sight,
     /// The Lease whose record and version `sight` has.
     object: Option<LeaseObject>,
-    office: Option<Office>,
+    leading_term: Option<LeadingTerm>,
     request: Option<Request>,
     /// No request before then: the last one failed.
     not_before: Instant,
@@ -70,7 +70,7 @@ impl fmt::Debug for Elector {
     }
 }
 
-/// What ended a wait.
+/// The cause of a wake-up.
 enum Wake {
     Time,
     Answer(Answer),
@@ -82,8 +82,8 @@ enum Wake {
 impl Elector {
     /// An elector, which does nothing until it is [run](Self::run). `api` should have a client of
     /// its own without a budget: a renewal must not wait behind other requests. `may_contend` says
-    /// whether this process could do the work; a leader goes on leading while it is false, until
-    /// it is told to give up.
+    /// whether this process could do the work; a leader goes on leading while it is false, until it
+    /// is asked to release the lease.
     pub fn new(
         api: Api,
         config: LeaderConfig,
@@ -115,7 +115,7 @@ impl Elector {
             candidacy: Candidacy::default(),
             sight: Sight::default(),
             object: None,
-            office: None,
+            leading_term: None,
             request: None,
             not_before: Instant::now(),
             failures: 0,
@@ -125,7 +125,7 @@ impl Elector {
     }
 
     /// Contends, leads and stands by until the lease is lost or released. Dropping it ends the time
-    /// in office, but leaves the lease held until it expires.
+    /// in its term, but leaves the lease held until it expires.
     pub async fn run(mut self) -> Ended {
         info!(
             lease = self.config.name,
@@ -164,8 +164,8 @@ impl Elector {
                 Wake::Contend(None) => self.may_contend = None,
                 Wake::Command(None) => self.commands = None,
                 Wake::Command(Some(Command::Write)) => {
-                    // A wish outside the time in office comes to nothing.
-                    if self.office.is_none() {
+                    // A command outside the lease term is dropped.
+                    if self.leading_term.is_none() {
                         self.shared.annotations.forget();
                     }
                 }
@@ -183,21 +183,24 @@ impl Elector {
 
     fn decide(&mut self) -> Decision {
         let now = Instant::now();
-        if self.poll_at.is_some_and(|at| at <= now) && self.office.is_none() {
+        if self.poll_at.is_some_and(|at| at <= now) && self.leading_term.is_none() {
             self.sight.doubt();
             self.poll_at = Some(now + self.config.terms.retry(fastrand::f64()));
         }
         let is_over = self
-            .office
+            .leading_term
             .as_ref()
-            .is_some_and(|office| !office.leading.is_valid_now());
+            .is_some_and(|leading_term| !leading_term.leading.is_valid_now());
         if is_over {
             return Decision::Lost(Lost::RenewDeadline);
         }
         let own = Own {
             identity: &self.config.identity,
             terms: &self.config.terms,
-            tenure: self.office.as_ref().map(|office| office.tenure),
+            lease_term: self
+                .leading_term
+                .as_ref()
+                .map(|leading_term| leading_term.lease_term),
             contends_at: self.candidacy.contends_at(),
             not_before: self.not_before.into_std(),
             has_news: self.shared.annotations.is_owing(),
@@ -207,7 +210,7 @@ impl Elector {
 
     async fn wait(&mut self, until: Option<Instant>) -> Wake {
         let Self {
-            office,
+            leading_term,
             request,
             commands,
             may_contend,
@@ -217,13 +220,13 @@ impl Elector {
             ..
         } = self;
         let terms = &config.terms;
-        let deadline = office
+        let deadline = leading_term
             .as_ref()
-            .map(|office| office.tenure.deadline(terms).into());
-        let poll_at = poll_at.filter(|_| office.is_none());
+            .map(|leading_term| leading_term.lease_term.deadline(terms).into());
+        let poll_at = poll_at.filter(|_| leading_term.is_none());
         let over = async {
-            match &*office {
-                Some(office) => office.leading.token().cancelled().await,
+            match &*leading_term {
+                Some(leading_term) => leading_term.leading.token().cancelled().await,
                 None => pending().await,
             }
         };
@@ -288,7 +291,7 @@ impl Elector {
     }
 
     fn prepared(&self, mut lease: LeaseObject) -> LeaseObject {
-        if self.office.is_some() {
+        if self.leading_term.is_some() {
             self.shared
                 .annotations
                 .apply(&mut lease.metadata.annotations);

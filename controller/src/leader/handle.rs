@@ -1,4 +1,4 @@
-//! What the app asks of an elector.
+//! Commands of the app to an elector.
 
 use std::{sync::Arc, time::Duration};
 
@@ -111,7 +111,7 @@ impl Handle {
     /// until it is written; what fails is tried again with the renewals. Only while leading.
     ///
     /// # Errors
-    /// [`NotLeading`] when the time in office ended before.
+    /// [`NotLeading`] when the lease term ended before.
     pub async fn annotate(&self, key: &str, value: Option<String>) -> Result<(), NotLeading> {
         if !self.shared.annotations.want(key, value.clone()) {
             return Ok(());

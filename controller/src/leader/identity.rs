@@ -1,4 +1,4 @@
-//! Who a process is to the others.
+//! The identity of a process among the replicas.
 
 use uuid::Uuid;
 

@@ -1,4 +1,4 @@
-//! What everybody else learns from the elector.
+//! The state of the election for other tasks.
 
 use std::{
     fmt,
@@ -18,22 +18,22 @@ use super::suspend;
 /// How this process stands in one election.
 #[derive(Clone, Debug)]
 pub enum Leadership {
-    /// Somebody else leads, or nobody.
+    /// Another replica leads, or none.
     Standby {
-        /// Who holds the lease, as far as was seen.
+        /// The holder of the lease, as last observed.
         holder: Option<Arc<str>>,
     },
     /// This process leads.
     Leading(Leading),
     /// It led and must not act any more: the process has to end with `leaderelection lost`.
     Lost {
-        /// What happened.
+        /// The cause.
         reason: Lost,
     },
 }
 
 impl Leadership {
-    /// The time in office, if this process leads.
+    /// The lease term, if this process leads.
     pub fn leading(&self) -> Option<&Leading> {
         match self {
             Self::Leading(leading) => Some(leading),
@@ -42,9 +42,9 @@ impl Leadership {
     }
 }
 
-/// One time in office. Cheap to clone; all clones end together.
+/// One lease term. Cheap to clone; all clones end together.
 ///
-/// The token is cancelled when the time in office ends, which is always before another process can
+/// The token is cancelled when the lease term ends, which is always before another process can
 /// be elected. But a process that was stopped and goes on (SIGSTOP, a frozen machine) may run a
 /// loop before the task that cancels: ask [`is_valid_now`](Self::is_valid_now) right before each
 /// mutating call.
@@ -107,7 +107,7 @@ impl Leading {
         self.epoch
     }
 
-    /// Cancelled when the time in office ends.
+    /// Cancelled when the lease term ends.
     pub const fn token(&self) -> &CancellationToken {
         &self.token
     }

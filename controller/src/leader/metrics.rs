@@ -1,4 +1,4 @@
-//! What upstream counts about elections (M-60).
+//! Upstream's metrics of elections (M-60).
 
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},

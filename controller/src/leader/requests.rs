@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::{LeaderConfig, object::LeaseObject, suspend};
 use crate::kube::{api::Api, error::Error};
 
-/// What a request was for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Read,

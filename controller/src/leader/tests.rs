@@ -40,7 +40,7 @@ fn metric(metrics: &LeaderMetrics) -> (i64, u64) {
 }
 
 impl LeaderMetrics {
-    /// What a scrape shows.
+    /// The text of a scrape.
     fn text(&self) -> String {
         let mut registry = prometheus_client::registry::Registry::default();
         self.register_in(&mut registry);
@@ -111,7 +111,7 @@ async fn a_released_lease_is_taken_at_once() {
         other => panic!("{other:?}"),
     };
     assert_eq!(holder.as_deref(), Some("a"));
-    // What others put on the Lease stays.
+    // Annotations of others on the Lease stay.
     store.edit(|lease| {
         lease["metadata"]["annotations"] = json!({"other": "1"});
         lease["metadata"]["labels"] = json!({"team": "x"});
@@ -130,7 +130,7 @@ async fn a_released_lease_is_taken_at_once() {
         "{:?}",
         asked.elapsed()
     );
-    // Nobody had to look: neither the conflict of the annotation nor the free lease cost a GET.
+    // No read was needed: neither the conflict of the annotation nor the free lease cost a GET.
     assert_eq!(store.requests(), ["PUT", "PUT b"]);
     let lease = store.lease();
     assert_eq!(lease["spec"]["leaseTransitions"], 1);
@@ -142,7 +142,7 @@ async fn a_released_lease_is_taken_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_released_is_free_for_client_go() {
+async fn a_released_lease_is_free_for_client_go() {
     let store = Store::default();
     let mut a = Replica::start(&store, "a");
     a.leading().await;
@@ -190,8 +190,8 @@ async fn a_renewal_of_the_year_9999_blocks_no_longer_than_any_other() {
     assert_eq!(written.as_str().unwrap().len(), 27, "{written}");
 }
 
-/// No renewal is acknowledged: over at the deadline, and silent from then on.
-/// An annotation by somebody else makes the version we know stale.
+/// No renewal is acknowledged: over at the deadline, and silent from then on. An annotation by
+/// another client makes the known version stale.
 #[tokio::test(start_paused = true)]
 async fn a_deleted_lease_is_made_again_at_once() {
     let store = Store::default();
@@ -207,7 +207,7 @@ async fn a_deleted_lease_is_made_again_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_contend_only_looks() {
+async fn a_replica_that_may_not_contend_only_observes() {
     let store = Store::default();
     let a = Replica::new(&store, "a");
     a.may.send_replace(false);
@@ -225,7 +225,7 @@ async fn who_may_not_contend_only_looks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gave_up_lets_others_lead() {
+async fn a_replica_that_gave_up_lets_others_lead() {
     let store = Store::default();
     let a = Replica::start(&store, "a");
     let leading = a.leading().await;
@@ -243,7 +243,7 @@ async fn who_gave_up_lets_others_lead() {
     assert_eq!(store.holder(), "");
     a.may.send_replace(true);
     let able = Instant::now();
-    // Nobody else came: it takes the lease again, as a new leader.
+    // No other replica came: it takes the lease again, as a new leader.
     let again = a.leading().await;
     let waited = again.since() - able;
     assert!((30_000..30_010).contains(&waited.as_millis()), "{waited:?}");
@@ -267,7 +267,7 @@ async fn an_annotation_brings_the_renewal_forward() {
     assert_eq!(store.requests(), ["PUT a"]);
     assert_eq!(store.lease()["metadata"]["annotations"], json!({"x": "1"}));
     assert_eq!(a.handle.annotation("x").as_deref(), Some("1"));
-    // What is there costs nothing.
+    // An annotation that is there already costs nothing.
     a.handle.annotate("x", Some("1".into())).await.unwrap();
     assert!(store.requests().is_empty());
     a.handle.annotate("x", None).await.unwrap();
@@ -302,7 +302,7 @@ async fn a_wish_that_is_taken_back_may_be_on_its_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_but_the_leader_annotates() {
+async fn only_the_leader_annotates() {
     let store = Store::default();
     let a = Replica::start(&store, "a");
     a.leading().await;

@@ -1,5 +1,4 @@
-//! What the API server tells of the Lease without being asked: a released lease is taken at once,
-//! a stolen one is noticed at once.
+//! Watch events of the Lease: a released lease is taken at once, a stolen one is noticed at once.
 
 use std::time::Duration;
 
@@ -21,13 +20,13 @@ const HEALTHY: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(super) enum Seen {
-    /// From now on everything is told, starting with what is.
+    /// All changes follow from now on, starting with the current state.
     Opened,
     /// The Lease as it is now, or was a moment ago.
     Lease(Box<LeaseObject>),
     /// The Lease was deleted with this resourceVersion.
     Deleted(String),
-    /// Nothing is told until [`Seen::Opened`].
+    /// No changes follow until [`Seen::Opened`].
     Broken(Option<Error>),
 }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::{Record, Sight, Tenure, Terms, sight::Seen};
+use super::{LeaseTerm, Record, Sight, Terms, sight::Seen};
 
 /// The replica's own state.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub struct Own<'a> {
     /// The durations.
     pub terms: &'a Terms,
     /// The lease term, if it leads.
-    pub tenure: Option<Tenure>,
+    pub lease_term: Option<LeaseTerm>,
     /// From when on it contends ([`super::Candidacy`]); none: not for now.
     pub contends_at: Option<Instant>,
     /// No request before then: the last one failed.
@@ -59,14 +59,16 @@ pub enum Lost {
 
 /// The step at `now`; `wall` is the machine's clock, which goes into the record.
 pub fn decide(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>) -> Decision {
-    let wanted = match own.tenure {
-        Some(tenure) => lead(now, wall, sight, own, tenure),
+    let wanted = match own.lease_term {
+        Some(lease_term) => lead(now, wall, sight, own, lease_term),
         None => contend(now, wall, sight, own),
     };
     match wanted {
         Decision::Lost(_) | Decision::Wait(_) => wanted,
         _ if now < own.not_before => {
-            let deadline = own.tenure.map(|tenure| tenure.deadline(own.terms));
+            let deadline = own
+                .lease_term
+                .map(|lease_term| lease_term.deadline(own.terms));
             Decision::Wait(Some(
                 deadline.map_or(own.not_before, |at| at.min(own.not_before)),
             ))
@@ -75,8 +77,14 @@ pub fn decide(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>) -> De
     }
 }
 
-fn lead(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>, tenure: Tenure) -> Decision {
-    let deadline = tenure.deadline(own.terms);
+fn lead(
+    now: Instant,
+    wall: Timestamp,
+    sight: &Sight,
+    own: &Own<'_>,
+    lease_term: LeaseTerm,
+) -> Decision {
+    let deadline = lease_term.deadline(own.terms);
     if now >= deadline {
         return Decision::Lost(Lost::RenewDeadline);
     }
@@ -92,7 +100,7 @@ fn lead(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>, tenure: Ten
         // we are first, or a replica that never saw it is, which the API server's answer shows.
         return Decision::Create(record());
     }
-    let due = tenure.renewed() + own.terms.retry_period();
+    let due = lease_term.renewed() + own.terms.retry_period();
     if now < due && !own.has_news {
         return Decision::Wait(Some(due.min(deadline)));
     }

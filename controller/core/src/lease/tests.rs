@@ -42,7 +42,7 @@ struct Replica {
     start: Instant,
     now: Instant,
     sight: Sight,
-    tenure: Option<Tenure>,
+    lease_term: Option<LeaseTerm>,
     candidacy: Candidacy,
     not_before: Instant,
     has_news: bool,
@@ -57,7 +57,7 @@ impl Replica {
             start,
             now: start,
             sight: Sight::default(),
-            tenure: None,
+            lease_term: None,
             candidacy,
             not_before: start,
             has_news: false,
@@ -68,7 +68,7 @@ impl Replica {
     fn leader() -> Self {
         let mut this = Self::new();
         this.reads(Some((held(ME, 0), "10")));
-        this.tenure = Tenure::begin(this.now, this.now, &held(ME, 0), &Terms::DEFAULT);
+        this.lease_term = LeaseTerm::begin(this.now, this.now, &held(ME, 0), &Terms::DEFAULT);
         this
     }
 
@@ -90,7 +90,7 @@ impl Replica {
         let own = Own {
             identity: ME,
             terms: &Terms::DEFAULT,
-            tenure: self.tenure,
+            lease_term: self.lease_term,
             contends_at: self.candidacy.contends_at(),
             not_before: self.not_before,
             has_news: self.has_news,
@@ -390,22 +390,22 @@ fn a_leader_stops_at_the_renew_deadline() {
     );
     // An acknowledgement that comes afterwards does not revive it.
     let (sent, now) = (replica.start + secs(8), replica.now);
-    let mut tenure = replica.tenure.unwrap();
-    assert!(!tenure.extend(sent, now, &Terms::DEFAULT));
+    let mut lease_term = replica.lease_term.unwrap();
+    assert!(!lease_term.extend(sent, now, &Terms::DEFAULT));
     assert_eq!(replica.decides(), Decision::Lost(Lost::RenewDeadline));
 }
 
 /// The deadline counts from when the request was sent: the record may be as old as that.
 #[test]
-fn a_tenure_counts_from_the_sending() {
+fn a_lease_term_counts_from_the_sending() {
     let start = start();
     let at = |seconds| start + secs(seconds);
-    let begin = |sent, now| Tenure::begin(at(sent), at(now), &held(ME, 0), &Terms::DEFAULT);
-    let mut tenure = begin(0, 4).unwrap();
-    assert_eq!(tenure.deadline(&Terms::DEFAULT), at(10));
-    assert!(tenure.extend(at(6), at(9), &Terms::DEFAULT));
-    assert_eq!(tenure.deadline(&Terms::DEFAULT), at(16));
-    assert_eq!((tenure.since(), tenure.epoch()), (at(4), 7));
+    let begin = |sent, now| LeaseTerm::begin(at(sent), at(now), &held(ME, 0), &Terms::DEFAULT);
+    let mut lease_term = begin(0, 4).unwrap();
+    assert_eq!(lease_term.deadline(&Terms::DEFAULT), at(10));
+    assert!(lease_term.extend(at(6), at(9), &Terms::DEFAULT));
+    assert_eq!(lease_term.deadline(&Terms::DEFAULT), at(16));
+    assert_eq!((lease_term.since(), lease_term.epoch()), (at(4), 7));
     assert_eq!(begin(0, 10), None);
 }
 

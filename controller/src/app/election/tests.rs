@@ -33,7 +33,7 @@ const LEASE_DURATION: Duration = Duration::from_secs(15);
 struct Replica {
     provider: Arc<Fake>,
     stop: CancellationToken,
-    offices: Offices,
+    lease_tasks: LeaseTasks,
     identity: Arc<ClusterIdentity>,
     warnings: Arc<Mutex<Vec<String>>>,
     _tasks: JoinSet<()>,
@@ -89,15 +89,15 @@ impl Replica {
             checks,
         };
         let stop = CancellationToken::new();
-        let offices = building.open(&config, &stop).unwrap();
+        let lease_tasks = building.open(&config, &stop).unwrap();
         let running = Arc::clone(&identity);
-        tasks.spawn(running.run(lease.api(), offices.main_lock()));
+        tasks.spawn(running.run(lease.api(), lease_tasks.main_lock()));
         Self {
             identity,
             warnings,
             provider: fake,
             stop,
-            offices,
+            lease_tasks,
             _tasks: tasks,
         }
     }
@@ -139,7 +139,7 @@ async fn a_leader_whose_provider_stays_away_gives_the_lease_to_another_replica_f
     }
 
     second.stop.cancel();
-    second.offices.drain().await.unwrap();
+    second.lease_tasks.drain().await.unwrap();
     let (holder, took) = holder(&lease, |holder| !holder.is_empty()).await;
     assert_eq!(holder, one);
     assert!(took < Duration::from_secs(1), "{took:?}");
@@ -162,11 +162,11 @@ async fn a_provider_that_is_back_within_the_grace_costs_no_lease() {
     assert_eq!(lease.holder(), one);
     assert_eq!(lease.lease()["spec"]["leaseTransitions"], 0);
     first.stop.cancel();
-    first.offices.drain().await.unwrap();
+    first.lease_tasks.drain().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gave_up_and_is_alone_leads_again_when_others_had_their_chance() {
+async fn a_replica_that_gave_the_lease_up_leads_again_if_no_other_does() {
     let lease = Lease::default();
     let only = Replica::start(&lease);
     let (one, _) = holder(&lease, |holder| !holder.is_empty()).await;
@@ -186,15 +186,15 @@ async fn who_gave_up_and_is_alone_leads_again_when_others_had_their_chance() {
     );
 }
 
-/// Whatever ends first with the time in office, the reason is the lease.
+/// If anything else ends together with the lease term, the reason is the lease.
 #[tokio::test(start_paused = true)]
 async fn proc_13_who_loses_the_lease_ends_and_says_so() {
     for _ in 0..10 {
         let lease = Lease::default();
         let mut only = Replica::start(&lease);
         holder(&lease, |holder| !holder.is_empty()).await;
-        lease.edit(|lease| lease["spec"]["holderIdentity"] = json!("somebody-else"));
-        let ended = only.offices.ended().await.unwrap_err();
+        lease.edit(|lease| lease["spec"]["holderIdentity"] = json!("another-replica"));
+        let ended = only.lease_tasks.ended().await.unwrap_err();
         assert_eq!(ended.to_string(), "leaderelection lost");
         assert_eq!(ended.exit_code(), 1);
     }
@@ -222,7 +222,7 @@ fn working(answer: Duration) -> impl FnOnce(&mut Loops) {
 async fn end(replica: &mut Replica) -> (Result<(), Fatal>, Duration) {
     let told = Instant::now();
     replica.stop.cancel();
-    let ended = replica.offices.drain().await;
+    let ended = replica.lease_tasks.drain().await;
     (ended, told.elapsed())
 }
 
@@ -257,11 +257,11 @@ async fn work_is_dropped_at_once_when_the_lease_is_lost_while_it_ends() {
     holder(&lease, |holder| !holder.is_empty()).await;
     let ((ended, took), ()) = tokio::join!(end(&mut only), async {
         sleep(Duration::from_secs(3)).await;
-        lease.edit(|lease| lease["spec"]["holderIdentity"] = json!("somebody-else"));
+        lease.edit(|lease| lease["spec"]["holderIdentity"] = json!("another-replica"));
     });
     ended.unwrap();
     assert_eq!(took.as_secs(), 3);
-    assert_eq!(lease.holder(), "somebody-else");
+    assert_eq!(lease.holder(), "another-replica");
 }
 
 /// Another replica need not wait for the lease to expire.
@@ -275,7 +275,7 @@ async fn a_loop_that_panics_gives_the_lease_back() {
         });
     });
     holder(&lease, |holder| !holder.is_empty()).await;
-    let ended = only.offices.ended().await.unwrap_err();
+    let ended = only.lease_tasks.ended().await.unwrap_err();
     assert!(
         matches!(&ended, Fatal::Died(name) if name == "cloud-node-controller"),
         "{ended}"
@@ -312,7 +312,7 @@ async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
     assert_eq!(first.identity.contradiction(), None);
     first.stop.cancel();
-    first.offices.drain().await.unwrap();
+    first.lease_tasks.drain().await.unwrap();
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-1"));
 
     lease.edit(|lease| {

@@ -1,4 +1,4 @@
-//! The ways out of office: losing the lease, giving it back.
+//! The ends of a lease term: losing the lease, giving it back.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Elector {
     }
 
     pub(super) async fn give_up(&mut self, hold_off: Duration, done: oneshot::Sender<()>) {
-        if self.office.is_some() {
+        if self.leading_term.is_some() {
             self.release().await;
             self.candidacy.hold_off(Instant::now().into_std(), hold_off);
             info!(lease = self.config.name, ?hold_off, "gave the lease up");
@@ -39,9 +39,9 @@ impl Elector {
 
     /// Gives back what is or may be ours.
     pub(super) async fn release(&mut self) {
-        let led = self.office.is_some();
-        if let Some(office) = &self.office {
-            office.leading.end();
+        let led = self.leading_term.is_some();
+        if let Some(leading_term) = &self.leading_term {
+            leading_term.leading.end();
         }
         let limit = self.config.terms.renew_deadline();
         if timeout(limit, self.free()).await.is_err() {
@@ -58,7 +58,7 @@ impl Elector {
         self.standby();
     }
 
-    /// Writes the empty holder; once more if somebody else wrote in between.
+    /// Writes the empty holder; once more if another client wrote in between.
     async fn free(&mut self) {
         // A claim or renewal under way might be carried out after ours.
         if let Some(request) = self.request.take() {
@@ -84,9 +84,9 @@ impl Elector {
         }
     }
 
-    /// Ends the time in office for everybody.
+    /// Ends the lease term for every holder of its token.
     fn leave(&mut self) {
-        self.office = None;
+        self.leading_term = None;
         *self.shared.renewed.lock() = None;
         self.shared.annotations.forget();
         self.metrics.leading(&self.config.name, false);

@@ -1,4 +1,4 @@
-//! What comes in: answers, watch events.
+//! Inputs of the election: answers, watch events.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -9,8 +9,8 @@ use tracing::{debug, info, warn};
 use super::{
     super::{
         Leadership,
+        leading_term::LeadingTerm,
         object::LeaseObject,
-        office::Office,
         requests::{Answer, Purpose},
         suspend,
         watching::{Seen, watch},
@@ -84,10 +84,11 @@ impl Elector {
         let now = Instant::now() + suspend::at_most().saturating_sub(suspended);
         self.recovered();
         let terms = &self.config.terms;
-        if let Some(office) = &mut self.office {
-            if office.extend(sent.into_std(), now.into_std(), terms, suspended) {
+        if let Some(leading_term) = &mut self.leading_term {
+            if leading_term.extend(sent.into_std(), now.into_std(), terms, suspended) {
                 *self.shared.renewed.lock() = Some(sent);
-                // What came meanwhile, or what somebody else takes off again, waits its turn.
+                // Changes that came meanwhile, or that another client undoes again, wait for the
+                // next write.
                 if self.shared.annotations.is_owing() {
                     self.not_before = sent + self.config.terms.retry_period();
                 }
@@ -99,8 +100,9 @@ impl Elector {
             .candidacy
             .contends_at()
             .is_some_and(|at| at <= now.into_std());
-        let office = Office::begin(sent.into_std(), now.into_std(), record, terms, suspended);
-        let Some(office) = office.filter(|_| contends) else {
+        let leading_term =
+            LeadingTerm::begin(sent.into_std(), now.into_std(), record, terms, suspended);
+        let Some(leading_term) = leading_term.filter(|_| contends) else {
             return;
         };
         info!(
@@ -111,18 +113,18 @@ impl Elector {
         self.metrics.leading(&self.config.name, true);
         *self.shared.renewed.lock() = Some(sent);
         self.leadership
-            .send_replace(Leadership::Leading(office.leading.clone()));
-        self.office = Some(office);
+            .send_replace(Leadership::Leading(leading_term.leading.clone()));
+        self.leading_term = Some(leading_term);
         self.tell("became leader");
     }
 
     fn failed(&mut self, purpose: Purpose, sent: Instant, error: &Error) {
-        let leads = self.office.is_some();
+        let leads = self.leading_term.is_some();
         if leads && purpose == Purpose::Update {
             self.metrics.slow(&self.config.name);
         }
         let lease = &self.config.name;
-        // Somebody else wrote, or deleted it: look at once. But a collection is never absent.
+        // Another client wrote, or deleted it: read at once. But a collection is never absent.
         if error.code() == Some(409) || (error.is_not_found() && purpose != Purpose::Create) {
             debug!(lease, ?purpose, %error, "the lease is not what it was");
             return;
@@ -191,7 +193,7 @@ impl Elector {
     /// Tells who leads, if we do not.
     pub(super) fn standby(&mut self) {
         self.recovered();
-        if self.office.is_some() {
+        if self.leading_term.is_some() {
             return;
         }
         let holder = self.sight.holder();

@@ -159,7 +159,7 @@ impl Store {
         deaf.append(watches);
     }
 
-    /// Somebody changes the Lease.
+    /// Another client changes the Lease.
     pub(crate) fn edit(&self, edit: impl FnOnce(&mut Value)) {
         let mut inner = self.0.lock();
         let mut lease = inner.lease.clone().unwrap();

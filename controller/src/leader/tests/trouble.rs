@@ -1,4 +1,4 @@
-//! What goes wrong between an elector and its Lease.
+//! Faults between an elector and its Lease.
 
 use std::time::Duration;
 

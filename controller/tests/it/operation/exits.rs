@@ -149,5 +149,5 @@ async fn a_second_sigterm_ends_it_at_once() {
     assert!(took < Duration::from_secs(2), "{took:?}");
     assert_eq!(status.code(), Some(1), "{status}");
     let log = stage.controller.log();
-    assert!(log.contains("told to end a second time"), "{log}");
+    assert!(log.contains("second termination signal"), "{log}");
 }

@@ -39,7 +39,7 @@ async fn a_replica_whose_provider_is_not_there_does_not_contend() {
     cluster.initialized("second").await;
 }
 
-/// The same with other times and a paused clock is in the tests of `app::office`.
+/// The same with other times and a paused clock is in the tests of `app::lease_task`.
 #[tokio::test]
 #[ignore = "takes two minutes: a minute of grace, and the times of upstream's lease"]
 async fn a_leader_whose_provider_stays_away_gives_the_lease_to_another_replica() {

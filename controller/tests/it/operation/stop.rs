@@ -117,7 +117,7 @@ async fn a_lease_that_is_lost_after_sigterm_drops_the_calls_in_flight() {
     leader.proxy.cut_watches("/leases", Cut::Abrupt);
     let told = Instant::now();
     leader.controller.signal(Signal::TERM);
-    let dropped = "the lease was lost while work was still in hand";
+    let dropped = "lease lost with work still in flight";
     until("the calls are dropped", async || {
         let lines = leader.controller.lines(dropped);
         holds(lines > 0, || "not yet".to_owned())

@@ -50,7 +50,7 @@ pub(super) struct Replica {
     frozen_until: u64,
     sight: Sight,
     version: u64,
-    tenure: Option<Tenure>,
+    lease_term: Option<LeaseTerm>,
     pub(super) candidacy: Candidacy,
     not_before: Instant,
     /// The request under way: number, sent at, whether it is a read, whether it claims.
@@ -80,8 +80,8 @@ impl Replica {
     }
 
     fn leads(&self, now: Instant) -> bool {
-        self.tenure
-            .is_some_and(|tenure| now < tenure.deadline(&Terms::DEFAULT))
+        self.lease_term
+            .is_some_and(|lease_term| now < lease_term.deadline(&Terms::DEFAULT))
     }
 }
 
@@ -105,7 +105,7 @@ impl World {
                     frozen_until: 0,
                     sight: Sight::default(),
                     version: 0,
-                    tenure: None,
+                    lease_term: None,
                     candidacy,
                     not_before: start,
                     request: None,
@@ -220,8 +220,8 @@ impl World {
         }
         let lost = |replica: &Replica| {
             replica
-                .tenure
-                .is_some_and(|tenure| now >= tenure.deadline(&Terms::DEFAULT))
+                .lease_term
+                .is_some_and(|lease_term| now >= lease_term.deadline(&Terms::DEFAULT))
         };
         if lost(replica) {
             return self.crash(index);
@@ -258,12 +258,13 @@ impl World {
                         replica.version = version;
                     }
                     if claims && record.holder == replica.identity {
-                        match &mut replica.tenure {
-                            Some(tenure) => {
-                                tenure.extend(sent, now, &Terms::DEFAULT);
+                        match &mut replica.lease_term {
+                            Some(lease_term) => {
+                                lease_term.extend(sent, now, &Terms::DEFAULT);
                             }
                             None if replica.candidacy.contends_at().is_some_and(|at| at <= now) => {
-                                replica.tenure = Tenure::begin(sent, now, &record, &Terms::DEFAULT);
+                                replica.lease_term =
+                                    LeaseTerm::begin(sent, now, &record, &Terms::DEFAULT);
                             }
                             None => {}
                         }
@@ -283,7 +284,7 @@ impl World {
         let own = Own {
             identity: &replica.identity,
             terms: &Terms::DEFAULT,
-            tenure: replica.tenure,
+            lease_term: replica.lease_term,
             contends_at: replica.candidacy.contends_at(),
             not_before: replica.not_before,
             has_news: false,
@@ -338,7 +339,7 @@ impl World {
         replica.identity = format!("replica-{index}-{}", replica.life);
         replica.sight = Sight::default();
         replica.version = 0;
-        replica.tenure = None;
+        replica.lease_term = None;
         replica.candidacy = Candidacy::default();
         replica.candidacy.allow(now, true);
         replica.not_before = now;
@@ -353,7 +354,7 @@ impl World {
             Trouble::Freeze { millis } => replica.frozen_until = self.millis + u64::from(millis),
             // A new process knows of no lease that was deleted.
             Trouble::Crash if !self.deletes => self.crash(index),
-            Trouble::GiveUp if replica.tenure.take().is_some() => {
+            Trouble::GiveUp if replica.lease_term.take().is_some() => {
                 replica.candidacy.hold_off(now, Duration::from_secs(30));
             }
             Trouble::MayContend(may) => replica.candidacy.allow(now, may),

@@ -21,7 +21,7 @@ const PROVIDER_GRACE: Duration = Duration::from_mins(1);
 pub(super) const SETTLE: Duration = Duration::from_secs(2);
 
 /// One lock and what runs under it.
-pub(super) struct Office {
+pub(super) struct LeaseTask {
     /// `None` with `--leader-elect=false`: this process leads as long as it runs.
     pub(super) lock: Option<Handle>,
     pub(super) controllers: Vec<Controller>,
@@ -51,7 +51,7 @@ enum Work {
     Lost,
 }
 
-impl Office {
+impl LeaseTask {
     /// Runs until `stop`, then lets calls in flight end and releases the lease, unless the provider may
     /// still be at work: then the lease is left to expire. A process that gave it up before does not
     /// contend for it again for `hold_off`.
@@ -77,7 +77,7 @@ impl Office {
             self.loops
                 .start(&self.controllers, &fence, lock, &work, &mut loops);
             let end = tokio::select! {
-                // The loops end with the time in office: then that is the reason.
+                // The loops end with the lease term: then that is the reason.
                 biased;
                 () = stop.cancelled() => End::Asked,
                 () = leading.token().cancelled() => End::Lost,
@@ -144,7 +144,7 @@ impl Office {
             }
             warn!(
                 grace = ?self.grace,
-                "work is still in hand when the grace period is over; cancelling the calls in flight"
+                "calls still in flight at the end of the grace period; cancelling them"
             );
             fence.cancel();
             timeout(SETTLE, ended).await.is_ok()
@@ -158,7 +158,7 @@ impl Office {
         fence.cancel();
         match drained {
             None => {
-                warn!("the lease was lost while work was still in hand; dropping it");
+                warn!("lease lost with work still in flight; dropping it");
                 Work::Lost
             }
             Some(true) if fence.is_answered(self.expiry()) => Work::Finished,

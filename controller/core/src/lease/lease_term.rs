@@ -6,13 +6,13 @@ use super::{Record, Terms};
 
 /// One lease term: from an acknowledged claim until the renew deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tenure {
+pub struct LeaseTerm {
     since: Instant,
     renewed: Instant,
     epoch: i32,
 }
 
-impl Tenure {
+impl LeaseTerm {
     /// Begins with `record`, a claim that was sent at `sent` and whose acknowledgement was read at
     /// `now`. None if that took too long to act on.
     pub fn begin(sent: Instant, now: Instant, record: &Record, terms: &Terms) -> Option<Self> {
@@ -24,7 +24,7 @@ impl Tenure {
     }
 
     /// Goes on with a renewal that was sent at `sent`, if its acknowledgement was read (`now`)
-    /// while the tenure lasted. An expired term is not extended: its token may have been cancelled.
+    /// while the term lasted. An expired term is not extended: its token may have been cancelled.
     pub fn extend(&mut self, sent: Instant, now: Instant, terms: &Terms) -> bool {
         let lasts = now < self.deadline(terms);
         if lasts {
