@@ -106,9 +106,9 @@ impl Fence {
         let _ = calls.wait_for(|calls| calls.in_flight == 0).await;
     }
 
-    /// Whether the provider has answered every call that changes the cloud, but for those that went
-    /// unanswered longer than `expiry` ago. Else it may still be at work, and another leader must not begin
-    /// yet: a lease that is left to expire gives the call `expiry` to end, and no more.
+    /// Whether the provider has answered every call that changes the cloud, except those that went
+    /// unanswered longer than `expiry` ago. Else it may still be at work, and another leader must
+    /// not begin yet: a lease that is left to expire gives the call `expiry` to end, and no more.
     pub fn is_answered(&self, expiry: Duration) -> bool {
         let calls = *self.calls.borrow();
         let is_open = calls.unanswered.is_some_and(|at| at.elapsed() < expiry);

@@ -49,7 +49,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 
 pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// A node as a kubelet registers it, and a taint of somebody else.
+/// A node as a kubelet registers it, with another client's taint.
 pub(crate) fn node(name: &str) -> Value {
     json!({
         "metadata": {
@@ -142,7 +142,7 @@ impl Connect for Pipe {
     }
 }
 
-/// What a test begins with.
+/// The initial state of a test.
 pub(crate) struct Setup {
     /// A machine for every node that is asked about.
     pub(crate) synthesize: bool,
@@ -377,7 +377,7 @@ impl Fixture {
         tokio::time::sleep(Duration::from_mins(1)).await;
     }
 
-    /// Takes the node away, as the watch would tell after somebody deleted it.
+    /// Removes the Node and delivers the watch's event, as after a deletion by another client.
     pub(crate) fn vanish(&self, name: &str) {
         self.cluster.state.lock().nodes.remove(name);
         self.nodes.delete(name, Origin::Watch);
@@ -394,7 +394,7 @@ impl Fixture {
     }
 }
 
-/// What the watch would tell of nodes that the loops delete.
+/// Delivers the watch's events of nodes that the loops delete.
 async fn tell_deletions(cluster: Cluster, nodes: Arc<Store<NodeView>>) {
     let mut requests = cluster.requests.subscribe();
     while requests.changed().await.is_ok() {

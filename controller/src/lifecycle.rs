@@ -1,6 +1,7 @@
-//! The cloud-node-lifecycle loop: asks about nodes that are not ready, taints those whose machine is
-//! stopped, deletes those whose machine is gone for certain (upstream's cloud-node-lifecycle-controller,
-//! L-1 to L-15 of `docs/upstream.md`, but for L-6 and L-14: see [`outrigger_core::lifecycle`]).
+//! The cloud-node-lifecycle loop: asks about nodes that are not ready, taints those whose machine
+//! is stopped, deletes those whose machine is gone for certain (upstream's
+//! cloud-node-lifecycle-controller, L-1 to L-15 of `docs/upstream.md`, except L-6 and L-14: see
+//! [`outrigger_core::lifecycle`]).
 //!
 //! ```text
 //!  store ─(not ready, tainted)─► queue ─► core::Lifecycle::check ─► lookup ─► answered ─► act
@@ -66,15 +67,15 @@ pub struct Parts {
     pub provider: Provider,
     /// Events of component [`NAME`].
     pub events: Recorder,
-    /// What the flags say.
+    /// Flags of the loop.
     pub settings: LifecycleSettings,
-    /// What the provider says that is not its own; shared with the cloud-node loop.
+    /// Nodes that the provider does not manage; shared with the cloud-node loop.
     pub not_managed: Arc<NotManaged>,
     /// Counts and times.
     pub metrics: LifecycleMetrics,
 }
 
-/// What the flags say about the loop.
+/// Flags of the loop.
 #[derive(Clone, Debug)]
 pub struct LifecycleSettings {
     /// `--concurrent-node-lifecycle-syncs`: nodes that are written at once.

@@ -62,9 +62,9 @@ pub struct Parts {
     pub provider: Provider,
     /// Events of component [`NAME`].
     pub events: Recorder,
-    /// What the flags say.
+    /// Flags of the loop.
     pub settings: NodeSettings,
-    /// What the provider says that is not its own; shared with the lifecycle loop.
+    /// Nodes that the provider does not manage; shared with the lifecycle loop.
     pub not_managed: Arc<NotManaged>,
     /// Told of every answer about an initialised node: it says something about the provider.
     pub overheard: Overheard,
@@ -72,7 +72,7 @@ pub struct Parts {
     pub metrics: NodeMetrics,
 }
 
-/// What the flags say about the loop.
+/// Flags of the loop.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
     /// `--concurrent-node-syncs`: nodes that are written at once.
@@ -202,7 +202,7 @@ impl CloudNode {
     }
 
     /// Whether the node may be asked about and written to: it has no other provider's id, and
-    /// without any the operator's selector does not leave it to somebody else.
+    /// without any the operator's selector selects it.
     fn may_touch(&self, node: &NodeView, instances: &Instances) -> bool {
         let scope = Scope {
             prefixes: &instances.prefixes,

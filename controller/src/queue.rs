@@ -8,14 +8,14 @@
 //!                  └───────────────── Retry, RetryAfter ◄──────────────────────────────────┘
 //! ```
 //!
-//! What a loop can rely on:
+//! Guarantees for a loop:
 //! - A key is in the queue once, however often it is added, and is never worked on twice at the
 //!   same time. A key that is added while it is worked on runs again afterwards.
 //! - [`Priority::Fresh`] goes before [`Priority::Bulk`], but while both wait every eighth key is a
 //!   bulk one: a cluster that never rests still finishes its start-up and resync keys.
 //! - [`Priority::Background`] is a lane of its own: at most [`BACKGROUND_HANDLERS`] of its keys run at
 //!   once, beside the others, and none of them delays a key of another priority. A key waits there
-//!   without being in hand: when it is added with a higher priority it leaves the lane and runs.
+//!   without being in flight: when it is added with a higher priority it leaves the lane and runs.
 //! - A key that waits in both ways at once (delay, back-off) runs at the earliest time. An `add`
 //!   runs it now, back-off or not, as in client-go: the change may be what heals it. A failure of
 //!   such an early run is not counted and leaves the back-off where it was, so that a stream of
@@ -54,7 +54,7 @@ pub const BACKGROUND_HANDLERS: usize = 2;
 /// Which of two waiting keys goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Something changed just now and somebody may be waiting for it.
+    /// A fresh change, which a user may be waiting for.
     Fresh,
     /// Start-up and resync: many keys of which few need work.
     Bulk,
@@ -85,7 +85,7 @@ pub const SLOW: Duration = Duration::from_secs(5);
 /// The longest delay of what heals slowly, where the loop has no shorter one.
 pub const SLOWEST: Duration = Duration::from_mins(5);
 
-/// What a handler made of a key.
+/// The outcome of handling a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Done; the failures of the past are forgotten.
@@ -97,15 +97,15 @@ pub enum Outcome {
     /// As [`RetryWithin`](Self::RetryWithin), but no sooner than after [`SLOW`]: what failed heals only
     /// when a person does something.
     RetrySlowly(Duration),
-    /// Try again after exactly this long, because somebody said so. Neither counts as a failure
-    /// nor resets the count.
+    /// Try again after exactly this long, as the provider or the API server asks. Neither counts as
+    /// a failure nor resets the count.
     RetryAfter(Duration),
     /// The key has only background work: run again with [`Priority::Background`], unless the key is
     /// added with a higher priority before. Neither counts as a failure nor resets the count.
     Background,
 }
 
-/// What is fit to be a key: small, cheap to clone, such as an `Arc<str>`.
+/// A key: small, cheap to clone, such as an `Arc<str>`.
 pub trait Key: Clone + Eq + Hash + fmt::Debug + Send + 'static {}
 
 impl<K: Clone + Eq + Hash + fmt::Debug + Send + 'static> Key for K {}

@@ -141,7 +141,7 @@ impl fmt::Debug for ServiceLb {
 }
 
 impl ServiceLb {
-    /// The loop over what `intake` has gathered, for one time in office: it writes, and changes the
+    /// The loop over what `intake` has gathered, for one lease term: it writes, and changes the
     /// cloud, as long as `fence` says yes, and remembers on `lease` which targets all load balancers
     /// have (without one, a restart gives them the targets anew).
     pub fn new(mut parts: Parts, intake: Intake, fence: Fence, lease: Option<Handle>) -> Self {

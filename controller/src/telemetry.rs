@@ -1,5 +1,4 @@
-//! What the process tells about itself, whatever it does: log lines, and the metrics that every
-//! component of Kubernetes has.
+//! Log lines, and the metrics that every component of Kubernetes has.
 
 mod build;
 mod controllers;
@@ -15,7 +14,7 @@ pub use self::{
     repeats::Repeats,
 };
 
-/// Registers `process_*` and `kubernetes_build_info` (M-62), which nobody has to keep up to date.
+/// Registers `process_*` and `kubernetes_build_info` (M-62), which are read at each scrape.
 pub fn register(registry: &mut Registry) {
     process::register(registry);
     build::register(registry);

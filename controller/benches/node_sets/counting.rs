@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 #[derive(Clone, Default)]
 pub(crate) struct Counting(Arc<Mutex<Counted>>);
 
-/// What came.
+/// The counted bytes and messages.
 #[derive(Clone, Default)]
 pub(crate) struct Counted {
     pub(crate) services: usize,

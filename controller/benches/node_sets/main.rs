@@ -1,4 +1,4 @@
-//! What backend nodes cost on the way to a provider: many Services, many nodes, over a Unix socket,
+//! Cost of backend nodes on the way to a provider: many Services, many nodes, over a Unix socket,
 //! with the adapter that the loops use and the SDK's server.
 //!
 //! ```text

@@ -30,7 +30,7 @@ struct Bytes {
     received: AtomicU64,
 }
 
-/// What some work came to.
+/// The cost of some work.
 pub(crate) struct Reading {
     calls: usize,
     pub(crate) sent: u64,

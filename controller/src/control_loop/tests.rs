@@ -27,7 +27,7 @@ use crate::{
 
 const A_WHILE: Duration = Duration::from_mins(1);
 
-/// What the test sees of all lease terms.
+/// The test's observations of all lease terms.
 #[derive(Default)]
 struct Seen {
     is_ready: Notify,
@@ -168,7 +168,7 @@ async fn a_lease_term_has_state_from_ready_to_the_stop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_awaits_keys_in_flight_but_for_those_without_a_permit() {
+async fn a_stop_awaits_keys_in_flight_except_those_without_a_permit() {
     let rig = Rig::new().await;
     let stop = CancellationToken::new();
     let mut running = rig.spawn(&stop);

@@ -73,7 +73,7 @@ pub struct WrittenMeta {
     pub resource_version: String,
 }
 
-/// What an object must be to be deleted.
+/// Preconditions of a deletion.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions<'a> {
@@ -111,7 +111,7 @@ impl Api {
         }
     }
 
-    /// The same requests, whose writes that are not allowed are told to `refusals`.
+    /// The same requests; writes that are not allowed are reported to `refusals`.
     #[must_use]
     pub fn telling(self, refusals: Refusals) -> Self {
         Self { refusals, ..self }
@@ -245,7 +245,8 @@ impl Api {
         patch: &impl Serialize,
     ) -> Result<Written, Error> {
         let body = Some((kind.content_type(), encode(patch)?));
-        // What we write is made from types; strict decoding of every object would be work for nothing.
+        // Our writes are made from types; strict decoding of every object would be work for
+        // nothing.
         let path = format!("{path}?fieldValidation=Ignore");
         decode::object(
             &self

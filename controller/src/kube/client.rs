@@ -44,7 +44,7 @@ use crate::{fence::Fence, telemetry::Repeats};
 /// How long the API server may take to begin an answer to anything but a watch.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What one client may ask for.
+/// The rate limit of one client.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Requests a second; negative: no limit (as upstream's `--kube-api-qps`).
@@ -147,7 +147,7 @@ impl Clients {
         };
         let mut config = self.server.config.clone();
         if account.is_some() {
-            // The kubeconfig's user, and whom it impersonates, are not the service account's.
+            // The kubeconfig's user, and its impersonation, are not the service account's.
             config.auth_info = AuthInfo::default();
         }
         let agent = HeaderValue::from_str(&user_agent(name)).map_err(|e| refuse(chain(&e)))?;

@@ -1,4 +1,4 @@
-//! What has to be known of the cluster before a provider can be told where it works.
+//! Facts of the cluster that a provider needs before it can start.
 //!
 //! RBAC: `get` on the namespace `kube-system`; `get` on the Lease, which remembers the UID of that namespace;
 //! `/version` is open to every authenticated user.
@@ -15,8 +15,8 @@ use super::{api::Api, error::Error};
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long the API server has to say that the namespace may not be read until it is believed. One
-/// that has just started says so until it has read its roles. A provider that is told no UID, or
-/// another time one, takes its load balancers for those of another cluster.
+/// that has just started says so until it has read its roles. A provider without the UID, or with
+/// another one, takes its load balancers for those of another cluster.
 const FORBIDDEN: Duration = Duration::from_secs(30);
 
 /// How often the failure to reach the API server is logged.
@@ -38,7 +38,7 @@ pub struct Facts {
     pub remembered_uid: Option<Box<str>>,
 }
 
-/// What was found out.
+/// The result of the search.
 enum Found {
     All(Facts),
     /// All but the UID.

@@ -136,7 +136,7 @@ struct Line<'a> {
     object: &'a RawValue,
 }
 
-/// The field, if it can be told, and what is wrong with it.
+/// The field, if it is known, and its defect.
 fn cause(json: &[u8], error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.rfind(" at line ").map_or(&*text, |end| &text[..end]);

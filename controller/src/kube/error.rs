@@ -1,4 +1,4 @@
-//! What can go wrong between us and the API server, and what it means for the work.
+//! Errors between us and the API server, and their class.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ impl Error {
         }
     }
 
-    /// For whom a missing right would have to be granted, as kubectl's flag: `--user=x`.
+    /// The subject that lacks a right, as kubectl's flag: `--user=x`.
     pub fn subject(&self) -> Option<String> {
         let user = self.missing_right()?.strip_prefix("User \"")?;
         let (user, _) = user.split_once('"')?;
@@ -134,7 +134,7 @@ impl Error {
         }
     }
 
-    /// What the work that met this error has to do.
+    /// Decides the requeue of the work that met this error.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Status {

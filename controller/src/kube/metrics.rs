@@ -1,4 +1,4 @@
-//! What the Kubernetes side counts, under upstream's names where upstream has one (M-62).
+//! Metrics of the Kubernetes side, under upstream's names where upstream has one (M-62).
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,8 +1,8 @@
 //! Changes as JSON Patches (RFC 6902) whose `test` operations say what they presume.
 //!
-//! A strategic merge patch of a list loses what somebody else added meanwhile, unless it names a
-//! resourceVersion, and then every heartbeat of the kubelet refuses it. A `test` is refused by
-//! just the change that matters: HTTP 422, nothing written.
+//! A strategic merge patch of a list loses the entries that another client added meanwhile, unless
+//! it names a resourceVersion, and then every heartbeat of the kubelet refuses it. A `test` is
+//! refused by just the change that matters: HTTP 422, nothing written.
 //!
 //! RBAC: `patch` on `nodes` and `nodes/status`.
 
@@ -21,14 +21,14 @@ pub enum Operation {
     Test {
         /// JSON pointer.
         path: String,
-        /// What has to be there.
+        /// The expected value.
         value: Value,
     },
     /// Writes a value, over whatever is there.
     Add {
         /// JSON pointer.
         path: String,
-        /// What will be there.
+        /// The new value.
         value: Value,
     },
     /// Removes a value that is there.

@@ -11,7 +11,7 @@ use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tower::service_fn;
 
-/// What an answer's body is.
+/// The body of an answer.
 pub(crate) type Answer = Response<BoxBody<Bytes, Infallible>>;
 
 /// A client whose requests go to `answer`.

@@ -1,8 +1,8 @@
 //! A service account for each controller (`--use-service-account-credentials`), so that the audit
 //! log says which one did what, and each has the rights it needs alone (PROC-40 to PROC-43).
 //!
-//! RBAC, in `kube-system`: `create` on `serviceaccounts/token`, and on `serviceaccounts` unless
-//! somebody else makes them.
+//! RBAC, in `kube-system`: `create` on `serviceaccounts/token`, and on `serviceaccounts` unless an
+//! administrator makes them.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -47,7 +47,8 @@ pub struct NoToken {
     source: Error,
 }
 
-/// Who a client is to the API server, instead of who the process is. Clones share the token.
+/// The identity of a client at the API server, instead of that of the process. Clones share the
+/// token.
 #[derive(Clone)]
 pub struct Credentials(Arc<Shared>);
 
@@ -73,7 +74,7 @@ struct TokenRequest {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Spec {
-    /// What the API server made of our wish.
+    /// The API server's answer to the requested lifetime.
     expiration_seconds: u32,
 }
 
@@ -84,7 +85,7 @@ struct Status {
 
 impl Credentials {
     /// Makes the service account if there is none, and asks for a token with the process's own
-    /// rights. Tries [`TRIES`] times. Somebody has to [`run`](Renewal::run) the renewal.
+    /// rights. Tries [`TRIES`] times. The caller must [`run`](Renewal::run) the renewal.
     pub async fn of(api: Api, account: &'static str) -> Result<(Self, Renewal), NoToken> {
         let mut pause = MIN_PAUSE;
         let mut tried = 1;

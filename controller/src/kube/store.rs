@@ -10,7 +10,7 @@ use outrigger_core::{node::NodeView, service::ServiceView};
 
 use crate::queue::Priority;
 
-/// What a store holds: a small immutable picture of one object.
+/// The content of a store: a small immutable view of one object.
 pub trait View: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static {
     /// Name, or namespace/name: unique in the store.
     fn key(&self) -> &Arc<str>;
@@ -48,7 +48,7 @@ impl View for ServiceView {
     }
 }
 
-/// Why a change is told.
+/// The cause of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It was found in a full list, or is looked at again: there may be thousands, none of them
@@ -62,7 +62,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// How soon a loop should look at what was told so.
+    /// The priority of the key in a loop's queue.
     pub const fn priority(self) -> Priority {
         match self {
             Self::Watch | Self::Write => Priority::Fresh,
@@ -172,11 +172,11 @@ impl<V: View> Store<V> {
         };
         match &old {
             Some(old) if old.uid() != view.uid() => {
-                // Deleted and made again while nobody looked.
+                // Deleted and made again between two observations.
                 self.tell(&Change::Deleted(old), origin);
                 self.tell(&Change::Added(&view), origin);
             }
-            // Equal but for what others changed beneath a write of ours is told below.
+            // Equal to our write plus the changes of others under it: handled below.
             Some(old) if *old == view => {}
             Some(old) => self.tell(&Change::Updated(old, &view), origin),
             None => self.tell(&Change::Added(&view), origin),
@@ -185,8 +185,8 @@ impl<V: View> Store<V> {
 
     /// Takes in what we have just written ourselves to the object `key` with `uid`, so that no loop
     /// decides again on what was before, and tells of it: the watch, which brings it later, does
-    /// not. `apply` makes the view of `version` of the one held; it is told nothing new where the
-    /// watch was faster. Returns the view held then, or none if the object was deleted or is another.
+    /// not. `apply` makes the view of `version` of the one held; no event follows where the watch
+    /// was faster. Returns the view held then, or none if the object was deleted or is another.
     ///
     /// A write that ends an object, as the last finalizer's removal does, is answered with the
     /// version before it: an equal version says nothing about what is held.
@@ -255,7 +255,7 @@ impl<V: View> Store<V> {
     }
 
     /// Ends a full list that showed exactly the objects for which `listed` holds: forgets the
-    /// others, whose deletion nobody told us of.
+    /// others, whose deletion the watch missed.
     pub fn finish_list(&self, listed: impl Fn(&str) -> bool) {
         let mut gone: Vec<Arc<V>> = Vec::new();
         self.views.write().retain(|key, view| {

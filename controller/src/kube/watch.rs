@@ -51,7 +51,7 @@ const HEALTHY: Duration = Duration::from_secs(20);
 /// How often a watch that goes on failing is said to.
 const REMIND: Duration = Duration::from_mins(1);
 
-/// What is watched.
+/// The watched resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource {
     /// Plural name, for logs and metrics: `nodes`.
@@ -265,7 +265,7 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    /// Takes in an object. Returns its key, which is empty if it cannot be told.
+    /// Takes in an object. Returns its key, which is empty if it is not known.
     fn take_in(&self, item: Item<V>, origin: Origin) -> Arc<str> {
         match item {
             Item::Decoded(view) => {

@@ -1,4 +1,4 @@
-//! What is done about one node.
+//! Carries out the decision about one node.
 
 use std::sync::Arc;
 

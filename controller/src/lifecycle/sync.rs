@@ -18,7 +18,7 @@ use crate::{
     queue::Outcome,
 };
 
-/// What is known of all nodes together.
+/// Facts of all nodes together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Census {
     /// How many are this provider's.
@@ -39,7 +39,7 @@ impl NodeLifecycle {
         let Some(instances) = &session.instances else {
             return Outcome::Done;
         };
-        // What all nodes are together matters to answers alone.
+        // Facts of all nodes together matter to answers alone.
         let facts = self.facts(&node, &session, instances, Census::default());
         let now = self.memory.clock.now();
         let check = self.memory.lifecycle.lock().check(now, &node, &facts);
@@ -130,7 +130,8 @@ impl NodeLifecycle {
                 }
             },
         );
-        // Without a selector, nodes without an id are nobody's for certain in a shared cluster.
+        // Without a selector, nodes without an ID belong to no certain provider in a shared
+        // cluster.
         let unset = if foreign && selector.is_none() {
             0
         } else {

@@ -110,7 +110,7 @@ async fn l3_a_ready_node_is_never_asked_about() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn q20_nobody_is_asked_about_before_all_nodes_are_known() {
+async fn q20_no_node_is_looked_up_before_all_nodes_are_known() {
     let fixture = Fixture::with(Setup {
         nodes: vec![settled("n0", "mock://gone", "Unknown")],
         synthesize: false,

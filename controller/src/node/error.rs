@@ -55,7 +55,7 @@ impl Error {
         }
     }
 
-    /// What happens next.
+    /// Decides the requeue.
     pub(super) fn class(&self) -> ErrorClass {
         match self {
             Self::Lookup(error) => error.class(),

@@ -48,7 +48,7 @@ struct Sweep<'a> {
     tally: Tally,
 }
 
-/// What a sweep came to, for the log.
+/// Counts of one sweep, for the log.
 #[derive(Debug, Default)]
 struct Tally {
     seen: usize,
@@ -109,7 +109,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Initialised nodes of this provider that nobody holds. In the same order each time, so that
+    /// Initialised nodes of this provider that are not paused. In the same order each time, so that
     /// each is looked at once a period.
     fn nodes(&self) -> Vec<Arc<NodeView>> {
         let cloud_node = self.cloud_node;
@@ -242,7 +242,7 @@ impl Sweep<'_> {
         let parts = &self.cloud_node.parts;
         if let Ok(lookup) = answer {
             (parts.overheard)(node, lookup);
-            // What was seen before is not what is now.
+            // An earlier observation is stale.
             self.cloud_node.memory.observed.lock().remove(&node.name);
         }
         match answer {

@@ -34,7 +34,7 @@ impl CloudNode {
             return Outcome::Done;
         }
         let observed = self.memory.observed.lock().get(&name).cloned();
-        let (work, result) = if node.is_uninitialized() || self.owes(&node) {
+        let (work, result) = if node.is_uninitialized() || self.needs_another_write(&node) {
             ("initialize", self.initialize(node).await)
         } else if let Some(instance) = observed {
             ("refresh", self.refresh(node, &instance).await)
@@ -271,7 +271,7 @@ impl CloudNode {
         Ok(())
     }
 
-    fn owes(&self, node: &NodeView) -> bool {
+    fn needs_another_write(&self, node: &NodeView) -> bool {
         [&self.memory.owed, &self.memory.doubted]
             .into_iter()
             .any(|nodes| nodes.lock().get(&node.name) == Some(&node.uid))

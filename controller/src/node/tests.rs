@@ -51,7 +51,7 @@ async fn a_node_costs_one_write_of_metadata_one_of_status_and_one_event() {
 #[tokio::test(start_paused = true)]
 async fn n20_a_concurrent_change_is_neither_lost_nor_a_failure() {
     let fixture = Fixture::start(|_| {});
-    // Between our reading and our writing somebody puts a taint before ours.
+    // Between our reading and our writing another client puts a taint before ours.
     fixture.cluster.before_next_patch(|node| {
         let taints = node["spec"]["taints"].as_array_mut().unwrap();
         taints.insert(0, json!({"key": "theirs", "effect": "NoSchedule"}));

@@ -30,7 +30,7 @@ impl<S> Gate<S> {
 }
 
 impl Gate<bool> {
-    /// For a loop that needs nobody.
+    /// For a loop without a provider.
     pub fn always_open() -> Self {
         Self::from(watch::channel(true).1)
     }

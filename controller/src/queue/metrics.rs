@@ -65,7 +65,7 @@ impl QueueMetrics {
         metrics
     }
 
-    /// Metrics that nobody scrapes, for tests of other things.
+    /// Metrics of no registry, for tests of other things.
     pub fn unregistered() -> Self {
         // Multiplied one by one as Go does: powers would give bounds that differ in the last digit.
         let histogram: fn() -> Histogram =
@@ -131,7 +131,7 @@ pub(super) trait Observed: fmt::Debug + Send + Sync {
     fn dump(&self) -> String;
 }
 
-/// What the gauges show.
+/// Values of the gauges.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Snapshot {
     pub(super) depth: usize,

@@ -72,7 +72,7 @@ struct Delayed {
     at: Instant,
     ticket: Ticket,
     priority: Priority,
-    /// The delay of a counted failure, rather than one that somebody asked for.
+    /// The back-off of a counted failure, rather than a requested delay.
     backoff: bool,
 }
 

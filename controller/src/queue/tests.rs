@@ -33,7 +33,7 @@ struct Rig {
     tasks: JoinSet<()>,
 }
 
-/// What the handler does with the n-th run of a key: how long it takes and how it ends.
+/// The handler's script for the n-th run of a key: its duration and its outcome.
 type Script = fn(&'static str, usize) -> (Duration, Outcome);
 
 impl Rig {

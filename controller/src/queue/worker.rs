@@ -13,8 +13,8 @@ use super::{BACKGROUND_HANDLERS, Gate, Key, Lane, Outcome, Priority, Queue};
 impl<K: Key> Queue<K> {
     /// Runs up to `concurrency` handlers at once, and [`BACKGROUND_HANDLERS`] beside them for the
     /// background lane, until `shutdown`; then takes no more keys, waits for the handlers that run, and
-    /// returns. The keys that are left stay in the queue. A handler is told the priority that its key
-    /// has in this run.
+    /// returns. The keys that are left stay in the queue. The handler receives the priority that its
+    /// key has in this run.
     ///
     /// A handler that panics counts as a failure of its key and of nothing else. If this future is
     /// dropped, the running handlers are aborted and their keys are ready again.

@@ -1,4 +1,4 @@
-//! Who asks, and whether they may (AUTH-1 … AUTH-7).
+//! Authentication and authorization of requests (AUTH-1 … AUTH-7).
 //!
 //! ```text
 //!  request ─► proxy's certificate + headers ─► client certificate ─► token ─► anonymous
@@ -35,22 +35,22 @@ use super::{
 /// The server cannot find out who may ask.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// What a kubeconfig describes cannot be used.
+    /// The client of a kubeconfig cannot be made.
     #[error("{flag}: {source}")]
     Client {
         /// Which.
         flag: &'static str,
-        /// What is wrong.
+        /// The defect.
         source: crate::kube::client::SourceError,
     },
     /// A file with CAs, or a kubeconfig.
     #[error("{flag} {}: {reason}", path.display())]
     File {
-        /// Whose value the path is.
+        /// The flag with the path as its value.
         flag: &'static str,
         /// The file.
         path: std::path::PathBuf,
-        /// What is wrong.
+        /// The defect.
         reason: String,
     },
     /// The cluster did not tell its CAs.
@@ -64,7 +64,7 @@ pub enum AccessError {
 /// Decides about each request.
 ///
 /// Before [`Self::look_up`] has found out whose certificates to trust, paths that need no right are
-/// open, and nobody sees any other: 503.
+/// open, and any other answers 503.
 ///
 /// RBAC: `system:auth-delegator` (create `tokenreviews` and `subjectaccessreviews`), and the Role
 /// `extension-apiserver-authentication-reader` in `kube-system`.
@@ -172,7 +172,7 @@ fn bearer(request: &request::Parts) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// What a browser could take for markup, as upstream.
+/// Replaces characters that a browser could take for markup, as upstream.
 fn sanitized(text: &str) -> String {
     let text = text.replace('&', "&amp;");
     text.replace('<', "&lt;").replace('>', "&gt;")

@@ -18,8 +18,7 @@ use super::{
     query::Query,
 };
 
-/// What the process is asked about itself. Clones share the checks; they come and go while the
-/// server runs.
+/// The checks of the process. Clones share the checks; they come and go while the server runs.
 #[derive(Clone, Default)]
 pub struct Checks {
     checks: Arc<RwLock<Vec<Check>>>,
@@ -52,8 +51,8 @@ impl fmt::Debug for Checks {
 }
 
 impl Checks {
-    /// Adds the check `name`, or replaces it in its place. What is wrong is logged, and shown only
-    /// to those who may see the check's own path.
+    /// Adds the check `name`, or replaces it in its place. The reason is logged, and shown only on
+    /// the check's own path.
     pub fn add(
         &self,
         name: &str,

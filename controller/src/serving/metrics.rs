@@ -12,7 +12,8 @@ use super::answer::{self, Answer};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What has understood `version=0.0.4` since Prometheus 2 and is the default of Go's handler.
+/// The format that has understood `version=0.0.4` since Prometheus 2, and the default of Go's
+/// handler.
 const CLASSIC: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All of `registry`.

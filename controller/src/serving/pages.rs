@@ -22,7 +22,7 @@ const NAME: &str = "cloud-controller-manager";
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no \
                        formatting compatibility guarantees and is for debugging purposes only.";
 
-/// What the server shows, for `/statusz`.
+/// The server's paths, for `/statusz`.
 const PATHS: [&str; 9] = [
     "/configz",
     "/debug/",
@@ -41,7 +41,7 @@ type SetVerbosity = Arc<dyn Fn(u32) + Send + Sync>;
 /// Writes what a part holds at the moment.
 type Dump = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// What the pages show. Clones share the dumps.
+/// Contents of the pages. Clones share the dumps.
 #[derive(Clone)]
 pub struct Pages {
     configz: Arc<Value>,

@@ -18,13 +18,13 @@ use super::{
     server::{Handler, Peer, Server},
 };
 
-/// What the server shows, and to whom.
+/// Contents of the server, and the access to them.
 pub struct Parts {
     /// `/healthz`, `/livez`, `/readyz`.
     pub checks: Checks,
     /// `/metrics`, complete.
     pub registry: Arc<Registry>,
-    /// Who may see what. Somebody has to call [`Access::look_up`].
+    /// Authorization. The caller must call [`Access::look_up`].
     pub access: Arc<Access>,
     /// Everything else.
     pub pages: Pages,
@@ -41,7 +41,7 @@ struct Routes {
 }
 
 impl Server {
-    /// Answers requests until `stop`, then lets those in hand finish for a few seconds. Reads
+    /// Answers requests until `stop`, then lets those in flight finish for a few seconds. Reads
     /// certificates and CAs again when they change.
     pub async fn run(self, parts: Parts, stop: CancellationToken) {
         let Parts {

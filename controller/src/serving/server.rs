@@ -46,7 +46,7 @@ const HEAD: Duration = Duration::from_secs(32);
 /// How long a connection may be without a request, as upstream.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// How long an idle connection may take to end after it was told to.
+/// How long an idle connection may take to end after a GOAWAY.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// An HTTP/2 connection is asked for a sign of life in this period.
@@ -62,7 +62,7 @@ const CONNECTIONS: Limits = Limits {
     total: 512,
 };
 
-/// Requests in hand may finish for so long after the end was asked for.
+/// Requests in flight may finish for so long after a stop.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// The files of certificates are looked at once in this period, as upstream.
@@ -74,7 +74,7 @@ pub enum BindError {
     /// Another process has the port, or the address is not ours.
     #[error("failed to listen on {address}: {source}")]
     Listen {
-        /// What was asked for.
+        /// The requested address.
         address: SocketAddr,
         /// Why not.
         source: std::io::Error,
@@ -84,15 +84,15 @@ pub enum BindError {
     Tls(#[from] TlsError),
 }
 
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     pub(super) address: SocketAddr,
-    /// The client's certificate and its chain; nobody has verified them.
+    /// The client's certificate and its chain; not verified.
     pub(super) certificates: Arc<[CertificateDer<'static>]>,
 }
 
-/// What answers requests.
+/// Answers requests.
 pub(super) trait Handler: Send + Sync + 'static {
     fn answer(
         self: Arc<Self>,
@@ -136,7 +136,7 @@ impl Server {
         self.address
     }
 
-    /// Answers by `handler` until `stop`; then requests in hand may finish for a few seconds.
+    /// Answers by `handler` until `stop`; then requests in flight may finish for a few seconds.
     pub(super) async fn serve(
         self,
         handler: Arc<impl Handler>,
@@ -247,7 +247,7 @@ async fn connection(
         address,
         certificates: session.peer_certificates().unwrap_or_default().into(),
     };
-    // Decided by ALPN alone, as in Go, so that nobody waits for a first byte without a limit.
+    // Decided by ALPN alone, as in Go, so that no task waits for a first byte without a limit.
     let http = if session.alpn_protocol() == Some(b"h2") {
         http.http2_only()
     } else {

@@ -105,7 +105,7 @@ impl Running {
 }
 
 #[tokio::test]
-async fn anybody_sees_health_and_nothing_else() {
+async fn health_needs_no_right_and_all_else_does() {
     let server = serve(&[]).await;
     let reply = server.get(&Identity::Nobody, "/healthz").await;
     assert_eq!((reply.code, &*reply.body), (200, "ok"));

@@ -1,4 +1,4 @@
-//! What the server says of itself in a TLS handshake, and what it asks of a client.
+//! The server's TLS configuration: certificates, and the request for client certificates.
 
 mod files;
 mod made;
@@ -27,7 +27,7 @@ pub enum TlsError {
         certificate: PathBuf,
         /// The file of the key.
         key: PathBuf,
-        /// What is wrong.
+        /// The defect.
         reason: String,
     },
     /// No certificate could be made.

@@ -1,4 +1,4 @@
-//! What the kernel knows of this process: `process_*`, as all of Prometheus' clients name it.
+//! The kernel's counters of this process: `process_*`, as all of Prometheus' clients name it.
 
 use std::fmt;
 

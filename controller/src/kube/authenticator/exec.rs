@@ -20,7 +20,7 @@ use super::{
 /// How long a plugin may run.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Of what a plugin writes to stderr, so much is shown.
+/// The part of a plugin's stderr that is shown.
 const SHOWN: usize = 300;
 
 /// A program that prints credentials.

@@ -132,7 +132,7 @@ async fn a_plugin_that_hangs_is_killed_and_named() {
     ended.await.unwrap().unwrap();
     assert!(
         killed.elapsed() < Duration::from_secs(30),
-        "what it started goes on"
+        "its child goes on"
     );
 }
 
@@ -270,7 +270,7 @@ async fn a_file_with_a_token_is_read_again() {
 }
 
 #[test]
-fn what_a_user_shows_is_checked_at_once() {
+fn credentials_of_a_kubeconfig_are_checked_at_once() {
     let text = |text: &str| Some(text.to_owned());
     let refused = |user: AuthInfo| authenticators().0.of(&user).err().unwrap();
     let file = AuthInfo {

@@ -8,7 +8,7 @@ use std::{
 use bytes::Buf;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// A body whose size is told when it ends, or is dropped before.
+/// A body that reports its size when it ends, or is dropped before.
 pub(super) struct Counted<B> {
     inner: B,
     size: usize,

@@ -30,7 +30,7 @@ pub enum SourceError {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
     /// No kubeconfig, and not in a Pod.
@@ -50,7 +50,7 @@ pub enum SourceError {
     Client {
         /// Its URL.
         server: String,
-        /// What is wrong.
+        /// The defect.
         reason: String,
     },
 }

@@ -9,8 +9,7 @@ use crate::kube::scripted;
 
 const SERVER: &str = "https://api.example";
 
-/// What is found out where the namespace can be read so long after the start, or never; and when
-/// that is.
+/// The result and its time, where the namespace can be read so long after the start, or never.
 async fn found(readable_after: Option<Duration>, other_errors: bool) -> (Facts, Duration) {
     let begin = Instant::now();
     let asked = Arc::new(Mutex::new(0));
@@ -60,7 +59,7 @@ async fn one_that_cannot_say_for_sure_is_asked_on() {
 
 /// The right to read the namespace was taken away: the Lease still says which cluster this is.
 #[tokio::test(start_paused = true)]
-async fn what_the_lease_remembers_is_believed_at_once() {
+async fn the_uid_on_the_lease_is_believed_at_once() {
     let began = Instant::now();
     let client = scripted::client(|request| {
         let answer = match request.uri().path() {

@@ -1,4 +1,4 @@
-//! What is to be written next: one write at a time for each event, its repeats in one.
+//! The next write: one at a time for each event, its repeats in one.
 
 use std::{
     collections::{HashMap, VecDeque},

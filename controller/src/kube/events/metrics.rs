@@ -1,4 +1,4 @@
-//! What became of the events.
+//! Results of the events.
 
 use prometheus_client::{
     metrics::{counter::Counter, family::Family},

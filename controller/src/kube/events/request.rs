@@ -43,7 +43,7 @@ pub(super) enum GaveUp {
     Unreachable(Error),
 }
 
-/// Writes, with pauses between tries. A right that is missing is told at once, unless somebody
+/// Writes, with pauses between tries. A missing right is logged at once, unless another writer has
 /// `complained` already: all tries together take minutes.
 pub(super) async fn write(
     client: &Client,
@@ -95,8 +95,9 @@ async fn attempt(client: &Client, Write { record, create }: &Write) -> Result<Wr
 /// our rights or our token may heal. client-go takes every answer for a final one, overload too.
 fn may_heal(error: &Error) -> bool {
     match error.code() {
-        // An API server that has just started refuses everybody until it has read its roles. Any other
-        // 403 is about the event: its namespace is being deleted, or admission does not want it.
+        // An API server that has just started refuses every user until it has read its roles. Any
+        // other 403 is about the event: its namespace is being deleted, or admission does not want
+        // it.
         Some(403) => error.refuses_us(),
         None | Some(401 | 408 | 429) => true,
         Some(code) => code >= 500,

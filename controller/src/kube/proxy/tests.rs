@@ -81,7 +81,7 @@ fn a_password_is_decoded_and_not_shown() {
 }
 
 #[test]
-fn what_is_no_proxy_is_named() {
+fn an_invalid_proxy_is_named() {
     let server = Uri::from_static("https://10.0.0.1");
     let none = Environment::default();
     let error = Proxy::to(&server, Some("ftp://a"), &none).unwrap_err();

@@ -55,7 +55,7 @@ fn status(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
     let mut status = Map::new();
     if !patch.conditions.is_empty() {
         let after = patch.applied_to(service, "").conditions;
-        // What is set has to come in the order that is named, or all of it is refused (500).
+        // Set conditions have to come in the order that is named, or all of it is refused (500).
         let mut changes: Vec<_> = patch.conditions.iter().collect();
         changes.sort_by_key(|change| match change {
             ConditionChange::Set(set) => after.iter().position(|c| c.kind == set.kind),

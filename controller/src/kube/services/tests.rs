@@ -37,7 +37,7 @@ impl Rig {
         let told = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&told);
         services.subscribe(move |change: &Change<'_, ServiceView>, origin| {
-            // What we write ourselves is told too; here it is about the rest.
+            // Our own writes reach the handler too; this test is about the others.
             if origin == Origin::Write {
                 return;
             }
@@ -160,7 +160,7 @@ async fn one_patch_writes_all_and_the_store_has_it_before_the_watch() {
 
 /// S-46.
 #[tokio::test(start_paused = true)]
-async fn what_others_write_at_the_same_time_stays_and_is_told() {
+async fn concurrent_writes_of_others_stay_and_reach_the_store() {
     let rig = Rig::start().await;
     rig.told.lock().clear();
     rig.cluster.before_next_patch(|service| {
@@ -209,7 +209,7 @@ async fn nothing_is_written_to_what_is_gone_or_another_of_the_same_name() {
 
 /// S-38: the API server's own words, for the event.
 #[tokio::test(start_paused = true)]
-async fn what_the_api_server_refuses_is_told_in_its_words() {
+async fn a_refusal_has_the_api_servers_words() {
     let rig = Rig::start().await;
     let patch = StatusPatch {
         ingress: Some([at("nonsense")].into()),

@@ -37,7 +37,7 @@ fn recorded() -> (Store<NodeView>, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn changes_are_told_once_and_older_versions_are_dropped() {
+fn events_come_once_and_older_versions_are_dropped() {
     let (store, told) = recorded();
     store.apply(node("a", "1", 10, "x"), Origin::List);
     store.apply(node("a", "1", 10, "x"), Origin::Watch);
@@ -69,7 +69,7 @@ fn a_write_of_ours_is_not_undone_by_a_late_watch_and_hides_nothing_of_others() {
     let (store, told) = recorded();
     store.apply(node("a", "1", 10, "x"), Origin::List);
     ours(&store, 12);
-    // Somebody else wrote version 11 between; the watch brings it, then ours with theirs beneath.
+    // Another client wrote version 11 between; the watch brings it, then ours with theirs under it.
     store.apply(node("a", "1", 11, "theirs"), Origin::Watch);
     assert_eq!(store.get("a").unwrap().labels.get("l"), Some("ours"));
     store.apply(node("a", "1", 12, "both"), Origin::Watch);
@@ -177,7 +177,7 @@ async fn resyncs_come_at_a_steady_period_of_one_to_two_times_the_least() {
 }
 
 #[test]
-fn what_was_read_beside_the_watch_is_told_and_brings_nothing_back() {
+fn an_object_read_beside_the_watch_makes_an_event_and_brings_nothing_back() {
     let (store, told) = recorded();
     let read = |uid, version, label| Arc::new(node("a", uid, version, label));
     store.refresh(&read("1", 10, "x"));

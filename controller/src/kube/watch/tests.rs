@@ -43,7 +43,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Runs a watch of nodes against `answer`, which is told the number of the request and its URI.
+    /// Runs a watch of nodes against `answer`, which gets the number of the request and its URI.
     fn start(answer: impl Fn(usize, &str) -> Option<Answer> + Send + 'static) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&requests);
@@ -185,7 +185,7 @@ async fn a_watch_that_ends_after_its_time_goes_on_at_once_from_the_last_bookmark
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletions_behind_our_back_are_told_after_a_410_in_the_stream() {
+async fn deletions_missed_by_the_watch_are_found_after_a_410_in_the_stream() {
     let mut fixture = Fixture::start(|number, uri| {
         Some(match number {
             0 => list(1, "", &["a", "b"]),
@@ -343,7 +343,7 @@ async fn an_object_that_cannot_be_decoded_counts_as_listed() {
         Some(scripted::json(200, &body))
     });
     fixture.until(|f| f.requests.lock().len() == 4).await;
-    // Which node the second object is, cannot be told.
+    // The second object's name is not known.
     assert_eq!(fixture.names(), ["a", "b"].map(String::from).into());
     fixture.until(|f| f.requests.lock().len() == 6).await;
     assert_eq!(fixture.names(), ["a", "c"].map(String::from).into());

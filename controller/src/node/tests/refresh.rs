@@ -29,7 +29,7 @@ async fn fleet(count: usize, preference: Preference) -> Fixture {
     fixture
 }
 
-/// What was written since, other than by initialisation.
+/// The writes since, other than those of initialisation.
 fn writes_after(fixture: &Fixture, before: usize) -> Vec<String> {
     fixture.writes().split_off(before)
 }
@@ -74,7 +74,7 @@ async fn batches_are_spread_over_the_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn n45_addresses_that_somebody_changed_are_as_the_cloud_says_within_a_period() {
+async fn n45_addresses_changed_by_another_client_are_restored_within_a_period() {
     for preference in [Preference::List, Preference::Batch, Preference::Each] {
         let fixture = fleet(20, preference).await;
         let wanted = fixture.live("n7")["status"]["addresses"].clone();

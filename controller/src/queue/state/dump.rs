@@ -42,8 +42,8 @@ impl<K: Key> Known<K> {
         }
     }
 
-    /// What is in hand goes first, the longest before the others; then what waits, then what is
-    /// delayed, the next one first.
+    /// Keys in flight first, the longest before the others; then waiting keys, then delayed ones,
+    /// the next one first.
     fn order(&self) -> (u8, Duration) {
         let longest_first = |age| Duration::MAX.saturating_sub(age);
         if let Some(age) = self.in_hand {

@@ -1,4 +1,4 @@
-//! What a scrape sees.
+//! The gauges and counters of a scrape.
 
 use prometheus_client::{encoding::text::encode, registry::Registry};
 

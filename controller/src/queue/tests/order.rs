@@ -126,7 +126,7 @@ async fn two_background_keys_run_beside_the_others_and_delay_none() {
     );
 }
 
-/// A key that waits in the lane is not in hand.
+/// A key that waits in the lane is not in flight.
 #[tokio::test(start_paused = true)]
 async fn a_change_finds_a_key_that_waits_in_the_background_lane() {
     let rig = Rig::one_worker(|_, _| (SECOND, Outcome::Done));

@@ -104,7 +104,7 @@ async fn shutdown_waits_for_handlers_and_takes_no_more() {
     assert_eq!(rig.start.elapsed(), 300 * MS);
     assert_eq!(rig.keys(), ["running"]);
 
-    // What was left is there for the next term.
+    // Keys that were left are there for the next term.
     let next = Rig::start(rig.queue.clone(), 1, Gate::always_open(), done);
     sleep(SECOND).await;
     assert_eq!(next.runs(), [("waiting", 0), ("running", 5)]);

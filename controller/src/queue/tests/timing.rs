@@ -55,7 +55,7 @@ async fn a_backoff_may_have_a_lower_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_heals_slowly_is_tried_slowly() {
+async fn slow_failures_are_retried_slowly() {
     let rig = Rig::one_worker(|_, _| (Duration::ZERO, Outcome::RetrySlowly(30 * SECOND)));
     rig.add("a");
     rig.at(100 * SECOND).await;

@@ -177,7 +177,7 @@ impl Rig {
         this
     }
 
-    /// Takes office.
+    /// Begins a lease term.
     pub(super) async fn lead(&self) {
         let mut leadership = self.handle.leadership();
         let leads = leadership.wait_for(|now| now.leading().is_some());

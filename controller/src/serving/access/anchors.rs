@@ -28,11 +28,11 @@ type Verifier = Arc<dyn ClientCertVerifier>;
 pub(super) struct Sources {
     pub(super) client_ca_file: Option<PathBuf>,
     pub(super) request_header: RequestHeader,
-    /// For what no file says; absent: it is not asked for.
+    /// Reads from the API server what no file says; absent: no read.
     pub(super) lookup: Option<Api>,
 }
 
-/// What is trusted at the moment, and where more of it comes from.
+/// The trusted certificates, and their sources.
 pub(super) struct Anchors {
     sources: Sources,
     current: RwLock<Arc<Authorities>>,
@@ -194,7 +194,7 @@ fn verifier(pem: &[u8]) -> Result<Verifier, String> {
 }
 
 impl Authorities {
-    /// For whom a proxy speaks; nobody if the headers name nobody.
+    /// The user that a proxy speaks for; none if the headers name none.
     pub(super) fn proxied(
         &self,
         chain: &[CertificateDer<'static>],
@@ -213,7 +213,7 @@ impl Authorities {
         Ok(proxies.headers.caller(headers))
     }
 
-    /// Whose the certificate is: the common name, in the groups that are its organisations.
+    /// The user of the certificate: the common name, in the groups that are its organisations.
     pub(super) fn client(
         &self,
         chain: &[CertificateDer<'static>],

@@ -34,7 +34,7 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
         if kept.len() >= ROOM {
             kept.retain(|_, (_, until)| now < *until);
         }
-        // Somebody is making keys up: forgetting all costs one review each of the others.
+        // A client is making keys up: forgetting all costs one review each of the others.
         if kept.len() >= ROOM {
             kept.clear();
         }

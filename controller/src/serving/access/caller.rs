@@ -1,4 +1,4 @@
-//! Somebody who asks.
+//! A caller.
 
 use std::collections::BTreeMap;
 

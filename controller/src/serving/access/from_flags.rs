@@ -30,7 +30,7 @@ const REVIEWS: Budget = Budget {
 };
 
 impl Access {
-    /// Reads the files that the flags name. Asks nobody: that is for [`Self::look_up`].
+    /// Reads the files that the flags name. Sends no request: [`Self::look_up`] does.
     ///
     /// # Errors
     /// A kubeconfig or a file that cannot be used.

@@ -1,4 +1,4 @@
-//! For whom a proxy speaks: request headers (AUTH-1).
+//! The user that a proxy speaks for: request headers (AUTH-1).
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Nobody if no header names a user.
+    /// None if no header names a user.
     pub(super) fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
         let first = |names: &[String]| {
             let mut values = names.iter().flat_map(|name| values(headers, name));

@@ -18,14 +18,14 @@ const RETRY: Duration = Duration::from_secs(5);
 /// How often a failure to reach the API server is logged: once a minute.
 const REMIND: u32 = 12;
 
-/// What is known of the cluster's CAs.
+/// Knowledge of the cluster's CAs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Not asked yet, or no answer yet.
     Waiting,
     /// Nothing, and we go on without.
     Unknown,
-    /// What there is to know, or the flags say it all.
+    /// All that is to be known, or the flags say it all.
     Known,
 }
 

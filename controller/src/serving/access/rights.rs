@@ -1,4 +1,4 @@
-//! What a caller may: `SubjectAccessReview`, and what needs none (AUTH-5).
+//! Authorization of a caller: `SubjectAccessReview`, and paths that need none (AUTH-5).
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Rights {
         }
     }
 
-    /// Whether nobody needs a right to see `path`.
+    /// Whether `path` needs no right.
     pub(super) fn is_free(&self, path: &str) -> bool {
         self.free.allow(path)
     }

@@ -1,4 +1,4 @@
-//! Whose a bearer token is: `TokenReview`, and what it said a moment ago.
+//! The user of a bearer token: `TokenReview`, and its cached answers.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::kube::api::Api;
 
 const PATH: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 
-/// A token longer than this is nobody's: those of service accounts have about 1 kB.
+/// A longer token is refused unseen: those of service accounts have about 1 kB.
 const LONGEST: usize = 16 * 1024;
 
 pub(super) struct Tokens {
     api: Api,
     ttl: Duration,
     metrics: Reviews,
-    /// Also of tokens that are nobody's.
+    /// Also of refused tokens.
     known: Cache<String, Option<Caller>>,
 }
 

@@ -1,4 +1,4 @@
-//! What became of the checks, for `/metrics/slis` (M-63).
+//! Results of the checks, for `/metrics/slis` (M-63).
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! They differ in comments: there a counter is named with its `_total`, a unit and an end are not
 //! told. Parsers of the older format would take a counter named without `_total` for untyped.
 
-/// Rewrites the comments; samples are the same but for exemplars.
+/// Rewrites the comments; samples are the same except exemplars.
 pub(super) fn from_openmetrics(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut help = None;

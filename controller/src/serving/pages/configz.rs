@@ -6,7 +6,7 @@ use crate::options::{catalogue, config::FlagValue};
 
 const GROUP: &str = "cloudcontrollermanager.config.k8s.io";
 
-/// The whole page. What upstream has a field for and we no flag is left out.
+/// The whole page. Fields of upstream without a flag of ours are left out.
 pub(super) fn of(flags: &[FlagValue]) -> Value {
     let mut object = json!({
         "kind": "CloudControllerManagerConfiguration",

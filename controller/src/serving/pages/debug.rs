@@ -92,7 +92,7 @@ const HEAP: &str = "heap, allocs: this build has no allocator that samples; see 
 const GO: &str = "block, goroutine, mutex, symbol, threadcreate, trace: they are about Go's runtime, \
                   which is not in this program.";
 
-/// What to do instead of taking one of Go's profiles.
+/// The alternative to one of Go's profiles.
 fn instead_of(profile: &str) -> Option<&'static str> {
     match profile {
         "profile" => Some(CPU),

@@ -44,7 +44,7 @@ struct Table {
 
 struct Entry {
     peer: IpAddr,
-    /// Requests in hand.
+    /// Requests in flight.
     requests: usize,
     /// Whether bytes of an answer may wait to be sent.
     is_writing: bool,
@@ -63,7 +63,7 @@ impl Connections {
     }
 
     /// A place for a connection from `peer`, made by closing an idle one if need be. `None` where
-    /// each connection that could give way has a request in hand: the new one is to be dropped.
+    /// each connection that could give way has a request in flight: the new one is to be dropped.
     pub(super) fn admit(&self, peer: IpAddr, now: Instant) -> Option<Connection> {
         let peer = peer.to_canonical();
         let mut table = self.table.lock();
@@ -164,7 +164,7 @@ impl Connection {
         self.close.cancelled().await;
     }
 
-    /// Resolves when no request was in hand for `limit`.
+    /// Resolves when no request was in flight for `limit`.
     pub(super) async fn idle_for(&self, limit: Duration) {
         loop {
             let now = Instant::now();
@@ -179,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// A request is in hand until the answer is dropped.
+    /// A request is in flight until the answer is dropped.
     pub(super) fn request(&self) -> InHand {
         self.entry(|entry| entry.requests += 1);
         InHand {

@@ -14,7 +14,7 @@ use rustls::{
 use tokio::{net::TcpStream, task::JoinSet};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// What a client shows.
+/// The client's credentials.
 pub(super) enum Identity {
     Nobody,
     Token(&'static str),

@@ -45,7 +45,7 @@ async fn a_probe_is_answered_beside_hundreds_of_connections_that_say_nothing() {
 }
 
 #[tokio::test]
-async fn plain_http_is_told_that_this_is_https() {
+async fn plain_http_gets_an_answer_that_names_https() {
     let server = begin(&[], Cluster::new(), Registry::default());
     for request in [
         "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n",

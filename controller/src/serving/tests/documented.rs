@@ -19,7 +19,7 @@ fn told(scrape: &str) -> Families {
             family = name.to_owned();
             families.insert(family.clone(), (kind.to_owned(), BTreeSet::new()));
         } else if let Some((_, labels)) = line.split_once('{') {
-            // What stands before `="`; no value here holds that.
+            // The text before `="`; no value here holds that.
             let mut parts: Vec<_> = labels.split("=\"").collect();
             parts.pop();
             let names = parts.into_iter().map(|part| part.rsplit([',', '"']).next());

@@ -1,4 +1,4 @@
-//! What is behind the paths.
+//! Contents behind the paths.
 
 use std::sync::atomic::Ordering::Relaxed;
 

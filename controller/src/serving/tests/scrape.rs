@@ -14,7 +14,7 @@ use crate::{
     queue::{Backoff, Queue},
 };
 
-/// What Prometheus 3 sends.
+/// The request header of Prometheus 3.
 const PROMETHEUS: &str = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
                           application/openmetrics-text;version=0.0.1;q=0.5,\
                           text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,\

@@ -22,7 +22,7 @@ async fn probes_are_answered_before_the_api_server_is() {
     server.checks.add("apiserver", Scope::Readiness, || {
         Err("not reached yet".into())
     });
-    // Whoever asks, and whatever it shows: nobody could look at it.
+    // For every caller and every path: no access can be checked.
     let admin = server.cluster.clients.sign("root", &["system:masters"]);
     for identity in [Identity::Nobody, Identity::Token("bad"), admin] {
         for path in ["/healthz", "/livez"] {
@@ -121,7 +121,7 @@ async fn an_api_server_that_is_not_there_yet_is_waited_for() {
     let refused = timeout(LONG, refused.look_up()).await.unwrap();
     assert!(matches!(refused, Err(AccessError::Lookup(_))));
 
-    // Who tolerates a failure need not wait for an end of it.
+    // A server that tolerates a failure need not wait for an end of it.
     let tolerant = access(&["--authentication-tolerate-lookup-failure"], STARTING);
     let began = Instant::now();
     tolerant.unwrap().look_up().await.unwrap();

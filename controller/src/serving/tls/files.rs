@@ -38,7 +38,7 @@ impl Files {
         }
     }
 
-    /// What the files hold if that is not what they held before; the content decides, since mounted
+    /// The files' content if it differs from the last one; the content decides, since mounted
     /// Secrets change by a symbolic link. Between the two writes of a rotation the pair does not
     /// fit: that is an error, and the next read tries again.
     pub(super) fn read(

@@ -11,7 +11,7 @@ use std::{
 use jiff::{Timestamp, ToSpan, civil::Date, tz::TimeZone};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 
-/// Nobody verifies such a certificate, so that an end would only surprise.
+/// No client verifies such a certificate, so that an end would only surprise.
 const YEARS: i32 = 10;
 
 /// A certificate and its key, both as PEM.

@@ -78,8 +78,8 @@ impl Certificates {
         })
     }
 
-    /// Reads the files again. What cannot be read, or not yet, leaves the certificate as it was.
-    /// Blocks on the disk.
+    /// Reads the files again. A file that cannot be read, or not yet, leaves the certificate as it
+    /// was. Blocks on the disk.
     pub(crate) fn refresh(&self) {
         for entry in std::iter::once(&self.default).chain(&self.by_name) {
             entry.refresh(&self.crypto);

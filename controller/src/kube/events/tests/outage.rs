@@ -1,4 +1,4 @@
-//! What is tried again, when, and what is not.
+//! Retries of events, and failures without a retry.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is sent.
+//! Requests of the event writer.
 
 use super::*;
 

@@ -32,7 +32,7 @@ fn set(kind: &str) -> ConditionChange {
     })
 }
 
-/// What becomes of a patch beside the UID: over these finalizers and conditions.
+/// The body of a patch beside the UID: over these finalizers and conditions.
 fn body(finalizers: &[&str], conditions: &[&str], patch: &StatusPatch) -> Value {
     let newest = service(finalizers, conditions);
     let planned_on = ServiceView {

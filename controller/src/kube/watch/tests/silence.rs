@@ -5,7 +5,7 @@ use futures::channel::mpsc::UnboundedSender;
 use super::*;
 
 /// A fixture whose watches stay open until their senders, which come with it, are dropped. `lists`
-/// answers the lists, of which it is told the number.
+/// answers the lists, by their number.
 fn accepted(
     lists: impl Fn(usize) -> Answer + Send + 'static,
 ) -> (Fixture, Arc<Mutex<Vec<UnboundedSender<Value>>>>) {
@@ -56,7 +56,7 @@ async fn a_watch_that_stays_silent_is_ready_and_lists_again_until_it_says_someth
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_silent_watch_hides_is_found_by_the_list() {
+async fn changes_missed_by_a_silent_watch_are_found_by_the_list() {
     let (mut fixture, _open) = accepted(|number| match number {
         1 => list(1, "", &["a", "b"]),
         _ => list(2, "", &["a"]),

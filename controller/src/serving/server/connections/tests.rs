@@ -95,7 +95,7 @@ async fn at_the_limit_of_all_a_peer_with_the_most_connections_gives_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_connection_is_refused_only_where_all_have_a_request_in_hand() {
+async fn a_new_connection_is_refused_only_where_all_have_a_request_in_flight() {
     let table = table();
     let open: Vec<_> = (0..3)
         .map(|_| table.admit(peer(1), Instant::now()).unwrap())
