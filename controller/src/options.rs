@@ -161,7 +161,7 @@ fn version(value: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// What clap has against a value, as Go's flag library would say it.
+/// clap's error about a value, in the words of Go's flag library.
 fn explain(error: &clap::Error, line: &CommandLine) -> String {
     let context = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),

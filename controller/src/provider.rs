@@ -69,7 +69,7 @@ use pause::Gate;
 /// Wishes that may wait; more would say the same again.
 const WISHES: usize = 16;
 
-/// What the provider is told about its caller, and what is asked of it.
+/// Facts for the provider about its caller, and limits of the calls to it.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// `--cloud-provider`: a provider of another name is refused.
@@ -103,8 +103,8 @@ pub struct Cluster {
     pub service_cidrs: Vec<String>,
 }
 
-/// What a question about an instance is for: how urgent it is, how much is wanted, and how old the
-/// answer may be. Where calls have to wait, the first of these goes first.
+/// The purpose of a lookup: its urgency, the wanted detail, and how old the answer may be. Where
+/// calls have to wait, the first of these goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Purpose {
     /// To initialise a node: all but the power state, as it is now.
@@ -162,7 +162,7 @@ pub struct Provider {
     leave: Leave,
 }
 
-/// What the handle, the connection and the calls have in common.
+/// The state that the handle, the connection and the calls share.
 struct Shared {
     cluster_name: String,
     cluster_uid: watch::Sender<ClusterUid>,
@@ -257,7 +257,7 @@ impl Provider {
     }
 
     /// Takes in which cluster this is. Calls that change the cloud end with [`Error::Unidentified`] as long as
-    /// that is not certain. A provider that was told something else hears it in another handshake.
+    /// that is not certain. A change leads to another handshake.
     pub fn set_cluster_uid(&self, uid: ClusterUid) {
         self.shared.metrics.cluster_uid(&uid);
         self.shared.cluster_uid.send_replace(uid);
@@ -268,7 +268,7 @@ impl Provider {
         self.shared.state.subscribe()
     }
 
-    /// What the last handshake agreed on; `None` while there is no connection.
+    /// The session of the last handshake; `None` while there is no connection.
     pub fn session(&self) -> Option<Arc<Session>> {
         self.shared.session.borrow().clone()
     }
@@ -278,7 +278,7 @@ impl Provider {
         self.shared.session.subscribe()
     }
 
-    /// What the provider last said about its dependencies and quotas.
+    /// The provider's last report about its dependencies and quotas.
     pub fn health(&self) -> Health {
         self.shared.health.borrow().clone()
     }
@@ -327,7 +327,7 @@ impl Provider {
         }
     }
 
-    /// Calls `then` whenever another process answers behind the socket, but for the first. Never
+    /// Calls `then` whenever another process answers behind the socket, except the first. Never
     /// returns.
     pub async fn each_restart(&self, mut then: impl FnMut()) {
         let mut sessions = self.sessions();

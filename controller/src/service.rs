@@ -1,6 +1,6 @@
-//! The service-lb loop: gives Services of type `LoadBalancer` what they want, sends them to the nodes of
-//! now, takes away what nobody wants any more (upstream's service-lb-controller, S-1 to S-72 of
-//! `docs/upstream.md`).
+//! The service-lb loop: makes load balancers for Services of type `LoadBalancer`, keeps their
+//! targets current, deletes those that no Service wants any more (upstream's service-lb-controller,
+//! S-1 to S-72 of `docs/upstream.md`).
 //!
 //! ```text
 //!  services ─► queue ─► core::plan::Progress::next ─► Step ─► provider ─► answer ─► Outcome ─► one PATCH
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Calls about one Service come one after the other, targets too (not Q-8): the queue hands out each
-//! key once at a time. What outlives this process is on the Service and, for the targets that all
-//! load balancers have, on the Lease.
+//! key once at a time. State that outlives this process is on the Service and, for the targets that
+//! all load balancers have, on the Lease.
 //!
 //! RBAC: `get`, `list`, `watch` on `services`; `patch` on `services/status`; `list`, `watch` on
 //! `nodes`, `get` on `nodes` for those that a list did not show; `create`, `patch` on `events`.
@@ -80,13 +80,13 @@ pub struct Parts {
     pub provider: Provider,
     /// Events of component [`COMPONENT`].
     pub events: Recorder,
-    /// What the flags say.
+    /// Flags of the loop.
     pub settings: ServiceSettings,
     /// Counts and times.
     pub metrics: ServiceMetrics,
 }
 
-/// What the flags say about the loop.
+/// Flags of the loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServiceSettings {
     /// `--concurrent-service-syncs`: Services that are ensured or deleted at once, beside background work.
@@ -163,7 +163,7 @@ impl ServiceLb {
         }
     }
 
-    /// What the provider declares now; none while there is no connection, or it serves no load
+    /// The provider's declarations; none while there is no connection, or it serves no load
     /// balancers.
     fn capability(&self) -> Option<Arc<Capability>> {
         intake::capability(&self.parts.provider)

@@ -27,7 +27,7 @@ struct Given {
     origin: Origin,
 }
 
-/// What was given, by flag.
+/// The given values, by flag.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CommandLine {
     given: BTreeMap<String, Given>,
@@ -37,7 +37,7 @@ pub(super) struct CommandLine {
     pub(super) warnings: Vec<String>,
 }
 
-/// What is to be known of a flag here.
+/// Facts of a flag.
 struct Known {
     name: String,
     short: Option<char>,
@@ -50,7 +50,7 @@ impl Known {
         matches!(self.kind.as_str(), "bool" | "version")
     }
 
-    /// What joins the values of a flag that is given several times; absent: the last one counts.
+    /// The separator of the values of a repeated flag; absent: the last one counts.
     fn separator(&self) -> Option<char> {
         match self.kind.as_str() {
             "strings" | "int32Slice" | "mapStringBool" | "pattern=N,..." => Some(','),
@@ -182,7 +182,7 @@ impl CommandLine {
         self.given.get(flag).map(|given| given.value.as_str())
     }
 
-    /// What a message about the flag's value calls the place where it was given.
+    /// The name of the value's place in messages.
     pub(super) fn place(&self, flag: &str) -> String {
         match self.given.get(flag).map(|given| &given.origin) {
             Some(Origin::Variable(name)) => format!("variable {name} of the environment"),

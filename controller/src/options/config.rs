@@ -1,4 +1,4 @@
-//! What the flags come to: checked, typed, and grouped by who uses it.
+//! The checked and typed flags, grouped by their user.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
@@ -24,12 +24,12 @@ pub struct Config {
     pub controllers: Controllers,
     /// Pause between the starts of two controllers, stretched by up to its own length.
     pub controller_start_interval: Duration,
-    /// `--shutdown-grace-period`: how long calls in flight may take to end, once the process is told to
-    /// end.
+    /// `--shutdown-grace-period`: how long calls in flight may take to end, after the first
+    /// termination signal.
     pub shutdown_grace: Duration,
     /// Switches of unfinished or contested behaviour.
     pub features: FeatureGates,
-    /// What providers are told about the cluster.
+    /// Facts of the cluster for providers.
     pub cluster: Cluster,
     /// How the provider is reached and who it must be.
     pub provider: Provider,
@@ -49,13 +49,13 @@ pub struct Config {
     pub election: Option<Election>,
     /// The HTTPS server with health, metrics and debugging; absent with `--secure-port=0`.
     pub serving: Option<Serving>,
-    /// Who a caller of the HTTPS server is.
+    /// Authentication of callers of the HTTPS server.
     pub authentication: Authentication,
-    /// What it may see there.
+    /// Their authorization.
     pub authorization: Authorization,
-    /// What the HTTPS server shows under `/debug`.
+    /// Contents of `/debug` on the HTTPS server.
     pub debugging: Debugging,
-    /// What is logged, and how.
+    /// Levels and formats of the log.
     pub logging: Logging,
     /// Lines for standard error before anything is logged: use of deprecated flags.
     pub notices: Vec<String>,
@@ -87,7 +87,7 @@ pub struct ApiAccess {
     pub min_resync_period: Duration,
 }
 
-/// What providers are told about the cluster.
+/// Facts of the cluster for providers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// `--cluster-name`.
@@ -176,7 +176,7 @@ pub struct Serving {
     pub certificate: Certificate,
     /// Certificates by name; the first that fits is taken.
     pub sni: Vec<SniCertificate>,
-    /// What may be negotiated.
+    /// Protocol versions and ciphers.
     pub tls: TlsPolicy,
     /// HTTP/2 beside HTTP/1.1.
     pub http2: bool,
@@ -220,7 +220,7 @@ pub struct SniCertificate {
     pub domains: Vec<String>,
 }
 
-/// What a server may negotiate.
+/// Protocol versions and ciphers of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsPolicy {
     /// 1.2 is the least that is spoken.
@@ -242,7 +242,7 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// Who a caller of the HTTPS server is.
+/// Authentication of callers of the HTTPS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authentication {
     /// For `TokenReview` and the lookup of CAs; absent: in a Pod its service account, else every
@@ -277,7 +277,7 @@ pub struct RequestHeader {
     pub extra_header_prefixes: Vec<String>,
 }
 
-/// What a caller of the HTTPS server may see.
+/// Authorization of callers of the HTTPS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authorization {
     /// For `SubjectAccessReview`; absent: in a Pod its service account, else only
@@ -291,7 +291,7 @@ pub struct Authorization {
     pub unauthorized_ttl: Duration,
 }
 
-/// What the HTTPS server shows under `/debug`.
+/// Contents of `/debug` on the HTTPS server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Debugging {
     /// `--profiling`.

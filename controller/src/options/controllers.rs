@@ -50,7 +50,7 @@ impl Controller {
     }
 }
 
-/// What `--controllers` comes to.
+/// The controllers that `--controllers` selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controllers {
     enabled: Vec<Controller>,

@@ -121,7 +121,7 @@ pub(super) fn read(items: &[String]) -> Result<(Flags, clap::ArgMatches), clap::
     Ok((flags, matches))
 }
 
-/// What Go's flag library calls the type.
+/// The name of the type in Go's flag library.
 pub(super) fn type_of(arg: &Arg) -> &str {
     arg.get_value_names()
         .and_then(|names| names.first())

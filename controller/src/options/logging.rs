@@ -1,8 +1,8 @@
-//! What the logging flags come to.
+//! The checked logging flags.
 
 use super::flags::GlobalFlags;
 
-/// What is logged, and how.
+/// Levels and formats of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Logging {
     /// `-v`, in klog's scale.

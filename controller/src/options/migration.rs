@@ -8,7 +8,7 @@ use super::controllers::Controller;
 /// The Lease of the built-in configuration.
 const DEFAULT_LEASE: &str = "cloud-provider-extraction-migration";
 
-/// What this program is called as a `component`.
+/// The name of this program as a `component`.
 const COMPONENT: &str = "cloud-controller-manager";
 
 /// Under which Lease a controller runs.

@@ -55,7 +55,7 @@ const CURVES: [u16; 3] = [23, 24, 29];
 
 const NONE_LEFT: &str = "; none that exists is left, so that the flag is not followed";
 
-/// What the three flags ask for and can have.
+/// The values of the three flags.
 pub(super) struct Asked<'a> {
     /// `""` or `"webhook-"`.
     pub(super) prefix: &'a str,

@@ -26,9 +26,9 @@ use super::{
 
 /// A unary method of the contract.
 pub(super) trait Unary {
-    /// What is asked.
+    /// The request.
     type Request: Send + 'static;
-    /// What is answered.
+    /// The response.
     type Response: Send + 'static;
     /// Its name, for people and metrics.
     const NAME: &'static str;
@@ -60,7 +60,7 @@ pub(super) trait Unary {
     }
 }
 
-/// What a call asks of the connection that it was made on.
+/// A call's request to the connection that it was made on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     /// The provider does not know us any more.

@@ -32,13 +32,13 @@ pub(super) use batch::{Ask, Batch};
 /// Questions that may wait to be looked at; whoever asks more waits for room.
 pub(super) const QUESTIONS: usize = 1024;
 
-/// What is asked about: something that one call can hold many of.
+/// A subject of a question: one call can have many of them.
 pub(super) trait Subject: Sized + Send + 'static {
-    /// What all in one call have in common.
+    /// The properties that all subjects of one call share.
     type Group: Clone + PartialEq + Send;
-    /// What no two in one call may have in common.
+    /// The key that no two subjects of one call share.
     type Key: Clone + Eq + Hash + Send;
-    /// What comes of it, in one copy for each who asked.
+    /// The answer, in one copy for each caller.
     type Answer: Clone + Send;
     /// The least of it leaves first, where calls have to wait.
     type Urgency: Ord;
@@ -52,7 +52,7 @@ pub(super) trait Subject: Sized + Send + 'static {
     fn is_as_good_as(&self, other: &Self) -> bool;
     /// See [`Subject::Urgency`].
     fn urgency(group: &Self::Group) -> Self::Urgency;
-    /// What the call is for.
+    /// The claim of the call at the gate.
     fn claim(group: &Self::Group) -> Claim;
     /// The answer that needs no call.
     fn without_asking(&self, session: &Session) -> Option<Result<Self::Answer, Error>>;
@@ -144,7 +144,7 @@ impl<S: Subject> Coalescer<S> {
         }
     }
 
-    /// Works until cancelled. Whoever still waits then is told that there is no provider.
+    /// Works until cancelled. Callers that still wait then get the error that there is no provider.
     pub(super) async fn run(mut self, cancel: CancellationToken) {
         cancel.run_until_cancelled(self.serve()).await;
     }
@@ -157,7 +157,7 @@ impl<S: Subject> Coalescer<S> {
             let due = self.batches.next_due();
             tokio::select! {
                 Some(question) = self.questions.recv() => self.join(question),
-                // Of what waits at the gate already, nobody has to be told that it is due.
+                // A batch that already waits at the gate needs no new wake-up.
                 () = async { sleep_until(due.unwrap_or_else(Instant::now)).await },
                     if due.is_some() && held.is_none() => {}
                 () = async { held.unwrap_or(Wait::ForOthers).over(&mut gate).await },

@@ -35,7 +35,7 @@ const REFUSED: Duration = Duration::from_mins(1);
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
 const RECONNECT_LONGEST: Duration = Duration::from_secs(1);
 
-/// Connects, shakes hands, listens to the heart, and starts again.
+/// Connects, shakes hands, runs the heartbeat, and starts again.
 pub(super) struct Manager {
     shared: Arc<Shared>,
     options: Options,
@@ -59,7 +59,7 @@ pub(super) struct Manager {
 enum Loss {
     /// It closed, or could not be used.
     Disconnected(String),
-    /// Nobody answers on it.
+    /// No process answers on it.
     Silent(String),
 }
 
@@ -135,7 +135,7 @@ impl Manager {
             }
             Err(_elapsed) => {
                 return Loss::Silent(format!(
-                    "nobody accepts the connection at {} for {:?}",
+                    "no process accepts the connection at {} for {:?}",
                     self.connector,
                     Handshake::DEADLINE
                 ));
@@ -270,7 +270,7 @@ impl Manager {
         link
     }
 
-    /// Listens to the heart. Continues when another handshake is due on the same connection.
+    /// Runs the heartbeat. Continues when another handshake is due on the same connection.
     async fn attend(&mut self, connection: &Connection, link: &Link) -> ControlFlow<Loss> {
         let mut standby = self.shared.standby.subscribe();
         let mut uid = self.shared.cluster_uid.subscribe();

@@ -1,4 +1,4 @@
-//! What can come of a call, and whose word it is.
+//! The results of a call, and their origin.
 
 use std::{error::Error as StdError, sync::Arc, time::Duration};
 
@@ -134,7 +134,7 @@ pub enum Error {
         /// Named by the provider at handshake.
         limit: usize,
     },
-    /// What the provider says about a load balancer is not legal in Kubernetes, or no answer to what
+    /// The provider's answer about a load balancer is not legal in Kubernetes, or no answer to what
     /// was asked.
     #[error(transparent)]
     Unusable(Arc<answer::Refusal>),
@@ -159,7 +159,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What happens next; the only thing that queues, events and metrics look at.
+    /// Decides requeue, event and metric label.
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Unavailable { .. } | Self::Fenced { .. } | Self::Cancelled { .. } => {
@@ -254,7 +254,7 @@ impl Error {
     ) -> Self {
         let message = shown(message);
         match said_reason(details).map(|said| read_reason(&said).ok_or(said)) {
-            // What a server answers for a method that it does not have.
+            // A server's answer for a method that it does not have.
             None if code == Code::Unimplemented => Self::NotServed { rpc },
             Some(Ok(ErrorReason::CapabilityDisabled)) => Self::NotServed { rpc },
             None => Self::Unexplained {

@@ -15,7 +15,7 @@ const MOST: usize = 100_000;
 /// Bytes of all messages of a list, encoded: more than that many entries of a usual size have.
 const MOST_BYTES: usize = 128 << 20;
 
-/// What came, and why it is not to be used.
+/// The received part, and the reason not to use it.
 pub(super) struct Gathered<T> {
     entries: Vec<T>,
     fault: Option<Fault>,

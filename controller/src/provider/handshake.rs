@@ -37,7 +37,7 @@ const MAX_VISIBILITY_DELAY: Duration = Duration::from_hours(24);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) cause: Cause,
-    /// What happened and what to do, for people.
+    /// The failure and its remedy, for people.
     pub(super) reason: String,
 }
 
@@ -80,7 +80,7 @@ impl Refusal {
     }
 }
 
-/// What is said about this controller.
+/// Facts about this controller.
 pub(super) fn request(options: &Options, cluster_uid: &str) -> v1::HandshakeRequest {
     v1::HandshakeRequest {
         min_minor: MIN_MINOR,
@@ -125,8 +125,7 @@ pub(super) fn accept(
         return Err(Refusal::new(
             Cause::NoClusterId,
             format!(
-                "provider {name}: the cloud has no cluster id by which this cluster's resources \
-                 are told from another's; give it one, or set --allow-untagged-cloud"
+                "provider {name}: the cloud has no cluster id that separates this cluster's resources from another's; give it one, or set --allow-untagged-cloud"
             ),
         ));
     }

@@ -1,4 +1,4 @@
-//! What the provider says about itself when its heart is felt.
+//! Parses GetStatus heartbeats.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ const MAX_ENTRIES: usize = 32;
 /// Names, in bytes.
 const MAX_NAME: usize = 63;
 
-/// What the provider last said about itself; empty before its first answer.
+/// The provider's last report; empty before its first answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Health {
     /// The parts that its readiness is made of; at most 32.
     pub dependencies: Vec<Dependency>,
-    /// What the cloud still allows; at most 32.
+    /// Quotas of the cloud; at most 32.
     pub quotas: Vec<Quota>,
 }
 
@@ -45,7 +45,7 @@ pub struct Quota {
     pub remaining: u64,
 }
 
-/// What an answer to `GetStatus` means.
+/// The result of a heartbeat.
 pub(super) enum Pulse {
     Starting,
     Ready,

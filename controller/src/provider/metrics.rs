@@ -1,4 +1,4 @@
-//! What operators can see of the provider, whatever vendor it comes from.
+//! Metrics of the provider, of any vendor.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,8 +19,8 @@ type Labels<const N: usize> = [(&'static str, &'static str); N];
 type OwnLabels<const N: usize> = [(&'static str, String); N];
 type Durations = Family<Labels<3>, Histogram, fn() -> Histogram>;
 
-/// All metrics of the provider adapter. Labels come from closed sets, but for what the provider
-/// names itself: that is bounded in number and replaced, never added to.
+/// All metrics of the provider adapter. Labels come from closed sets, except names that the
+/// provider chooses: these are bounded in number and replaced, never added to.
 #[derive(Clone, Debug)]
 pub struct ProviderMetrics(Arc<Families>);
 
@@ -108,12 +108,12 @@ impl ProviderMetrics {
         );
         registry.register(
             "quota_limit",
-            "What the cloud grants, as the provider says",
+            "The cloud's quota, as the provider reports it",
             families.quota_limit.clone(),
         );
         registry.register(
             "quota_remaining",
-            "What is left of what the cloud grants, as the provider says",
+            "The remaining part of the cloud's quota, as the provider reports it",
             families.quota_remaining.clone(),
         );
         registry.register(
@@ -123,7 +123,7 @@ impl ProviderMetrics {
         );
         registry.register(
             "stray_results",
-            "Results about nodes and Services that nobody had asked about; ignored",
+            "Results about nodes and Services that were not asked about; ignored",
             families.strays.clone(),
         );
         registry.register(

@@ -26,7 +26,7 @@ use upload::{SyncNodeSet, Upload};
 /// There is one set for all Services.
 const SET_ID: &str = "targets";
 
-/// What the provider's process holds, as far as it told.
+/// The node sets that the provider's process is known to have.
 #[derive(Debug, Default)]
 pub(super) struct NodeSets(Mutex<State>);
 
@@ -36,7 +36,7 @@ type Syncing = BoxFuture<'static, Result<u64, Error>>;
 #[derive(Debug, Default)]
 struct State {
     held: Option<Held>,
-    /// The sync under way. It goes on for as long as somebody waits for it.
+    /// The sync under way. It goes on for as long as a call waits for it.
     running: Option<(Name, WeakShared<Syncing>)>,
     /// Counts the syncs, so that old news does not undo a newer one.
     syncs: u64,
@@ -199,7 +199,7 @@ impl Shared {
             match result {
                 Ok(()) => Ok(state.synced(process, &targets)),
                 Err(error) => {
-                    // What came of it is unknown, and a snapshot heals whatever went wrong.
+                    // The result is unknown, and a snapshot heals any of them.
                     state.held = None;
                     Err(error)
                 }

@@ -12,8 +12,8 @@ use tracing::info;
 
 use super::Session;
 
-/// Nodes that the provider said are not its own, with what was asked: as long as that is the same
-/// (UID, provider ID, labels, and the life of the provider's process), nobody asks again. Shared by
+/// Nodes that the provider does not manage, with the lookup's input: as long as that is the same
+/// (UID, provider ID, labels, and the life of the provider's process), no lookup is sent. Shared by
 /// the loops.
 #[derive(Debug, Default)]
 pub struct NotManaged(Mutex<HashMap<Arc<str>, u64>>);

@@ -65,7 +65,7 @@ struct Lanes {
     in_line: [usize; Claim::COUNT],
 }
 
-/// Leave for one call. Has to be told how the call ended.
+/// Leave for one call. Must receive the result of the call.
 #[derive(Debug)]
 pub(super) struct Permit {
     gate: Arc<Gate>,
@@ -202,7 +202,7 @@ impl Gate {
 }
 
 impl Wait {
-    /// Waits for more than the limit on all classes, so that nobody waits behind it.
+    /// Waits for more than the limit on all classes, so that no other call waits behind it.
     const fn alone(self) -> Held {
         Held {
             wait: self,
@@ -298,7 +298,7 @@ impl Drop for Permit {
 }
 
 impl Rate {
-    /// Reads one limit of a handshake. What makes no sense limits nothing.
+    /// Reads one limit of a handshake. An invalid limit limits nothing.
     pub(super) fn read(limit: &v1::RateLimit) -> Option<Self> {
         let class = match limit.call_class() {
             v1::CallClass::Unspecified => return None,

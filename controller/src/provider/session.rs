@@ -1,4 +1,4 @@
-//! What one handshake agreed on.
+//! The result of one handshake.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use outrigger_core::{
 };
 use tracing::warn;
 
-/// What one handshake agreed on. A new one is published after each handshake, also on the same
+/// The result of one handshake. A new one is published after each handshake, also on the same
 /// connection; whoever keeps facts about the provider compares [`Session::boot_id`].
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -40,7 +40,7 @@ pub struct Session {
     pub routes: Option<v1::RoutesCapability>,
     /// Whether node sets are held.
     pub node_sets: bool,
-    /// What the provider may write to Kubernetes; checked against the reserved prefixes.
+    /// The effects that the provider may send; checked against the reserved prefixes.
     pub effects: Option<v1::EffectsCapability>,
     /// Whether effects of a provider that declares none were reported since the handshake.
     pub(super) undeclared_effects: Arc<AtomicBool>,
@@ -76,9 +76,9 @@ pub struct Instances {
     pub max_batch_size: usize,
     /// Whether they can be listed.
     pub list: bool,
-    /// What is cheapest for the cloud.
+    /// The cheapest lookup of the cloud.
     pub preference: v1::LookupPreference,
-    /// What the provider ids that belong to this provider start with.
+    /// Prefixes of the provider IDs that belong to this provider.
     pub prefixes: Prefixes,
     /// A younger Node is not deleted.
     pub visibility_delay: Duration,
@@ -93,7 +93,7 @@ pub struct Instances {
 /// Which Services are served, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadBalancers {
-    /// What of it decides about a Service.
+    /// The part that decides about a Service.
     pub capability: Arc<Capability>,
     /// Whether they can be listed.
     pub list: bool,

@@ -19,9 +19,9 @@ pub enum State {
         /// For people.
         reason: Arc<str>,
     },
-    /// Does not serve. Tried again for ever; nobody has to do anything about the connection.
+    /// Does not serve. Retried for ever; no action on the connection is needed.
     Down {
-        /// What kind of trouble it is.
+        /// The kind of trouble.
         cause: Cause,
         /// For people: what happened, and what to do where something can be done.
         reason: Arc<str>,
@@ -36,7 +36,7 @@ impl State {
         matches!(self, Self::Ready | Self::Degraded { .. })
     }
 
-    /// What keeps the provider from serving well, if anything.
+    /// The reason that the provider does not serve well, if any.
     pub fn reason(&self) -> Option<&Arc<str>> {
         match self {
             Self::Degraded { reason } | Self::Down { reason, .. } => Some(reason),
@@ -44,7 +44,7 @@ impl State {
         }
     }
 
-    /// What kind of trouble it is, if the provider is down.
+    /// The kind of trouble, if the provider is down.
     pub const fn cause(&self) -> Option<Cause> {
         match self {
             Self::Down { cause, .. } => Some(*cause),

@@ -1,4 +1,4 @@
-//! The adapter against a provider that does what it is told, over pipes, on the paused clock.
+//! The adapter against a scripted provider, over pipes, on the paused clock.
 
 mod balancer_trouble;
 mod calls;

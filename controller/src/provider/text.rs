@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_wrong_again_reads_the_same() {
+    fn a_repeated_failure_reads_the_same() {
         let check = |raw: &str, shown: &str| assert_eq!(steady(raw), shown);
         check(
             "StatusCode: 400, RequestID: 6d9e0c5e-1f2a-4a51-8e39-1b1e2f3a4b5c, TooManyTargets",
@@ -54,7 +54,7 @@ mod tests {
             "request id \"a1b2c3d4\" requestid:[9999888877]",
             "request id \"…\" requestid:[…]",
         );
-        // What is no id, and what is the cloud's name for something, stays.
+        // Words that are no ID, and the cloud's names, stay.
         for same in [
             "the request is too large",
             "request id is missing",

@@ -70,8 +70,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Dials. What the connection needs to run is spawned on `tasks`, and ends with it or with
-    /// `cancel`.
+    /// Dials. The connection's tasks are spawned on `tasks`, and end with it or with `cancel`.
     pub(super) async fn dial(
         connector: &dyn Connect,
         tasks: &TaskTracker,
@@ -195,7 +194,7 @@ impl AsyncWrite for Watched {
     }
 }
 
-/// Runs tonic's and hyper's tasks where somebody waits for their end.
+/// Runs tonic's and hyper's tasks in a set whose end is awaited.
 struct Owned {
     tasks: TaskTracker,
     abort: CancellationToken,

@@ -15,7 +15,7 @@ use super::Session;
 /// In the place of a prefix: all Node annotations.
 const ALL: &str = "*";
 
-/// What the provider wants written, unchecked.
+/// The provider's effects, unchecked.
 pub(super) fn effects(effects: v1::KubernetesEffects) -> RawEffects {
     let events = effects.events.into_iter();
     let conditions = effects.conditions.into_iter();

@@ -23,7 +23,7 @@ use crate::{
     queue::{Outcome, Priority},
 };
 
-/// What a call came to.
+/// The result of a call.
 pub(super) type Answered = Result<Answer, Box<Failure>>;
 
 impl ServiceLb {
@@ -88,7 +88,7 @@ impl ServiceLb {
         if let Some((_, announced)) = given {
             self.catch_up(key, &ensure.revision, announced);
         }
-        // The end of a Service is told to the queue by the store.
+        // The store's deletion event ends the queue entry.
         ended.unwrap_or(Outcome::Done)
     }
 
@@ -143,7 +143,7 @@ impl ServiceLb {
             })
             .await;
         self.catch_up(key, targets.revision(), ground.announced);
-        // The end of a Service is told to the queue by the store.
+        // The store's deletion event ends the queue entry.
         ended.unwrap_or(Outcome::Done)
     }
 
@@ -265,8 +265,8 @@ impl ServiceLb {
         }
     }
 
-    /// Leave for a call that gives these targets, once it is sure that nobody takes others for those
-    /// that all load balancers have.
+    /// Permit for a call with these targets, once no reader takes others for those that all load
+    /// balancers have.
     async fn may_target(&self, revision: &Revision) -> Option<Giving<'_>> {
         let giving = tokio::select! {
             biased;
@@ -343,7 +343,7 @@ fn end_of(result: &Answered) -> Option<&Answer> {
     answer.filter(|answer| answer.disposition != Disposition::InProgress)
 }
 
-/// What the metrics count of it.
+/// The result as the metrics count it.
 fn in_short(result: &Answered) -> Result<Disposition, ErrorClass> {
     match result {
         Ok(answer) => Ok(answer.disposition),

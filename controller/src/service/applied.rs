@@ -21,7 +21,7 @@ const FORGOTTEN: &str = "";
 
 pub(super) struct Applied {
     known: Mutex<Known>,
-    /// Held while the Lease is told something else than it says.
+    /// Held while the value on the Lease changes.
     telling: sync::Mutex<()>,
     /// Targets presumed of load balancers that this controller has never made; none: others were going out
     /// when this lease term began.
@@ -149,11 +149,11 @@ impl Applied {
         revision: &Revision,
         all_have_it: impl FnOnce() -> bool,
     ) -> bool {
-        // Who holds it gives others, and there is progress when that is done.
+        // The holder sends other targets, and there is progress when that is done.
         let Ok(_telling) = self.telling.try_lock() else {
             return false;
         };
-        // What came of a call is written before it counts as given.
+        // The result of a call is written before it counts as sent.
         if self.gives_others(revision) || !all_have_it() || !self.all_have(revision) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! What a decision about a Service stands on.
+//! Inputs of one Service decision: capability, targets, applied revision.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{
     intake::{Key, may_concern},
 };
 
-/// What is known beside the Service, at one moment.
+/// Facts beside the Service, at one moment.
 pub(super) struct Ground {
     pub(super) capability: Arc<Capability>,
     pub(super) targets: Arc<Targets>,

@@ -1,4 +1,4 @@
-//! What is to be looked at, and what is remembered about it.
+//! Keys for the queue, and the loop's state of each Service.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -69,20 +69,20 @@ pub(super) struct LeftBehind {
 pub struct Memory {
     progress: Mutex<HashMap<Arc<str>, Progress>>,
     left_behind: Mutex<HashMap<Key, LeftBehind>>,
-    /// Of whom the provider said that nothing is left, since they were ensured last: their end, of which the
-    /// store may hear before or after our own write is answered, leaves nothing behind.
+    /// UIDs whose load balancer is confirmed deleted since the last Ensure; a later watch deletion,
+    /// before or after our own write is answered, needs no second call.
     cleaned_up: Mutex<HashSet<Arc<str>>>,
     /// Since when load balancers are made that were never ready.
     begun: Mutex<HashMap<Arc<str>, Instant>>,
     /// As they were before they were edited while it was not known what the provider declares.
     unjudged: Mutex<HashMap<Arc<str>, Arc<ServiceView>>>,
-    /// Whose load balancer is to be compared with the Service.
+    /// UIDs whose load balancer is to be compared with the Service.
     doubted: Mutex<HashSet<Arc<str>>>,
     pub(super) clock: Clock,
 }
 
 impl Memory {
-    /// What a Service was before edits that are still to be judged.
+    /// The state of Services before edits that are still to be judged.
     pub(super) fn take_unjudged(&self) -> HashMap<Arc<str>, Arc<ServiceView>> {
         std::mem::take(&mut *self.unjudged.lock())
     }
@@ -127,7 +127,7 @@ impl Memory {
         known.values_mut().for_each(Progress::provider_changed);
     }
 
-    /// What is asked for was never ready before; counts from the first time.
+    /// The time of the first request for a Service that was never ready.
     pub(super) fn began(&self, uid: &Arc<str>) {
         let mut begun = self.begun.lock();
         begun.entry(Arc::clone(uid)).or_insert_with(Instant::now);
@@ -287,8 +287,7 @@ impl Memory {
     }
 
     /// Takes in that the load balancer of the Service, as it was last, may be left. Tells whether that is to
-    /// be looked at here. What is known of the Service stays: it says whether the deletion is under way
-    /// already.
+    /// be looked at here. The state of the Service stays: it says whether the deletion is in flight already.
     fn may_be_left(&self, service: &Arc<ServiceView>) -> bool {
         let is_ours = !self.cleaned_up.lock().contains(&*service.uid);
         if is_ours {
@@ -298,7 +297,7 @@ impl Memory {
     }
 }
 
-/// What the provider declares now.
+/// The provider's declarations.
 pub(super) fn capability(provider: &Provider) -> Option<Arc<Capability>> {
     let session = provider.session()?;
     let load_balancers = session.load_balancers.as_ref()?;

@@ -115,7 +115,7 @@ impl ServiceLb {
         }
     }
 
-    /// What the answer to a deletion means for a Service that is gone.
+    /// The consequence of the answer to a deletion for a Service that is gone.
     pub(super) fn cleared_away(
         &self,
         key: &Key,

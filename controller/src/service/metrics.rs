@@ -46,7 +46,7 @@ pub struct LoadBalancers {
     pub in_progress: usize,
     /// The last call or write failed.
     pub failed: usize,
-    /// Somebody else's, as the provider says.
+    /// Another controller's, as the provider says.
     pub not_managed: usize,
     /// A person holds them.
     pub paused: usize,

@@ -7,10 +7,10 @@
 //!  Lease: outrigger.dev/load-balancer-targets ◄── forgotten before the first call └── written
 //! ```
 //!
-//! Taking reads the nodes of now through the [`ShrinkGuard`] and makes them the current targets.
-//! An Ensure takes what waits before it goes out; the load balancers that exist are told of it by the
-//! announcement, which alone is debounced.
-//! Which targets all of them have is remembered in [`super::applied`].
+//! Taking reads the nodes of now through the [`ShrinkGuard`] and makes them the current targets. An
+//! Ensure takes what waits before it goes out; the load balancers that exist get it by the
+//! announcement, which alone is debounced. Which targets all of them have is remembered in
+//! [`super::applied`].
 
 use std::{
     sync::{
@@ -50,12 +50,12 @@ const CONFIRMED_AT_ONCE: usize = 16;
 pub(super) struct Rollout {
     taking: Mutex<Taking>,
     current: RwLock<Arc<Targets>>,
-    /// How often load balancers that exist were told of other targets.
+    /// Number of announcements of other targets.
     announced: AtomicU64,
     /// Wakes the confirmation of deletions.
     has_missing: Notify,
     pub(super) applied: Applied,
-    /// What goes out; none: all have the current targets.
+    /// The announcement in flight; none: all have the current targets.
     under_way: Mutex<Option<UnderWay>>,
 }
 
@@ -107,7 +107,7 @@ impl Rollout {
 }
 
 impl ServiceLb {
-    /// Makes the nodes of now the current targets, but for those that the guard holds back.
+    /// Makes the nodes of now the current targets, except those that the guard holds back.
     pub(super) fn take_targets(&self) {
         let rollout = &self.rollout;
         let taking = &mut *rollout.taking.lock();
@@ -148,7 +148,7 @@ impl ServiceLb {
     }
 
     /// Takes in the changes of nodes that still wait, so that a load balancer is made with the nodes
-    /// of now. The others are told of them when the debounce is over. Waits up to 100 ms.
+    /// of now. The others get them when the debounce is over. Waits up to 100 ms.
     pub(super) async fn take_waiting_nodes(&self) {
         if !self.node_changes.is_stale() {
             return;

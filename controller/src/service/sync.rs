@@ -54,7 +54,7 @@ impl ServiceLb {
         let mut attempt = 0;
         loop {
             let Some(service) = self.live(key) else {
-                // Its end is told to the queue by the store.
+                // The store's deletion event ends the queue entry.
                 return Outcome::Done;
             };
             let Some(ground) = self.ground() else {

@@ -137,7 +137,7 @@ async fn deletions_are_retried_often() {
     }
 }
 
-/// What was answered is not lost over what somebody else wrote meanwhile.
+/// An answer is not lost over another client's write meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_refused_write_is_planned_anew() {
     let rig = Rig::start().await;
@@ -182,7 +182,7 @@ async fn one_that_hangs_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_leads_no_more_calls_nobody() {
+async fn a_former_leader_makes_no_call() {
     let rig = Rig::start().await;
     rig.fence();
     rig.cluster.create_service(service("web"));

@@ -1,4 +1,4 @@
-//! What is written to a Service and told about it.
+//! Writes to a Service, and its events.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ use crate::{
     queue::Outcome,
 };
 
-/// Writes that meet somebody else's before the queue's back-off takes over.
+/// Writes that conflict with another client's before the queue's back-off takes over.
 pub(super) const ATTEMPTS: u32 = 5;
 
 impl ServiceLb {
-    /// Writes what `decide` makes of the Service as it is now, then tells it. What somebody else
-    /// wrote meanwhile is read and decided upon anew. None: the Service is gone.
+    /// Writes what `decide` makes of the Service as it is now, then tells it. Another client's
+    /// write meanwhile is read, and the decision made anew. None: the Service is gone.
     pub(super) async fn conclude(
         &self,
         key: &Key,
@@ -64,7 +64,7 @@ impl ServiceLb {
         }
     }
 
-    /// The API server did not take a write: told in upstream's words to whom it concerns.
+    /// The API server refused a write: an event in upstream's words on the Service concerned.
     pub(super) fn refused(&self, service: &ServiceView, doing: &str, error: &Error) -> Outcome {
         let class = error.class();
         let (key, class_name) = (&*service.key, class.as_str());

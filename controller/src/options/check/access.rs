@@ -1,4 +1,4 @@
-//! Who may see the HTTPS server.
+//! Access to the HTTPS server.
 
 use std::time::Duration;
 

@@ -40,7 +40,7 @@ fn is_ipv4(cidr: &IpNet) -> bool {
     matches!(cidr, IpNet::V4(_))
 }
 
-/// What node-ipam-controller does. The rules between flags only hold if it runs.
+/// Checks of node-ipam-controller's flags. The rules between flags only hold if it runs.
 pub(super) fn ipam(
     generic: &GenericFlags,
     flags: &IpamFlags,
@@ -112,7 +112,7 @@ pub(super) fn ipam(
     ipam
 }
 
-/// What upstream says of mask sizes that cannot be given together.
+/// Upstream's error for mask sizes that exclude each other.
 fn clash(
     pools: &[IpNet],
     any: Option<u8>,

@@ -32,7 +32,7 @@ fn cli_53_what_exists_is_taken_silently() {
 }
 
 #[test]
-fn what_cannot_be_honoured_warns() {
+fn values_that_cannot_be_honoured_warn() {
     let (policy, errors, warnings) =
         policy("VersionTLS10", "TLS_RSA_WITH_AES_128_CBC_SHA", "25,29,4588");
     assert_eq!(policy.min_version, TlsVersion::Tls12);
@@ -43,7 +43,7 @@ fn what_cannot_be_honoured_warns() {
 }
 
 #[test]
-fn what_does_not_exist_is_an_error() {
+fn values_that_do_not_exist_are_errors() {
     let (_, errors, _) = policy("foo", "bar", "-1");
     assert_eq!(
         errors,

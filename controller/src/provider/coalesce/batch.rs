@@ -29,7 +29,7 @@ pub(in super::super) struct Batch<S: Subject> {
     joined: Instant,
 }
 
-/// One subject, and everybody who asked about it.
+/// One subject, and all its callers.
 pub(in super::super) struct Ask<S: Subject> {
     pub(in super::super) subject: S,
     replies: Vec<Reply<S>>,
@@ -62,8 +62,8 @@ impl<S: Subject> Batches<S> {
         self.0.iter().map(Batch::due).min()
     }
 
-    /// Takes a batch that is due out, without those whom nobody waits for: the most urgent, and of
-    /// these the oldest.
+    /// Takes a batch that is due out, without subjects whose callers are gone: the most urgent, and
+    /// of these the oldest.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Batch<S>> {
         loop {
             let batches = self.0.iter().enumerate();
@@ -178,7 +178,7 @@ impl<S: Subject> Batch<S> {
         }
     }
 
-    /// Tells everybody that the call failed.
+    /// Sends the failure to all callers.
     pub(in super::super) fn fail(self, error: &Error) {
         for ask in self.asks {
             ask.answer(&Err(error.clone()));
@@ -211,7 +211,7 @@ impl<S: Subject> Ask<S> {
         Ok(())
     }
 
-    /// Tells everybody who asked. Who has gone does not mind.
+    /// Sends the answer to all callers. A caller that is gone does not mind.
     pub(in super::super) fn answer(self, result: &Result<S::Answer, Error>) {
         for reply in self.replies {
             let _ = reply.to.send(result.clone());

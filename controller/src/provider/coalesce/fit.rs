@@ -3,8 +3,8 @@
 use super::{Batch, Error, Session, Subject};
 
 impl<S: Subject> Batch<S> {
-    /// Cuts it to what the provider takes in one call. Returns that and what is left. What would not
-    /// even fit alone is answered here.
+    /// Cuts it to what the provider takes in one call. Returns that and what is left. A subject
+    /// that would not even fit alone is answered here.
     pub(super) fn fit(mut self, session: &Session) -> (Self, Option<Self>) {
         let limit = session.max_send_bytes;
         let envelope = S::envelope(&self.group, session);

@@ -9,8 +9,8 @@ use super::{Error, reason_name, text};
 use crate::provider::Session;
 
 impl Error {
-    /// What it is to a Service, with those of the provider's effects beside it that it may have by
-    /// `session`.
+    /// The failure as a Service's plan sees it, with those of the provider's effects that `session`
+    /// allows.
     pub fn failure(&self, session: Option<&Session>) -> Failure {
         match self {
             Self::Unusable(refusal) => Failure::from(&**refusal),

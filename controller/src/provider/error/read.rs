@@ -13,7 +13,7 @@ use tonic_types::{ErrorInfo, RetryInfo, pb};
 use super::REASON_PREFIX;
 use crate::provider::wire;
 
-/// What a provider may pack beside its words.
+/// Type of the provider's effects in the details of a status.
 pub(super) const EFFECTS: &str = "type.googleapis.com/cloudprovider.v1.KubernetesEffects";
 
 /// The reason in the one `ErrorInfo` of our domain. Two of them are ambiguous, and read as none.

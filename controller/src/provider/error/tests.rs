@@ -194,7 +194,7 @@ fn without_the_providers_own_word_the_outcome_is_unknown() {
 
 #[test]
 fn where_a_status_comes_from_is_asked_before_its_code() {
-    // What tonic makes of a killed provider, under codes that mean something else.
+    // tonic's statuses for a killed provider, under codes that mean something else.
     for code in [
         Code::Unknown,
         Code::Cancelled,

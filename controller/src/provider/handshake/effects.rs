@@ -1,10 +1,10 @@
-//! What a provider may ask to have written: never what is somebody else's.
+//! The effects that a provider may declare: never under reserved prefixes.
 
 use outrigger_api::v1;
 
 use super::{Refusal, entries};
 
-/// Nobody but the controller and kubectl writes under these.
+/// Only the controller and kubectl write under these.
 const RESERVED: [&str; 2] = ["outrigger.dev", "kubectl.kubernetes.io"];
 /// Of Kubernetes itself, for Nodes and conditions.
 const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];

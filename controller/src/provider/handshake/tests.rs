@@ -38,7 +38,7 @@ fn capabilities(change: impl FnOnce(&mut Capabilities)) -> Result<Session, Refus
 }
 
 #[test]
-fn what_is_not_said_has_the_contracts_defaults() {
+fn absent_fields_have_the_contracts_defaults() {
     let (session, rates) = accept_changed(|answer| {
         answer.provider_version = String::new();
     })
@@ -54,7 +54,7 @@ fn what_is_not_said_has_the_contracts_defaults() {
 }
 
 #[test]
-fn what_is_said_is_kept_within_bounds() {
+fn declared_values_are_kept_within_bounds() {
     let session = capabilities(|offered| {
         offered.instances = Some(InstancesCapability {
             max_batch_size: 10_000,
@@ -106,7 +106,7 @@ fn load_balancers_are_declared_within_bounds() {
 }
 
 #[test]
-fn what_decides_about_a_service_is_taken_over() {
+fn declarations_that_decide_about_a_service_are_taken_over() {
     let (session, _) = accept_changed(|answer| {
         answer.service_annotation_prefixes = vec!["read.example/".into()];
         let offered = answer.capabilities.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! What the provider says about one load balancer, on its way to the border in core.
+//! The provider's answer about one load balancer, before the checks in core.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::provider::{Error, Session, text, wire};
 /// Ids and names of a cloud, in bytes.
 const NAME: usize = 253;
 
-/// What all answers about a load balancer have in common.
+/// The fields that all answers about a load balancer share.
 pub(super) struct Said {
     answer: RawAnswer,
     identity: v1::LoadBalancerIdentity,

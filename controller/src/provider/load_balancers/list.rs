@@ -25,7 +25,7 @@ pub struct OwnedLoadBalancer {
     pub id: Box<str>,
     /// Name in the cloud.
     pub name: Box<str>,
-    /// Whose it is; none where the tag is missing.
+    /// Its owner; none where the tag is missing.
     pub service: Option<Owner>,
 }
 

@@ -1,4 +1,4 @@
-//! What a call would change, without the change.
+//! Changes that a call would make, without making them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const MOST: usize = 1_000;
 /// Kinds and ids of resources, in bytes.
 const NAME: usize = 253;
 
-/// What is planned.
+/// The operation of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanOperation {
     /// [`Provider::ensure_load_balancer`].
@@ -25,7 +25,7 @@ pub enum PlanOperation {
 /// One intended change to the cloud, in texts fit for a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedChange {
-    /// What would be done.
+    /// The planned action.
     pub action: ChangeAction,
     /// The cloud's word for the kind of resource.
     pub resource_type: Box<str>,
@@ -35,7 +35,7 @@ pub struct PlannedChange {
     pub summary: Box<str>,
 }
 
-/// What would be done to a resource.
+/// The action on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeAction {
     /// The provider does not say what.
@@ -64,7 +64,7 @@ impl ChangeAction {
 }
 
 impl Provider {
-    /// What `operation` would change in the cloud; empty: nothing. Changes nothing.
+    /// The changes that `operation` would make in the cloud; empty: none. Changes nothing.
     ///
     /// # Errors
     /// [`Error::NotOffered`] where the provider does not offer plans, else as the operation itself.

@@ -134,7 +134,7 @@ impl Subject for Update {
                     ended = &mut call => break ended,
                 }
             };
-            // What came together with the end.
+            // Results that came together with the end.
             while let Ok(result) = arriving.try_recv() {
                 hand_out(result);
             }
@@ -163,7 +163,7 @@ struct Open {
     /// None: it has its answer.
     asks: Vec<Option<Ask<Update>>>,
     places: HashMap<Box<str>, usize>,
-    /// Results that nobody waits for.
+    /// Results without a caller.
     strays: usize,
     has_answered: bool,
     /// The first error that would speak for all, if no Service was spared it.

@@ -1,4 +1,4 @@
-//! What an answer about instances is worth.
+//! Checks of an answer about instances.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -13,7 +13,7 @@ use outrigger_core::{
 use super::{BatchGetInstances, Error, Unary};
 use crate::provider::{Instances, Purpose, text};
 
-/// What was asked.
+/// The request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
     pub(super) purpose: Purpose,
@@ -53,7 +53,7 @@ pub(super) fn without_asking(node: &NodeView, instances: &Instances) -> Option<L
     })
 }
 
-/// Reads an answer. What is missing, doubled, incomplete or illegal is an error of that node.
+/// Reads an answer. A missing, doubled, incomplete or illegal item is an error of that node.
 pub(super) fn read<'a>(
     answer: v1::BatchGetInstancesResponse,
     nodes: impl ExactSizeIterator<Item = &'a NodeView>,
@@ -190,7 +190,7 @@ pub(in super::super) fn read_instance(
         .map_err(|refusal| malformed(&refusal.to_string()))
 }
 
-/// Of two nodes that are told to be one machine, neither is believed.
+/// If two nodes are said to be one machine, neither is believed.
 fn refuse_shared_ids(mut results: Vec<Result<Lookup, Error>>) -> Vec<Result<Lookup, Error>> {
     let id_of = |result: &Result<Lookup, Error>| match result {
         Ok(Lookup::Found(found)) if !found.provider_id.is_empty() => {

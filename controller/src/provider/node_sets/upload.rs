@@ -51,7 +51,7 @@ impl Unary for SyncNodeSet {
     }
 }
 
-/// What is to be sent. Holds no copy of a node: a chunk is made when its turn comes.
+/// The upload. Holds no copy of a node: a chunk is made when its turn comes.
 #[derive(Debug)]
 pub(super) struct Upload {
     session: Arc<Session>,
@@ -77,7 +77,7 @@ impl Upload {
         Self::of(session, "", targets, changes)
     }
 
-    /// What makes `targets` of `base`, if that is less than all of it.
+    /// The change that makes `targets` of `base`, if that is less than all of it.
     pub(super) fn delta(
         session: &Arc<Session>,
         base: &Targets,

@@ -1,11 +1,11 @@
-//! Who goes first where one limit holds for all.
+//! Order of calls under a limit on all classes.
 
 use std::sync::Arc;
 
 use super::{Class, Gate, Purpose};
 
-/// What a call is for, the most urgent first: where a limit on all classes together leaves too little,
-/// the others wait behind it.
+/// The purpose of a call, the most urgent first: where a limit on all classes together leaves too
+/// little, the others wait behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Claim {
     /// [`Purpose::Initialization`].

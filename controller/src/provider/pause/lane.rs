@@ -8,7 +8,7 @@ use super::Class;
 
 const CLOUD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// What holds the calls of one class back.
+/// The limits on the calls of one class.
 #[derive(Debug)]
 pub(in super::super) struct Lane {
     pub(super) in_flight: usize,
@@ -63,7 +63,7 @@ impl Lane {
         Some(pause)
     }
 
-    /// Half as many at once. What was under way already says nothing new.
+    /// Half as many at once. An overload of a call that was already in flight says nothing new.
     pub(super) fn overloaded(&mut self, started: Instant) {
         if self.halved < Some(started) {
             self.halved = Some(Instant::now());

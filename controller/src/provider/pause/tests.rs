@@ -90,7 +90,7 @@ async fn each_reason_pauses_for_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_class_pauses_alone_but_for_credentials() {
+async fn a_class_pauses_alone_except_for_credentials() {
     let gate = gate();
     let shut = |class| gate.paused_until(class).is_some();
     let permit = gate.enter(Claim::Refresh).await;
@@ -211,7 +211,7 @@ async fn the_clouds_rates_hold_for_a_class_and_for_all_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_process_starts_afresh_but_for_the_clouds_rate_limit() {
+async fn a_new_process_starts_afresh_except_for_the_clouds_rate_limit() {
     let gate = gate();
     for reason in [
         ErrorReason::CredentialsInvalid,
@@ -248,7 +248,7 @@ async fn the_provider_says_how_many_changes_run_at_once_and_looks_do_not_count()
     assert_eq!(at_once(Claim::Refresh), 4);
     gate.allow(Class::LoadBalancers, 64);
     assert_eq!(at_once(Claim::LoadBalancers), 64);
-    // What was overloaded stays careful, whatever it declares.
+    // An overloaded class stays limited, whatever it declares.
     let permit = gate.enter(Claim::LoadBalancers).await;
     advance(secs(1)).await;
     permit.failed(&refused(ErrorReason::Overloaded, None));
@@ -295,7 +295,7 @@ async fn one_limit_for_all_serves_the_most_urgent_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_behind_who_has_gone_or_waits_for_something_else() {
+async fn no_call_waits_behind_one_that_is_gone_or_waits_for_something_else() {
     let gate = gate();
     let rate = |class| Rate {
         class,

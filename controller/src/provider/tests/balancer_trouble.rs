@@ -25,7 +25,7 @@ async fn ensure(rig: &Rig, name: &str) -> Result<Answer, Error> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_hangs_ends_after_two_minutes_and_holds_up_nobody() {
+async fn a_call_that_hangs_ends_after_two_minutes_and_delays_no_other() {
     let rig = Rig::balancing(|_| {}).await;
     rig.fake.balancers.ensure.on(|request| {
         if request.service.as_ref().unwrap().name == "stuck" {
@@ -71,7 +71,7 @@ async fn a_pause_holds_calls_back_and_the_end_of_the_provider_tells_them() {
 
 /// A process that is frozen while it waits may go on when another one leads.
 #[tokio::test(start_paused = true)]
-async fn who_does_not_lead_any_more_when_a_pause_ends_changes_nothing() {
+async fn a_former_leader_changes_nothing_when_a_pause_ends() {
     let rig = Rig::balancing(|_| {}).await;
     let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(10)));
     rig.fake

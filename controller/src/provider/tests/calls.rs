@@ -25,7 +25,7 @@ async fn a_call_that_hangs_ends_at_its_deadline() {
     assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
     assert_eq!(error.class(), ErrorClass::Transient);
     assert_eq!(started.elapsed().as_secs(), 30);
-    // The heart beats, so the connection is fine.
+    // Heartbeats are answered, so the connection is fine.
     assert_eq!(rig.fake.dials(), 1);
     rig.fake.answer_nodes();
     rig.look_up("a").await.unwrap();
@@ -90,7 +90,7 @@ async fn a_provider_killed_in_flight_leaves_the_outcome_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn statuses_that_nobody_meant_say_nothing() {
+async fn statuses_of_unknown_origin_say_nothing() {
     let rig = Rig::start();
     rig.serving().await;
     for status in [
@@ -185,7 +185,7 @@ async fn a_provider_that_is_ending_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_served_is_not_asked_again_on_the_connection() {
+async fn an_unserved_method_is_not_called_again_on_the_connection() {
     for status in [
         Status::unimplemented(""),
         refusal(Code::Unimplemented, "CAPABILITY_DISABLED", None),

@@ -1,4 +1,4 @@
-//! What a provider says must not become ever more series.
+//! Values of a provider must not become ever more series.
 
 use std::{
     collections::BTreeMap,

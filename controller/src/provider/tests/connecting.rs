@@ -215,7 +215,7 @@ async fn a_cloud_without_cluster_id_is_served_when_that_is_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_work_ends_when_cancelled_and_whoever_waits_is_told() {
+async fn the_work_ends_when_cancelled_and_all_callers_get_an_error() {
     let mut rig = Rig::start();
     rig.serving().await;
     rig.fake.on_batch(|_| Reply::Hang);
@@ -231,7 +231,7 @@ async fn the_work_ends_when_cancelled_and_whoever_waits_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_transition_is_told_once_and_not_each_retry() {
+async fn a_transition_is_logged_once_and_not_each_retry() {
     let rig = Rig::with(|_, fake| fake.kill());
     sleep(secs(300)).await;
     rig.fake.restart();

@@ -1,4 +1,4 @@
-//! What people see of the provider.
+//! The provider's page for people.
 
 use outrigger_api::v1::{self, Readiness};
 use tokio::time::sleep;

@@ -1,4 +1,4 @@
-//! A provider that does what it is told.
+//! A scripted provider.
 
 mod load_balancers;
 
@@ -36,7 +36,7 @@ pub(in crate::provider) use load_balancers::{Balancers, Step, outcome, ready, ta
 type Script<Q, A> = Arc<dyn Fn(&Q) -> Reply<A> + Send + Sync>;
 type Bend = Arc<dyn Fn(http::Response<Body>) -> http::Response<Body> + Send + Sync>;
 
-/// What the provider does with one call.
+/// The provider's reply to one call.
 pub(in crate::provider) enum Reply<T> {
     Say(T),
     Fail(Status),
@@ -227,7 +227,7 @@ impl Fake {
         *self.bend.lock() = Arc::new(bend);
     }
 
-    /// kill -9: connections break, nobody listens.
+    /// kill -9: connections break, and no process listens.
     pub(crate) fn kill(&self) {
         self.listens.store(false, Ordering::Relaxed);
         self.wires.lock().abort_all();

@@ -57,7 +57,7 @@ async fn one_late_heartbeat_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_heart_is_felt_every_10_s_or_60_s_on_a_standby() {
+async fn heartbeats_run_every_10_s_or_60_s_on_a_standby() {
     let rig = Rig::start();
     rig.serving().await;
     let started = Instant::now();
@@ -125,7 +125,7 @@ async fn readiness_decides_whether_queues_run() {
         .on_status(|| Reply::Say(status(Readiness::Unspecified)));
     rig.reaches(|state| matches!(state, State::Degraded { .. }))
         .await;
-    // What the provider says about itself is no reason to leave it.
+    // A report of the provider is no reason to disconnect.
     assert_eq!(rig.fake.dials(), 1);
 }
 

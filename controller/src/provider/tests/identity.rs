@@ -46,7 +46,7 @@ async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
     for result in Box::pin(changes(&rig.provider)).await {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::Unidentified { .. }), "{error}");
-        // Its owner is told, and what to do.
+        // The owner gets an event with the remedy.
         assert_eq!(error.class(), ErrorClass::Forbidden);
         assert!(error.to_string().contains("kube-system"), "{error}");
         assert!(
@@ -60,7 +60,7 @@ async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
     let (web, all) = (service("web"), targets(["a"]));
     rig.provider.get_load_balancer(&web, &all).await.unwrap();
 
-    // It becomes known: the provider is told in a handshake, and in each call.
+    // It becomes known: the provider gets it in a handshake, and in each call.
     let uid = ClusterUid::judge(Some("uid-2"), None);
     rig.provider.set_cluster_uid(uid);
     sleep(secs(1)).await;
@@ -78,7 +78,7 @@ async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_uid_that_becomes_known_during_a_handshake_is_told_before_the_first_call() {
+async fn a_uid_that_becomes_known_during_a_handshake_is_sent_before_the_first_call() {
     let rig = Rig::with(|options: &mut Options, fake: &Fake| {
         options.cluster.uid.clear();
         fake.on_handshake(|_| Reply::After(secs(5), Box::new(Reply::Say(handshake()))));

@@ -111,7 +111,7 @@ async fn a_call_is_not_repeated_after_a_new_handshake_without_leave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_at_a_pause_ends_with_the_stop() {
+async fn calls_that_wait_at_a_pause_end_with_the_stop() {
     let rig = Rig::balancing(|_| {}).await;
     pause(&rig, secs(600)).await;
     let (fence, _) = fence();

@@ -82,7 +82,7 @@ async fn a_call_carries_the_service_and_its_targets() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_addresses_of_others_are_sent_where_they_are_told() {
+async fn addresses_of_other_services_are_sent_where_they_are_declared() {
     let rig = Rig::balancing(|_| {}).await;
     let (web, all) = (service("web"), targets(["a"]));
     let held = ["192.0.2.1", "2001:db8::1"].map(|ip| ip.parse().unwrap());
@@ -198,7 +198,7 @@ async fn words_and_times_of_an_answer_are_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_illegal_in_kubernetes_is_an_error_in_cores_words() {
+async fn an_answer_illegal_in_kubernetes_is_an_error_in_cores_words() {
     let rig = Rig::balancing(|_| {}).await;
     // S-33.
     rig.fake.balancers.ensure.on(|_| {
@@ -282,7 +282,7 @@ async fn effects_stay_within_what_was_declared() {
     assert_eq!(kinds, ["write.example/Certificate", "write.example/Old"]);
     assert_eq!((written.events.len(), written.dropped), (1, 3));
 
-    // Who declares none has none, events included.
+    // A provider that declares no effects has none, events included.
     let rig = Rig::balancing(|_| {}).await;
     rig.fake.balancers.ensure.on(with_effects);
     let warnings = Warnings::listen();
@@ -333,7 +333,7 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_provider_says_no_with_becomes_a_reason_and_a_steady_message() {
+async fn a_refusal_becomes_a_reason_and_a_steady_message() {
     let rig = Rig::balancing(|_| {}).await;
     rig.fake.balancers.ensure.on(|_| {
         let mut status = refusal(Code::ResourceExhausted, "QUOTA_EXCEEDED", None);

@@ -80,7 +80,7 @@ async fn a_batch_leaves_when_it_is_idle_old_or_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_the_same_shares_the_question_and_nobody_else_does() {
+async fn equal_questions_share_a_call_and_others_do_not() {
     let rig = Rig::start();
     rig.serving().await;
     let refresh = |seconds| Purpose::Refresh {
@@ -130,7 +130,7 @@ async fn who_asks_the_same_shares_the_question_and_nobody_else_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_in_flight_answers_nobody_who_asks_later() {
+async fn a_question_in_flight_answers_no_later_caller() {
     let rig = Rig::start();
     rig.serving().await;
     rig.fake.on_batch(|request| {
@@ -177,7 +177,7 @@ async fn a_caller_who_goes_takes_back_his_question_only() {
         drop(gone);
     });
     result.unwrap();
-    // Everybody: then nothing is sent.
+    // All callers: then nothing is sent.
     let calls = rig.fake.calls();
     assert!(rig.look_up("nobody").now_or_never().is_none());
     sleep(secs(1)).await;
@@ -355,7 +355,7 @@ async fn a_rate_limit_holds_back_the_whole_class_until_it_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_at_the_gate_is_told_when_the_provider_goes() {
+async fn callers_at_the_gate_get_an_error_when_the_provider_goes() {
     let rig = Rig::start();
     rig.serving().await;
     let limited = refusal(Code::ResourceExhausted, "RATE_LIMITED", Some(secs(600)));

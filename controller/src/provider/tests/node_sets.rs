@@ -117,7 +117,7 @@ async fn a_provider_without_node_sets_gets_the_nodes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_is_sent_alone_where_that_is_less() {
+async fn a_change_is_sent_alone_where_that_is_less() {
     let rig = Rig::holding().await;
     let sync = async |targets: &Arc<Targets>| ensure(&rig, "web", targets).await.unwrap();
     sync(&numbered(0..100)).await;
@@ -272,7 +272,7 @@ async fn a_sync_outlives_the_caller_who_began_it() {
     });
     second.unwrap();
     assert_eq!(uploads(&rig).len(), 1);
-    // With the last of them it ends, and is in nobody's way.
+    // With the last of them it ends, and blocks no other upload.
     let more = numbered(0..11);
     let given_up = tokio::time::timeout(secs(1), ensure(&rig, "web", &more)).await;
     assert!(given_up.is_err());
@@ -324,7 +324,7 @@ async fn a_set_that_the_provider_lost_is_synced_once_for_all_and_each_call_repea
         .ensure
         .on(move |_| Reply::Fail(unknown.clone()));
     let error = ensure(&rig, "web", &all).await.unwrap_err();
-    // Its owner is told, for it would go on for ever.
+    // The owner gets an event, for it would go on for ever.
     assert_eq!(error.class(), ErrorClass::Malformed);
     let text = error.to_string();
     assert!(text.contains("NODE_SET_UNKNOWN"), "{text}");
@@ -356,7 +356,7 @@ async fn a_snapshot_whose_base_is_not_held_is_malformed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_becomes_of_a_failed_delta_is_healed_by_a_snapshot() {
+async fn a_failed_delta_is_healed_by_a_snapshot() {
     let rig = Rig::holding().await;
     ensure(&rig, "web", &numbered(0..10)).await.unwrap();
     rig.fake.balancers.on_sync(|begin| {

@@ -1,4 +1,4 @@
-//! What a provider tells of load balancers without changing them: lists and plans.
+//! Reports of load balancers without changes: lists and plans.
 
 use outrigger_api::v1;
 use outrigger_core::class::ErrorClass;
@@ -84,7 +84,7 @@ async fn a_list_of_load_balancers_is_whole_or_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_is_told_in_texts_fit_for_a_terminal() {
+async fn a_plan_has_texts_fit_for_a_terminal() {
     let rig = Rig::balancing(|_| {}).await;
     rig.fake.balancers.plan.on(|_| {
         let change = |action: v1::ChangeAction| v1::PlannedChange {

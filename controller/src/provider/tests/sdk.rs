@@ -176,7 +176,7 @@ async fn every_call_acts_on_the_targets_that_it_names() {
         }
         timeout(secs(60), provider.serving()).await.unwrap();
         let calls = (0..random.usize(1..6)).map(|n| {
-            // What is wanted now, or was wanted a moment ago.
+            // The current targets, or those of a moment ago.
             let ago = random.usize(0..4);
             let content = &history[history.len().saturating_sub(1 + ago)];
             let web = service(&format!("web-{n}"));

@@ -88,7 +88,7 @@ async fn no_call_is_longer_than_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_missing_alien_doubled_or_empty_concerns_its_service_alone() {
+async fn a_missing_alien_doubled_or_empty_result_concerns_its_service_alone() {
     let rig = Rig::balancing(|_| {}).await;
     rig.fake.balancers.on_update(|request| {
         let services = &request.services;
@@ -105,7 +105,7 @@ async fn what_is_missing_alien_doubled_or_empty_concerns_its_service_alone() {
             Step::Say(taken(&services[0])),
             Step::Say(taken(&alien)),
             Step::Say(v1::UpdateLoadBalancerNodesResponse::default()),
-            // The first answer counts: somebody has it already.
+            // The first answer counts: its caller has it already.
             Step::Say(outcome(&services[0], Outcome::Answer(retained.clone()))),
             // web-1 is missing.
             Step::Say(v1::UpdateLoadBalancerNodesResponse {

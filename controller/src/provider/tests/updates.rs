@@ -46,7 +46,7 @@ fn sizes(rig: &Rig) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_wants_the_same_targets_leaves_in_one_call() {
+async fn updates_with_the_same_targets_leave_in_one_call() {
     let rig = Rig::balancing(|_| {}).await;
     let started = Instant::now();
     let results = update_all(&rig, 250, &targets(["a", "b"])).await;
@@ -95,7 +95,7 @@ async fn a_provider_that_takes_one_at_a_time_gets_one_at_a_time() {
         result.unwrap();
     }
     assert_eq!(sizes(&rig), [1; 5]);
-    // Nobody waits for others that could not join.
+    // No call waits for others that could not join.
     assert_eq!(started.elapsed(), millis(0));
 }
 

@@ -1,4 +1,4 @@
-//! What leaves first, and how fast, when the cloud allows only so much.
+//! Order and rate of calls under a limit of the cloud.
 
 use outrigger_api::v1;
 use tokio::time::Instant;
@@ -42,7 +42,7 @@ async fn the_clouds_own_rate_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_urgent_goes_before_what_waits_longer() {
+async fn urgent_calls_go_before_those_that_wait_longer() {
     let rig = limited(1.0, 1);
     rig.serving().await;
     rig.look_up("takes-the-burst").await.unwrap();

@@ -67,7 +67,7 @@ async fn an_aborted_connection_closes_the_socket() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_an_error_that_says_so() {
+async fn a_socket_without_a_listener_is_an_error_that_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("provider.sock");
     let endpoint: Endpoint = format!("unix://{}", path.display()).parse().unwrap();

@@ -128,7 +128,7 @@ fn a_service_is_sent_whole() {
         service(&view, &capability(&["read.example/"]), &ranges),
         expected
     );
-    // Who declares no prefixes reads all, but for what is ours and kubectl's.
+    // A provider that declares no prefixes reads all annotations, except ours and kubectl's.
     let all = service(&view, &capability(&[]), &[]);
     let mut keys: Vec<_> = all.annotations.keys().collect();
     keys.sort_unstable();
@@ -137,7 +137,7 @@ fn a_service_is_sent_whole() {
 }
 
 #[test]
-fn what_a_service_does_not_say_is_not_sent() {
+fn absent_fields_of_a_service_are_not_sent() {
     let view: ServiceView = serde_json::from_value(json!({
         "metadata": {"name": "web", "namespace": "shop", "uid": "u-1"},
         "spec": {"type": "LoadBalancer"},

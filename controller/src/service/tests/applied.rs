@@ -13,9 +13,9 @@ pub(super) fn annotation(rig: &Rig) -> Option<String> {
     text.map(str::to_owned)
 }
 
-/// It is forgotten before the first call with others: whether that call worked, nobody may ever know.
+/// It is removed before the first call with others: the result of that call may stay unknown.
 #[tokio::test(start_paused = true)]
-async fn what_all_have_is_on_the_lease() {
+async fn the_revision_that_all_have_is_on_the_lease() {
     let rig = with_services(3, Setup::default()).await;
     let first = annotation(&rig).expect("all have the first set");
     rig.fail(Method::UpdateLoadBalancerNodes, unavailable());

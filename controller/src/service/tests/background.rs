@@ -14,7 +14,7 @@ fn adopted(name: &str) -> serde_json::Value {
 
 /// First start over a cluster of upstream's: slow and quiet, but a node that leaves does not wait.
 #[tokio::test(start_paused = true)]
-async fn what_nobody_asked_for_is_ensured_slowly() {
+async fn background_ensures_are_slow() {
     let setup = Setup {
         config: Box::new(|config| config.latency = Duration::from_secs(5)),
         ..Setup::default()

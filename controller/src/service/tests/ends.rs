@@ -1,4 +1,4 @@
-//! Services that go, and what the cloud has that nobody wants.
+//! Services that go, and load balancers in the cloud that no Service wants.
 
 use super::*;
 
@@ -8,9 +8,9 @@ fn strip(rig: &Rig, key: &str) {
     });
 }
 
-/// Q-5, S-60: somebody took the finalizer and the Service away.
+/// Q-5, S-60: another client removed the finalizer and the Service.
 #[tokio::test(start_paused = true)]
-async fn what_a_service_left_behind_is_deleted() {
+async fn a_load_balancer_left_behind_is_deleted() {
     let rig = Rig::start().await;
     rig.cluster.create_service(service("web"));
     rig.ready(WEB).await;
@@ -160,7 +160,7 @@ async fn a_service_that_vanishes_while_its_deletion_fails_leaves_nothing() {
     assert_eq!(deleted, "DeletedLoadBalancer");
 }
 
-/// S-47: its end is told to the next one of its name, even if it was under way.
+/// S-47: the end of its deletion reaches the next Service of its name, even if it was in flight.
 #[tokio::test(start_paused = true)]
 async fn a_successor_goes_on_when_the_deletion_that_was_under_way_ends() {
     let rig = Rig::start().await;
@@ -206,7 +206,7 @@ async fn orphans_are_counted() {
     secs(310).await;
     let orphans = |count| format!("outrigger_service_orphaned_load_balancers {count}");
     assert!(rig.metrics().contains(&orphans(0)));
-    // Somebody takes the Service away while nobody leads.
+    // Another client removes the Service while no replica leads.
     rig.stop().await;
     rig.cluster.change_service(WEB, |web| {
         web["metadata"]["finalizers"] = json!([]);
@@ -220,7 +220,7 @@ async fn orphans_are_counted() {
 
 /// The class of calls is paused: the deletion has not begun.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_told_when_its_call_goes_out() {
+async fn the_event_of_a_deletion_comes_when_its_call_goes_out() {
     let rig = Rig::start().await;
     rig.cluster.create_service(service("web"));
     rig.ready(WEB).await;

@@ -1,4 +1,4 @@
-//! Services that somebody takes out of our hands while they stay.
+//! Services that another client takes out of our hands while they stay.
 
 use serde_json::Value;
 
@@ -121,7 +121,7 @@ async fn the_end_of_a_cleanup_leaves_nothing_behind_whoever_tells_of_it_first() 
     assert_eq!(rig.calls("DeleteLoadBalancer"), 3);
 }
 
-/// It was given a load balancer by nobody yet.
+/// It has no load balancer yet.
 #[tokio::test(start_paused = true)]
 async fn one_that_was_never_ours_is_left_alone() {
     let rig = Rig::start().await;

@@ -44,7 +44,7 @@ use crate::{
     service::{COMPONENT, Intake, Parts, ServiceLb, ServiceMetrics, ServiceSettings},
 };
 
-/// What a test begins with.
+/// The initial state of a test.
 pub(super) struct Setup {
     pub(super) cluster: Cluster,
     pub(super) cloud: Option<Cloud>,

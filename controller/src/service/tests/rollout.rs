@@ -1,4 +1,4 @@
-//! Targets: when they go out, and to whom.
+//! Targets: when they go out, and to which load balancers.
 
 use outrigger_core::targets::{Allowance, LABEL_EXCLUDE};
 
@@ -37,7 +37,7 @@ async fn nodes_that_join_go_out_together() {
 /// In a slow cloud the cloud-node loop gives a node its addresses long after it joined: the watch
 /// tells nothing then that the store does not have already.
 #[tokio::test(start_paused = true)]
-async fn what_we_write_about_a_node_ourselves_goes_out_too() {
+async fn our_own_writes_about_a_node_go_out_too() {
     let rig = with_services(1, Setup::default()).await;
     let mut late = settled("late", "", "True");
     late["metadata"]["resourceVersion"] = "1000".into();

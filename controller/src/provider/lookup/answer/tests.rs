@@ -162,7 +162,7 @@ fn an_absence_is_confirmed_only_by_a_look_during_a_call_that_wanted_nothing_olde
 }
 
 #[test]
-fn a_certainty_that_nobody_knows_confirms_nothing() {
+fn an_unknown_certainty_confirms_nothing() {
     let absent = Outcome::Absent(v1::InstanceAbsent {
         certainty: 77,
         age: None,

@@ -22,7 +22,7 @@ use super::{Fake, Reply, Script, refusal};
 type Messages<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
 type Stream<Q, A> = Arc<dyn Fn(&Q) -> Vec<Step<A>> + Send + Sync>;
 
-/// What the provider does next in a stream.
+/// The provider's next step in a stream.
 pub(in crate::provider) enum Step<T> {
     Say(T),
     Wait(Duration),
@@ -150,7 +150,7 @@ impl Balancers {
         *self.on_list.lock() = steps;
     }
 
-    /// What is done before an upload is taken.
+    /// Runs before an upload is taken.
     pub(in crate::provider) fn on_sync(
         &self,
         script: impl Fn(&v1::NodeSetBegin) -> Reply<()> + Send + Sync + 'static,
