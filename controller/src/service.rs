@@ -20,8 +20,8 @@
 mod absence;
 mod act;
 mod applied;
+mod decision_inputs;
 mod drift;
-mod ground;
 mod intake;
 mod left_behind;
 mod metrics;

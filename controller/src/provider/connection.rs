@@ -11,7 +11,7 @@ use super::{
     Cause, Class, Connect, Endpoint, Error, Options, Session, Shared,
     call::{GetStatus, Handshake, Limits, Unary, Wish, Wishes, unary},
     handshake::{self, Refusal},
-    health::{self, Pulse},
+    health::{self, Heartbeat},
     link::Link,
     pause::Rate,
     text,
@@ -155,7 +155,7 @@ impl Manager {
                 Ok(Ok((session, rates))) => {
                     let link = self.publish(&connection, session, &rates, new_connection);
                     new_connection = false;
-                    if let ControlFlow::Break(loss) = self.attend(&connection, &link).await {
+                    if let ControlFlow::Break(loss) = self.run_heartbeat(&connection, &link).await {
                         return loss;
                     }
                 }
@@ -271,19 +271,19 @@ impl Manager {
     }
 
     /// Runs the heartbeat. Continues when another handshake is due on the same connection.
-    async fn attend(&mut self, connection: &Connection, link: &Link) -> ControlFlow<Loss> {
+    async fn run_heartbeat(&mut self, connection: &Connection, link: &Link) -> ControlFlow<Loss> {
         let mut standby = self.shared.standby.subscribe();
         let mut uid = self.shared.cluster_uid.subscribe();
         let mut missed = 0;
         loop {
             let asked = Instant::now();
-            let pulse = tokio::select! {
+            let heartbeat = tokio::select! {
                 biased;
                 () = connection.closed() => return ControlFlow::Break(self.closed()),
-                pulse = self.feel(link) => pulse,
+                heartbeat = self.get_status(link) => heartbeat,
             };
-            match pulse {
-                Ok((boot_id, pulse)) => {
+            match heartbeat {
+                Ok((boot_id, heartbeat)) => {
                     missed = 0;
                     if *boot_id != *link.session.boot_id {
                         // Another process behind the same connection, with nothing of ours.
@@ -295,7 +295,7 @@ impl Manager {
                         );
                         return self.again(connection, &why, true).await;
                     }
-                    self.shared.enter(|since| pulse.state(since));
+                    self.shared.enter(|since| heartbeat.state(since));
                 }
                 Err(Error::Timeout { .. }) => {
                     missed += 1;
@@ -380,15 +380,15 @@ impl Manager {
     }
 
     /// One heartbeat. Returns the boot id and how the provider is.
-    async fn feel(&self, link: &Link) -> Result<(String, Pulse), Error> {
+    async fn get_status(&self, link: &Link) -> Result<(String, Heartbeat), Error> {
         let shared = &self.shared;
         let request = GetStatusRequest {};
         let channel = link.channel.clone();
         let status = unary::<GetStatus>(&shared.metrics, channel, link.limits, request).await?;
-        let (pulse, health) = health::read(&status);
+        let (heartbeat, health) = health::read(&status);
         shared.metrics.health(&health);
         shared.health.send_replace(health);
-        Ok((status.boot_id, pulse))
+        Ok((status.boot_id, heartbeat))
     }
 }
 

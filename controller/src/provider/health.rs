@@ -46,7 +46,7 @@ pub struct Quota {
 }
 
 /// The result of a heartbeat.
-pub(super) enum Pulse {
+pub(super) enum Heartbeat {
     Starting,
     Ready,
     Degraded(Arc<str>),
@@ -54,7 +54,7 @@ pub(super) enum Pulse {
 }
 
 /// Reads an answer. Too many parts are cut, for a status must not cost the connection.
-pub(super) fn read(status: &v1::GetStatusResponse) -> (Pulse, Health) {
+pub(super) fn read(status: &v1::GetStatusResponse) -> (Heartbeat, Health) {
     let dependencies = status.dependencies.iter().take(MAX_ENTRIES);
     let health = Health {
         dependencies: dependencies
@@ -67,18 +67,18 @@ pub(super) fn read(status: &v1::GetStatusResponse) -> (Pulse, Health) {
             .collect(),
         quotas: read_quotas(&status.quotas),
     };
-    let pulse = match status.readiness() {
-        Readiness::Starting => Pulse::Starting,
-        Readiness::Ready => Pulse::Ready,
+    let heartbeat = match status.readiness() {
+        Readiness::Starting => Heartbeat::Starting,
+        Readiness::Ready => Heartbeat::Ready,
         Readiness::Unspecified | Readiness::Degraded => {
-            Pulse::Degraded(why(&health, "the provider says that it is degraded"))
+            Heartbeat::Degraded(why(&health, "the provider says that it is degraded"))
         }
-        Readiness::Broken => Pulse::Broken(why(
+        Readiness::Broken => Heartbeat::Broken(why(
             &health,
             "the provider says that it has to be restarted",
         )),
     };
-    (pulse, health)
+    (heartbeat, health)
 }
 
 fn read_quotas(quotas: &[v1::QuotaStatus]) -> Vec<Quota> {
@@ -112,7 +112,7 @@ fn why(health: &Health, summary: &str) -> Arc<str> {
     text::message(&format!("{summary} ({})", parts.join("; "))).into()
 }
 
-impl Pulse {
+impl Heartbeat {
     /// The state that follows, where [`State::Down`] has been so since `since`.
     pub(super) fn state(self, since: tokio::time::Instant) -> State {
         match self {

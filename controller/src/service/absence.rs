@@ -46,8 +46,8 @@ impl ServiceLb {
 
     pub(super) async fn tell_waiting(&self, capability: &Arc<Capability>) {
         self.judge_edits(capability);
-        let ground = self.ground_of(Arc::clone(capability));
-        let waiting = self.among_services_on(&ground, |progress: &Progress, service, facts| {
+        let inputs = self.inputs_of(Arc::clone(capability));
+        let waiting = self.among_services_on(&inputs, |progress: &Progress, service, facts| {
             let now = self.now();
             progress.waits_for_provider(now, service, facts).is_some()
         });
@@ -68,10 +68,10 @@ impl ServiceLb {
         let Some(service) = self.live(key) else {
             return false;
         };
-        let ground = self.ground_of(Arc::clone(capability));
+        let inputs = self.inputs_of(Arc::clone(capability));
         let now = self.now();
         let said = self.memory.with(&key.uid, |progress| {
-            progress.waits_for_provider(now, &service, &ground.facts())
+            progress.waits_for_provider(now, &service, &inputs.facts())
         });
         let Some((patch, events)) = said else {
             return false;

@@ -17,7 +17,9 @@ use outrigger_core::{
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{ServiceLb, applied::Giving, ground::Ground, intake::Key, write::often};
+use super::{
+    ServiceLb, applied::UpdateInFlight, decision_inputs::DecisionInputs, intake::Key, write::often,
+};
 use crate::{
     provider::{self, EnsureInput, Provider},
     queue::{Outcome, Priority},
@@ -32,11 +34,11 @@ impl ServiceLb {
         key: &Key,
         service: Arc<ServiceView>,
         mut ensure: Ensure,
-        ground: &Ground,
+        inputs: &DecisionInputs,
     ) -> Outcome {
         let cause = ensure.cause.as_str();
         let mut given = None;
-        let is_current = self.is_current(&service, ground);
+        let is_current = self.is_current(&service, inputs);
         let provider = self.parts.provider.only_while(is_current.clone());
         // Read when the call has leave to go out: it may have waited for long.
         let input = async {
@@ -48,7 +50,7 @@ impl ServiceLb {
             let targets = self.rollout.current();
             let giving = self.may_target(targets.revision()).await?;
             ensure.goes_with(&targets);
-            self.memory.may_have_some(&key.uid);
+            self.memory.may_have_load_balancer(&key.uid);
             self.tell_all(&service, &ensure.events);
             debug!(
                 service = &*key.name,
@@ -58,7 +60,7 @@ impl ServiceLb {
             );
             given = Some((giving, announced));
             // A load balancer that only comes back gets no other address.
-            let is_told = ground.capability.volatile && ensure.cause != Cause::StateLost;
+            let is_told = inputs.capability.volatile && ensure.cause != Cause::StateLost;
             let held = is_told.then(|| self.held_addresses(key));
             Some(EnsureInput { targets, held })
         };
@@ -69,7 +71,7 @@ impl ServiceLb {
         let result = self.hear(key, "ensure", called);
         self.parts.metrics.ensured(ensure.cause, in_short(&result));
         let ended = self
-            .conclude(key, ground, |progress, now, service, facts| {
+            .conclude(key, inputs, |progress, now, service, facts| {
                 progress.ensured(
                     now,
                     service,
@@ -111,9 +113,9 @@ impl ServiceLb {
         &self,
         key: &Key,
         service: Arc<ServiceView>,
-        ground: &Ground,
+        inputs: &DecisionInputs,
     ) -> Outcome {
-        let targets = &ground.targets;
+        let targets = &inputs.targets;
         let Some(_giving) = self.may_target(targets.revision()).await else {
             return Outcome::Retry;
         };
@@ -121,7 +123,7 @@ impl ServiceLb {
         let provider = self
             .parts
             .provider
-            .only_while(self.is_current(&service, ground));
+            .only_while(self.is_current(&service, inputs));
         let called = provider.update_load_balancer(service, Arc::clone(targets));
         let called = called.await;
         if was_withdrawn(&called) {
@@ -132,7 +134,7 @@ impl ServiceLb {
             .metrics
             .updated(began.elapsed(), in_short(&result));
         let ended = self
-            .conclude(key, ground, |progress, now, service, facts| {
+            .conclude(key, inputs, |progress, now, service, facts| {
                 progress.updated(
                     now,
                     service,
@@ -142,7 +144,7 @@ impl ServiceLb {
                 )
             })
             .await;
-        self.catch_up(key, targets.revision(), ground.announced);
+        self.catch_up(key, targets.revision(), inputs.announced);
         // The store's deletion event ends the queue entry.
         ended.unwrap_or(Outcome::Done)
     }
@@ -160,19 +162,19 @@ impl ServiceLb {
         &self,
         key: &Key,
         service: Arc<ServiceView>,
-        ground: &Ground,
+        inputs: &DecisionInputs,
         events: &[Event],
     ) -> Outcome {
         let provider = self
             .parts
             .provider
-            .only_while(self.is_current(&service, ground));
+            .only_while(self.is_current(&service, inputs));
         let result = self.call_delete(&provider, key, &service, events).await;
         let Some(result) = result else {
             return Outcome::Retry;
         };
         let result = result.and_then(|answer| {
-            let unproven = self.unproven(&answer, &service, ground);
+            let unproven = self.unproven(&answer, &service, inputs);
             unproven.map_or(Ok(answer), |failure| {
                 warn!(
                     service = &*key.name,
@@ -188,31 +190,31 @@ impl ServiceLb {
         }
         let heard = result.as_ref().map_err(Box::as_ref);
         let ended = self
-            .conclude(key, ground, |progress, now, service, facts| {
+            .conclude(key, inputs, |progress, now, service, facts| {
                 progress.deleted(now, Some(service), heard, facts)
             })
             .await;
         self.rollout.applied.progressed();
         if matches!(ended, Some(Outcome::Done)) {
             // The store's word that the Service is gone may have come before that of our own write.
-            return self.done_with(key);
+            return self.finish(key);
         }
-        self.memory.may_have_some(&key.uid);
+        self.memory.may_have_load_balancer(&key.uid);
         // Where it is over and the Service out of our hands, the answer to our own write was lost, but
         // not the write.
         match ended {
             Some(ended)
-                if end_of(&result).is_none() || !self.is_out_of_hand(key, &service, ground) =>
+                if end_of(&result).is_none() || !self.is_out_of_hand(key, &service, inputs) =>
             {
                 often(ended)
             }
-            _ => self.cleared_away(key, &service, &result, ground),
+            _ => self.finish_cleanup(key, &service, &result, inputs),
         }
     }
 
-    fn is_out_of_hand(&self, key: &Key, last: &ServiceView, ground: &Ground) -> bool {
+    fn is_out_of_hand(&self, key: &Key, last: &ServiceView, inputs: &DecisionInputs) -> bool {
         let live = self.live(key);
-        live.is_none_or(|live| wants::is_released(last, &live, &ground.capability))
+        live.is_none_or(|live| wants::is_released(last, &live, &inputs.capability))
     }
 
     /// None: it may not be made now.
@@ -253,10 +255,10 @@ impl ServiceLb {
     fn is_current(
         &self,
         service: &Arc<ServiceView>,
-        ground: &Ground,
+        inputs: &DecisionInputs,
     ) -> impl Fn() -> bool + Clone + Send + Sync + 'static {
         let (services, seen) = (Arc::clone(&self.parts.services), Arc::clone(service));
-        let capability = Arc::clone(&ground.capability);
+        let capability = Arc::clone(&inputs.capability);
         move || {
             services.get(&seen.key).is_some_and(|now| {
                 now.uid == seen.uid
@@ -267,7 +269,7 @@ impl ServiceLb {
 
     /// Permit for a call with these targets, once no reader takes others for those that all load
     /// balancers have.
-    async fn may_target(&self, revision: &Revision) -> Option<Giving<'_>> {
+    async fn may_target(&self, revision: &Revision) -> Option<UpdateInFlight<'_>> {
         let giving = tokio::select! {
             biased;
             () = self.fence.stopped() => None,

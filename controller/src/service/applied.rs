@@ -39,12 +39,12 @@ struct Known {
 
 /// Some load balancer is being given a revision, as long as this lives: until what came of it is
 /// known and written.
-pub(super) struct Giving<'a> {
+pub(super) struct UpdateInFlight<'a> {
     applied: &'a Applied,
     revision: Revision,
 }
 
-impl Drop for Giving<'_> {
+impl Drop for UpdateInFlight<'_> {
     fn drop(&mut self) {
         let mut known = self.applied.known.lock();
         if let Some(count) = known.given.get_mut(&self.revision) {
@@ -102,7 +102,7 @@ impl Applied {
 
     /// To be awaited before a call that gives targets, and kept until its answer is written. None:
     /// not now, this process leads no more.
-    pub(super) async fn begin(&self, revision: &Revision) -> Option<Giving<'_>> {
+    pub(super) async fn begin(&self, revision: &Revision) -> Option<UpdateInFlight<'_>> {
         let (giving, is_applied) = self.give(revision);
         if is_applied {
             return Some(giving);
@@ -122,10 +122,10 @@ impl Applied {
 
     /// Also whether all have that revision already; both at one moment, so that what is remembered is not
     /// another one in between.
-    fn give(&self, revision: &Revision) -> (Giving<'_>, bool) {
+    fn give(&self, revision: &Revision) -> (UpdateInFlight<'_>, bool) {
         let mut known = self.known.lock();
         *known.given.entry(revision.clone()).or_default() += 1;
-        let giving = Giving {
+        let giving = UpdateInFlight {
             applied: self,
             revision: revision.clone(),
         };

@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     ServiceLb,
-    ground::Ground,
+    decision_inputs::DecisionInputs,
     intake::{self, Key},
     metrics::LoadBalancers,
 };
@@ -71,17 +71,17 @@ impl ServiceLb {
         &self,
         key: &Key,
         service: &Arc<ServiceView>,
-        ground: &Ground,
+        inputs: &DecisionInputs,
     ) -> bool {
         if !self.memory.take_doubt(&key.uid)
-            || wants(service, &ground.capability) != Wants::LoadBalancer
+            || wants(service, &inputs.capability) != Wants::LoadBalancer
         {
             return false;
         }
         let call = self
             .parts
             .provider
-            .get_load_balancer(service, &ground.targets);
+            .get_load_balancer(service, &inputs.targets);
         let answer = match call.await {
             Ok(answer) => answer,
             Err(error) => {

@@ -169,12 +169,12 @@ impl Memory {
     }
 
     /// There may be something again, or its end is known.
-    pub(super) fn may_have_some(&self, uid: &str) {
+    pub(super) fn may_have_load_balancer(&self, uid: &str) {
         self.cleaned_up.lock().remove(uid);
     }
 
     /// Nothing of it is left in the cloud.
-    pub(super) fn done_with(&self, key: &Key) {
+    pub(super) fn forget_key(&self, key: &Key) {
         self.left_behind.lock().remove(key);
     }
 
@@ -226,7 +226,7 @@ impl Intake {
                 Change::Added(service) => service,
                 Change::Updated(..) if origin == Origin::Write => return,
                 Change::Updated(old, service) => {
-                    if escapes(old, service, capability.as_deref())
+                    if lost_finalizer(old, service, capability.as_deref())
                         && known.is_some_and(|known| known.may_be_left(old))
                     {
                         keys.add(Key::of(service), origin.priority());
@@ -279,7 +279,7 @@ impl Memory {
     /// `left`. Tells whether that is to be looked at.
     fn gone_from_store(&self, service: &Arc<ServiceView>, left: bool) -> bool {
         let left = left && self.may_be_left(service);
-        self.may_have_some(&service.uid);
+        self.may_have_load_balancer(&service.uid);
         if !left {
             self.forget(&service.uid);
         }
@@ -321,11 +321,11 @@ pub(super) fn is_released(
     )
 }
 
-/// [`wants::escapes`], also where it is not known what the provider declares.
-fn escapes(old: &ServiceView, new: &ServiceView, capability: Option<&Capability>) -> bool {
+/// [`wants::lost_finalizer`], also where it is not known what the provider declares.
+fn lost_finalizer(old: &ServiceView, new: &ServiceView, capability: Option<&Capability>) -> bool {
     capability.map_or_else(
         || old.has_finalizer() && is_released(old, new, None),
-        |capability| wants::escapes(old, new, capability),
+        |capability| wants::lost_finalizer(old, new, capability),
     )
 }
 

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 use super::{
     ServiceLb,
     act::Answered,
-    ground::Ground,
+    decision_inputs::DecisionInputs,
     intake::{Key, LeftBehind},
     write::{often, outcome},
 };
@@ -29,11 +29,11 @@ impl ServiceLb {
     /// of our hands: a load balancer is never deleted on doubt.
     pub(super) async fn clear_away(&self, key: &Key, left: LeftBehind) -> Outcome {
         let service = &left.service;
-        let Some(ground) = self.ground() else {
+        let Some(inputs) = self.inputs() else {
             return Outcome::Retry;
         };
-        if !wants::leaves_behind(service, &ground.capability) {
-            return self.done_with(key);
+        if !wants::leaves_behind(service, &inputs.capability) {
+            return self.finish(key);
         }
         if service.is_paused() {
             warn!(
@@ -42,7 +42,7 @@ impl ServiceLb {
                 "the Service is gone, and since it was held its load balancer is left as it is; \
                  delete it in the cloud"
             );
-            return self.done_with(key);
+            return self.finish(key);
         }
         // Before the API server is asked: its answer must not be old when the call goes out.
         let Some(_turn) = self.turn(Priority::Fresh).await else {
@@ -50,8 +50,8 @@ impl ServiceLb {
         };
         match self.writer.read(service).await {
             Ok(None) => {}
-            Ok(Some(live)) if wants::is_released(service, &live, &ground.capability) => {}
-            Ok(Some(_)) if self.live(key).is_some() => return self.done_with(key),
+            Ok(Some(live)) if wants::is_released(service, &live, &inputs.capability) => {}
+            Ok(Some(_)) if self.live(key).is_some() => return self.finish(key),
             Ok(Some(_)) => {
                 warn!(
                     service = &*key.name,
@@ -82,19 +82,19 @@ impl ServiceLb {
         let Some(result) = self.call_delete(provider, key, service, &events).await else {
             return Outcome::Retry;
         };
-        self.cleared_away(key, service, &result, &ground)
+        self.finish_cleanup(key, service, &result, &inputs)
     }
 
     /// Why `answer` to a deletion proves nothing about the load balancer of `service`. The call may have
-    /// waited across a handshake: the class must be served both by the provider that `ground` was read
+    /// waited across a handshake: the class must be served both by the provider that `inputs` was read
     /// from and by the present one.
     pub(super) fn unproven(
         &self,
         answer: &Answer,
         service: &ServiceView,
-        ground: &Ground,
+        inputs: &DecisionInputs,
     ) -> Option<Failure> {
-        let before = &ground.capability;
+        let before = &inputs.capability;
         let failure = Failure::of_withdrawn(answer, service, before);
         if failure.is_some() || answer.disposition != Disposition::NotManaged {
             return failure;
@@ -116,15 +116,15 @@ impl ServiceLb {
     }
 
     /// The consequence of the answer to a deletion for a Service that is gone.
-    pub(super) fn cleared_away(
+    pub(super) fn finish_cleanup(
         &self,
         key: &Key,
         service: &ServiceView,
         result: &Answered,
-        ground: &Ground,
+        inputs: &DecisionInputs,
     ) -> Outcome {
         let answer = result.as_ref().ok();
-        let unproven = answer.and_then(|answer| self.unproven(answer, service, ground));
+        let unproven = answer.and_then(|answer| self.unproven(answer, service, inputs));
         let is_withdrawn = |failure: &Failure| failure.class != ErrorClass::Unavailable;
         if unproven.as_ref().is_some_and(is_withdrawn) {
             // Its finalizer was taken away: there is no object left that could wait.
@@ -134,25 +134,25 @@ impl ServiceLb {
                 "the Service is gone, and the provider neither manages its load balancer nor serves \
                  the class that it was made for; if it still exists, delete it in the cloud"
             );
-            return self.done_with(key);
+            return self.finish(key);
         }
         let heard = unproven
             .as_ref()
             .map_or_else(|| result.as_ref().map_err(Box::as_ref), Err);
         let now = self.now();
         let decided = self.memory.with(&key.uid, |progress| {
-            progress.deleted(now, None, heard, &ground.facts())
+            progress.deleted(now, None, heard, &inputs.facts())
         });
         self.tell_all(service, &decided.events);
         if decided.requeue.is_none() {
-            return self.done_with(key);
+            return self.finish(key);
         }
         often(outcome(decided.requeue))
     }
 
     /// Nothing of the Service is left, neither here nor in the cloud.
-    pub(super) fn done_with(&self, key: &Key) -> Outcome {
-        self.memory.done_with(key);
+    pub(super) fn finish(&self, key: &Key) -> Outcome {
+        self.memory.forget_key(key);
         self.memory.forget(&key.uid);
         let next = self.parts.services.get(&key.name);
         let is_other = |next: &ServiceView| *next.uid != *key.uid || next.waits_for_nothing();

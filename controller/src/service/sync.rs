@@ -15,7 +15,7 @@ use tracing::debug;
 
 use super::{
     ServiceLb,
-    ground::Ground,
+    decision_inputs::DecisionInputs,
     intake::{self, Key},
     write::ATTEMPTS,
 };
@@ -43,7 +43,7 @@ impl ServiceLb {
                     return self.clear_away(&key, gone).await;
                 }
                 // It is in our hands again.
-                self.memory.done_with(&key);
+                self.memory.forget_key(&key);
                 self.settle(&key, priority).await
             }
         }
@@ -57,20 +57,20 @@ impl ServiceLb {
                 // The store's deletion event ends the queue entry.
                 return Outcome::Done;
             };
-            let Some(ground) = self.ground() else {
+            let Some(inputs) = self.inputs() else {
                 return Outcome::Retry;
             };
-            self.judge_edits(&ground.capability);
+            self.judge_edits(&inputs.capability);
             let now = self.now();
             let (step, is_background) = self.memory.with(&key.uid, |progress| {
-                let step = progress.next(now, &service, &ground.facts());
+                let step = progress.next(now, &service, &inputs.facts());
                 let is_background = matches!(&step, Step::Prepare(_) | Step::Ensure(_))
-                    && progress.is_background(&service, &ground.facts());
+                    && progress.is_background(&service, &inputs.facts());
                 (step, is_background)
             });
             match &step {
                 Step::Nothing => {
-                    if !self.drifted(key, &service, &ground).await {
+                    if !self.drifted(key, &service, &inputs).await {
                         return Outcome::Done;
                     }
                     continue;
@@ -112,16 +112,16 @@ impl ServiceLb {
                     }
                 },
                 Step::At(time) => return Outcome::RetryAfter(until(*time, now)),
-                Step::Update => return self.update(key, service, &ground).await,
+                Step::Update => return self.update(key, service, &inputs).await,
                 Step::Prepare(_) | Step::Ensure(_) | Step::Delete { .. } => {}
             }
-            if wants(&service, &ground.capability) == Wants::LoadBalancer
+            if wants(&service, &inputs.capability) == Wants::LoadBalancer
                 && let Some(left) = self.waits_for_predecessor(key)
             {
                 return Outcome::RetryAfter(left);
             }
             if is_background && priority != Priority::Background {
-                return self.leave_to_background(key, service, &ground).await;
+                return self.leave_to_background(key, service, &inputs).await;
             }
             if turn.is_none() {
                 turn = self.turn(priority).await;
@@ -151,9 +151,9 @@ impl ServiceLb {
                         }
                     }
                 },
-                Step::Ensure(ensure) => return self.ensure(key, service, ensure, &ground).await,
+                Step::Ensure(ensure) => return self.ensure(key, service, ensure, &inputs).await,
                 Step::Delete { events } => {
-                    return self.delete(key, service, &ground, &events).await;
+                    return self.delete(key, service, &inputs, &events).await;
                 }
                 Step::Nothing | Step::Hold { .. } | Step::Leave(_) | Step::At(_) | Step::Update => {
                 }
@@ -167,15 +167,15 @@ impl ServiceLb {
         &self,
         key: &Key,
         service: Arc<ServiceView>,
-        ground: &Ground,
+        inputs: &DecisionInputs,
     ) -> Outcome {
         let lacks = self.memory.with(&key.uid, |progress| {
-            progress.lacks_targets(&service, &ground.facts())
+            progress.lacks_targets(&service, &inputs.facts())
         });
-        if !lacks || !says_whose(&service, &ground.capability) {
+        if !lacks || !says_whose(&service, &inputs.capability) {
             return Outcome::Background;
         }
-        match self.update(key, service, ground).await {
+        match self.update(key, service, inputs).await {
             Outcome::Done => Outcome::Background,
             other => other,
         }

@@ -13,7 +13,7 @@ use outrigger_core::{
 };
 use tracing::{debug, warn};
 
-use super::{ServiceLb, ground::Ground, intake::Key};
+use super::{ServiceLb, decision_inputs::DecisionInputs, intake::Key};
 use crate::{
     kube::{
         error::Error,
@@ -31,16 +31,16 @@ impl ServiceLb {
     pub(super) async fn conclude(
         &self,
         key: &Key,
-        ground: &Ground,
+        inputs: &DecisionInputs,
         decide: impl Fn(&mut Progress, Timestamp, &ServiceView, &Facts<'_>) -> plan::Outcome,
     ) -> Option<Outcome> {
         let mut attempt = 0;
         loop {
             let service = self.live(key)?;
-            let ground = self.ground_of(Arc::clone(&ground.capability));
+            let inputs = self.inputs_of(Arc::clone(&inputs.capability));
             let now = self.now();
             let decided = self.memory.with(&key.uid, |progress| {
-                decide(progress, now, &service, &ground.facts())
+                decide(progress, now, &service, &inputs.facts())
             });
             if let Some(patch) = &decided.patch {
                 match self.writer.write(&service, patch).await {

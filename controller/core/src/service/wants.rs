@@ -101,7 +101,7 @@ fn is_changed_away(last: &ServiceView, now: &ServiceView) -> bool {
 /// Whether the step from `old` to `new` may have left a load balancer behind on a Service that is
 /// still there (not Q-5): one write took the finalizer away and, say, changed the type, or another
 /// finalizer keeps a Service that is being deleted. So does the end of a cleanup.
-pub fn escapes(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
+pub fn lost_finalizer(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
     // Both are written before the first call.
     let was_begun = old.has_finalizer() || Record::of(old).is_some();
     was_begun && leaves_behind(old, capability) && is_released(old, new, capability)

@@ -52,7 +52,7 @@ async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_not
             ..RawAnswer::default()
         };
         let answer = raw.check(Call::Delete, &before).unwrap();
-        let unproven = lb.unproven(&answer, &web, &lb.ground_of(Arc::clone(&before)));
+        let unproven = lb.unproven(&answer, &web, &lb.inputs_of(Arc::clone(&before)));
         unproven.map(|failure| failure.class)
     };
     assert_eq!(

@@ -78,7 +78,7 @@ impl Progress {
             Ok(answer) if answer.disposition == Disposition::InProgress => {
                 if let Some(draft) = &mut draft {
                     draft.effects(&answer.effects);
-                    draft.says(PROVISIONED, Status::False, answer, "Deleting");
+                    draft.set_condition(PROVISIONED, Status::False, answer, "Deleting");
                 }
                 Outcome {
                     events: answer.effects.events.clone(),

@@ -137,7 +137,7 @@ impl Progress {
                     record = settled;
                 }
                 accepted(&mut draft);
-                draft.says(PROVISIONED, Status::True, answer, "Ready");
+                draft.set_condition(PROVISIONED, Status::True, answer, "Ready");
                 draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
                 if ensure.manner == Manner::Announced || !is_same(ingress, &service.ingress) {
                     events.push(Event::ensured());
@@ -164,7 +164,7 @@ impl Progress {
                 self.done = None;
                 requeue = Some(self.wait(now, Work::Ensure(ensure.hash), answer, ensure.manner));
                 accepted(&mut draft);
-                draft.says(PROVISIONED, Status::False, answer, "InProgress");
+                draft.set_condition(PROVISIONED, Status::False, answer, "InProgress");
             }
         }
         draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
@@ -271,7 +271,13 @@ impl Outcome {
 
 impl Draft<'_> {
     /// A condition in the provider's words, where it has any.
-    pub(super) fn says(&mut self, kind: &str, status: Status, answer: &Answer, reason: &str) {
+    pub(super) fn set_condition(
+        &mut self,
+        kind: &str,
+        status: Status,
+        answer: &Answer,
+        reason: &str,
+    ) {
         self.condition(kind, status, answer.reason_or(reason), &answer.message);
     }
 }

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{Wants, escapes, leaves_behind, wants};
+use super::{Wants, leaves_behind, lost_finalizer, wants};
 use crate::{
     fixture::{any_service, capability, load_balancer},
     service::{
@@ -179,7 +179,7 @@ fn a_service_taken_out_of_our_hands_leaves_a_load_balancer_behind() {
         ),
         ("type=ClusterIP", "type=NodePort", false),
     ] {
-        let found = escapes(&service(old), &service(new), &capability());
+        let found = lost_finalizer(&service(old), &service(new), &capability());
         assert_eq!(found, expected, "{old:?} to {new:?}");
     }
 }

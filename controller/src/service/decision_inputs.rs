@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Facts beside the Service, at one moment.
-pub(super) struct Ground {
+pub(super) struct DecisionInputs {
     pub(super) capability: Arc<Capability>,
     pub(super) targets: Arc<Targets>,
     /// [`super::rollout::Rollout::announced`] when `targets` were read.
@@ -28,7 +28,7 @@ pub(super) struct Ground {
     presumed: Option<Revision>,
 }
 
-impl Ground {
+impl DecisionInputs {
     pub(super) fn facts(&self) -> Facts<'_> {
         Facts {
             capability: &self.capability,
@@ -47,16 +47,16 @@ impl ServiceLb {
     }
 
     /// None where the provider went away since the key was handed out: the queue's gate closes.
-    pub(super) fn ground(&self) -> Option<Ground> {
+    pub(super) fn inputs(&self) -> Option<DecisionInputs> {
         self.capability()
-            .map(|capability| self.ground_of(capability))
+            .map(|capability| self.inputs_of(capability))
     }
 
-    pub(super) fn ground_of(&self, capability: Arc<Capability>) -> Ground {
+    pub(super) fn inputs_of(&self, capability: Arc<Capability>) -> DecisionInputs {
         // Read before the targets: a set that is announced in between is announced to this one too.
         let announced = self.rollout.announced();
         let (applied, presumed) = self.rollout.applied.known_and_presumed();
-        Ground {
+        DecisionInputs {
             capability,
             announced,
             targets: self.rollout.current(),
@@ -86,21 +86,21 @@ impl ServiceLb {
         &self,
         holds: impl Fn(&Progress, &ServiceView, &Facts<'_>) -> bool,
     ) -> Vec<Key> {
-        self.ground()
-            .map_or_else(Vec::new, |ground| self.among_services_on(&ground, holds))
+        self.inputs()
+            .map_or_else(Vec::new, |inputs| self.among_services_on(&inputs, holds))
     }
 
-    /// The Services for which `holds` says yes, on this ground.
+    /// The Services for which `holds` says yes, on these inputs.
     pub(super) fn among_services_on(
         &self,
-        ground: &Ground,
+        inputs: &DecisionInputs,
         holds: impl Fn(&Progress, &ServiceView, &Facts<'_>) -> bool,
     ) -> Vec<Key> {
         let mut keys = Vec::new();
         self.parts.services.for_each(|service| {
             if may_concern(service) {
                 let key = Key::of(service);
-                let decide = |progress: &mut Progress| holds(progress, service, &ground.facts());
+                let decide = |progress: &mut Progress| holds(progress, service, &inputs.facts());
                 if self.memory.with(&key.uid, decide) {
                     keys.push(key);
                 }
