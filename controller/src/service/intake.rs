@@ -174,7 +174,7 @@ impl Memory {
     }
 
     /// Nothing of it is left in the cloud.
-    pub(super) fn forget_key(&self, key: &Key) {
+    pub(super) fn clear_left_behind(&self, key: &Key) {
         self.left_behind.lock().remove(key);
     }
 

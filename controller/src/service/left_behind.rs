@@ -152,7 +152,7 @@ impl ServiceLb {
 
     /// Nothing of the Service is left, neither here nor in the cloud.
     pub(super) fn finish(&self, key: &Key) -> Outcome {
-        self.memory.forget_key(key);
+        self.memory.clear_left_behind(key);
         self.memory.forget(&key.uid);
         let next = self.parts.services.get(&key.name);
         let is_other = |next: &ServiceView| *next.uid != *key.uid || next.waits_for_nothing();

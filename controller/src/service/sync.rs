@@ -43,7 +43,7 @@ impl ServiceLb {
                     return self.clear_away(&key, gone).await;
                 }
                 // It is in our hands again.
-                self.memory.forget_key(&key);
+                self.memory.clear_left_behind(&key);
                 self.settle(&key, priority).await
             }
         }

@@ -302,7 +302,7 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
     let rig = Rig::balancing(|_| {}).await;
     let web = service_with("web", |service| {
         service["metadata"]["annotations"] =
-            json!({"service.beta.kubernetes.io/load-balancer-source-ranges": "everybody"});
+            json!({"service.beta.kubernetes.io/load-balancer-source-ranges": "all-clients"});
     });
     let all = targets(["a"]);
     let provider = &rig.provider;
@@ -319,7 +319,7 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
         assert_eq!(failure.class, ErrorClass::Invalid);
         assert_eq!(&*failure.reason, "InvalidSourceRanges");
         assert!(
-            failure.message.contains("everybody is not valid"),
+            failure.message.contains("all-clients is not valid"),
             "{error}"
         );
     }
