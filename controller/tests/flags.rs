@@ -165,7 +165,7 @@ fn cli_5_help_and_version_end_well() {
 }
 
 #[test]
-fn cli_6_mistakes_are_told_together() {
+fn cli_6_mistakes_are_reported_together() {
     assert_eq!(
         refusal(&["--secure-port=70000"]),
         "--secure-port 70000 must be between 0 and 65535, inclusive. 0 for turning off secure port"
@@ -249,7 +249,7 @@ fn flags_without_effect_warn_once_and_only_when_given() {
 }
 
 #[test]
-fn cloud_provider_names_whom_to_expect() {
+fn cloud_provider_names_the_expected_provider() {
     assert_eq!(
         config(&["--cloud-provider=fake"]).provider.name.as_deref(),
         Some("fake")

@@ -226,8 +226,8 @@ async fn a_killed_leader_is_followed_within_the_lease_duration() {
     assert!(waited < LEASE + Duration::from_secs(2), "{waited:?}");
 }
 
-/// The leader is cut off: it is over at the renew deadline, before anybody else leads, and asks
-/// for nothing afterwards although it could.
+/// The leader is cut off: it is over at the renew deadline, before another replica leads, and sends
+/// no request afterwards although it could.
 #[tokio::test]
 async fn a_leader_that_is_cut_off_gives_up_in_time() {
     for (namespace, silent) in [("leader-silence", true), ("leader-refused", false)] {
@@ -288,7 +288,7 @@ async fn a_short_outage_changes_nothing() {
 
 /// Giving up is not the end, and the lease does not come back before the hold-off.
 #[tokio::test]
-async fn who_gives_up_lets_the_other_lead() {
+async fn a_replica_that_gives_up_lets_the_other_lead() {
     let place = Place::new("leader-give-up").await;
     let first = place.start(place.client());
     first.leading().await;
@@ -326,7 +326,7 @@ async fn one_process_holds_two_locks() {
     assert!(first.leading().await.is_valid_now());
 }
 
-/// What the API server makes of our requests: their number, names and shape.
+/// The shape of our requests at the API server: their number, names and form.
 #[tokio::test]
 async fn an_idle_leader_costs_one_request_a_period() {
     let place = Place::new("leader-cost").await;
@@ -359,7 +359,7 @@ async fn an_idle_leader_costs_one_request_a_period() {
         );
         assert_eq!(body["metadata"]["annotations"]["outrigger.dev/x"], "1");
     }
-    // A standby is told everything, and asks for nothing.
+    // A standby receives every event, and sends no request.
     assert_eq!(standby_proxy.requests().len(), 0);
     assert_eq!(
         standby.handle.annotation("outrigger.dev/x").as_deref(),

@@ -1,4 +1,4 @@
-//! What people get wrong, and what the controller says to it.
+//! Mistakes of operators, and the controller's messages.
 
 mod api_server;
 mod flags;

@@ -14,7 +14,7 @@ use tokio::net::TcpSocket;
 
 use crate::wait::{holds, until};
 
-/// A port that nobody else can take, shared with the controller.
+/// A port that no other process can take, shared with the controller.
 pub(crate) struct Port {
     reserved: TcpSocket,
 }
@@ -27,7 +27,7 @@ impl Port {
         Self { reserved }
     }
 
-    /// What makes the controller serve here.
+    /// The flags that make the controller serve here.
     pub(crate) fn flags(&self) -> [String; 3] {
         [
             "--bind-address=127.0.0.1".to_owned(),
@@ -40,12 +40,12 @@ impl Port {
         self.reserved.local_addr().unwrap().port()
     }
 
-    /// Somebody who shows nothing.
+    /// A caller without credentials.
     pub(crate) fn anonymous(&self) -> Caller {
         self.caller(AuthInfo::default())
     }
 
-    /// Somebody who shows a token.
+    /// A caller with a token.
     pub(crate) fn with_token(&self, token: &str) -> Caller {
         self.caller(AuthInfo {
             token: Some(token.to_owned().into()),
@@ -53,7 +53,7 @@ impl Port {
         })
     }
 
-    /// Somebody who shows a client certificate of the cluster's CA.
+    /// A caller with a client certificate of the cluster's CA.
     pub(crate) async fn with_certificate(
         &self,
         plane: &ControlPlane,
@@ -65,7 +65,7 @@ impl Port {
         self.caller(config.unwrap().auth_info)
     }
 
-    /// The metrics, where everybody may read them.
+    /// The metrics, where every caller may read them.
     pub(crate) async fn scrape(&self) -> String {
         self.anonymous().gets("/metrics", 200).await.body
     }
@@ -91,7 +91,7 @@ pub(crate) fn value(scrape: &str, name: &str) -> Option<f64> {
 #[derive(Clone)]
 pub(crate) struct Caller(Client);
 
-/// What was answered.
+/// The answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,

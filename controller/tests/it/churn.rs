@@ -62,16 +62,16 @@ use silence::Watch;
 /// The class that the mock serves beside Services without one.
 const OWN_CLASS: &str = "mock.example/lb";
 
-/// A class that the mock does not serve, but for a while.
+/// A class that the mock does not serve, except for a while.
 const OTHER_CLASS: &str = "other.example/lb";
 
-/// Somebody else's finalizer, which its owner takes away once ours is gone.
+/// Another client's finalizer, which its owner removes once ours is gone.
 const HELD: &str = "drill.example/held";
 
 /// Nodes that are there from the start.
 const NODES: usize = 6;
 
-/// What failed shortly before the end is tried again after 5, 10, 20 … at most 300 s.
+/// A failure shortly before the end is retried after 5, 10, 20 … at most 300 s.
 const DEADLINE: Duration = Duration::from_mins(6);
 
 fn number(variable: &str) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! A cluster as everybody but the controller sees it: nodes, Services, events, Leases.
+//! A cluster as all clients but the controller see it: nodes, Services, events, Leases.
 
 pub(crate) mod services;
 
@@ -27,7 +27,7 @@ use crate::{
 /// Where Leases are.
 pub(crate) const SYSTEM: &str = "kube-system";
 
-/// A control plane without nodes, and somebody who may do everything on it.
+/// A control plane without nodes, and an administrator's client.
 pub(crate) struct Cluster {
     client: Client,
     pub(crate) plane: Plane,
@@ -69,7 +69,7 @@ impl Cluster {
         self.nodes().get(name).await.unwrap()
     }
 
-    /// Changes a node as somebody else would, who is not the controller.
+    /// Changes a node as another client.
     pub(crate) async fn merge(&self, name: &str, change: Value) -> Node {
         let parameters = PatchParams::default();
         let nodes = self.nodes();
@@ -152,13 +152,13 @@ impl Cluster {
         events
     }
 
-    /// What the Lease of that name says.
+    /// The spec of the Lease of that name.
     pub(crate) async fn lease(&self, name: &str) -> LeaseSpec {
         let lease = self.leases().get(name).await.unwrap();
         lease.spec.unwrap()
     }
 
-    /// Makes somebody else the holder of the Lease of that name.
+    /// Makes another process the holder of the Lease of that name.
     pub(crate) async fn take_lease(&self, name: &str, holder: &str) {
         let change = json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 60}});
         let (parameters, change) = (PatchParams::default(), Patch::Merge(change));

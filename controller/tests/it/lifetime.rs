@@ -34,7 +34,7 @@ async fn fleet(setup: Setup, count: usize) -> Stage {
 }
 
 impl Cluster {
-    /// The kubelet says so, or somebody says it for one that has fallen silent.
+    /// As the kubelet reports, or the node lifecycle controller for a silent one.
     async fn is_ready(&self, name: &str, status: &str) {
         let now = jiff::Timestamp::now().to_string();
         let conditions = json!([{
@@ -95,7 +95,7 @@ async fn a_node_that_is_not_managed_is_asked_about_again_when_the_provider_is_an
         .says(&["the provider does not manage this node", "n-00000"])
         .await;
     let asked = stage.mock.asked().await;
-    stays("nobody asks again", Duration::from_secs(1), async || {
+    stays("no lookup follows", Duration::from_secs(1), async || {
         let now = stage.mock.asked().await;
         holds(now == asked, || format!("{now} instead of {asked}"))
     })

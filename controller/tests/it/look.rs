@@ -1,4 +1,4 @@
-//! What is to be seen of an object, an event or a request.
+//! Readable forms of an object, an event or a request.
 
 pub(crate) mod services;
 
@@ -15,7 +15,7 @@ pub(crate) fn is_tainted(node: &Node) -> bool {
         .any(|taint| taint.starts_with(UNINITIALIZED_TAINT))
 }
 
-/// `key=value:effect`, in order, but for the one that the API server puts on each new node.
+/// `key=value:effect`, in order, except the one that the API server puts on each new node.
 pub(crate) fn taints(node: &Node) -> Vec<String> {
     let taints = node.spec.iter().flat_map(|spec| &spec.taints).flatten();
     taints

@@ -102,13 +102,13 @@ impl Mock {
         self.control.inject(&fault).await.unwrap();
     }
 
-    /// What is said about one node is an error.
+    /// The result for one node is an error.
     pub(crate) async fn fail_node(&self, node: &str, error: InjectedError) {
         let fault = Fault::on(Method::BatchGetInstances, Effect::ItemError(error));
         self.inject(fault.for_node(node.parse().unwrap())).await;
     }
 
-    /// What is said about one node is nonsense.
+    /// The result for one node is nonsense.
     pub(crate) async fn spoil_node(&self, node: &str, bad: BadAnswer) {
         let fault = Fault::on(Method::BatchGetInstances, Effect::BadAnswer(bad));
         self.inject(fault.for_node(node.parse().unwrap())).await;
@@ -179,8 +179,8 @@ pub(crate) fn instance_at(name: &str, addresses: &[&str]) -> InstanceSpec {
     }
 }
 
-/// The program, beside the one that is tested. Another package's, so nobody builds it for us unless
-/// the whole workspace is tested.
+/// The program, beside the one that is tested. Another package's, so cargo builds it only if the
+/// whole workspace is tested.
 async fn binary() -> &'static Path {
     static BINARY: OnceCell<PathBuf> = OnceCell::const_new();
     let found = BINARY.get_or_init(|| async { spawn_blocking(find).await.unwrap() });

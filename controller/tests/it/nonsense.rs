@@ -1,4 +1,4 @@
-//! Providers that lie: no node is changed wrongly, nobody dies of it, and it heals.
+//! Providers that lie: no node is changed wrongly, the controller survives, and it heals.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -105,7 +105,7 @@ async fn an_answer_that_is_too_large_is_thrown_away() {
 }
 
 #[tokio::test]
-async fn of_nodes_that_are_told_to_be_one_machine_none_is_believed() {
+async fn two_nodes_with_one_machine_are_both_refused() {
     let backstage = Setup::synthesizing()
         .machines(Machine::numbered("twin-", 4))
         .prepare()
@@ -139,7 +139,7 @@ async fn a_provider_id_that_another_node_has_is_refused_and_said_on_the_node() {
         .mock
         .inject(Fault::on(Method::BatchGetInstances, same))
         .await;
-    // The first one cannot be told from the truth.
+    // The first one cannot be distinguished from the truth.
     stage.register(&Machine::new("first")).await;
     let id = "mock://i-the-same-for-all";
     assert_eq!(provider_id(&stage.synced("first").await), Some(id));

@@ -1,4 +1,5 @@
-//! What operators run: replicas that follow each other, their rights, their server, their end.
+//! Operation of the program: replicas that follow each other, their rights, their server, their
+//! end.
 
 mod api_server_gone;
 mod exits;

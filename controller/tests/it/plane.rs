@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 
 use crate::rights::{ALWAYS, Rights};
 
-/// Who the controller is to the API server. It may do what its documentation says it must, and
+/// The controller's identity at the API server. It may do what its documentation says it must, and
 /// nothing else.
 pub(crate) const USER: &str = "system:serviceaccount:kube-system:cloud-controller-manager";
 
@@ -89,7 +89,7 @@ impl Drop for Plane {
     }
 }
 
-/// Whatever holds them: nobody is left who would let go.
+/// Removes finalizers too: no controller is left for that.
 async fn delete_services(client: &Client) {
     let all: Api<Service> = Api::all(client.clone());
     for service in all.list(&ListParams::default()).await.unwrap() {

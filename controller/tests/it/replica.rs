@@ -179,7 +179,7 @@ impl Replica {
         self.controller.says(&["the provider is ready"]).await;
     }
 
-    /// What it writes into the Lease.
+    /// The identity that it writes into the Lease.
     pub(crate) async fn identity(&mut self) -> String {
         let line = self
             .controller
@@ -189,13 +189,13 @@ impl Replica {
         identity.split('"').nth(1).unwrap().to_owned()
     }
 
-    /// Registers a node that only this one's cloud has, so that nobody else can initialise it.
+    /// Registers a node that only this one's cloud has, so that no other can initialise it.
     pub(crate) async fn own_node(&self, cluster: &Cluster, name: &str) {
         self.mock.create(instance(name)).await;
         cluster.register(&Machine::new(name)).await;
     }
 
-    /// What it has written about a node.
+    /// Its writes about a node.
     pub(crate) fn writes_of(&self, name: &str) -> Vec<String> {
         let requests = self.proxy.requests();
         let writes = requests.iter().filter(|request| request.is_write());
@@ -214,7 +214,7 @@ impl Replica {
         assert!(forbidden.is_empty(), "{forbidden:?}");
     }
 
-    /// What it has asked of the API server about the Lease `name` and got, but for reads.
+    /// Its accepted requests about the Lease `name`, except reads.
     pub(crate) fn claims(&self, name: &str) -> Vec<Recorded> {
         let mut requests = self.proxy.requests();
         requests.retain(|request| {

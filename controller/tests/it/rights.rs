@@ -1,5 +1,5 @@
-//! The rights that `docs/rbac.md` prints, given to whom a test wants: the page is the input, so
-//! that nothing can be missing in it.
+//! The rights that `docs/rbac.md` prints, bound to a test's subject: the page is the input, so that
+//! nothing can be missing in it.
 
 use std::{fs, path::Path};
 
@@ -23,7 +23,7 @@ pub(crate) const ACCOUNTS: &str = "With --use-service-account-credentials";
 pub(crate) struct Rights(Vec<Value>);
 
 impl Rights {
-    /// What is printed below a heading.
+    /// The rules below a heading.
     pub(crate) fn documented(heading: &str) -> Self {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/rbac.md");
         let page = fs::read_to_string(page).unwrap();
@@ -39,7 +39,7 @@ impl Rights {
         Self(objects)
     }
 
-    /// The same for somebody else, under other names.
+    /// The same for another subject, under other names.
     pub(crate) fn of(mut self, user: &str) -> Self {
         self.0.retain(|object| object["kind"] != "ServiceAccount");
         for object in &mut self.0 {
@@ -97,7 +97,7 @@ impl Rights {
         }
     }
 
-    /// Who may do what: each right of each role that is bound here.
+    /// All grants: each right of each role that is bound here.
     fn allowed(&self) -> Vec<(String, Value)> {
         let mut allowed = Vec::new();
         for binding in self.0.iter().filter(|object| object["subjects"].is_array()) {
@@ -115,7 +115,7 @@ impl Rights {
                 }
             }
         }
-        assert!(!allowed.is_empty(), "nothing is granted to anybody");
+        assert!(!allowed.is_empty(), "no role has a rule");
         allowed
     }
 }
@@ -136,7 +136,7 @@ fn user(subject: &Value) -> String {
     }
 }
 
-/// What a review asks for to see each right of a rule.
+/// The attributes of a review of each right of a rule.
 fn attributes(rule: &Value, namespace: &Value) -> Vec<Value> {
     let mut all = Vec::new();
     for group in list(&rule["apiGroups"]) {

@@ -32,7 +32,7 @@ pub(crate) struct Scripted {
     runtime: Option<Runtime>,
 }
 
-/// Who it is.
+/// The provider's identity.
 struct Introduced(v1::HandshakeResponse);
 
 struct Service {

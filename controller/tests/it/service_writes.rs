@@ -1,4 +1,4 @@
-//! What is written to Services, against the API server's own rules, with the rights of `docs/rbac.md`.
+//! Writes to Services, against the API server's own rules, with the rights of `docs/rbac.md`.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Desk {
         Arc::new(serde_json::from_value(self.object().await).unwrap())
     }
 
-    /// Somebody else changes it, anything but its status.
+    /// Another client changes it, anything but its status.
     async fn change(&self, change: &Value) {
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(change));
         let services = &self.services;
@@ -130,7 +130,7 @@ fn at(ip: &str, mode: Option<&str>) -> Ingress {
 
 /// S-4, S-39, S-70, S-71.
 #[tokio::test]
-async fn what_the_store_is_told_of_a_write_is_what_the_api_server_has() {
+async fn the_store_after_a_write_equals_the_api_server() {
     let desk = Desk::with("written").await;
     let named = Ingress {
         hostname: "lb.example.com".into(),
@@ -188,7 +188,7 @@ async fn what_the_store_is_told_of_a_write_is_what_the_api_server_has() {
 
 /// S-46.
 #[tokio::test]
-async fn what_others_write_to_a_service_at_the_same_time_stays() {
+async fn concurrent_writes_of_others_to_a_service_stay() {
     let desk = Desk::with("shared").await;
     desk.change(&json!({"metadata": {"finalizers": [OTHER], "annotations": {OTHER: "1"}}}))
         .await;
@@ -307,7 +307,7 @@ async fn another_service_of_the_same_name_is_left_alone() {
 
 /// S-38.
 #[tokio::test]
-async fn what_the_api_server_never_takes_is_told_in_its_words() {
+async fn a_refusal_of_the_api_server_has_its_words() {
     let desk = Desk::with("refused").await;
     for (ingress, expected) in [
         (

@@ -49,8 +49,8 @@ const GET: Method = Method::GetLoadBalancer;
 /// The events of a Service from its making to its address.
 const MADE: [&str; 2] = ["EnsuringLoadBalancer", "EnsuredLoadBalancer"];
 
-/// A cloud, and a controller with the loop about Services alone: nobody else changes nodes, and what
-/// changes there goes out soon.
+/// A cloud, and a controller with the loop about Services alone: no other loop changes nodes, and
+/// changes of them go out soon.
 fn alone(mock: &[&str]) -> Setup {
     Setup::mock(mock).flags(&[
         "--controllers=service-lb-controller",

@@ -53,7 +53,7 @@ impl Setup {
         self
     }
 
-    /// Everybody may read its metrics at `port`.
+    /// Every caller may read its metrics at `port`.
     pub(crate) fn scraped_at(mut self, port: &Port) -> Self {
         self.flags.extend(port.flags());
         self.flags(&[
@@ -162,7 +162,7 @@ impl Backstage {
     }
 }
 
-/// A stage with everybody on it. Fields are dropped in order: the control plane last.
+/// A complete stage. Fields are dropped in order: the control plane last.
 pub(crate) struct Stage {
     pub(crate) controller: Controller,
     controller_args: Vec<String>,
@@ -178,7 +178,7 @@ impl Stage {
         self.dir.path()
     }
 
-    /// What the controller has written so far, in order: `PATCH /api/v1/nodes/a`, `POST Synced a`.
+    /// The controller's writes so far, in order: `PATCH /api/v1/nodes/a`, `POST Synced a`.
     pub(crate) fn writes(&self) -> Vec<String> {
         self.proxy
             .requests()
@@ -188,7 +188,7 @@ impl Stage {
             .collect()
     }
 
-    /// What it has written about one node.
+    /// Its writes about one node.
     pub(crate) fn writes_of(&self, name: &str) -> Vec<String> {
         let mut writes = self.writes();
         writes.retain(|write| write.split(['/', ' ']).any(|part| part == name));

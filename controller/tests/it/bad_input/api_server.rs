@@ -74,19 +74,19 @@ async fn one_that_lets_us_do_nothing_is_asked_until_it_does() {
         .machines([Machine::new("locked")])
         .prepare()
         .await;
-    let proxy = FaultProxy::start_as(&backstage.plane, "outrigger-nobody", None)
+    let proxy = FaultProxy::start_as(&backstage.plane, "outrigger-without-rights", None)
         .await
         .unwrap();
     let mut stage = backstage.start_with(&proxy.kubeconfig());
     let missing = "may not read the namespace kube-system";
     let line = stage.controller.says(&[missing]).await;
-    assert!(line.contains("outrigger-nobody"), "{line}");
-    let rights = Rights::documented(ALWAYS).of("outrigger-nobody");
-    let some = Rights::documented(ALWAYS).of("outrigger-nobody");
+    assert!(line.contains("outrigger-without-rights"), "{line}");
+    let rights = Rights::documented(ALWAYS).of("outrigger-without-rights");
+    let some = Rights::documented(ALWAYS).of("outrigger-without-rights");
     some.without("nodes").grant(&stage.plane).await;
     let missing = "cannot list resource \"nodes\"";
     let line = stage.controller.says(&[missing]).await;
-    assert!(line.contains("outrigger-nobody"), "{line}");
+    assert!(line.contains("outrigger-without-rights"), "{line}");
     rights.grant(&stage.plane).await;
     stage.synced("locked").await;
     stage.controller.pid();

@@ -1,4 +1,4 @@
-//! What cannot heal ends the process, with one sentence that names it.
+//! An error that cannot heal ends the process, with one sentence that names it.
 
 use std::fs;
 

@@ -228,7 +228,7 @@ fn is_served(service: &Service) -> bool {
         && class.is_none_or(|class| class == OWN_CLASS)
 }
 
-/// What is wrong with a Service and its load balancer.
+/// Defects of a Service and its load balancer.
 fn served(service: &Service, shown: &ShownLoadBalancer, targets: &[Target]) -> Vec<String> {
     let spec = service.spec.as_ref().unwrap();
     let one = &shown.load_balancer;
@@ -290,7 +290,7 @@ fn served(service: &Service, shown: &ShownLoadBalancer, targets: &[Target]) -> V
     wrong
 }
 
-/// What is of ours on a Service that is not.
+/// Our marks on a Service that is not ours.
 fn left_alone(service: &Service) -> Vec<String> {
     let mut wrong = Vec::new();
     let finalizers = service.metadata.finalizers.iter().flatten();
@@ -338,7 +338,7 @@ fn addresses_of(shown: &ShownLoadBalancer) -> String {
     let one = &shown.load_balancer;
     let mode = match one.address_mode {
         AddressMode::Hostname => return format!("{} ", one.hostname()),
-        // What the API server makes of none.
+        // The API server's default for none.
         AddressMode::Ip | AddressMode::Vip => "VIP",
         AddressMode::Proxy => "Proxy",
     };

@@ -1,4 +1,4 @@
-//! What was done and when: printed where a drill fails.
+//! The actions with their times: printed where a drill fails.
 
 use parking_lot::Mutex;
 use tokio::time::Instant;

@@ -33,7 +33,7 @@ pub(super) struct Crew<'a> {
     journal: Arc<Journal>,
     /// Whether there is an API server.
     api_server: watch::Sender<bool>,
-    /// Flags of the mock, but for what changes.
+    /// Flags of the mock, except those that change.
     flags: Vec<String>,
     /// Number of the provider's `configuration_revision`.
     pub(super) revision: u32,

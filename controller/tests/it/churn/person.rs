@@ -1,4 +1,4 @@
-//! Somebody who makes a Service, changes it, deletes it, changes their mind.
+//! A user who makes a Service, changes it, deletes it, and has second thoughts.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,9 +45,9 @@ pub(super) struct Person {
     /// Whether there is one. One that starts while many make Services fails to repair its
     /// allocations of ports, and ends.
     api_server: watch::Receiver<bool>,
-    /// Our finalizer was taken away and not seen again since. Whoever deletes the Service then, or
-    /// changes its type, while no controller looks, leaves the load balancer to nobody: that is
-    /// what a finalizer is for, and no drill can ask for the contrary.
+    /// Our finalizer was taken away and not seen again since. A deletion of the Service then, or a
+    /// change of its type, while no controller runs, orphans the load balancer: that is what a
+    /// finalizer is for, and no drill can ask for the contrary.
     stripped: bool,
     /// How many changes the API server took.
     pub(super) done: usize,
@@ -216,7 +216,7 @@ impl Person {
         patched.await.map(drop)
     }
 
-    /// Nobody holds it any more: what is paused goes on, what is being deleted may go.
+    /// No pause and no other finalizer is left: paused Services go on, deleted ones may go.
     pub(super) async fn let_go(&self) {
         let Some(service) = self.get().await else {
             return;
@@ -240,7 +240,7 @@ impl Person {
         }
     }
 
-    /// Takes away somebody else's finalizer once ours is gone.
+    /// Removes the other finalizer once ours is gone.
     async fn release(&self, service: &Service) {
         if !has_finalizer(service) && finalizers(service).any(|name| name == HELD) {
             let _ = self.without(service, HELD).await;

@@ -1,4 +1,4 @@
-//! What is going to happen: all of it follows from the seed.
+//! The events to come: all of them follow from the seed.
 
 use std::{fmt, time::Duration};
 
@@ -10,7 +10,7 @@ use super::{
     disruption::{Disruption, Family, disruptions},
 };
 
-/// What a drill is made from.
+/// The inputs of a drill.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) seed: u64,
@@ -87,7 +87,7 @@ impl Plan {
         })
     }
 
-    /// What becomes of the nodes, without end.
+    /// The events of the nodes, without end.
     pub(super) fn moves(&self) -> impl Iterator<Item = Move> + use<> {
         const ALL: [NodeChange; 12] = [
             NodeChange::Join,
@@ -133,7 +133,7 @@ pub(super) fn millis(random: &mut Rng, range: std::ops::Range<u64>) -> Duration 
 pub(super) struct Act {
     pub(super) pause: Duration,
     pub(super) what: What,
-    /// What the Service is made from, or which of its parts are changed to.
+    /// The shape of the new Service, or the parts of it that change.
     pub(super) shape: Shape,
 }
 
@@ -152,7 +152,7 @@ impl Act {
     }
 }
 
-/// What is done to a Service that is there; one that is not is made.
+/// An action on a Service that is there; one that is not is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
     Ports,

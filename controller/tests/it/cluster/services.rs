@@ -42,7 +42,7 @@ pub(crate) fn annotation(key: &str, value: &str) -> Value {
     json!({"metadata": {"annotations": {key: value}}})
 }
 
-/// RFC 7396, but for `null`.
+/// RFC 7396, except `null`.
 fn merge(target: &mut Value, change: Value) {
     match (target, change) {
         (Value::Object(target), Value::Object(change)) => {
@@ -90,7 +90,7 @@ impl Cluster {
         deleted.unwrap();
     }
 
-    /// Takes all finalizers away, as somebody who has lost patience.
+    /// Removes all finalizers, as an impatient user.
     pub(crate) async fn strip_service(&self, name: &str) {
         self.change_service(name, json!({"metadata": {"finalizers": null}}))
             .await;

@@ -197,7 +197,7 @@ async fn n20_a_crowd_of_writers_loses_nothing() {
     let overtaken = stage.proxy.requests();
     assert!(
         overtaken.iter().any(|request| answered(request, 422)),
-        "nobody met"
+        "no conflict"
     );
 }
 

@@ -181,7 +181,7 @@ async fn n12_a_node_that_is_not_managed_is_asked_about_again_only_when_it_change
 }
 
 #[tokio::test]
-async fn n4_and_n30_nodes_are_asked_about_together_and_one_slow_answer_holds_nobody_up() {
+async fn n4_and_n30_nodes_share_a_lookup_and_one_slow_answer_delays_no_other() {
     let machines = Machine::numbered("n30-", 40);
     let stage = Setup::synthesizing()
         .flag("--concurrent-node-syncs=1")
@@ -226,7 +226,7 @@ async fn n34_the_provider_sees_the_node_as_it_is() {
         .annotation("example.org/secret", "s")
         .provided_ip("10.0.0.7".parse().unwrap())
         .taint("dedicated", Some("db"), "NoSchedule");
-    // The instance has no addresses, so what the kubelet was told cannot be held against it.
+    // The instance has no addresses, so they cannot be compared with the kubelet's.
     let registered = stage.register(&machine).await;
     let asked = until("the question", async || {
         let asked = provider.asked("n34");

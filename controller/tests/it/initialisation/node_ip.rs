@@ -167,7 +167,7 @@ async fn n14_an_address_that_the_instance_lacks_keeps_the_taint_until_it_has_it(
     stage.untouched("n14", A_WHILE).await;
     assert_eq!(stage.events_of(&node).await, []);
 
-    // The cloud attaches it, and nobody touches the node.
+    // The cloud attaches it, and no client touches the node.
     stage.mock.delete("n14").await;
     stage
         .mock

@@ -1,4 +1,4 @@
-//! What initialising a node writes: one patch of the node, one of its status, one event.
+//! Writes that initialise a node: one patch of the node, one of its status, one event.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn n20_a_node_costs_three_writes_and_then_none() {
     }
     assert_eq!(stage.writes().len(), 3 * 16);
 
-    // Neither a change by somebody else nor a new start is a reason to write.
+    // Neither a change by another client nor a new start is a reason to write.
     stage
         .merge(
             "n20-late-00000",
@@ -152,7 +152,7 @@ async fn n22_the_event_says_that_the_node_is_synced() {
 }
 
 #[tokio::test]
-async fn an_event_that_cannot_be_written_holds_nobody_up() {
+async fn an_event_that_cannot_be_written_delays_no_node() {
     let stage = Setup::synthesizing().start().await;
     let refused = Rule::new(Fault::invalid());
     let refused = stage

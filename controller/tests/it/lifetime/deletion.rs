@@ -91,7 +91,7 @@ async fn nothing_but_certainty_deletes_a_node() {
         Effect::Hang { duration: None },
     ));
     for fault in faults {
-        let what = format!("nobody is deleted with {fault:?}");
+        let what = format!("no Node is deleted with {fault:?}");
         stage.mock.inject(fault).await;
         stays(&what, Duration::from_secs(1), async || {
             let left = stage.named("n-").await.len();
@@ -117,7 +117,7 @@ async fn thirty_of_a_hundred_are_braked_and_deleted_after_a_second_look() {
     let began = Instant::now();
     lost(&stage, 30).await;
     let node = stage.node("n-00007").await;
-    until("the node is told of", async || {
+    until("the node gets an event", async || {
         let events = stage.events_of(&node).await;
         let told = events
             .iter()

@@ -1,4 +1,4 @@
-//! Two providers in one cluster, and nodes of nobody: each controller touches its own alone.
+//! Two providers in one cluster, and nodes of neither: each controller touches its own alone.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn each_provider_has_its_own_nodes_and_nobody_else_is_touched() {
+async fn each_provider_has_its_own_nodes_and_touches_no_other() {
     let backstage = Setup::default()
         .flags(&[
             "--node-monitor-period=200ms",

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn n40_addresses_that_somebody_changed_come_back_and_nothing_else_is_written() {
+async fn n40_addresses_changed_by_another_client_come_back_and_nothing_else_is_written() {
     let setup = quick().flag("--node-status-update-frequency=1s");
     let stage = fleet(setup, 20).await;
     let before = stage.node("n-00009").await;

@@ -1,4 +1,4 @@
-//! What is to be seen of a Service.
+//! Readable forms of a Service.
 
 use k8s_openapi::api::core::v1::Service;
 

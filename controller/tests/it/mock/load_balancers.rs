@@ -78,12 +78,13 @@ impl Mock {
         .await;
     }
 
-    /// Changes one behind everybody's back.
+    /// Changes one in the cloud, without the controller.
     pub(crate) async fn edit_load_balancer(&self, edit: EditLoadBalancer) {
         self.control.edit_load_balancer(&edit).await.unwrap();
     }
 
-    /// Deletes one behind everybody's back, by its id, its Service's UID or `namespace/name`.
+    /// Deletes one in the cloud, without the controller, by its id, its Service's UID or
+    /// `namespace/name`.
     pub(crate) async fn lose_load_balancer(&self, target: &str) {
         let deleted = self.control.delete_load_balancers(&only(target)).await;
         deleted.unwrap();
@@ -147,7 +148,7 @@ impl Mock {
     }
 }
 
-/// What happens to the calls of a method about one Service of the namespace `default`.
+/// The effect on the calls of a method about one Service of the namespace `default`.
 pub(crate) fn about(method: Method, name: &str, effect: Effect) -> Fault {
     Fault::on(method, effect).for_service(&format!("default/{name}"))
 }

@@ -98,17 +98,17 @@ async fn a_leader_that_cannot_renew_writes_until_the_renew_deadline_and_not_afte
     assert!(written.filter(|request| request.started > began).count() > 3);
 }
 
-/// Somebody else is the holder: that is noticed at once, and the end is the same.
+/// Another process is the holder: that is noticed at once, and the end is the same.
 #[tokio::test]
 async fn a_leader_whose_lease_is_taken_ends_and_leaves_the_lease_alone() {
     let cluster = Setup::without_provider().prepare().await;
     let mut leader = cluster.replica("leader").await;
     leader.leads().await;
-    cluster.take_lease(LEASE, "somebody-else").await;
+    cluster.take_lease(LEASE, "another-replica").await;
     let status = leader.controller.ended().await;
     assert_eq!(status.code(), Some(1), "{status}");
     let log = leader.controller.log();
     assert!(log.contains("command failed: leaderelection lost"), "{log}");
     let lease = cluster.lease(LEASE).await;
-    assert_eq!(lease.holder_identity.as_deref(), Some("somebody-else"));
+    assert_eq!(lease.holder_identity.as_deref(), Some("another-replica"));
 }

@@ -34,7 +34,7 @@ async fn run(args: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[tokio::test]
-async fn what_was_asked_for_goes_to_standard_output() {
+async fn requested_output_goes_to_standard_output() {
     for (flag, beginning) in [
         ("--help", "Outrigger's cloud-controller-manager: "),
         ("-h", "Outrigger's cloud-controller-manager: "),
@@ -83,7 +83,7 @@ async fn a_port_that_is_taken_ends_it_before_anything_is_asked_for() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     let port = format!("--secure-port={}", address.port());
-    // Nobody is there: it would be waited for.
+    // No listener: the controller would wait for it.
     let args = [
         "--bind-address=127.0.0.1",
         &port,
@@ -126,7 +126,7 @@ async fn sigint_ends_it_as_sigterm_does() {
     assert_eq!(status.code(), Some(0), "{status}");
 }
 
-/// What is in hand is finished; who does not want to wait for that asks twice.
+/// Work in flight ends first; a second signal does not wait for it.
 #[tokio::test]
 async fn a_second_sigterm_ends_it_at_once() {
     let mut stage = Setup::synthesizing().start().await;

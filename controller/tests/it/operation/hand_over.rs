@@ -28,7 +28,7 @@ fn rounds() -> i32 {
 
 /// PROC-11, PROC-12 and Q-22 are what upstream does instead.
 #[tokio::test]
-async fn a_leader_that_is_told_to_end_is_followed_within_3_s() {
+async fn a_leader_with_a_termination_signal_is_followed_within_3_s() {
     let cluster = Setup::without_provider().prepare().await;
     let mut leader = cluster.replica("round-0").await;
     leader.leads().await;
@@ -95,7 +95,7 @@ async fn a_leader_that_is_killed_is_followed_when_its_lease_has_expired() {
     let took = killed.elapsed();
     println!("the node was initialised {took:.2?} after kill -9, the lease lasts {lease:?}");
     assert!(took <= lease + TAKE_OVER, "{took:?}");
-    // Upstream's promise, too: nobody takes what is held.
+    // Upstream's promise, too: no replica takes a held lease.
     let claimed = &next.claims(LEASE)[0];
     let last = leader.claims(LEASE).pop().unwrap();
     assert!(claimed.started - last.started >= lease);

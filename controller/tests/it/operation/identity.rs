@@ -15,7 +15,7 @@ use crate::{
 
 const FLAGS: [&str; 1] = ["--controllers=service-lb-controller"];
 
-/// A provider that is told no UID takes its own load balancers for another cluster's.
+/// A provider without the UID takes its own load balancers for another cluster's.
 #[tokio::test]
 async fn a_uid_that_can_no_longer_be_read_is_remembered_by_the_lease() {
     let cluster = Setup::without_provider().flags(&FLAGS).prepare().await;

@@ -90,7 +90,7 @@ fn did(replica: &Replica, method: &Method, path: &str) -> bool {
 
 /// B-10.
 #[tokio::test]
-async fn what_the_documentation_lists_is_enough() {
+async fn the_documented_rights_are_enough() {
     let cluster = Setup::without_provider().prepare().await;
     let mut replica = cluster.replica("only").await;
     replica.leads().await;
@@ -128,7 +128,7 @@ async fn what_the_documentation_lists_is_enough() {
 
 /// PROC-40 … PROC-42.
 #[tokio::test]
-async fn what_it_lists_for_accounts_of_the_controllers_is_enough() {
+async fn the_documented_rights_of_the_controllers_accounts_are_enough() {
     let cluster = Setup::without_provider()
         .flag("--use-service-account-credentials")
         .prepare()
@@ -144,7 +144,7 @@ async fn what_it_lists_for_accounts_of_the_controllers_is_enough() {
     assert!(line.contains("docs/rbac.md"), "{line}");
     assert!(line.contains("\"serviceaccounts/token\""), "{line}");
 
-    // What the accounts can do, the process need not be allowed.
+    // The process needs none of the accounts' rights.
     let user = "manager-of-accounts";
     let always = Rights::documented(ALWAYS).of(user);
     let always = always.without("nodes/status").without("services/status");
@@ -162,7 +162,7 @@ async fn what_it_lists_for_accounts_of_the_controllers_is_enough() {
     for account in ["node-controller", "service-controller"] {
         known.get(account).await.unwrap();
     }
-    // Who shows an account's token: who writes about nodes and Services, and not the stores nor the
+    // Requests with an account's token: those about nodes and Services, neither the stores nor the
     // election.
     let requests = replica.proxy.requests();
     for (path, as_account) in [
@@ -186,7 +186,7 @@ async fn what_it_lists_for_accounts_of_the_controllers_is_enough() {
 }
 
 #[tokio::test]
-async fn a_right_that_is_missing_is_named_with_whom_it_is_missing_to() {
+async fn a_missing_right_is_named_with_its_subject() {
     let cluster = Setup::without_provider().prepare().await;
     for (resource, verb) in [
         ("namespaces", "get"),

@@ -25,7 +25,7 @@ async fn a_replica_whose_provider_is_not_there_does_not_contend() {
     with.leads().await;
     with.own_node(&cluster, "first").await;
     cluster.initialized("first").await;
-    // The Lease is free, and nobody takes it who could do nothing with it.
+    // The Lease is free, and no replica without a provider takes it.
     with.controller.terminate().await;
     stays("the lease is free", A_WHILE, async || {
         let holder = cluster.lease(LEASE).await.holder_identity;

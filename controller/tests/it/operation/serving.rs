@@ -1,4 +1,4 @@
-//! The HTTPS server, asked by whom operators let ask (HTTP-1 … HTTP-12, AUTH-1 … AUTH-7).
+//! The HTTPS server, with authentication and authorization (HTTP-1 … HTTP-12, AUTH-1 … AUTH-7).
 
 use http::Method;
 use kube::{Api, api::DynamicObject};
@@ -98,7 +98,7 @@ async fn health_is_answered_before_the_api_server_is_there() {
     assert_eq!(answer.code, 500);
     let failed = "[-]apiserver failed: reason withheld\n";
     assert!(answer.body.contains(failed), "{answer:?}");
-    // Who may see the rest is not known yet.
+    // Access to the rest is not known yet.
     assert_eq!(anyone.code("/metrics").await, 503);
 
     replica.proxy.accept_connections().await;
@@ -108,7 +108,7 @@ async fn health_is_answered_before_the_api_server_is_there() {
     replica.controller.terminate().await;
 }
 
-/// Who only stands by is as healthy as who leads (HTTP-7).
+/// A standby is as healthy as a leader (HTTP-7).
 #[tokio::test]
 async fn a_standby_is_healthy_and_shows_that_it_does_not_lead() {
     let (cluster, mut leader) = serving(&[]).await;
@@ -131,7 +131,7 @@ async fn a_standby_is_healthy_and_shows_that_it_does_not_lead() {
 }
 
 #[tokio::test]
-async fn metrics_are_for_those_whom_the_cluster_lets_see_them() {
+async fn metrics_need_a_right() {
     // Rights that come later are seen soon.
     let (cluster, replica) =
         serving(&["--authorization-webhook-cache-unauthorized-ttl=100ms"]).await;
@@ -144,12 +144,12 @@ async fn metrics_are_for_those_whom_the_cluster_lets_see_them() {
     let forbidden = "forbidden: User \"system:anonymous\" cannot get path \"/metrics\"";
     assert_eq!(refusal(&answer), forbidden);
 
-    let somebody = port
-        .with_certificate(&cluster.plane, "somebody", None)
+    let stranger = port
+        .with_certificate(&cluster.plane, "without-rights", None)
         .await;
-    let answer = somebody.get("/metrics").await;
+    let answer = stranger.get("/metrics").await;
     assert_eq!(answer.code, 403);
-    let forbidden = "forbidden: User \"somebody\" cannot get path \"/metrics\"";
+    let forbidden = "forbidden: User \"without-rights\" cannot get path \"/metrics\"";
     assert_eq!(refusal(&answer), forbidden);
 
     let admin = replica.admin(&cluster).await;

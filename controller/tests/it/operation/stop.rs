@@ -50,7 +50,7 @@ async fn after_sigterm_no_ensure_begins_and_the_standby_leads_after_the_last_ans
             .await;
     }
     // One write before each call: then as many are in flight as may be, and others wait.
-    until("Services are in hand", async || {
+    until("Services are in flight", async || {
         let requests = leader.proxy.requests();
         let patches = requests.iter().filter(|r| r.method == Method::PATCH);
         let patches = patches.count();

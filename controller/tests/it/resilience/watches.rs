@@ -66,7 +66,7 @@ async fn a_version_that_is_too_old_is_answered_with_a_new_list() {
     stage.register(&Machine::new("old-gone")).await;
     let gone = stage.synced("old-gone").await;
     watching(&stage).await;
-    // Nobody watches while one node goes, another one comes, and the first comes again.
+    // No watch is open while one node goes, another one comes, and the first comes again.
     let refused = Rule::new(Fault::unavailable())
         .watches()
         .path_contains("/nodes");

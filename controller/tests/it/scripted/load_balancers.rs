@@ -75,7 +75,7 @@ impl Balancing {
         }
     }
 
-    /// What it was given about a Service, each time.
+    /// The Service in each Ensure of it.
     pub(crate) fn ensured(&self, name: &str) -> Vec<v1::Service> {
         let ensured = self.ensured.lock();
         let of_name = ensured.iter().filter(|service| service.name == name);

@@ -1,5 +1,5 @@
-//! How a Service is reached, and by whom (S-37, S-39, H-1 to H-4, Q-9; upstream's integration cases
-//! on node ports, mixed protocols and ipMode).
+//! Addresses and source ranges of a Service (S-37, S-39, H-1 to H-4, Q-9; upstream's integration
+//! cases on node ports, mixed protocols and ipMode).
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use crate::{
 async fn s39_ip_modes_and_names_are_the_providers() {
     let stage = quick(&[]).start().await;
     for (mode, suffix) in [
-        // What the API server makes of none.
+        // The API server's default for none.
         ("ip", " VIP"),
         ("vip", " VIP"),
         ("proxy", " Proxy"),
@@ -69,7 +69,7 @@ async fn both_families_have_an_address_each() {
     );
 }
 
-/// H-1 to H-3: what the cloud is told of who may come.
+/// H-1 to H-3: the source ranges that the cloud gets.
 #[tokio::test]
 async fn h1_source_ranges_come_from_the_spec_or_else_from_the_annotation() {
     let stage = quick(&[]).start().await;
@@ -79,7 +79,7 @@ async fn h1_source_ranges_come_from_the_spec_or_else_from_the_annotation() {
         "spec": {"loadBalancerSourceRanges": ["192.0.2.0/24", "10.0.0.0/8", "10.0.0.0/8"]},
     });
     let cases: [(&str, Value, &[&str]); 4] = [
-        ("everybody", json!({}), &[]),
+        ("all", json!({}), &[]),
         ("spec", from_both, &["10.0.0.0/8", "192.0.2.0/24"]),
         (
             "annotation",

@@ -97,7 +97,7 @@ async fn s22_what_no_load_balancer_is_made_of_is_nobodys_business() {
         json!({"spec": {"allocateLoadBalancerNodePorts": false}}),
         json!({"spec": {"publishNotReadyAddresses": true}}),
         json!({"spec": {"trafficDistribution": "PreferSameZone"}}),
-        // Of ours, but for people; and what the mock does not read.
+        // Ours, for people; and one that the mock does not read.
         annotation("outrigger.dev/note", "x"),
         annotation("example.com/other", "x"),
     ] {
@@ -107,7 +107,7 @@ async fn s22_what_no_load_balancer_is_made_of_is_nobodys_business() {
         "type": "example.com/Ready", "status": "True", "reason": "Yes", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }]}});
-    // Somebody else's patch that does not know of ours: a merge patch has the whole list.
+    // Another client's patch that does not know of ours: a merge patch has the whole list.
     let service = stage.service("web").await;
     let mut conditions = serde_json::to_value(&service.status.unwrap().conditions).unwrap();
     let theirs = status["status"]["conditions"][0].clone();
@@ -132,7 +132,7 @@ async fn a_person_can_have_it_ensured_again() {
         .await;
     ensured(&stage, 2, &Value::Null).await;
     assert_eq!(stage.mock.owners().await, [uid(&service)]);
-    // What was written last time is no news.
+    // An unchanged text is no news.
     stage
         .change_service("web", annotation("outrigger.dev/resync", "1"))
         .await;

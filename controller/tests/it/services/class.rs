@@ -27,7 +27,7 @@ fn of_class(name: &str, class: &str) -> Value {
     load_balancer_with(name, json!({"spec": {"loadBalancerClass": class}}))
 }
 
-/// Watches that nobody touches these, while there is somebody who could.
+/// Watches that no write touches these, while a controller runs that could.
 async fn left_alone(stage: &Stage, names: &[&str]) {
     stays(
         "they are left alone",
@@ -45,7 +45,7 @@ async fn left_alone(stage: &Stage, names: &[&str]) {
 
 /// S-10 and upstream's `Test_ServiceLoadBalancerEnableLoadBalancerClass`.
 #[tokio::test]
-async fn s10_a_class_that_nobody_declared_is_somebody_elses() {
+async fn s10_an_undeclared_class_is_another_controllers() {
     let stage = quick(&[]).start().await;
     stage.create_service(of_class("theirs", OTHER)).await;
     let ours = stage.serve(load_balancer("ours")).await;
@@ -117,7 +117,7 @@ async fn a_provider_of_classes_alone_leaves_services_without_one_to_others() {
 async fn s44_a_service_that_went_over_to_another_class_loses_our_load_balancer() {
     let stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
-    // Before anybody can see that it was of another type.
+    // Before any client can see that it was of another type.
     stage
         .change_service("web", json!({"spec": {"type": "ClusterIP"}}))
         .await;
@@ -242,7 +242,7 @@ async fn each_of_two_controllers_has_its_own_services() {
     let has = async |mock: &Mock, wanted: &[&str]| {
         let mut wanted = wanted.to_vec();
         wanted.sort_unstable();
-        until("whose they are", async || {
+        until("owners", async || {
             let owners = mock.owners().await;
             holds(owners == wanted, || {
                 format!("{owners:?} and not {wanted:?}")

@@ -46,7 +46,7 @@ async fn s40_a_service_goes_when_its_load_balancer_is_gone() {
 
 /// S-41.
 #[tokio::test]
-async fn s41_a_load_balancer_that_is_gone_already_holds_nobody() {
+async fn s41_a_load_balancer_that_is_gone_already_does_not_block_the_deletion() {
     let stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
     stage.mock.lose_load_balancer("default/web").await;
@@ -56,7 +56,7 @@ async fn s41_a_load_balancer_that_is_gone_already_holds_nobody() {
 }
 
 #[tokio::test]
-async fn a_load_balancer_that_the_cloud_keeps_on_purpose_holds_nobody() {
+async fn a_load_balancer_that_the_cloud_keeps_on_purpose_does_not_block_the_deletion() {
     let stage = quick(&[]).start().await;
     let protected = annotated("web", "mock.example/deletion-protection", "true");
     let service = stage.serve(protected).await;
@@ -156,7 +156,7 @@ async fn a_name_that_is_used_again_gets_a_load_balancer_of_its_own() {
     assert_eq!(stage.mock.owners().await, [""; 0]);
 }
 
-/// The cloud is at work on what nobody wants any more.
+/// The cloud is at work on a load balancer that no Service wants any more.
 #[tokio::test]
 async fn a_service_that_is_deleted_while_it_is_ensured_leaves_nothing() {
     let stage = quick(&[]).start().await;

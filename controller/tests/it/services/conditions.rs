@@ -1,4 +1,4 @@
-//! What a Service says about itself, as `kubectl wait` and people read it.
+//! Conditions of a Service, as `kubectl wait` and people read them.
 
 use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::Condition};
 use outrigger_provider_mock::faults::Effect;
@@ -50,7 +50,7 @@ async fn each_condition_is_whole_and_says_since_when() {
 
 /// From the first write to the last one.
 #[tokio::test]
-async fn what_is_awaited_and_why_is_told_all_the_time() {
+async fn conditions_always_say_what_is_awaited_and_why() {
     let stage = quick(&[]).start().await;
     let slow = Effect::Hang { duration: None };
     stage.mock.inject(about(ENSURE, "web", slow).times(1)).await;
@@ -77,7 +77,7 @@ async fn what_is_awaited_and_why_is_told_all_the_time() {
 }
 
 #[tokio::test]
-async fn addresses_that_are_known_early_are_told_early() {
+async fn early_addresses_are_published_early() {
     let stage = quick(&["--lb-provisioning=2s", "--lb-early-addresses"])
         .start()
         .await;
@@ -94,7 +94,7 @@ async fn addresses_that_are_known_early_are_told_early() {
 
 /// A reason that is the provider's own.
 #[tokio::test]
-async fn what_a_provider_refuses_says_so_in_its_words() {
+async fn a_refusal_of_the_provider_is_shown_in_its_words() {
     let stage = quick(&["--lb-quota=1"]).start().await;
     stage.serve(load_balancer("first")).await;
     stage.create_service(load_balancer("second")).await;
@@ -118,7 +118,8 @@ async fn what_a_provider_refuses_says_so_in_its_words() {
     assert_eq!(condition_message(&served, "Provisioned"), "");
 }
 
-/// Targets are given some time before anybody is told, and told once they are right again.
+/// Targets have some time to recover before the condition says that they fail, and it says at once
+/// that they are right again.
 #[tokio::test]
 async fn targets_that_fail_for_a_moment_do_not_make_the_service_look_broken() {
     let stage = quick(&[]).start().await;

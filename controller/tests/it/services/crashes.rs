@@ -20,7 +20,7 @@ use crate::{
     wait::{holds, until},
 };
 
-/// What happens to the patch of a Service after the first `skip`.
+/// The fault of the patch of a Service after the first `skip`.
 fn patch_of(stage: &Stage, name: &str, skip: usize, fault: Fault) -> Injected {
     let rule = Rule::new(fault)
         .method(Method::PATCH)
@@ -98,7 +98,7 @@ async fn killed_between_the_cloud_and_the_address() {
     stage.agrees("web").await;
 }
 
-/// A change that was carried out, or not, taken back while nobody looked: what is remembered is not
+/// A change that was carried out, or not, taken back while no controller ran: the record is not
 /// believed.
 #[tokio::test]
 async fn killed_between_a_change_and_its_record_and_the_change_taken_back() {
@@ -142,8 +142,7 @@ async fn killed_between_the_cloud_and_the_end_of_the_finalizer() {
     stage.told(&service, "DeletedLoadBalancer").await;
 }
 
-/// Of the provider, and of the API server: it was done and nobody hears of it, or it was not and nobody
-/// knows.
+/// Of the provider, and of the API server: the call succeeded or failed, and its answer is lost.
 #[tokio::test]
 async fn answers_that_are_lost() {
     let stage = quick(&[]).start().await;
@@ -186,7 +185,7 @@ async fn answers_that_are_lost() {
 
 /// Others write Services too (S-46): what they write while we do stays.
 #[tokio::test]
-async fn what_others_write_at_the_same_time_is_not_lost() {
+async fn concurrent_writes_of_others_are_not_lost() {
     let stage = quick(&[]).start().await;
     let held = std::time::Duration::from_secs(1);
     let held = patch_of(&stage, "web", 1, Fault::Delay(held));

@@ -1,4 +1,4 @@
-//! What nobody asked for: drift in the cloud, load balancers without a Service, and plans.
+//! Work that no change asks for: drift in the cloud, load balancers without a Service, and plans.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 
 /// Instead of Q-30.
 #[tokio::test]
-async fn q30_a_load_balancer_that_somebody_changed_or_deleted_comes_back() {
+async fn q30_a_load_balancer_changed_or_deleted_in_the_cloud_is_restored() {
     let stage = quick(&[])
         .flag("--load-balancer-drift-period=1s")
         .start()
@@ -42,9 +42,9 @@ async fn q30_a_load_balancer_that_somebody_changed_or_deleted_comes_back() {
     assert_eq!(patches.len(), 2, "{patches:?}");
 }
 
-/// Other targets are drift too: the provider is told which there should be.
+/// Other targets are drift too: the request names the wanted ones.
 #[tokio::test]
-async fn targets_that_somebody_changed_come_back() {
+async fn targets_changed_in_the_cloud_are_restored() {
     let stage = quick(&[])
         .flag("--load-balancer-drift-period=1s")
         .start()
@@ -74,7 +74,7 @@ async fn targets_that_somebody_changed_come_back() {
 
 /// Another address is drift too.
 #[tokio::test]
-async fn an_address_that_somebody_changed_is_told_on_the_service() {
+async fn an_address_changed_in_the_cloud_is_written_to_the_service() {
     let stage = quick(&[])
         .flag("--load-balancer-drift-period=1s")
         .start()
@@ -96,7 +96,7 @@ async fn an_address_that_somebody_changed_is_told_on_the_service() {
 }
 
 #[tokio::test]
-async fn nobody_looks_for_drift_where_it_is_switched_off() {
+async fn no_drift_is_looked_for_where_it_is_switched_off() {
     let stage = quick(&[])
         .flag("--load-balancer-drift-period=0s")
         .start()
@@ -134,7 +134,7 @@ async fn load_balancers_without_a_service_are_reported_and_left_alone() {
         name: name.to_owned(),
         uid: uid.to_owned(),
     };
-    // Of a Service that is gone, of one before that of the same name, and of nobody at all.
+    // Of a Service that is gone, of one before that of the same name, and of no Service at all.
     for (id, service) in [
         ("lb-gone", Some(tag("gone", "0a1b"))),
         ("lb-former", Some(tag("web", "0a1c"))),

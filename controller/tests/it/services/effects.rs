@@ -1,4 +1,4 @@
-//! What a provider has written for it, and what it is shown of a Service.
+//! A provider's effects on a Service, and the annotations that it receives.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -124,7 +124,7 @@ async fn nothing_is_written_outside_the_prefixes_that_a_provider_declared() {
     assert_eq!(event.message.as_deref(), Some("two\\nlines"));
 }
 
-/// What a provider is given: what it said that it reads, and nothing of ours.
+/// A provider receives the annotations that it declared, and none of ours.
 #[tokio::test]
 async fn a_provider_is_shown_the_annotations_that_it_reads() {
     let backstage = scripted().await;

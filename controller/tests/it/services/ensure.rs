@@ -167,7 +167,7 @@ async fn s32_without_nodes_the_load_balancer_is_made_all_the_same() {
     assert_eq!(stage.mock.targets(uid(&service)).await, [""; 0]);
 }
 
-/// S-33. What is asked for then is asked for again; a change of the Service is asked for at once.
+/// S-33. The same Service is ensured again with back-off; a change of it at once.
 #[tokio::test]
 async fn s33_ready_without_a_status_is_an_error() {
     let stage = quick(&[]).prepare().await;
@@ -190,7 +190,7 @@ async fn s33_ready_without_a_status_is_an_error() {
 
 /// S-34, S-43, S-55, Q-29.
 #[tokio::test]
-async fn s34_a_service_that_somebody_else_manages_is_left_to_them() {
+async fn s34_a_service_that_another_controller_manages_is_left_alone() {
     let mut stage = quick(&[]).start().await;
     let foreign = annotated("theirs", "mock.example/not-managed", "true");
     stage.create_service(foreign).await;
@@ -203,7 +203,7 @@ async fn s34_a_service_that_somebody_else_manages_is_left_to_them() {
     assert_eq!(condition(&service, "Provisioned"), ("", ""));
     assert_eq!(addresses_of(&service), [""; 0]);
     stage.told_just(&service, &["EnsuringLoadBalancer"]).await;
-    // What its true owner writes stays.
+    // The status of its true owner stays.
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
     stage.change_service_status("theirs", status).await;
 

@@ -25,7 +25,7 @@ const GONE: [&str; 2] = ["DeletingLoadBalancer", "DeletedLoadBalancer"];
 
 /// S-36, S-38, S-43: told, and tried again after five seconds; what is wrong in itself is not.
 #[tokio::test]
-async fn s36_s38_s43_what_fails_is_told_and_tried_again_with_back_off() {
+async fn s36_s38_s43_failures_make_events_and_are_retried_with_back_off() {
     let stage = quick(&[]).start().await;
     join!(
         ensure_fails(&stage),
@@ -114,7 +114,7 @@ async fn deletion_fails(stage: &Stage) {
     stage.told(&service, "DeletedLoadBalancer").await;
 }
 
-/// It waits for its owner, and for nobody else.
+/// It waits for its owner alone.
 async fn service_is_wrong(stage: &Stage) {
     let wrong = annotated("wrong", "mock.example/address-mode", "pigeon");
     let service = stage.create_service(wrong).await;

@@ -1,5 +1,5 @@
-//! Services that somebody takes away by force, and what is left of them (S-15, S-47, S-60, Q-5; the
-//! way out of a finalizer that is stuck).
+//! Services that a client removes by force, and the rest of them (S-15, S-47, S-60, Q-5; the way
+//! out of a finalizer that is stuck).
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn in_use() -> Effect {
 
 ///
 #[tokio::test]
-async fn q5_a_finalizer_that_somebody_took_away_comes_back() {
+async fn q5_a_removed_finalizer_is_restored() {
     let stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
     stage.told_just(&service, &MADE).await;
@@ -88,7 +88,7 @@ async fn deleted_at_the_third_try(stage: &Stage) {
     stage.told(&service, "DeletedLoadBalancer").await;
 }
 
-/// Nobody heard what came of it.
+/// The result of the call is lost.
 async fn perhaps_made(stage: &Stage) {
     let lost = about(ENSURE, "made", Effect::LoseReply);
     stage.mock.inject(lost).await;
@@ -133,7 +133,7 @@ async fn a_service_whose_finalizer_is_stuck_can_be_let_go_by_hand() {
     let mut both = [uid(&service), uid(&new)];
     both.sort_unstable();
     assert_eq!(stage.mock.owners().await, both);
-    // Who has forgotten it leaves it to people: never is anything deleted because it is listed.
+    // A cloud without the record leaves it to people: no load balancer is deleted for being listed.
     stage.mock.clear().await;
     stays("it stays", Duration::from_secs(1), async || {
         let owners = stage.mock.owners().await;
@@ -143,7 +143,7 @@ async fn a_service_whose_finalizer_is_stuck_can_be_let_go_by_hand() {
 }
 
 impl Stage {
-    /// Somebody who does not wait: deleted and stripped as fast as two requests go.
+    /// An impatient user: deleted and stripped as fast as two requests go.
     async fn delete_and_strip(&self, name: &str) {
         self.delete_service(name).await;
         let strip = kube::api::Patch::Merge(json!({"metadata": {"finalizers": null}}));

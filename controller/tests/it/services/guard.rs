@@ -47,7 +47,7 @@ async fn a_mass_departure_is_held_then_believed() {
         holds(targets.len() >= 6, || format!("{targets:?}"))
     })
     .await;
-    // What is made meanwhile is made with those that are kept.
+    // A load balancer that is made meanwhile has the kept targets.
     let other = stage.serve(load_balancer("other")).await;
     if began.elapsed() < Duration::from_secs(3) {
         let targets = stage.mock.targets(uid(&other)).await;
@@ -61,7 +61,7 @@ async fn a_mass_departure_is_held_then_believed() {
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(3), "{took:?}");
     let lines = stage.controller.lines("WARN");
-    assert!(lines > 0, "nobody is told");
+    assert!(lines > 0, "no load balancer is updated");
     stage.controller.terminate().await;
 }
 
@@ -79,7 +79,7 @@ async fn nodes_that_come_back_in_time_were_never_gone() {
     let all: Vec<_> = (0..8).map(|n| format!("n-{n:05}")).collect();
     let all: Vec<_> = all.iter().map(String::as_str).collect();
     stage.mock.sends_to(uid(&service), &all).await;
-    // And who comes then is told in the usual time: nothing is held any more.
+    // Later arrivals go out in the usual time: the guard holds nothing any more.
     stage.register(&Machine::new("o-new").initialized()).await;
     let more = [&all[..], &["o-new"]].concat();
     stage.mock.sends_to(uid(&service), &more).await;

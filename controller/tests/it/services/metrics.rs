@@ -1,4 +1,4 @@
-//! What the loop counts (M-3 to M-6 and ours).
+//! Metrics of the loop (M-3 to M-6 and ours).
 
 use outrigger_testbed::nodes::Machine;
 

@@ -1,5 +1,5 @@
-//! What a restart costs: nothing, where nothing has changed (S-12 and S-72 are what upstream does
-//! instead).
+//! The cost of a restart: nothing, where nothing has changed (S-12 and S-72 are upstream's
+//! behaviour).
 
 use std::time::Duration;
 
@@ -44,8 +44,8 @@ impl Cluster {
 }
 
 impl Stage {
-    /// Restarts the controller, waits until it is at work again, and returns what it wrote since, but
-    /// for its Lease.
+    /// Restarts the controller, waits until it is at work again, and returns its writes since,
+    /// except the Lease.
     async fn writes_after_restart(&mut self) -> Vec<String> {
         self.controller.terminate().await;
         // Nothing of the former one is under way.
@@ -165,7 +165,7 @@ async fn a_provider_that_restarts_is_asked_for_nothing_either() {
 }
 
 #[tokio::test]
-async fn only_what_changed_while_nobody_looked_is_ensured() {
+async fn only_services_changed_while_no_controller_ran_are_ensured() {
     let mut stage = elected(&[]).start().await;
     stage.settled(6).await;
     stage.controller.terminate().await;
@@ -185,7 +185,7 @@ async fn only_what_changed_while_nobody_looked_is_ensured() {
 
 /// The set of nodes that all have is remembered too.
 #[tokio::test]
-async fn nodes_that_changed_while_nobody_looked_are_told_once() {
+async fn nodes_changed_while_no_controller_ran_go_out_once() {
     let mut stage = elected(&[]).start().await;
     let services = stage.settled(6).await;
     stage.controller.terminate().await;
@@ -249,8 +249,8 @@ async fn a_copied_manifest_does_not_look_settled() {
     assert_eq!(stage.mock.owners().await, [uid(&service)]);
 }
 
-/// Services that somebody else has made load balancers for: each is ensured once, and nothing is
-/// said where nothing differs.
+/// Services with load balancers of another controller: each is ensured once, and no event is
+/// written where nothing differs.
 async fn taken_over(stage: &Stage, services: &[Service], ensured: u64) {
     stage.mock.was_called(ENSURE, ensured).await;
     for service in services {
@@ -301,7 +301,7 @@ async fn a_provider_of_another_name_takes_over_quietly() {
     let services = stage.settled(4).await;
     stage.controller.terminate().await;
     stage.mock.kill().await;
-    // What it makes has the same addresses: they follow from the UIDs.
+    // Its load balancers have the same addresses: they follow from the UIDs.
     stage.start_mock(&["--provider-name=other"]).await;
     stage.start_controller();
     taken_over(&stage, &services, 4).await;
@@ -334,9 +334,9 @@ async fn a_provider_that_is_configured_anew_ensures_all_quietly() {
     taken_over(&stage, &services, 4).await;
 }
 
-/// One that nobody could read any more is as good as none; no annotation of ours does any harm.
+/// An unreadable record counts as none; no annotation of ours does any harm.
 #[tokio::test]
-async fn a_record_that_somebody_spoilt_costs_one_call() {
+async fn a_damaged_record_costs_one_call() {
     let mut stage = elected(&[]).start().await;
     let services = stage.settled(1).await;
     stage.controller.terminate().await;
@@ -349,7 +349,7 @@ async fn a_record_that_somebody_spoilt_costs_one_call() {
 
 /// The state of what was never ready is not remembered as if it were.
 #[tokio::test]
-async fn what_was_under_way_goes_on_after_a_restart() {
+async fn work_in_flight_goes_on_after_a_restart() {
     let mut stage = elected(&[]).start().await;
     let slow = annotated("web", "mock.example/provisioning-time", "3s");
     let service = stage.create_service(slow).await;

@@ -68,7 +68,7 @@ async fn s50_who_is_a_target_and_who_is_not() {
 
 /// S-52, S-54.
 #[tokio::test]
-async fn s52_nodes_that_come_go_or_change_are_told_to_all_load_balancers() {
+async fn s52_nodes_that_come_go_or_change_reach_all_load_balancers() {
     let stage = quick(&[]).start().await;
     let one = stage.serve(load_balancer("one")).await;
     let two = stage.serve(load_balancer("two")).await;

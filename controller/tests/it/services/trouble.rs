@@ -1,4 +1,4 @@
-//! Providers that are slow, gone or wrong, and what that means for everybody else's Services.
+//! Providers that are slow, gone or wrong, and the consequences for other Services.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     wait::{holds, stays, until},
 };
 
-/// As many as a provider is asked about at once unless it says otherwise, but for one.
+/// As many as a provider gets at once by default, except one.
 #[tokio::test]
 async fn services_that_are_stuck_hold_up_no_other() {
     const STUCK: usize = 15;
@@ -65,8 +65,8 @@ async fn services_that_are_stuck_hold_up_no_other() {
     }
 }
 
-/// An hour without it is as a second: what happened meanwhile is done afterwards, and no Service is
-/// told of what concerns all of them.
+/// An hour without it is as a second: what happened meanwhile is done afterwards, and no Service
+/// gets an event about all of them.
 #[tokio::test]
 async fn a_provider_that_was_gone_finds_everything_that_happened_meanwhile() {
     let state = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ async fn a_provider_that_was_gone_finds_everything_that_happened_meanwhile() {
     }
 }
 
-/// What concerns all alike is said once, in the log, and not on each Service.
+/// A failure that concerns all alike is logged once, and not written to each Service.
 #[tokio::test]
 async fn credentials_that_are_refused_are_no_services_fault() {
     let mut stage = quick(&[]).start().await;
@@ -142,9 +142,9 @@ async fn credentials_that_are_refused_are_no_services_fault() {
     }
 }
 
-/// Whatever it says, nothing is taken for gone that is not, and nobody dies of it.
+/// For every answer: no load balancer is taken for gone that is not, and the controller survives.
 #[tokio::test]
-async fn nonsense_about_a_load_balancer_is_told_and_not_believed() {
+async fn nonsense_about_a_load_balancer_makes_an_event_and_is_not_believed() {
     let mut stage = quick(&[]).start().await;
     let pid = stage.controller.pid();
     for (name, bad, words) in [

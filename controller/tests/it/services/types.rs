@@ -47,9 +47,9 @@ async fn s44_a_change_of_type_takes_the_load_balancer_away_and_brings_it_back() 
     stage.strip_service("web").await;
 }
 
-/// S-44: it changed while nobody looked.
+/// S-44: it changed while no controller ran.
 #[tokio::test]
-async fn s44_what_changed_its_type_while_nobody_looked_is_cleaned_up_at_the_start() {
+async fn s44_a_type_changed_while_no_controller_ran_is_cleaned_up_at_the_start() {
     let mut stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
     stage.controller.terminate().await;

@@ -72,9 +72,9 @@ async fn s57_ten_nodes_that_join_are_two_calls_for_each_of_a_hundred_services_at
     assert_eq!(stage.mock.calls(ENSURE).await, SERVICES);
 }
 
-/// Arrivals wait for their like, up to the ceiling; a departure waits for nobody.
+/// Arrivals wait for their like, up to the ceiling; a departure does not wait.
 #[tokio::test]
-async fn a_node_that_goes_is_told_at_once_and_one_that_comes_waits_for_others() {
+async fn a_node_that_goes_is_sent_at_once_and_one_that_comes_waits_for_others() {
     let setup = Setup::mock(&[]).machines(fleet(4)).flags(&[
         "--controllers=service-lb-controller",
         "--load-balancer-update-idle=20s",
@@ -94,7 +94,7 @@ async fn a_node_that_goes_is_told_at_once_and_one_that_comes_waits_for_others() 
         .delete("n-00003", &DeleteParams::default())
         .await
         .unwrap();
-    // What arrived meanwhile goes with it.
+    // Arrivals meanwhile go with it.
     let expected = ["n-00000", "n-00001", "n-00002", "new"];
     stage.mock.sends_to(uid(&service), &expected).await;
     let took = began.elapsed();
@@ -162,7 +162,7 @@ async fn a_provider_without_node_sets_gets_the_nodes_themselves() {
 
 /// S-55, Q-34: told with the names in order, and ensured at once; without S-55's question first.
 #[tokio::test]
-async fn s55_an_update_that_fails_is_told_and_the_service_is_ensured() {
+async fn s55_an_update_that_fails_makes_an_event_and_the_service_is_ensured() {
     let stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
     let other = stage.serve(load_balancer("other")).await;
@@ -213,7 +213,7 @@ async fn q28_an_update_that_is_under_way_is_asked_about_when_the_provider_says()
     let began = Instant::now();
     stage.told(&service, "UpdatedLoadBalancer").await;
     let took = began.elapsed();
-    // Some of the time may have passed before anybody looked.
+    // Some of the time may have passed before the test looked.
     assert!(took >= Duration::from_secs(1), "{took:?}");
     assert_eq!(stage.mock.updates().await, 2);
     assert_eq!(stage.mock.changes().await, [1, 2, 0]);
