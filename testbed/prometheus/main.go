@@ -78,7 +78,7 @@ func parse(body []byte, contentType string) error {
 			}
 			seen[series.String()] = true
 			if kind == model.MetricTypeUnknown || !strings.HasPrefix(name, family) {
-				fmt.Printf("%s: no type is told\n", name)
+				fmt.Printf("%s: no type is given\n", name)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ pub(crate) struct Program {
     pub(crate) go_sum: &'static str,
     /// Where the version is stamped in, if it has such a place.
     pub(crate) version_package: Option<&'static str>,
-    /// What somebody without Go can do, as the end of a sentence.
+    /// The way without Go, as the end of a sentence.
     pub(crate) without_go: &'static str,
 }
 

@@ -80,7 +80,7 @@ struct Nodes {
     /// The names are this and a number of five digits.
     #[arg(long, default_value = "node-")]
     prefix: String,
-    /// What their kubelets report; `unknown` as if these had fallen silent.
+    /// The report of their kubelets; `unknown` as if these had fallen silent.
     #[arg(long, value_enum, default_value = "ready")]
     readiness: Readiness,
     /// Delete these nodes instead.
@@ -306,7 +306,7 @@ async fn client(kubeconfig: &Path) -> Result<Client> {
     Client::try_from(config).map_err(Error::kube("make a client"))
 }
 
-/// A progress bar, if somebody is looking.
+/// A progress bar, on a terminal.
 fn bar(what: &'static str, count: usize) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -70,12 +70,12 @@ impl Default for Options {
 /// IPv4 and IPv6 ranges and node ports from 20000 to 60000.
 #[derive(Debug)]
 pub struct ControlPlane {
-    // Fields are dropped in this order: kube-apiserver hangs when its etcd goes first,
-    // and the directory must not go while somebody writes to it.
+    // Fields are dropped in this order: kube-apiserver hangs when its etcd goes first, and the
+    // directory must not go while a process writes to it.
     apiserver: Mutex<Option<Process>>,
     etcd: Mutex<Option<Process>>,
     scratch: Scratch,
-    /// Keeps the port from everybody else, also while no API server runs.
+    /// Keeps the port from other processes, also while no API server runs.
     _port: TcpSocket,
     address: SocketAddr,
     authority: Authority,
@@ -152,7 +152,7 @@ impl ControlPlane {
     }
 
     /// A client without an identity, for requests that bring a token.
-    pub(crate) fn client_of_nobody(&self) -> Result<Client> {
+    pub(crate) fn anonymous_client(&self) -> Result<Client> {
         let mut config = self.config(&self.admin);
         config.auth_info = kube::config::AuthInfo::default();
         Client::try_from(config).map_err(Error::kube("make a client"))
@@ -232,8 +232,8 @@ fn write_private(path: &Path, text: &str) -> Result<()> {
     write().map_err(Error::io(format!("write {}", path.display())))
 }
 
-/// A port that nobody else can take: it stays bound here, and the API server shares it
-/// with `--permit-port-sharing`. A socket that does not listen gets no connections.
+/// A port that no other process can take: it stays bound here, and the API server shares it with
+/// `--permit-port-sharing`. A socket that does not listen gets no connections.
 pub(crate) fn reserve_port() -> Result<(TcpSocket, SocketAddr)> {
     let reserve = || {
         let socket = TcpSocket::new_v4()?;

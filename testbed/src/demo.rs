@@ -81,7 +81,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Whose nodes are whose.
+/// Owners of the nodes.
 #[derive(Debug)]
 struct Run {
     id: String,
@@ -89,7 +89,7 @@ struct Run {
 }
 
 impl Run {
-    /// In a cluster of others the names must be nobody else's.
+    /// In another cluster the names must not exist yet.
     fn new(own_cluster: bool) -> Self {
         let id = format!("{:08x}", fastrand::u32(..));
         let prefix = if own_cluster {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_values_are_told_in_one_sentence() {
+    fn bad_values_are_reported_in_one_sentence() {
         let error = parse(&["--nodes", "0"]).unwrap_err();
         assert!(
             error.contains("the demo needs at least one node"),

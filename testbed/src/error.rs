@@ -1,4 +1,4 @@
-//! What can go wrong, told to the person who ran the test.
+//! Errors of the testbed, for the person who ran the test.
 
 use std::{io, path::PathBuf, time::Duration};
 
@@ -15,7 +15,7 @@ pub enum Error {
         program: &'static str,
         /// The oldest Go that can build it.
         needed: String,
-        /// What else can be done, as the end of a sentence.
+        /// The alternative, as the end of a sentence.
         instead: &'static str,
     },
     /// `go build` failed.
@@ -39,7 +39,7 @@ pub enum Error {
         /// The value of the variable.
         dir: PathBuf,
     },
-    /// A component ended though nobody asked it to.
+    /// A component ended without a request.
     #[error("{program} ended by itself ({status}). The end of its log, {}:\n{log_end}", log.display())]
     Ended {
         /// The component.
@@ -61,7 +61,7 @@ pub enum Error {
         program: &'static str,
         /// How long it was waited for.
         deadline: Duration,
-        /// What the last probe said.
+        /// The error of the last probe.
         last: String,
         /// Its log file.
         log: PathBuf,
@@ -74,7 +74,7 @@ pub enum Error {
     /// The operating system refused something.
     #[error("cannot {action}: {source}")]
     Io {
-        /// What was tried, with the path or program.
+        /// The failed action, with the path or program.
         action: String,
         /// The reason.
         source: io::Error,
@@ -82,7 +82,7 @@ pub enum Error {
     /// A certificate could not be made.
     #[error("cannot make a certificate for {subject:?}: {source}")]
     Certificate {
-        /// Whose certificate.
+        /// The subject of the certificate.
         subject: String,
         /// The reason.
         source: rcgen::Error,
@@ -120,7 +120,7 @@ pub enum Error {
     /// The API server refused a request, or could not be reached.
     #[error("{action}: {source}")]
     Kube {
-        /// What was tried, with the object.
+        /// The failed action, with the object.
         action: String,
         /// The reason.
         source: Box<kube::Error>,

@@ -7,11 +7,11 @@
 //!                test
 //! ```
 //!
-//! What no rule touches goes to the real API server and comes back as it is. The proxy
-//! speaks plain HTTP/1.1 on loopback and adds its own client certificate, so that every
-//! caller is the user that the proxy was started for; a request with a bearer token is
-//! passed on without the certificate and counts as the token's owner. Connection upgrades
-//! (exec, port-forward) are not passed on. Events of watches are told apart in JSON only.
+//! Requests that no rule matches go to the real API server, and their answers come back unchanged.
+//! The proxy speaks plain HTTP/1.1 on loopback and adds its own client certificate, so that every
+//! caller is the user that the proxy was started for; a request with a bearer token is passed on
+//! without the certificate and counts as the token's owner. Connection upgrades (exec,
+//! port-forward) are not passed on. Events of watches are split in JSON only.
 
 mod forward;
 mod record;
@@ -49,7 +49,7 @@ pub struct FaultProxy {
     address: SocketAddr,
     kubeconfig: PathBuf,
     open: watch::Sender<bool>,
-    /// Holds the port while nobody listens.
+    /// Holds the port while no proxy listens.
     _port: TcpSocket,
     _server: JoinSet<()>,
 }
@@ -124,7 +124,7 @@ impl FaultProxy {
         self.state.rules.inject(rule)
     }
 
-    /// Removes all rules. What they already do to a request goes on.
+    /// Removes all rules. A fault that has begun goes on.
     pub fn clear_rules(&self) {
         self.state.rules.clear();
     }

@@ -35,7 +35,7 @@ impl Writes {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
     /// Nodes that were initialised.

@@ -6,9 +6,9 @@
 //!          └──► FaultProxy ─────┘
 //! ```
 //!
-//! Nobody imitates an API server here: what a controller is tested against is the
-//! program that it will meet. Faults that a healthy API server does not show on demand
-//! (410, 429, cut watches, silence) come from a proxy in front of it.
+//! No API server is imitated here: a controller is tested against the program that it will meet.
+//! Faults that a healthy API server does not show on demand (410, 429, cut watches, silence) come
+//! from a proxy in front of it.
 //!
 //! - [`binaries`] finds or builds the programs,
 //! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process,
@@ -40,7 +40,7 @@ pub use control_plane::{ControlPlane, Options};
 pub use error::Error;
 pub use shared::shared;
 
-/// What the functions of this crate return.
+/// The results of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use std::{
 
 use crate::{Error, Result};
 
-/// `$@` is the component. It is a child of this shell until `wait` returns, so the
-/// process id that is killed cannot have been given to somebody else.
+/// `$@` is the component. It is a child of this shell until `wait` returns, so the process id that
+/// is killed cannot belong to another process.
 const KEEPER: &str = r#"
 exec 3<&0
 "$@" </dev/null 3<&- &

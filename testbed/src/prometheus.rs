@@ -1,4 +1,4 @@
-//! What Prometheus makes of a scrape.
+//! Prometheus' reading of a scrape.
 
 use std::process::Stdio;
 
@@ -67,7 +67,7 @@ mod tests {
         let odd = "# HELP a As.\n# TYPE a counter\na 1\na 2\nb 1\n";
         let expected = [
             "a: {__name__=\"a\"} is there twice",
-            "b: no type is told",
+            "b: no type is given",
             "a: counter metrics should have \"_total\" suffix",
             "a: metric not unique",
             "b: no help text",

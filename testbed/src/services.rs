@@ -62,7 +62,7 @@ pub fn addresses(service: &Service) -> Vec<&str> {
         .collect()
 }
 
-/// What is said about a Service.
+/// The conditions of a Service.
 pub fn conditions(service: &Service) -> &[Condition] {
     let status = service.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_deref());
@@ -85,7 +85,7 @@ pub struct Exposure<'a> {
     pub timeout: Duration,
 }
 
-/// What came of an [`Exposure`].
+/// The result of an [`Exposure`].
 #[derive(Debug)]
 pub struct Exposed {
     /// Each Service when it was seen ready, by name, with its time from the answer to its creation.
@@ -218,7 +218,7 @@ pub async fn list(client: &Client, namespace: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What is known about each Service.
+/// The state of each Service.
 struct Tracker<P> {
     services: BTreeMap<String, Progress>,
     is_ready: fn(&Service) -> bool,

@@ -1,5 +1,5 @@
-//! Single requests, without turning the answer into an object that nobody looks at: load
-//! generators share their processors with what is measured.
+//! Single requests, without decoding the answer: load generators share their processors with what
+//! is measured.
 
 use http::{Method, Request, header::CONTENT_TYPE};
 use kube::Client;

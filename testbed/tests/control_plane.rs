@@ -40,7 +40,11 @@ async fn delegated_authentication_finds_its_config_map() {
 
 #[tokio::test]
 async fn rbac_refuses_a_user_without_rights() {
-    let client = shared().await.unwrap().client_of("nobody", None).unwrap();
+    let client = shared()
+        .await
+        .unwrap()
+        .client_of("without-rights", None)
+        .unwrap();
     let namespaces: Api<Namespace> = Api::all(client);
     let error = namespaces.get("default").await.unwrap_err();
     assert!(
@@ -62,7 +66,7 @@ async fn a_killed_api_server_comes_back_with_its_data() {
     let error = namespaces.get("kept").await.unwrap_err();
     assert!(
         !matches!(error, kube::Error::Api(_)),
-        "somebody answered: {error}"
+        "an API server answered: {error}"
     );
 
     plane.start_apiserver().await.unwrap();

@@ -180,7 +180,7 @@ async fn in_an_existing_cluster_only_its_own_nodes_come_and_go() {
     let mut demo = Demo::new(&["--nodes", "2", "--json", "--kubeconfig", kubeconfig]);
     let (mut child, document) = demo.start().await;
     assert_initialised(&document, 2);
-    // Somebody else may serve them there.
+    // Another process may serve them there.
     assert_reachable(&document, 0);
     assert_eq!(document["kubeconfig"], kubeconfig);
     assert_eq!(all_nodes(&client).await.len(), 3);
@@ -212,7 +212,7 @@ fn terminate(child: &Child) {
 }
 
 #[tokio::test]
-async fn a_bad_kubeconfig_is_told_in_one_sentence() {
+async fn a_bad_kubeconfig_is_reported_in_one_sentence() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kubeconfig");
     let kubeconfig = path.to_str().unwrap();

@@ -74,7 +74,7 @@ async fn watch(maps: &Api<ConfigMap>) -> (Vec<String>, kube::Result<()>) {
 }
 
 #[tokio::test]
-async fn a_limit_is_answered_with_retry_after_and_reaches_nobody() {
+async fn a_limit_is_answered_with_retry_after_and_reaches_no_api_server() {
     let (plane, proxy) = proxy().await;
     let rule = Rule::new(Fault::too_many_requests(7)).writes().times(2);
     let injected = proxy.inject(rule);
@@ -256,10 +256,15 @@ async fn refused_connections_end_watches_and_come_back() {
 #[tokio::test]
 async fn callers_are_the_user_of_the_proxy() {
     let plane = shared().await.unwrap();
-    let proxy = FaultProxy::start_as(plane, "nobody", None).await.unwrap();
+    let proxy = FaultProxy::start_as(plane, "without-rights", None)
+        .await
+        .unwrap();
     let namespaces: Api<Namespace> = Api::all(proxy.client().unwrap());
     let error = namespaces.get("default").await.unwrap_err().to_string();
-    assert!(error.contains(r#"User "nobody" cannot get"#), "{error}");
+    assert!(
+        error.contains(r#"User "without-rights" cannot get"#),
+        "{error}"
+    );
 
     // A bad token is not covered up by the proxy's certificate.
     let mut config = kube::Config::new(proxy.url().parse().unwrap());

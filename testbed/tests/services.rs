@@ -1,4 +1,4 @@
-//! Services, with somebody else than the controller to give them addresses.
+//! Services, with a test client instead of the controller to set their addresses.
 
 // Helpers of tests, too, fail by panicking.
 #![allow(clippy::unwrap_used)]

@@ -203,8 +203,7 @@ impl Progress {
     }
 }
 
-/// Not `eprintln`: the test harness would hide it just when somebody wonders why a test
-/// takes so long.
+/// Not `eprintln`: the test harness would hide it just when a test seems to hang.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "testbed: {line}");
 }

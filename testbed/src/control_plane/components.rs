@@ -24,8 +24,8 @@ pub(super) fn write_files(dir: &Path, authority: &Authority) -> Result<()> {
             "kubernetes.default.svc.cluster.local",
         ],
     )?;
-    // Nobody uses it, but without it the ConfigMap extension-apiserver-authentication
-    // lacks the entries that delegated authentication looks for.
+    // It is not used, but without it the ConfigMap extension-apiserver-authentication lacks the
+    // entries that delegated authentication looks for.
     let front_proxy = Authority::new("outrigger-testbed-front-proxy")?;
     let service_account = KeyPair::generate().map_err(|source| Error::Certificate {
         subject: "service-account".to_owned(),
@@ -44,7 +44,7 @@ pub(super) fn write_files(dir: &Path, authority: &Authority) -> Result<()> {
     Ok(())
 }
 
-/// Sockets in our own directory need no ports that somebody else could take.
+/// Sockets in our own directory need no ports that another process could take.
 pub(super) fn etcd_socket(dir: &Path) -> PathBuf {
     dir.join("etcd.sock")
 }
@@ -99,8 +99,8 @@ pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, more: &[String]) -
         "--service-cluster-ip-range=10.96.0.0/12,fd00:10:96::/112".to_owned(),
         "--service-node-port-range=20000-60000".to_owned(),
         "--allow-privileged=true".to_owned(),
-        // What is measured is the client, so these are out of its way. Clients that are
-        // not in system:masters still pass through priority and fairness.
+        // The client is measured, so these are out of its way. Clients that are not in
+        // system:masters still pass through priority and fairness.
         "--max-requests-inflight=4000".to_owned(),
         "--max-mutating-requests-inflight=4000".to_owned(),
     ];

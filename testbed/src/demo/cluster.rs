@@ -136,8 +136,8 @@ impl Cluster {
         self.plane.as_ref().map(ControlPlane::dir)
     }
 
-    /// Returns when an API server of the demo's own has stopped answering. One of somebody
-    /// else's may restart when it likes.
+    /// Returns when an API server of the demo's own has stopped answering. Another cluster's API
+    /// server may restart when it likes.
     pub(super) async fn failure(&self) -> Error {
         const EVERY: Duration = Duration::from_millis(500);
         let Some(plane) = &self.plane else {

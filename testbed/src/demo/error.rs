@@ -1,4 +1,4 @@
-//! What can go wrong in a demo.
+//! Errors of a demo.
 
 use std::{path::PathBuf, process::ExitStatus, time::Duration};
 
@@ -20,7 +20,7 @@ pub enum Error {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         reason: String,
     },
     /// The API server of `--kubeconfig` does not answer.
@@ -33,7 +33,7 @@ pub enum Error {
         server: String,
         /// The kubeconfig.
         path: PathBuf,
-        /// What went wrong.
+        /// The defect.
         reason: String,
     },
     /// Nodes of others would be initialised, too.
@@ -62,14 +62,14 @@ pub enum Error {
     /// `cargo build` failed.
     #[error("`cargo build` of {programs} failed ({status}):\n{output}")]
     Cargo {
-        /// What was to be built.
+        /// The programs to build.
         programs: String,
         /// How cargo ended.
         status: ExitStatus,
         /// The last lines it printed.
         output: String,
     },
-    /// A component ended though nobody asked it to.
+    /// A component ended without a request.
     #[error("{program} ended by itself ({status}). The last lines of its log:\n{log_end}")]
     Ended {
         /// The component.
@@ -97,7 +97,7 @@ pub enum Error {
         "kube-apiserver does not answer any more: {reason}. The last lines of its log:\n{log_end}"
     )]
     ApiServerGone {
-        /// What the last request met.
+        /// The error of the last request.
         reason: String,
         /// The last lines of its log.
         log_end: String,
@@ -150,7 +150,7 @@ fn waiting(count: usize) -> String {
     format!("{} of this cluster {verb}", nodes(count))
 }
 
-/// The innermost cause: what the layers around it add helps nobody.
+/// The innermost cause: the layers around it add nothing.
 pub(super) fn root(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -26,7 +26,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// After as long without a change, none is expected.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// What is to happen.
+/// The plan.
 pub(super) struct Live {
     pub(super) client: Client,
     /// Selects the nodes of this run.
@@ -43,7 +43,7 @@ pub(super) enum Failure {
     Request(Error),
 }
 
-/// What happened.
+/// The result.
 pub(super) struct Outcome {
     /// Each node as it is in the end, with its time from registration to the end of the
     /// taint.
@@ -118,7 +118,7 @@ async fn register(
         .await
 }
 
-/// What is known about each node.
+/// The state of each node.
 struct Tracker {
     nodes: BTreeMap<String, Progress>,
     registered: usize,

@@ -1,4 +1,4 @@
-//! What is going on, told on standard error while it goes on.
+//! Progress on standard error.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -60,7 +60,7 @@ impl Narrator {
     pub(super) fn note(&self, what: &str) {
         match &*self.line.lock() {
             Some(line) => line.suspend(|| print(what)),
-            // Over the line of somebody else who updates one.
+            // Over the line of another progress bar.
             None if self.terminal => print(&format!("\r\x1b[2K{what}")),
             None => print(what),
         }
@@ -85,7 +85,7 @@ impl Drop for Narrator {
     }
 }
 
-/// Errors of writing are of no interest: nobody is looking then.
+/// Errors of writing are ignored: no reader is left then.
 fn print(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -30,7 +30,7 @@ pub(super) async fn find(control_plane: bool, narrator: &Narrator) -> Result<Pro
             return Ok(());
         }
         let mut binaries = pin!(Binaries::find());
-        // What is there is found without waiting.
+        // Programs that are there are found without waiting.
         let found = if let Some(found) = binaries.as_mut().now_or_never() {
             found
         } else {

@@ -21,7 +21,7 @@ pub(super) const NAMESPACE: &str = "default";
 /// Says on a Service that its load balancer is as it should be.
 const PROVISIONED: &str = "outrigger.dev/Provisioned";
 
-/// What is to happen.
+/// The plan.
 pub(super) struct Exposing {
     pub(super) client: Client,
     /// Each with the label of `selector`.

@@ -99,7 +99,7 @@ impl Stage {
         endpoint(self.scratch.path())
     }
 
-    /// What to look into, while it runs.
+    /// Places to look into, while it runs.
     pub(super) fn places(&self) -> Vec<(&'static str, PathBuf)> {
         let mut places = vec![
             ("kubeconfig", self.cluster.kubeconfig().to_owned()),
@@ -178,7 +178,7 @@ fn controller_args(cluster: &Cluster, scratch: &Path) -> Vec<String> {
     let mut args = vec![
         format!("--kubeconfig={}", cluster.kubeconfig().display()),
         format!("--provider-endpoint={}", endpoint(scratch)),
-        // Nobody to elect, and no port that somebody else may have taken.
+        // No election, and no port that another process may have taken.
         "--leader-elect=false".to_owned(),
         "--secure-port=0".to_owned(),
     ];

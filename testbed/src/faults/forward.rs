@@ -32,7 +32,7 @@ impl Forwarder {
     pub(super) fn new(plane: &ControlPlane, user: &str, group: Option<&str>) -> Result<Self> {
         Ok(Self {
             as_user: plane.client_of(user, group)?,
-            as_nobody: plane.client_of_nobody()?,
+            as_nobody: plane.anonymous_client()?,
         })
     }
 

@@ -1,10 +1,10 @@
-//! What clients asked for.
+//! The recorded requests of clients.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, header::USER_AGENT, request::Parts};
 use tokio::{sync::watch, time::Instant};
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// No answer yet, or the client left before there was one.
@@ -32,7 +32,7 @@ pub struct Recorded {
     pub body: Bytes,
     /// When it had come in completely.
     pub started: Instant,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
     /// Whether a rule acted on it.
     pub faulted: bool,
@@ -87,7 +87,7 @@ impl Recorded {
     }
 }
 
-/// What tests can wait for.
+/// The records that tests can wait for.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) requests: Vec<Recorded>,
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn watches_and_writes_are_told_apart() {
+    fn watches_differ_from_writes() {
         let check = |method, query, watch, write| {
             let request = Recorded::example(method, "/api/v1/nodes", query);
             assert_eq!(

@@ -1,4 +1,4 @@
-//! What is to go wrong, and for which requests.
+//! Rules: a fault, and the requests that it hits.
 
 use std::{
     fmt,
@@ -23,7 +23,7 @@ pub enum Cut {
     Abrupt,
 }
 
-/// What happens to a request.
+/// The fault of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
     /// The API server is not asked; this status is the answer.
@@ -237,7 +237,7 @@ impl Injected {
         self.hits.load(Ordering::Acquire)
     }
 
-    /// Ends the rule. What it already does to a request goes on.
+    /// Ends the rule. A fault that has begun goes on.
     pub fn remove(&self) {
         self.removed.store(true, Ordering::Release);
     }

@@ -21,7 +21,7 @@ struct Open {
     watches: BTreeMap<u64, (String, oneshot::Sender<Cut>)>,
 }
 
-/// What a rule does to a watch after a number of events.
+/// The end of a watch after a number of events.
 pub(super) struct End {
     pub(super) after: usize,
     /// Sent before the end.
