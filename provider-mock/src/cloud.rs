@@ -41,7 +41,7 @@ use counters::Counters;
 pub struct CloudConfig {
     /// Name of the provider and scheme of its provider IDs.
     pub provider_name: ProviderName,
-    /// Where instances are unless somebody says otherwise.
+    /// Default place of instances.
     pub placement: Placement,
     /// Makes an instance for each node that is asked about.
     pub synthesize: bool,
@@ -167,7 +167,7 @@ impl Cloud {
         }))
     }
 
-    /// How it behaves, but for what was changed since the start.
+    /// Its settings, as of the start.
     pub fn config(&self) -> &CloudConfig {
         &self.0.config
     }
@@ -177,7 +177,7 @@ impl Cloud {
         format!("{}://{id}", self.0.config.provider_name)
     }
 
-    // ---- what a provider does -------------------------------------------------------------
+    // ---- calls of a provider -------------------------------------------------------------
 
     /// One call to the cloud about at most a page of instances. The answers are true together.
     pub async fn look_up(&self, asked: &[Asked]) -> Result<Vec<Found>, RateLimited> {
@@ -240,7 +240,7 @@ impl Cloud {
         }
     }
 
-    // ---- what people do -------------------------------------------------------------------
+    // ---- actions of people -------------------------------------------------------------------
 
     /// Makes an instance. A name whose instance was deleted gets one with another id.
     pub fn create(&self, spec: InstanceSpec) -> Result<Arc<Instance>, Refused> {
@@ -319,7 +319,7 @@ impl Cloud {
         self.0.inventory.lock().deleted().keys().cloned().collect()
     }
 
-    /// What a call costs now.
+    /// The cost of a call now.
     pub fn cost(&self) -> Cost {
         self.0.meter.lock().cost(Instant::now())
     }
@@ -334,7 +334,7 @@ impl Cloud {
         self.0.meter.lock().set_quota(quota, Instant::now());
     }
 
-    // ---- what the state file needs --------------------------------------------------------
+    // ---- for the state file --------------------------------------------------------
 
     /// Counts the changes of what it holds.
     pub fn changes(&self) -> watch::Receiver<u64> {

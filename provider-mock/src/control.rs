@@ -24,7 +24,7 @@ use outrigger_provider_sdk::{Endpoint, InvalidEndpoint};
 /// Environment variable that names the control socket, on both sides.
 pub const CONTROL_ENDPOINT_ENV: &str = "PROVIDER_MOCK_CONTROL_ENDPOINT";
 
-/// Where a mock at this endpoint is controlled unless somebody says otherwise: `….ctl`.
+/// Default control socket of a mock at this endpoint: `….ctl`.
 pub fn control_endpoint(endpoint: &Endpoint) -> Result<Endpoint, InvalidEndpoint> {
     let mut path = endpoint.path().as_os_str().to_owned();
     path.push(".ctl");

@@ -1,4 +1,4 @@
-//! What goes wrong on purpose.
+//! Faults on purpose.
 //!
 //! Faults stand between the caller and a provider that is itself correct: they hold a call, answer
 //! it with an error, or spoil its answer. They are tried in the order in which they were set, and a
@@ -38,14 +38,14 @@ pub struct Fault {
     /// one Service the whole call, of an update its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// What happens.
+    /// The effect.
     pub effect: Effect,
     /// How often.
     #[serde(default)]
     pub budget: Budget,
 }
 
-/// What happens.
+/// The effect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
@@ -321,7 +321,7 @@ impl Faults {
     }
 }
 
-/// What a call, or one item of it, is about.
+/// The subject of a call, or of one item of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct About {
     pub(crate) node: Option<String>,

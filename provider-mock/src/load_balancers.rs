@@ -29,7 +29,7 @@ mod tests;
 pub struct LoadBalancerRules {
     /// Where addresses are taken from; a family without a pool is not served.
     pub pools: Vec<IpNet>,
-    /// What a Service is given unless its annotation says otherwise.
+    /// Default address mode of a Service without the annotation.
     pub address_mode: AddressMode,
     /// Protocols that are served.
     pub protocols: Vec<String>,
@@ -37,7 +37,7 @@ pub struct LoadBalancerRules {
     pub mixed_protocols: bool,
     /// How long a new one takes until it is ready.
     pub provisioning: Duration,
-    /// Its addresses are told before it is ready.
+    /// Its addresses are published before it is ready.
     pub early_addresses: bool,
     /// How long one takes to go.
     pub deprovisioning: Duration,
@@ -52,7 +52,7 @@ impl Default for LoadBalancerRules {
     fn default() -> Self {
         let pool = |ip: IpAddr, prefix| IpNet::new(ip, prefix).ok();
         Self {
-            // Set aside for benchmarks and for documentation: nobody's real addresses.
+            // Reserved for benchmarks and for documentation: no real addresses.
             pools: [
                 pool([198, 18, 0, 0].into(), 15),
                 pool([0x2001, 0xdb8, 0x1b, 0, 0, 0, 0, 0].into(), 64),
@@ -82,16 +82,16 @@ pub struct LoadBalancer {
     pub name: String,
     /// Tag: UID of the cluster, or its name where that has none.
     pub cluster: String,
-    /// Tag: the Service; absent where somebody took the tag away.
+    /// Tag: the Service; absent where the tag was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceTag>,
     /// How it is reached.
     pub address_mode: AddressMode,
     /// Its addresses; none where it is reached by name.
     pub addresses: Vec<IpAddr>,
-    /// What it listens on.
+    /// The ports it listens on.
     pub ports: Vec<Port>,
-    /// Who may come; empty: everybody.
+    /// Allowed sources; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_ranges: Vec<String>,
     /// Where nodes are asked whether they have endpoints; 0: they are not.

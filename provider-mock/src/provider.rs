@@ -11,7 +11,7 @@ use crate::wire::FaultLayer;
 /// Annotation in which a kubelet with `--node-ip` says which address its Node shall have.
 pub(crate) const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
-/// What the provider says about itself at handshake.
+/// The provider's declarations in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderOptions {
     /// Most nodes in one lookup, 1 to 500.
@@ -30,7 +30,7 @@ pub struct ProviderOptions {
     pub service_annotation_prefixes: Vec<String>,
 }
 
-/// What the provider says about load balancers at handshake.
+/// The provider's declarations about load balancers in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedLoadBalancers {
     /// Classes that are served besides Services without a class.

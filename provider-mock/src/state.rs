@@ -19,7 +19,7 @@ use load_balancers::{Saved, TargetLists};
 
 pub use keeper::Keeper;
 
-/// What stands in the file to tell it from others and from later ones.
+/// The mark of the file's format and version.
 const FORMAT: &str = "outrigger-mock-state/1";
 
 /// Mode of the file, whatever the umask: it names every machine of the cloud.
@@ -52,7 +52,7 @@ pub enum StateError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The defect and its place.
         reason: String,
     },
     /// It belongs to another provider.
@@ -64,9 +64,9 @@ pub enum StateError {
     AnotherProvider {
         /// The file.
         path: PathBuf,
-        /// Whose it is.
+        /// Its provider.
         found: ProviderName,
-        /// Whose it should be.
+        /// The expected provider.
         expected: ProviderName,
     },
     /// It cannot be written.

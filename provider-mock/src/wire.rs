@@ -1,8 +1,8 @@
 //! Between the socket and the provider: counts each call, and lets faults happen.
 //!
 //! It works on HTTP, below every type of the contract, since most faults are answers that typed
-//! code cannot even express: a result that is missing, a reply that is too large, an error that
-//! nobody deliberately gives.
+//! code cannot even express: a result that is missing, a reply that is too large, an error that no
+//! provider gives on purpose.
 
 mod count;
 mod frames;
@@ -105,7 +105,7 @@ where
             }
             let response = inner.call(request).await?.map(Body::new);
             if cloud.faults().loses_reply(method, &about) {
-                // Read to its end: a stream that nobody reads would end its handler early.
+                // Read to its end: a stream without a reader would end its handler early.
                 let _ = frames::Answer::read(response.into_body()).await;
                 let status = Status::unavailable("the reply was lost");
                 ended.with(status.code());

@@ -22,7 +22,7 @@ pub(crate) enum Output {
     Table,
     /// One line each, fields separated by tabs
     Plain,
-    /// What came over the control socket
+    /// Messages on the control socket
     Json,
 }
 
@@ -36,7 +36,7 @@ impl Output {
     }
 }
 
-/// What there is to print.
+/// The answer to print.
 #[derive(Debug)]
 pub(crate) enum Shown {
     Listed(Listed),
@@ -290,7 +290,7 @@ fn cost(status: &Status) -> (String, String) {
     (latency, limit)
 }
 
-/// What goes wrong, where and how often.
+/// The fault, its place and its frequency.
 fn sentence(fault: &Fault) -> String {
     let method = fault.method.map_or("each method", Method::as_str);
     let error = |error: &InjectedError| {

@@ -1,4 +1,4 @@
-//! What a call to the cloud costs: time, and a token of the quota.
+//! The cost of a call to the cloud: time, and a token of the quota.
 
 use std::fmt;
 use std::str::FromStr;
@@ -83,7 +83,7 @@ impl Quota {
         }
     }
 
-    /// As somebody wrote it; without a burst a second's worth.
+    /// As an operator wrote it; without a burst a second's worth.
     pub fn checked(qps: f64, burst: Option<u32>) -> Result<Self, String> {
         if !(qps > 0.0 && qps.is_finite()) {
             return Err(format!(
@@ -107,7 +107,7 @@ pub struct RateLimited {
     pub retry_after: Duration,
 }
 
-/// What a call costs, as it is now.
+/// The cost of a call, as it is now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// How long one call takes.

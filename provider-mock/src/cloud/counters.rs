@@ -1,4 +1,4 @@
-//! What was asked of the mock, and what it asked of its cloud.
+//! Counters of requests to the mock, and of its calls to its cloud.
 
 use std::collections::BTreeMap;
 

@@ -30,7 +30,7 @@ pub enum BadDescription {
     Wrong {
         /// The file.
         path: PathBuf,
-        /// What and where.
+        /// The defect and its place.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What the cloud does with load balancers.
+//! The cloud's operations on load balancers.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub enum LoadBalancerError {
     Refused(#[from] LoadBalancerRefused),
 }
 
-/// What became of a deletion.
+/// The result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deletion {
     /// Nothing is left.
@@ -33,7 +33,7 @@ pub enum Deletion {
 }
 
 impl Cloud {
-    // ---- what a provider does -------------------------------------------------------------
+    // ---- calls of a provider -------------------------------------------------------------
 
     /// One call to the cloud for the load balancer with these tags.
     pub async fn find_load_balancer(
@@ -134,7 +134,7 @@ impl Cloud {
         Ok((page, more))
     }
 
-    // ---- what people do -------------------------------------------------------------------
+    // ---- actions of people -------------------------------------------------------------------
 
     /// All load balancers, by id.
     pub fn load_balancers(&self) -> Vec<Arc<LoadBalancer>> {

@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens.
+    /// No process listens.
     #[error(
         "no provider-mock answers on {}: {source}; start provider-mock serve, or name its \
          --endpoint or --control-endpoint",
@@ -51,7 +51,7 @@ pub enum ClientError {
     Garbled {
         /// The socket.
         path: PathBuf,
-        /// What was wrong.
+        /// The defect.
         reason: String,
     },
     /// It refused.
@@ -76,7 +76,7 @@ impl Client {
         self.ask(Method::GET, "/v1/status", &()).await
     }
 
-    /// What there is.
+    /// Lists the instances and load balancers.
     pub async fn list(&self) -> Result<Listed, ClientError> {
         self.ask(Method::GET, "/v1/instances", &()).await
     }
@@ -157,7 +157,7 @@ impl Client {
         self.ask(Method::DELETE, "/v1/faults", &()).await
     }
 
-    /// What was asked; with `reset` for the last time.
+    /// The counters; with `reset` they begin again.
     pub async fn counters(&self, reset: bool) -> Result<Counts, ClientError> {
         let method = if reset { Method::DELETE } else { Method::GET };
         self.ask(method, "/v1/counters", &()).await

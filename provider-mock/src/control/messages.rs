@@ -1,4 +1,4 @@
-//! What goes over the control socket.
+//! Messages on the control socket.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,7 +69,7 @@ pub struct Targets {
     pub terminating: bool,
 }
 
-/// What was changed.
+/// The changed object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changed {
@@ -111,7 +111,7 @@ pub struct NewQuota {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct InjectFault {
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
     /// Happens after the faults of its kind that are set, instead of taking their place.
     #[serde(default)]
@@ -149,6 +149,6 @@ pub struct ClosedConnections {
 /// Any answer that is not 2xx.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What happened, to what, and what to do.
+    /// The failure, its object, and the remedy.
     pub error: String,
 }

@@ -26,7 +26,7 @@ use crate::instances::{Instance, InstanceSpec, Power};
 /// Largest request.
 const MAX_BODY: usize = 4 << 20;
 
-/// What the status says besides the cloud.
+/// The part of the status besides the cloud.
 #[derive(Debug, Clone)]
 pub struct About {
     /// Where the contract is served.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Method;
 
-/// What is wrong with an answer.
+/// Defects of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BadAnswer {
@@ -37,7 +37,7 @@ pub enum BadAnswer {
     StaleAbsence,
     /// Each instance found is absent, with neither certainty nor age.
     UncertainAbsence,
-    /// Each node or Service is said to be managed by somebody else.
+    /// Each node or Service is said to be managed by another provider.
     NotManaged,
     /// Each result has no outcome, an answer has nothing at all; a list is cut off before its end.
     Empty,

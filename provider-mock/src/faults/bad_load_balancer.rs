@@ -79,8 +79,8 @@ impl BadAnswer {
             Self::ForeignResult => results.push(UpdateLoadBalancerNodesResponse {
                 service: Some(ServiceRef {
                     namespace: "nowhere".to_owned(),
-                    name: "nobody".to_owned(),
-                    uid: "nobody-asked".to_owned(),
+                    name: "stray".to_owned(),
+                    uid: "not-asked-about".to_owned(),
                 }),
                 outcome: Some(Outcome::Answer(LoadBalancerAnswer {
                     disposition: LoadBalancerDisposition::Ready.into(),

@@ -1,4 +1,4 @@
-//! Errors that somebody set.
+//! Errors that were set.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use super::Code;
 use crate::duration;
 
-/// How long a caller is told to wait by a `RATE_LIMITED` that names no time: the contract wants one.
+/// RetryInfo of a `RATE_LIMITED` that names no time: the contract wants one.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// An error as it goes over the wire.

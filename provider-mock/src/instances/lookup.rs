@@ -9,12 +9,12 @@ use jiff::Timestamp;
 use super::spec::{derived_id, synthesized_addresses};
 use super::{Instance, InstanceId, InstanceSpec, Inventory, NodeName, Placement};
 
-/// What is asked about.
+/// The subject of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
     /// By id where one is known, else by name.
     pub key: Key,
-    /// IP addresses that the node's kubelet was told to use; a synthesised instance gets them.
+    /// The IP addresses of the node's kubelet; a synthesised instance gets them.
     pub provided: Vec<IpAddr>,
 }
 
@@ -27,7 +27,7 @@ pub enum Key {
     Name(NodeName),
 }
 
-/// What the cloud says.
+/// The cloud's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// It exists.

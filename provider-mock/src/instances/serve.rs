@@ -131,7 +131,7 @@ async fn look_up(
 fn lookup(cloud: &Cloud, found: &Found, query: &Query) -> Lookup {
     match found {
         Found::Instance(instance) => Lookup::found(answer(cloud, instance)),
-        // Who allows an old answer does not ask in order to delete.
+        // A caller that allows an old answer does not ask in order to delete.
         Found::Absent if query.max_staleness.is_zero() => Lookup::absent(),
         Found::Absent | Found::NotVisibleYet => Lookup::not_visible_yet(),
     }
@@ -171,7 +171,7 @@ fn to_sdk(address: &Address) -> sdk::Address {
     }
 }
 
-/// What a node needs.
+/// The effort for a node.
 enum Need {
     /// The cloud has to be asked.
     Cloud(Key),
@@ -205,7 +205,7 @@ fn need_of(cloud: &Cloud, node: &Node) -> Need {
     }
 }
 
-/// What the kubelet was told by `--node-ip`: its annotation, and the addresses it reported.
+/// The addresses of the kubelet's `--node-ip`: its annotation, and the addresses it reported.
 fn provided_ips(node: &Node) -> Vec<IpAddr> {
     let annotated = node
         .annotations

@@ -1,4 +1,4 @@
-//! What somebody says about an instance, and how the rest is derived from its name.
+//! The description of an instance, and the rest derived from its name.
 //!
 //! Everything derived is a pure function of the name, so that a mock that lost its memory makes the
 //! same machine again and no Node notices.
@@ -88,13 +88,13 @@ impl InstanceSpec {
     }
 }
 
-/// The id that an instance of this name gets unless somebody chooses one.
+/// The default ID of an instance of this name.
 pub(super) fn derived_id(name: &NodeName, generation: u32) -> InstanceId {
     Hash::of(name, generation).id()
 }
 
-/// The addresses of a synthesised instance: those that its kubelet was told (`provided`), and a
-/// derived one for each family that it was not told.
+/// The addresses of a synthesised instance: those of its kubelet (`provided`), and a derived one
+/// for each other family.
 pub(super) fn synthesized_addresses(name: &NodeName, provided: &[IpAddr]) -> Vec<Address> {
     derived_addresses(name, provided, Hash::of(name, 0))
 }
@@ -111,7 +111,7 @@ fn derived_addresses(name: &NodeName, provided: &[IpAddr], hash: Hash) -> Vec<Ad
     addresses
 }
 
-/// Where instances are, and what they are, when nobody says.
+/// Default place and type of instances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     region: LabelValue,

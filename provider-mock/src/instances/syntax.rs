@@ -1,6 +1,6 @@
 //! Text that has been checked, so that the cloud holds only what Kubernetes accepts.
 //!
-//! Nonsense leaves the mock through a fault that somebody set, never by mistake.
+//! Nonsense leaves the mock through a fault, never by mistake.
 
 use std::fmt;
 use std::str::FromStr;
@@ -74,7 +74,7 @@ checked_text!(
 );
 
 checked_text!(
-    /// What follows `<provider_name>://` in a provider ID.
+    /// The rest after `<provider_name>://` in a provider ID.
     InstanceId,
     "instance id",
     is_instance_id,

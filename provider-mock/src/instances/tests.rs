@@ -45,7 +45,7 @@ fn synthesized(inventory: &mut Inventory, asked: &Asked) -> std::sync::Arc<Insta
 
 /// Provider IDs of running clusters are made like this, so it must never change.
 #[test]
-fn what_is_derived_from_a_name_is_for_ever() {
+fn derived_values_never_change() {
     let instance = synthesized(&mut Inventory::default(), &by_name("worker-1"));
     let addresses: Vec<_> = instance.addresses.iter().map(ToString::to_string).collect();
     assert_eq!(instance.id.as_str(), "i-646356604c197d66");
@@ -82,7 +82,7 @@ fn instances_are_spread_over_the_zones() {
 }
 
 #[test]
-fn the_address_that_a_kubelet_was_told_is_the_instances() {
+fn the_kubelets_address_is_the_instances() {
     for (provided, want) in [
         (&["192.0.2.7"][..], &["192.0.2.7", "fd"][..]),
         (&["2001:db8::7"], &["2001:db8::7", "10."]),

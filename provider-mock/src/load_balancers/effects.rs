@@ -1,4 +1,4 @@
-//! What the mock writes on Services, where it is told to.
+//! Effects of the mock on Services, where they are enabled.
 
 use outrigger_provider_sdk::{Condition, Effects, EffectsCapability, Event};
 
@@ -15,7 +15,7 @@ fn listening() -> String {
     format!("{PREFIX}Listening")
 }
 
-/// What effects may write.
+/// The effects that it declares.
 pub(crate) fn capability() -> EffectsCapability {
     EffectsCapability::default()
         .with_service_annotation_prefixes([PREFIX.to_owned()])

@@ -25,7 +25,7 @@ pub enum LoadBalancerRefused {
     AddressTaken {
         /// The address.
         address: IpAddr,
-        /// Who has it.
+        /// The load balancer that has it.
         id: String,
     },
     /// One of that id, or with those tags, exists.
@@ -191,7 +191,7 @@ impl LoadBalancerInventory {
         self.insert(load_balancer)
     }
 
-    /// Makes one what its Service wants, but for the targets.
+    /// Changes one to the wish of its Service, except the targets.
     pub(crate) fn change(
         &mut self,
         id: &str,

@@ -304,7 +304,7 @@ fn described(load_balancer: &LoadBalancer) -> sdk::LoadBalancer {
         .with_ingress(ingress)
 }
 
-/// What is told of one that is not ready.
+/// The answer about one that is not ready.
 fn early(cloud: &Cloud, mut seen: sdk::LoadBalancer) -> sdk::LoadBalancer {
     if !cloud.config().load_balancers.early_addresses {
         seen.ingress.clear();
@@ -330,7 +330,7 @@ fn failed(error: LoadBalancerError) -> Error {
                 LoadBalancerRefused::AddressTaken { .. } | LoadBalancerRefused::Exists(_) => {
                     Error::conflicting_resource(text)
                 }
-                // It was there a moment ago: somebody deleted it by hand.
+                // It was there a moment ago: a user deleted it.
                 LoadBalancerRefused::Unknown(_) => Error::conflict(text),
             }
         }

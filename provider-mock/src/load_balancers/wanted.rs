@@ -1,4 +1,4 @@
-//! What a Service wants, and what this cloud cannot give.
+//! The wish of a Service, and the limits of this cloud.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ impl Family {
     }
 }
 
-/// What a Service wants of its load balancer, but for the targets.
+/// The wish of a Service for its load balancer, except the targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Whose it is.
+    /// Its Service.
     pub service: ServiceTag,
     /// How it is reached.
     pub address_mode: AddressMode,
@@ -42,9 +42,9 @@ pub struct Wanted {
     pub kept: Vec<IpAddr>,
     /// Addresses that other Services hold, of which it gets none; sorted.
     pub avoided: Vec<IpAddr>,
-    /// What it listens on.
+    /// The ports it listens on.
     pub ports: Vec<Port>,
-    /// Who may come.
+    /// Allowed sources.
     pub source_ranges: Vec<String>,
     /// Where nodes are asked whether they have endpoints.
     pub health_check_node_port: i32,
@@ -100,7 +100,7 @@ impl Wanted {
         self.avoided.sort_unstable();
     }
 
-    /// What of a load balancer is not as wanted, one line each; targets aside.
+    /// The differences from the wish, one line each; targets aside.
     pub(crate) fn differences(&self, load_balancer: &LoadBalancer) -> Vec<String> {
         let mut found = Vec::new();
         for port in &self.ports {
@@ -135,7 +135,7 @@ impl Wanted {
     }
 }
 
-/// What the annotations of the mock say, else the rules.
+/// The annotations of the mock, else the rules.
 fn annotated(
     service: &Service,
     rules: &LoadBalancerRules,

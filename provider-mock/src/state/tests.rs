@@ -48,7 +48,7 @@ fn inventory(names: &[String], stopped: usize, deleted: usize) -> Holdings {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn what_is_written_is_read(
+    fn a_written_state_is_read(
         names in proptest::collection::btree_set("[a-z][a-z0-9]{0,8}", 0..20),
         stopped in 0_usize..20,
         deleted in 0_usize..20,
@@ -205,7 +205,7 @@ fn a_failed_write_leaves_the_old_state() {
 }
 
 #[tokio::test]
-async fn what_a_kill_left_behind_is_no_hindrance() {
+async fn leftovers_of_a_kill_are_no_hindrance() {
     let directory = tempfile::tempdir().unwrap();
     let state = file(directory.path());
     state.write(&inventory(&["a".into()], 0, 0)).unwrap();

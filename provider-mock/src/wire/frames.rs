@@ -63,7 +63,7 @@ impl Answer {
         self.messages.is_empty()
     }
 
-    /// Adds so many bytes to the first message, in a field that nobody knows.
+    /// Adds so many bytes to the first message, in an unknown field.
     pub(super) fn inflate(&mut self, bytes: usize) {
         /// Field 2047, length-delimited.
         const TAG: u64 = (2047 << 3) | 2;

@@ -1,4 +1,4 @@
-//! A running `provider-mock` and somebody who types commands.
+//! A running `provider-mock` and a user who types commands.
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -93,7 +93,7 @@ impl Served {
         within(command, ctl.output()).await.unwrap()
     }
 
-    /// What a command prints; it must succeed.
+    /// The output of a command; it must succeed.
     pub(crate) async fn ctl(&self, command: &str) -> String {
         let output = self.ctl_output(command).await;
         let error = String::from_utf8(output.stderr).unwrap();

@@ -1,4 +1,4 @@
-//! What survives.
+//! State over a restart.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a controller asks of a mock about load balancers.
+//! A controller's calls to a mock about load balancers.
 
 use outrigger_api::v1::load_balancers_service_client::LoadBalancersServiceClient;
 use outrigger_api::v1::node_sets_service_client::NodeSetsServiceClient;

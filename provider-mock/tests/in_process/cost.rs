@@ -1,4 +1,4 @@
-//! What lookups cost the cloud.
+//! Costs of lookups in the cloud.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;

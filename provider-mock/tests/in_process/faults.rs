@@ -1,4 +1,4 @@
-//! What each fault does.
+//! The effect of each fault.
 
 use std::time::Duration;
 

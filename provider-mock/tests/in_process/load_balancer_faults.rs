@@ -1,4 +1,4 @@
-//! What goes wrong with load balancers.
+//! Faults of load balancers.
 
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ async fn results_of_an_update_are_missing_double_foreign_or_empty() {
     for (what, names) in [
         (BadAnswer::MissingResult, &["a"][..]),
         (BadAnswer::DuplicateResult, &["a", "b", "b"]),
-        (BadAnswer::ForeignResult, &["a", "b", "nobody"]),
+        (BadAnswer::ForeignResult, &["a", "b", "stray"]),
         (BadAnswer::Empty, &["a", "b"]),
     ] {
         let fault = bad(Method::UpdateLoadBalancerNodes, what).for_service("default/b");

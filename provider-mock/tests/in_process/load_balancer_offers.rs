@@ -12,7 +12,7 @@ use crate::harness::reason;
 
 /// LBS-07.
 #[tokio::test(start_paused = true)]
-async fn what_the_cloud_cannot_serve_is_refused_and_nothing_is_made() {
+async fn a_wish_that_the_cloud_cannot_serve_is_refused_and_makes_nothing() {
     let lb = Balanced::start(|rules| {
         rules.mixed_protocols = false;
         rules.pools.truncate(1);

@@ -181,7 +181,7 @@ async fn targets_follow_an_update_and_nothing_is_made_by_it() {
 
 /// LBS-18, and orphans.
 #[tokio::test(start_paused = true)]
-async fn a_list_shows_this_cluster_only_and_a_lost_tag_is_told() {
+async fn a_list_shows_this_cluster_only_and_names_a_lost_tag() {
     let mut config = CloudConfig::new().unwrap();
     config.page_size = 2.try_into().unwrap();
     let lb = Balanced::over(Cloud::new(config), ProviderOptions::default()).await;

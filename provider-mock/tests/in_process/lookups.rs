@@ -1,4 +1,4 @@
-//! What a correct mock answers.
+//! Answers of a correct mock.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -121,7 +121,7 @@ async fn a_synthesised_instance_is_remembered_and_a_deleted_one_stays_deleted() 
         );
         assert_eq!(by_name.found("n-2").power_state(), PowerState::Shutdown);
     }
-    // Somebody makes it again: another machine of the same name.
+    // It is made again: another machine of the same name.
     mock.create("n-1");
     let again = mock.ask_names(&["n-1"]).await.unwrap();
     assert_ne!(again.found("n-1").provider_id, id);
@@ -152,7 +152,7 @@ async fn a_mock_that_forgot_makes_the_same_instance_for_the_id_that_it_gave() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_synthesised_instance_has_the_address_that_its_kubelet_was_told() {
+async fn a_synthesised_instance_has_its_kubelets_address() {
     let mock = Mock::start(|config| config.synthesize = true).await;
     assert_eq!(
         mock.handshake.node_annotation_prefixes,

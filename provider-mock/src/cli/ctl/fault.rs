@@ -175,10 +175,10 @@ impl LoseArgs {
 /// `ctl answers`.
 #[derive(Debug, Args)]
 pub(super) struct AnswersArgs {
-    /// What is wrong with the answers: duplicate-provider-id, malformed-address, oversized-reply,
+    /// Defect of the answers: duplicate-provider-id, malformed-address, oversized-reply,
     /// oversized-strings, missing-result, duplicate-result, bad-label, wrong-prefix,
-    /// empty-provider-id, stale-absence, uncertain-absence, not-managed or empty; of load balancers also
-    /// missing-disposition, missing-status, false-absence, far-retry or foreign-result
+    /// empty-provider-id, stale-absence, uncertain-absence, not-managed or empty; of load balancers
+    /// also missing-disposition, missing-status, false-absence, far-retry or foreign-result
     #[arg(long, value_name = "WHAT")]
     bad: BadAnswer,
     /// Method whose answers are bad [default: each that can be so]

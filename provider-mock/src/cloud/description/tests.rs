@@ -41,7 +41,7 @@ fn the_example_is_taken() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn errors_are_named_with_their_place() {
     for (text, says) in [
         (
             "instances: [{name: a, colour: red}]",
