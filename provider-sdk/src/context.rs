@@ -1,4 +1,4 @@
-//! What a handler knows about the call it serves.
+//! The context of a call for its handler.
 
 use std::any::Any;
 use std::fmt;
@@ -54,7 +54,7 @@ impl Cluster {
     }
 }
 
-/// One call: who asks, until when, and whether anybody still waits.
+/// One call: its caller, its deadline, and whether the caller still waits.
 ///
 /// # Cancellation
 ///
@@ -66,7 +66,7 @@ impl Cluster {
 /// 1. start no further change in the cloud ([`check`](Self::check) between two of them), unless what was
 ///    made cannot be found from its key without it: a tag that is still missing,
 /// 2. let a running cloud request end,
-/// 3. return, with anything: nobody reads the result.
+/// 3. return, with anything: the result is not read.
 ///
 /// A handler that has not returned 30 s later is dropped at its next `await`, so that a cloud that
 /// hangs cannot collect tasks for ever. [`Instances::get_instance`](crate::Instances::get_instance)
@@ -90,7 +90,7 @@ struct Call {
 
 impl Context {
     /// A context outside of any server, for tests of a vendor's handlers: no deadline, cancelled by
-    /// nobody but the holder of `cancellation`.
+    /// the holder of `cancellation` alone.
     pub fn detached(
         request_id: impl Into<String>,
         cluster: Cluster,
@@ -169,17 +169,17 @@ impl Context {
         self.call.traceparent.as_deref()
     }
 
-    /// Whether nobody waits for this call any more.
+    /// Whether the caller no longer waits for this call.
     pub fn is_cancelled(&self) -> bool {
         self.call.cancellation.is_cancelled()
     }
 
-    /// Resolves once nobody waits for this call any more.
+    /// Resolves once the caller no longer waits for this call.
     pub async fn cancelled(&self) {
         self.call.cancellation.cancelled().await;
     }
 
-    /// `Err` once nobody waits any more. To be asked before each change in the cloud:
+    /// `Err` once the caller no longer waits. To be asked before each change in the cloud:
     /// `ctx.check()?`.
     pub fn check(&self) -> Result<(), Error> {
         if self.is_cancelled() {

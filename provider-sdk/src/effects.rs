@@ -1,4 +1,4 @@
-//! What Kubernetes shall be told beside an answer.
+//! Events, annotations and conditions beside an answer.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// What [`Effects`] may write.
+/// The effects that [`Effects`] may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EffectsCapability {

@@ -137,8 +137,8 @@ impl Error {
         .with_retry_after(retry_after)
     }
 
-    /// A bug, or something nobody thought of. Sent as `INTERNAL` without a reason: the controller
-    /// takes the outcome as unknown and repeats the call with back-off.
+    /// A bug, or an unforeseen failure. Sent as `INTERNAL` without a reason: the controller takes
+    /// the outcome as unknown and repeats the call with back-off.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::plain(Code::Internal, message)
     }
@@ -152,7 +152,7 @@ impl Error {
         error
     }
 
-    /// Nobody waits for the call any more; see [`Context::check`](crate::Context::check).
+    /// The caller no longer waits; see [`Context::check`](crate::Context::check).
     pub fn cancelled() -> Self {
         Self::plain(Code::Cancelled, "the caller no longer waits for this call")
     }

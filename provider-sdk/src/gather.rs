@@ -20,13 +20,13 @@ const ELEMENT_OVERHEAD: usize = 6;
 
 /// An element of a list.
 pub(crate) trait Gathered: Message + Sized {
-    /// What carries some of them.
+    /// The message that carries some of them.
     type Message;
 
     /// One message; `complete` says that it is the last of a whole list.
     fn message(elements: Vec<Self>, complete: bool) -> Self::Message;
 
-    /// What it is, for an error.
+    /// The name of the whole, for an error.
     fn described(&self) -> String;
 }
 

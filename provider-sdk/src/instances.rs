@@ -82,7 +82,7 @@ pub trait Instances: Send + Sync + 'static {
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`]; [`InstanceSink::send`] also fails once nobody reads.
+    /// As said at [`Context`]; [`InstanceSink::send`] also fails once the caller is gone.
     fn list_instances(
         &self,
         ctx: &Context,

@@ -22,7 +22,7 @@
 //!
 #![cfg_attr(feature = "cli", doc = concat!("```no_run\n", include_str!("../examples/load_balancers.rs"), "\n```"))]
 //!
-//! # What holds for every call
+//! # Rules for every call
 //!
 //! - A lookup that says [`Lookup::absent`] may delete a Node; see [`Instances`].
 //! - The key of a load balancer is [`Service::uid`]; see [`LoadBalancers`].
@@ -32,7 +32,7 @@
 //!
 //! # Features
 //!
-//! | feature | default | what it adds |
+//! | feature | default | addition |
 //! |---|---|---|
 //! | `cli` | yes | [`main`], [`main_with_args`], [`ServeArgs`] and [`ProbeArgs`], made with clap |
 //! | `logging` | yes | [`init_logging`], made with tracing-subscriber; [`main`] calls it |

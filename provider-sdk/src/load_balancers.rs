@@ -29,8 +29,8 @@ mod tests;
 /// this process may be killed at any time. State the wanted state and repeat it: each method may be
 /// called again for what it has done already.
 ///
-/// The server runs one changing call per Service at a time; others of the same Service wait, or are
-/// told [`Error::operation_in_progress`] after 10 s. That holds beyond the end of a call whose caller
+/// The server runs one changing call per Service at a time; others of the same Service wait, or get
+/// [`Error::operation_in_progress`] after 10 s. That holds beyond the end of a call whose caller
 /// went away, since its handler runs on (see [`Context`]).
 ///
 /// A Service whose class is not served ([`LoadBalancersCapability::classes`]) never reaches
@@ -104,7 +104,7 @@ pub trait LoadBalancers: Send + Sync + 'static {
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`]; [`LoadBalancerSink::send`] also fails once nobody reads.
+    /// As said at [`Context`]; [`LoadBalancerSink::send`] also fails once the caller is gone.
     fn list_load_balancers(
         &self,
         ctx: &Context,

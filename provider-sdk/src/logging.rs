@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Sets up logging for the whole process, panics included. What is logged follows `RUST_LOG`,
+/// Sets up logging for the whole process, panics included. The log level follows `RUST_LOG`,
 /// default `info`.
 ///
 /// Lines of a call carry its `request_id`. Does nothing where logging was set up before.

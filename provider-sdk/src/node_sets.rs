@@ -41,7 +41,7 @@ impl Targets {
         }
     }
 
-    /// What came with a request; refuses Nodes without a name, or with one that came before.
+    /// The Nodes of a request; refuses Nodes without a name, or with one that came before.
     pub(crate) fn inline(nodes: Vec<v1::Node>) -> Result<Self, Error> {
         let mut names = HashSet::with_capacity(nodes.len());
         for (index, node) in nodes.iter().enumerate() {

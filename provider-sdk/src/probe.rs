@@ -63,7 +63,7 @@ pub async fn probe(
     }
 }
 
-/// What `GetStatus` says, and which dependencies are to blame.
+/// The readiness of `GetStatus`, and the dependencies to blame.
 async fn ask(endpoint: &Endpoint) -> Result<(Readiness, String), ProbeFailure> {
     let channel = dial(endpoint).await?;
     let failed = |call| {
@@ -97,7 +97,7 @@ async fn dial(endpoint: &Endpoint) -> Result<Channel, ProbeFailure> {
     let stream = UnixStream::connect(endpoint.path())
         .await
         .map_err(|error| ProbeFailure(format!("no provider serves {endpoint}: {error}")))?;
-    // The one connection that was made, so that a failure to make it could be told apart.
+    // The one connection that was made, so that a failure to make it shows as such.
     let mut stream = Some(TokioIo::new(stream));
     let connector = service_fn(move |_: Uri| {
         let stream = stream

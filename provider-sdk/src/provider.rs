@@ -1,4 +1,4 @@
-//! Who a provider is and how it feels.
+//! The provider's identity and health.
 
 use std::time::SystemTime;
 
@@ -8,7 +8,7 @@ use crate::setters::setters;
 /// The part that every provider has. Both methods are called often, from any thread, and must not
 /// block or call the cloud: a provider whose cloud is away answers all the same.
 pub trait Provider: Send + Sync + 'static {
-    /// Who answers. Asked once, when the server starts.
+    /// The provider's identity. Asked once, when the server starts.
     fn info(&self) -> ProviderInfo;
 
     /// How the provider and its cloud are, from what it already knows. Asked every 10 s and by each
@@ -26,17 +26,18 @@ pub struct ProviderInfo {
     pub name: String,
     /// For logs and metrics.
     pub version: String,
-    /// The cloud has no cluster id by which the resources of two clusters are told apart. The
-    /// controller then refuses to run unless `--allow-untagged-cloud` is set.
+    /// The cloud has no cluster id that separates the resources of two clusters. The controller
+    /// then refuses to run unless `--allow-untagged-cloud` is set.
     pub without_cluster_id: bool,
     /// Prefixes of the Service annotations that the provider reads; they alone are sent, and they
     /// alone cause a call by changing. Empty: all.
     pub service_annotation_prefixes: Vec<String>,
     /// Prefixes of the Node annotations that the provider reads. Empty: none.
     pub node_annotation_prefixes: Vec<String>,
-    /// What the cloud allows; the controller stays below. At most one for each class.
+    /// Rate limits of the cloud; the controller stays below. At most one for each class.
     pub rate_limits: Vec<RateLimit>,
-    /// What [`Effects`](crate::Effects) may write to Kubernetes; `None` has them ignored.
+    /// The effects that [`Effects`](crate::Effects) may have in Kubernetes; `None` has them
+    /// ignored.
     pub effects: Option<EffectsCapability>,
 }
 
@@ -55,7 +56,7 @@ impl ProviderInfo {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RateLimit {
-    /// What is limited.
+    /// The limited class.
     pub class: CallClass,
     /// Calls per second, above 0.
     pub qps: f64,
@@ -92,7 +93,7 @@ pub struct ProviderStatus {
     pub readiness: Readiness,
     /// The parts that it is made of; the first 32 are sent.
     pub dependencies: Vec<Dependency>,
-    /// What the cloud still allows; the first 32 are sent.
+    /// Quotas of the cloud; the first 32 are sent.
     pub quotas: Vec<Quota>,
 }
 
@@ -134,7 +135,7 @@ pub enum Readiness {
 }
 
 impl Readiness {
-    /// What `grpc.health.v1` calls `SERVING`.
+    /// The states that `grpc.health.v1` calls `SERVING`.
     pub fn is_serving(self) -> bool {
         matches!(self, Self::Ready | Self::Degraded)
     }
@@ -174,7 +175,7 @@ pub struct Quota {
     pub name: String,
     /// Calls or objects granted.
     pub limit: u64,
-    /// What is left of it.
+    /// The remaining part of it.
     pub remaining: u64,
     /// When it is full again; `None` for a budget that does not refill.
     pub resets_at: Option<SystemTime>,

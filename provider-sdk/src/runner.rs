@@ -148,7 +148,7 @@ where
         .map_err(ServeError::into)
 }
 
-/// What the command line asks for.
+/// The action that the command line asks for.
 enum Action<A> {
     Serve(ServeArgs, A),
     Probe(ProbeArgs),

@@ -6,7 +6,7 @@ use crate::{BoxError, SocketError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// What the provider says of itself breaks the contract.
+    /// The provider's declarations break the contract.
     #[error("this provider cannot be served: {0}")]
     Provider(String),
     /// The socket could not be made.

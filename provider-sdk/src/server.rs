@@ -150,7 +150,7 @@ impl Server {
     /// # }
     /// ```
     ///
-    /// What is wrapped last sees a call first. Handlers, deadlines and draining are inside.
+    /// The last wrapper sees a call first. Handlers, deadlines and draining are inside.
     ///
     /// With the feature `tonic`, and as stable as tonic's own releases.
     #[cfg(feature = "tonic")]

@@ -26,7 +26,7 @@ pub struct Service {
     pub annotations: HashMap<String, String>,
     /// `metadata.deletionTimestamp`; `None` on a Service that is not being deleted.
     pub deletion_time: Option<SystemTime>,
-    /// `spec.type`; `LoadBalancer` but for a cleanup after a change of type.
+    /// `spec.type`; `LoadBalancer` except in a cleanup after a change of type.
     pub service_type: String,
     /// `spec.ports` in their order.
     pub ports: Vec<ServicePort>,

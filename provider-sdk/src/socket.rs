@@ -56,7 +56,7 @@ pub enum SocketError {
     /// The operating system refused a step.
     #[error("cannot {step} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The failed step.
         step: &'static str,
         /// With what.
         path: PathBuf,
@@ -90,7 +90,7 @@ impl Listener {
     pub async fn bind(endpoint: &Endpoint) -> Result<Self, SocketError> {
         let path = endpoint.path();
         file::make_directory(endpoint.directory())?;
-        // Two that start together would each find nobody, and the later rename would win.
+        // Two that start together would each find no listener, and the later rename would win.
         let _lock = file::lock(endpoint.directory()).await?;
         refuse_live(path).await?;
         let (listener, file) = file::listen(endpoint)?;

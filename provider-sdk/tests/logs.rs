@@ -1,4 +1,4 @@
-//! What is logged; alone in its binary, since a process has one log.
+//! Log lines; alone in its binary, since a process has one log.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -117,10 +117,7 @@ async fn the_first_signal_drains_and_the_second_ends_at_once() {
         .unwrap()
         .into_inner();
     assert_eq!(answer.status(), ServingStatus::NotServing);
-    assert!(
-        path.exists(),
-        "whoever connects now is told what is going on"
-    );
+    assert!(path.exists(), "a late caller gets an answer");
     assert!(serving.try_join_next().is_none(), "a call still runs");
 
     kill_process(getpid(), Signal::INT).unwrap();

@@ -7,7 +7,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use super::{Instances, Lookups, Query};
 use crate::{Context, Error, Node};
 
-/// Looks up each Node by itself, a bounded number at a time, until nobody waits any more.
+/// Looks up each Node by itself, a bounded number at a time, until the caller no longer waits.
 pub(super) async fn get_each<I: Instances + ?Sized>(
     instances: &I,
     ctx: &Context,

@@ -5,7 +5,7 @@ use outrigger_api::v1;
 use crate::Address;
 use crate::setters::setters;
 
-/// A machine in the cloud. What is left at its default changes nothing in the cluster.
+/// A machine in the cloud. A field at its default changes nothing in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Instance {

@@ -7,7 +7,7 @@ use crate::error::duration;
 use crate::setters::setters;
 use crate::{Effects, Error, Instance};
 
-/// What is asked about instances.
+/// The options of a lookup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Query {
@@ -62,17 +62,17 @@ impl Query {
     }
 }
 
-/// The answer about one Node, and what Kubernetes shall be told beside it.
+/// The answer about one Node, with its effects in Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lookup {
-    /// What was found.
+    /// The outcome.
     pub outcome: Outcome,
     /// Events, annotations and conditions of the Node.
     pub effects: Option<Effects>,
 }
 
-/// What a lookup found.
+/// The outcome of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
@@ -88,7 +88,7 @@ pub enum Outcome {
         /// the call is never sent as [`Certainty::Confirmed`].
         age: Option<Duration>,
     },
-    /// Another provider, or nobody, owns the Node: why, for logs.
+    /// Another provider, or none, owns the Node: why, for logs.
     NotManaged(String),
 }
 
@@ -142,7 +142,7 @@ impl Lookup {
         Outcome::NotManaged(reason.into()).into()
     }
 
-    /// Adds what Kubernetes shall be told about the Node.
+    /// Adds effects on the Node.
     #[must_use]
     pub fn with_effects(mut self, effects: impl Into<Option<Effects>>) -> Self {
         self.effects = effects.into();
@@ -197,7 +197,7 @@ pub(crate) fn into_wire(
 
 fn absent(certainty: Certainty, age: Option<Duration>, asked_at: Instant) -> v1::InstanceAbsent {
     let certainty = match certainty {
-        // What was seen before the call is a cache, whatever the vendor calls it.
+        // An observation from before the call is a cache, whatever the vendor calls it.
         Certainty::Confirmed if age.is_none_or(|age| age <= asked_at.elapsed()) => {
             v1::AbsenceCertainty::Confirmed
         }

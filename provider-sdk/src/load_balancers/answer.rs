@@ -9,7 +9,7 @@ use crate::{Effects, Ingress};
 /// Shortest and longest time after which the controller asks again.
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 
-/// An answer about one Service, and what Kubernetes shall be told beside it.
+/// An answer about one Service, with its effects in Kubernetes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Answer<T> {
@@ -35,7 +35,7 @@ impl<T> Answer<T> {
         }
     }
 
-    /// Adds what Kubernetes shall be told about the Service.
+    /// Adds effects on the Service.
     #[must_use]
     pub fn with_effects(mut self, effects: impl Into<Option<Effects>>) -> Self {
         self.effects = effects.into();
@@ -54,7 +54,7 @@ impl<T> From<T> for Answer<T> {
     }
 }
 
-/// What exists.
+/// The state of a load balancer.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Observed {
@@ -71,7 +71,7 @@ pub enum Observed {
     Absent,
 }
 
-/// What came of an ensure.
+/// The outcome of an ensure.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Ensured {
@@ -89,7 +89,7 @@ pub enum Ensured {
     NotManaged,
 }
 
-/// What came of new targets.
+/// The outcome of an update of targets.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Updated {
@@ -111,7 +111,7 @@ pub enum Updated {
     Absent,
 }
 
-/// What came of a deletion.
+/// The outcome of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Deleted {

@@ -12,7 +12,7 @@ use crate::{Context, Error, Service};
 pub(crate) type UpdateSender = mpsc::Sender<Result<v1::UpdateLoadBalancerNodesResponse, Status>>;
 
 /// Updates each Service by itself, a bounded number at a time, and sends each result when it is
-/// there. Once nobody waits any more, those that run are let end and no other is begun.
+/// there. Once the caller no longer waits, updates in flight end and no other begins.
 pub(crate) async fn update_each<'a, F>(
     ctx: &Context,
     services: &'a [Service],
@@ -47,7 +47,7 @@ where
     ctx.check()
 }
 
-/// A result that nobody reads any more is dropped: its Service is asked about again.
+/// A result without a reader is dropped: its Service is asked about again.
 async fn send(
     ctx: &Context,
     results: &UpdateSender,

@@ -19,9 +19,9 @@ pub struct LoadBalancer {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct OwnedLoadBalancer {
-    /// What it is.
+    /// The load balancer.
     pub load_balancer: LoadBalancer,
-    /// Whose it is, by its tag; `None` where that is missing.
+    /// Its Service, by its tag; `None` where that is missing.
     pub service: Option<ServiceName>,
 }
 

@@ -3,7 +3,7 @@ use outrigger_api::v1;
 use crate::Targets;
 use crate::setters::setters;
 
-/// What a plan is made of.
+/// The operation of a plan.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum PlanOperation {
@@ -17,7 +17,7 @@ pub enum PlanOperation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlannedChange {
-    /// What would be done.
+    /// The planned action.
     pub action: ChangeAction,
     /// The cloud's word for the kind of resource: `target-group`.
     pub resource_type: String,
@@ -27,7 +27,7 @@ pub struct PlannedChange {
     pub summary: String,
 }
 
-/// What would be done to a resource.
+/// The action on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChangeAction {

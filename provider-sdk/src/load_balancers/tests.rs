@@ -72,7 +72,7 @@ fn the_time_to_ask_again_is_kept_in_its_range() {
 }
 
 #[test]
-fn what_is_not_known_yet_takes_no_address_away() {
+fn an_unknown_status_takes_no_address_away() {
     let half = |ingress| LoadBalancer {
         ingress,
         ..load_balancer()

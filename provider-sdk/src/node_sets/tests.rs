@@ -48,7 +48,7 @@ fn resolve(sets: &NodeSets, revision: &str) -> Result<Targets, Error> {
     sets.resolve(Some(NodeTargets { targets }))
 }
 
-/// What a controller sends.
+/// The messages of a controller.
 #[derive(Clone, Debug)]
 enum Part {
     Chunk(NodeSetChunk),
@@ -161,7 +161,7 @@ fn the_latest_two_revisions_are_held_and_older_ones_are_unknown() {
 }
 
 #[test]
-fn what_is_held_already_is_a_success_and_becomes_the_latest() {
+fn a_held_revision_is_a_success_and_becomes_the_latest() {
     let (sets, steps) = (NodeSets::default(), [numbered(1), numbered(2), numbered(3)]);
     sync(&sets, None, &steps[0], 10).unwrap();
     sync(&sets, Some(&steps[0]), &steps[1], 10).unwrap();
@@ -294,7 +294,7 @@ fn inline_nodes_are_checked_and_sorted() {
     }
 }
 
-/// What happens to an upload on its way.
+/// The fate of an upload on its way.
 #[derive(Clone, Debug)]
 enum Way {
     Whole,

@@ -1,4 +1,4 @@
-//! What is known of a call before its message is read, and tonic's own words put into the contract's.
+//! The facts of a call before its message is read, and tonic's own words put into the contract's.
 
 use std::time::Duration;
 

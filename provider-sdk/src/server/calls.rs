@@ -19,7 +19,7 @@ use super::arrival::Arrival;
 use super::core::{Core, Session};
 use crate::{Cluster, Context, Error, ErrorReason};
 
-/// How long a handler may run on after nobody waits for it any more.
+/// How long a handler may run on after its caller stopped waiting.
 const CANCEL_GRACE: Duration = Duration::from_secs(30);
 
 /// The stream of answers to a call.
@@ -145,7 +145,7 @@ impl Call {
         let work = handler(self.ctx.clone(), sender.clone());
         let task = async move {
             if let Err(error) = supervise(self.ctx, work).await {
-                // Fails only when nobody reads any more; a reader that is stuck is not waited for.
+                // Fails only when the reader is gone; a reader that is stuck is not waited for.
                 let _ = timeout(CANCEL_GRACE, sender.send(Err(error.into_status()))).await;
             }
         };
@@ -181,8 +181,8 @@ impl<M: Send + 'static> Messages<M> {
     }
 }
 
-/// Runs one handler to its end: turns a panic into an error, tells it when nobody waits any more,
-/// and gives it up if it does not end then.
+/// Runs one handler to its end: turns a panic into an error, cancels its context when the caller no
+/// longer waits, and gives it up if it does not end then.
 async fn supervise<T>(
     ctx: Context,
     work: impl Future<Output = Result<T, Error>>,

@@ -1,4 +1,4 @@
-//! What the services of one server share.
+//! The state that the services of one server share.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct Core {
     session: RwLock<Option<Session>>,
 }
 
-/// What a handshake leaves behind.
+/// The result of a handshake.
 #[derive(Clone)]
 pub(super) struct Session {
     pub(super) cluster: Arc<Cluster>,
@@ -59,7 +59,8 @@ impl Core {
             && cluster.uid.is_empty()
             && cluster.name == known.name
         {
-            // From somebody with fewer rights, who must not make what is there another cluster's.
+            // From a caller with fewer rights, which must not make existing resources another
+            // cluster's.
             cluster.uid.clone_from(&known.uid);
         }
         *session = Some(Session {
@@ -101,7 +102,8 @@ impl Core {
     }
 }
 
-/// What the controller would refuse at handshake is refused at the start, where the author sees it.
+/// Declarations that the controller would refuse at handshake are refused at the start, where the
+/// author sees it.
 fn check(info: &ProviderInfo, capabilities: &v1::Capabilities) -> Result<(), ServeError> {
     let name = &info.name;
     let legal = |c: u8| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'-');

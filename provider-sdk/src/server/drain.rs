@@ -23,8 +23,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long the last answers may take to be read.
 const HANG_UP: Duration = Duration::from_secs(2);
 
-/// Serves a socket; its file goes when no call runs any more: until then a caller that connects is
-/// told what is going on.
+/// Serves a socket; its file goes when no call runs any more: until then a caller that connects
+/// gets an answer.
 pub(super) async fn serve_on(
     core: &Core,
     router: Router,

@@ -83,7 +83,7 @@ impl Drop for Held {
         self.guard = None;
         self.slot = None;
         let mut keys = self.keys.locks.lock();
-        // The map's own and ours: clones are made under the map's lock, so nobody else comes.
+        // The map's own and ours: clones are made under the map's lock, so no other task adds one.
         if Arc::strong_count(&self.lock) == 2 {
             keys.remove(&self.key);
         }

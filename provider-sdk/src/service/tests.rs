@@ -87,7 +87,7 @@ fn every_field_arrives() {
 }
 
 #[test]
-fn what_is_no_address_is_left_out_of_the_status() {
+fn an_invalid_address_is_left_out_of_the_status() {
     let entry = v1::LoadBalancerIngress {
         ip: "nonsense".to_owned(),
         ..v1::LoadBalancerIngress::default()

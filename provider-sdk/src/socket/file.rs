@@ -49,7 +49,7 @@ pub(super) fn make_directory(directory: &Path) -> Result<(), SocketError> {
         let failed = |error| SocketError::io("make the directory", directory)(error);
         match DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
             Ok(()) => {}
-            // Somebody else was faster.
+            // Another process was faster.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(failed(error)),
         }
@@ -94,7 +94,7 @@ pub(super) fn is_socket(path: &Path) -> Result<bool, SocketError> {
 }
 
 /// Makes the socket beside its path and moves it there once it has its mode and listens: at no
-/// moment can somebody find it who may not connect, or connect who may not.
+/// moment can a process without the right find it or connect.
 pub(super) fn listen(endpoint: &Endpoint) -> Result<(UnixListener, SocketFile), SocketError> {
     let (path, temporary) = (endpoint.path(), endpoint.temporary_path());
     match fs::remove_file(&temporary) {

@@ -67,7 +67,7 @@ async fn a_handshake_tells_who_answers_and_what_is_registered() {
 }
 
 #[tokio::test]
-async fn what_is_not_registered_is_neither_offered_nor_served() {
+async fn an_unregistered_service_is_neither_offered_nor_served() {
     let rig = Rig::serve(Server::new(Named::new()));
     let channel = rig.dial().await;
     let answer = handshake(channel, 1, 1).await.unwrap();
@@ -227,7 +227,7 @@ async fn the_status_is_the_vendors_cut_to_the_contract() {
 }
 
 #[tokio::test]
-async fn what_the_controller_would_refuse_does_not_start() {
+async fn declarations_that_the_controller_would_refuse_do_not_start() {
     for name in ["", "Cloud", "a_b", &"x".repeat(64)] {
         let mut named = Named::new();
         name.clone_into(&mut named.info.name);

@@ -117,7 +117,7 @@ where
     }
 }
 
-/// What closures cannot say yet: an async function that borrows and is `Send`.
+/// A bound that closures cannot express yet: an async function that borrows and is `Send`.
 pub(crate) trait AsyncList: Send + Sync + 'static {
     fn list(
         &self,

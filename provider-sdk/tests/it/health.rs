@@ -48,7 +48,11 @@ async fn each_service_that_is_served_has_health_and_no_other() {
         .await
         .unwrap_err();
     assert_eq!(unknown.code(), Code::NotFound);
-    let mut watch = client.watch(of("nobody")).await.unwrap().into_inner();
+    let mut watch = client
+        .watch(of("without-rights"))
+        .await
+        .unwrap()
+        .into_inner();
     let first = watch.message().await.unwrap().unwrap();
     assert_eq!(first.status(), ServingStatus::ServiceUnknown);
 }

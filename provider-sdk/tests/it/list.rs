@@ -190,7 +190,7 @@ async fn a_slow_cloud_does_not_look_silent_and_the_deadline_holds_to_the_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_declared_is_not_served() {
+async fn an_undeclared_list_is_not_served() {
     let list = List(false, Sends::new(1, || Ok(())));
     let rig = Rig::serve(Server::new(Named::new()).instances(list));
     let refused = rig

@@ -149,7 +149,7 @@ async fn each_service_of_an_update_has_its_own_result_as_soon_as_it_is_there() {
     ensured(&mut client, "web").await.unwrap();
     let names = ["slow", "panics", "refused", "web"];
     let results = updated(&mut client, &names).await.unwrap();
-    assert_eq!(results.last().unwrap().0, "slow", "somebody waited for it");
+    assert_eq!(results.last().unwrap().0, "slow", "a caller waited for it");
     let results: HashMap<_, _> = results.into_iter().collect();
     assert_eq!(results.len(), 4);
     let disposition = |name: &str| match &results[name] {
@@ -290,7 +290,7 @@ async fn the_next_call_waits_for_a_handler_whose_caller_went_away() {
 }
 
 #[tokio::test]
-async fn what_the_controller_would_refuse_is_refused_at_the_start() {
+async fn declarations_about_load_balancers_are_checked_at_the_start() {
     for (capability, says) in [
         (
             LoadBalancersCapability::default().with_max_services_per_update(201),

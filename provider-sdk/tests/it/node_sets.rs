@@ -196,7 +196,7 @@ async fn a_call_gets_the_nodes_of_the_revision_that_it_names() {
 
 /// NDS-04 and parts out of order.
 #[tokio::test]
-async fn what_is_not_whole_is_not_applied() {
+async fn an_incomplete_upload_is_not_applied() {
     let rig = rig();
     let mut caller = Caller::dial(&rig).await;
     for (parts, says) in [

@@ -60,7 +60,7 @@ async fn connect(socket: &Path) -> UnixStream {
     };
     tokio::time::timeout(LIMIT, connected)
         .await
-        .expect("nobody serves")
+        .expect("no process serves")
 }
 
 fn signal(child: &Child, signal: Signal) {

@@ -1,4 +1,4 @@
-//! What no well-behaved client sends, over plain HTTP/2.
+//! Requests that no well-behaved client sends, over plain HTTP/2.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ async fn within<T>(limit: u64, what: impl Future<Output = T>) -> T {
         .expect("took too long")
 }
 
-/// Serves and waits until somebody answers at `path`.
+/// Serves and waits until a server answers at `path`.
 async fn served(path: &Path, stop: &CancellationToken) -> Served {
     let mut tasks = serve(path, stop);
     let answers = async {
@@ -106,7 +106,7 @@ async fn directories_that_are_missing_are_made_for_the_group_and_others_are_left
 #[tokio::test]
 async fn a_stale_socket_is_taken_over() {
     let (directory, path) = directory();
-    // What a killed provider leaves: both names, nobody behind them.
+    // Leftovers of a killed provider: both names, no process behind them.
     drop(UnixListener::bind(&path).unwrap());
     drop(UnixListener::bind(directory.path().join(".p.sock.new")).unwrap());
     assert!(path.exists());
@@ -211,7 +211,7 @@ async fn a_listener_takes_the_same_care_for_other_sockets() {
 }
 
 #[tokio::test]
-async fn what_is_no_socket_is_left_alone() {
+async fn a_file_that_is_no_socket_is_left_alone() {
     let (_directory, path) = directory();
     fs::write(&path, "precious").unwrap();
     let refused = refusal(serve(&path, &CancellationToken::new())).await;
