@@ -194,7 +194,7 @@ fn everything_is_documented() {
             .as_ref()
             .expect("the compiler keeps comments");
         // Paths of declarations: [4, i] message, [4, i, 2, j] field, [5, i] enum, [5, i, 2, j]
-        // value, [6, i] service, [6, i, 2, j] rpc; nested messages do not occur but for maps.
+        // value, [6, i] service, [6, i, 2, j] rpc; nested messages do not occur except for maps.
         let declaration = |path: &[i32]| matches!(path, [4..=6, _] | [4..=6, _, 2, _]);
         for location in info.location.iter().filter(|l| declaration(&l.path)) {
             let comment = location.leading_comments().trim();
