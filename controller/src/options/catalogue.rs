@@ -22,11 +22,11 @@ pub struct Flag {
     pub default: String,
     /// The heading in `--help`, without `flags`.
     pub group: String,
-    /// What it does.
+    /// The help text.
     pub help: String,
     /// Not in `--help`.
     pub hidden: bool,
-    /// What is printed when it is used.
+    /// The warning for its use.
     pub deprecation: Option<String>,
     /// How it stands to upstream's.
     pub standing: Standing,
@@ -113,7 +113,7 @@ pub(super) fn values(
     values
 }
 
-/// The value as Go prints one of its type. What cannot be read stays as it is.
+/// The value as Go prints one of its type. An unreadable value stays as it is.
 fn as_go(kind: &str, raw: &str) -> String {
     fn reprint<T: std::str::FromStr + ToString>(raw: &str) -> String {
         raw.parse::<T>()

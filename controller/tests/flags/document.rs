@@ -29,7 +29,7 @@ as in `OUTRIGGER_CLUSTER_NAME`. The command line goes before the environment; an
 shell last worked with. Without `--kubeconfig` and `--master`, the service account of the Pod is used.
 
 An unknown flag, a value of the wrong type and a positional argument end the process with exit code 1 and the
-nearest name that exists. Values that make no sense are told all together, in upstream's words where it
+nearest name that exists. Invalid values are reported all together, in upstream's words where it
 has some. In these cases upstream goes on, and we do not:
 
 | given | upstream | here |

@@ -118,10 +118,10 @@ fn each_helper_arrives_with_its_code_reason_text_and_retry() {
     ];
     let mut seen = HashSet::new();
     for (helper, code, reason) in rows {
-        let status = over_the_wire(helper("what happened").with_retry_after(retry));
+        let status = over_the_wire(helper("the failure").with_retry_after(retry));
         let info = status.get_details_error_info().unwrap();
         assert_eq!(status.code(), *code, "{reason:?}");
-        assert_eq!(status.message(), "what happened", "{reason:?}");
+        assert_eq!(status.message(), "the failure", "{reason:?}");
         assert_eq!(info.domain, ERROR_DOMAIN);
         assert_eq!(info.reason, reason.as_str());
         assert_eq!(

@@ -33,7 +33,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the error means for the Service's queue entry: it waits for a change of the Service.
+    /// Decides the requeue: the Service waits for a change of its own.
     pub const fn class(&self) -> ErrorClass {
         ErrorClass::Invalid
     }
