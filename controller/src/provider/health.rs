@@ -1,4 +1,4 @@
-//! Parses GetStatus heartbeats.
+//! Parses `GetStatus` heartbeats.
 
 use std::sync::Arc;
 

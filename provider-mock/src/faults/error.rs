@@ -9,7 +9,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 use super::Code;
 use crate::duration;
 
-/// RetryInfo of a `RATE_LIMITED` that names no time: the contract wants one.
+/// `RetryInfo` of a `RATE_LIMITED` that names no time: the contract wants one.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// An error as it goes over the wire.

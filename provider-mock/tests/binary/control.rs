@@ -299,7 +299,6 @@ async fn the_journal_has_each_result_of_an_update() {
         services: services.into(),
         targets: Some(NodeTargets {
             targets: Some(node_targets::Targets::Inline(InlineNodes::default())),
-            ..NodeTargets::default()
         }),
     };
     let mut balancers = LoadBalancersServiceClient::new(mock.channel().await);
