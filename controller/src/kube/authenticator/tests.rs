@@ -8,9 +8,14 @@ use crate::{fixture::Warnings, kube::metrics::ClientMetrics};
 
 /// A plugin that is a shell script; what it does beside is in `script`.
 fn plugin(directory: &Path, script: &str) -> AuthInfo {
-    let path = directory.join("plugin.sh");
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let (path, source) = (directory.join("plugin.sh"), directory.join("source.sh"));
+    fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o755)).unwrap();
+    // Written by another process: a child that another test forks meanwhile would hold a descriptor of ours,
+    // and a file that is open for writing cannot be executed (ETXTBSY).
+    let mut copy = std::process::Command::new("cp");
+    let copied = copy.arg("-p").args([&source, &path]).status();
+    assert!(copied.unwrap().success());
     AuthInfo {
         exec: Some(ExecConfig {
             command: Some(path.to_str().unwrap().into()),
