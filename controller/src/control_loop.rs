@@ -27,7 +27,7 @@ use crate::{
 
 /// Keys in flight at once: all of a large cluster, so that calls to the provider leave in full batches and
 /// one slow answer delays no other key. The loop's own semaphores bound the work that a flag limits.
-pub const IN_FLIGHT: usize = 8192;
+const IN_FLIGHT: usize = 8192;
 
 /// Work beside the queue, by a name for the log. It never returns; it is dropped at the stop.
 pub type Task = (&'static str, BoxFuture<'static, ()>);
@@ -99,9 +99,8 @@ pub async fn run<L: ControlLoop>(control_loop: L, stop: CancellationToken) {
         stop.cancelled().await;
         control_loop.stopping();
     };
-    tokio::pin!(work);
     tokio::select! {
-        ((), ()) = async { tokio::join!(&mut work, stopping) } => {}
+        ((), ()) = async { tokio::join!(work, stopping) } => {}
         name = first_end(tasks, &stop) => {
             error!(task = name, "a task of {} ended unexpectedly", L::NAME);
         }
@@ -123,15 +122,8 @@ async fn first_end(
     tasks: impl stream::Stream<Item = &'static str>,
     stop: &CancellationToken,
 ) -> &'static str {
-    let ended = stop
-        .run_until_cancelled(async {
-            let first = std::pin::pin!(tasks).next().await;
-            match first {
-                Some(name) => name,
-                None => std::future::pending().await,
-            }
-        })
-        .await;
+    let first = async move { std::pin::pin!(tasks).next().await };
+    let ended = stop.run_until_cancelled(first).await.flatten();
     match ended {
         Some(name) => name,
         None => std::future::pending().await,

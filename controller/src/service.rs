@@ -45,7 +45,11 @@ use outrigger_core::{
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
-pub use self::{applied::TARGETS_ANNOTATION, intake::Intake, metrics::ServiceMetrics};
+pub use self::{
+    applied::{TARGETS_ANNOTATION, stored_targets},
+    intake::Intake,
+    metrics::ServiceMetrics,
+};
 use self::{
     intake::{Key, Memory},
     node_changes::NodeChanges,

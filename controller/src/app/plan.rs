@@ -30,6 +30,7 @@ use crate::{
     service::{
         TARGETS_ANNOTATION,
         plan::{Action, Planned, plan},
+        stored_targets,
     },
 };
 
@@ -129,8 +130,7 @@ async fn applied(api: &Api, config: &Config) -> Option<Revision> {
     match api.get::<Lease>(&election.path()).await {
         Ok(lease) => {
             let text = lease.metadata.annotations.get(TARGETS_ANNOTATION);
-            text.filter(|text| !text.is_empty())
-                .map(|text| Revision::stored(text))
+            text.and_then(|text| stored_targets(text))
         }
         // No replica has led yet.
         Err(error) if error.is_not_found() => None,

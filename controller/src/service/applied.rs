@@ -19,6 +19,11 @@ pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
 /// controller.
 const FORGOTTEN: &str = "";
 
+/// The revision that a value of [`TARGETS_ANNOTATION`] names; none once it is forgotten.
+pub fn stored_targets(value: &str) -> Option<Revision> {
+    (value != FORGOTTEN).then(|| Revision::stored(value))
+}
+
 pub(super) struct Applied {
     known: Mutex<Known>,
     /// Held while the value on the Lease changes.
@@ -63,14 +68,14 @@ impl Applied {
         let remembered = lease
             .as_ref()
             .and_then(|lease| lease.annotation(TARGETS_ANNOTATION));
-        let applied = remembered.as_deref().filter(|text| *text != FORGOTTEN);
+        let applied = remembered.as_deref().and_then(stored_targets);
         let at_start = match remembered {
-            Some(_) => OnceLock::from(applied.map(Revision::stored)),
+            Some(_) => OnceLock::from(applied.clone()),
             None => OnceLock::new(),
         };
         Self {
             known: Mutex::new(Known {
-                applied: applied.map(Revision::stored),
+                applied,
                 given: HashMap::new(),
             }),
             telling: sync::Mutex::default(),
