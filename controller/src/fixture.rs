@@ -13,7 +13,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use outrigger_core::{brake::Limits, node::NodeView};
+use outrigger_core::node::{NodeView, brake::Limits};
 use outrigger_provider_mock::{
     Cloud, CloudConfig, MockProvider, ProviderOptions, cloud::Clock, instances::InstanceSpec,
 };

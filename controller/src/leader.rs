@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use outrigger_core::{
-    events::{Kind, ObjectRef},
+    correlator::{Kind, ObjectRef},
     lease::Terms,
 };
 

@@ -1,7 +1,7 @@
 //! The cloud-node-lifecycle loop: asks about nodes that are not ready, taints those whose machine
 //! is stopped, deletes those whose machine is gone for certain (upstream's
 //! cloud-node-lifecycle-controller, L-1 to L-15 of `docs/upstream.md`, except L-6 and L-14: see
-//! [`outrigger_core::lifecycle`]).
+//! [`outrigger_core::node::lifecycle`]).
 //!
 //! ```text
 //!  store ─(not ready, tainted)─► queue ─► core::Lifecycle::check ─► lookup ─► answered ─► act
@@ -24,9 +24,11 @@ use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use outrigger_core::{
-    brake::{Counts, Limits},
-    lifecycle::Lifecycle,
-    node::{NodeView, Ready},
+    node::{
+        NodeView, Ready,
+        brake::{Counts, Limits},
+        lifecycle::Lifecycle,
+    },
     selector::Selector,
 };
 use parking_lot::Mutex;

@@ -2,7 +2,7 @@
 //! in step with it (upstream's cloud-node-controller, N-1 to N-48 of `docs/upstream.md`).
 //!
 //! ```text
-//!  store ─(changed, tainted)─► queue ─► sync: lookup ─► core::initialize::plan ─► writes ─► event
+//!  store ─(changed, tainted)─► queue ─► sync: lookup ─► core::node::initialize::plan ─► writes ─► event
 //!                                ▲       └ many at once, batched   └ --concurrent-node-syncs
 //!  refresh: sweeps of all ─(differs)
 //! ```
@@ -22,11 +22,13 @@ use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use outrigger_core::{
-    claims::Claims,
-    initialize,
-    instance::{Instance, Lookup},
-    node::NodeView,
-    ownership::Scope,
+    node::{
+        NodeView,
+        claims::Claims,
+        initialize,
+        instance::{Instance, Lookup},
+        ownership::Scope,
+    },
     selector::Selector,
 };
 use parking_lot::Mutex;

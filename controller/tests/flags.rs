@@ -21,7 +21,7 @@ use outrigger_controller::options::{
     parse_from,
 };
 use outrigger_core::{
-    brake::Limits,
+    node::brake::Limits,
     targets::{Allowance, Pace},
 };
 

@@ -4,10 +4,11 @@ use proptest::{collection::vec, option, prelude::*, sample::select};
 use serde_json::{Value, json};
 
 use crate::{
-    instance::Instance,
-    labels::StringMap,
-    node::{ANNOTATION_PROVIDED_NODE_IP, NodeAddress, NodeView, TAINT_UNINITIALIZED, Taint},
-    node_labels,
+    node::{
+        ANNOTATION_PROVIDED_NODE_IP, NodeAddress, NodeView, TAINT_UNINITIALIZED, Taint,
+        instance::Instance, labels,
+    },
+    string_map::StringMap,
 };
 
 mod services;
@@ -216,12 +217,12 @@ pub(crate) fn full_node() -> Value {
 /// Label keys that meet every rule of initialisation.
 fn label_key() -> impl Strategy<Value = &'static str> {
     select(vec![
-        node_labels::ZONE,
-        node_labels::ZONE_BETA,
-        node_labels::REGION,
-        node_labels::REGION_BETA,
-        node_labels::INSTANCE_TYPE,
-        node_labels::INSTANCE_TYPE_BETA,
+        labels::ZONE,
+        labels::ZONE_BETA,
+        labels::REGION,
+        labels::REGION_BETA,
+        labels::INSTANCE_TYPE,
+        labels::INSTANCE_TYPE_BETA,
         "kubernetes.io/hostname",
         "node.k8s.io/rack",
         "mykubernetes.io/rack",

@@ -15,28 +15,18 @@
 //!  provider ─► Answer ──────┘
 //! ```
 
-pub mod address;
-pub mod answer;
 pub mod api_time;
-pub mod brake;
-pub mod change;
-pub mod claims;
-pub mod class;
 pub mod cluster_uid;
+pub mod correlator;
 mod digest;
-pub mod events;
-pub mod initialize;
-pub mod instance;
-pub mod labels;
+pub mod error_class;
+pub mod fault;
 pub mod lease;
-pub mod lifecycle;
 pub mod node;
-pub mod node_labels;
 mod null;
-pub mod ownership;
-pub mod refresh;
 pub mod selector;
 pub mod service;
+pub mod string_map;
 pub mod syntax;
 pub mod targets;
 pub mod text;

@@ -5,8 +5,19 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::{labels::StringMap, null::or_default};
+use crate::{null::or_default, string_map::StringMap};
 
+pub mod address;
+pub mod answer;
+pub mod brake;
+pub mod change;
+pub mod claims;
+pub mod initialize;
+pub mod instance;
+pub mod labels;
+pub mod lifecycle;
+pub mod ownership;
+pub mod refresh;
 mod wire;
 
 /// Taint that the kubelet sets when it runs with an external cloud provider, and that the
@@ -24,7 +35,7 @@ pub const EFFECT_NO_SCHEDULE: &str = "NoSchedule";
 pub const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
 
 /// Annotation by which a person lets a node be deleted that the brake holds back: with the value
-/// `true` ([`crate::brake`]).
+/// `true` ([`crate::node::brake`]).
 pub const ANNOTATION_CONFIRM_DELETION: &str = "outrigger.dev/confirm-deletion";
 
 /// Annotation with the addresses given to the kubelet by `--node-ip`.

@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use crate::{labels::StringMap, syntax::Complaint};
+use crate::{string_map::StringMap, syntax::Complaint};
 
 mod parse;
 

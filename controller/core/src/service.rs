@@ -12,7 +12,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::{api_time, labels::StringMap, null::or_default};
+use crate::{api_time, null::or_default, string_map::StringMap};
 
 pub mod answer;
 pub mod capability;

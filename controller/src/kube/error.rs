@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::core::Status;
-use outrigger_core::class::{ErrorClass, Requeue};
+use outrigger_core::error_class::{ErrorClass, Requeue};
 
 use crate::queue::{Outcome, SLOWEST};
 

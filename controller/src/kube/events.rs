@@ -31,8 +31,8 @@ use std::{
 
 use jiff::Timestamp;
 use kube::Client;
-use outrigger_core::events::{Event, MAX_MESSAGE, cut};
-pub use outrigger_core::events::{Kind, ObjectRef};
+use outrigger_core::correlator::{Event, MAX_MESSAGE, cut};
+pub use outrigger_core::correlator::{Kind, ObjectRef};
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
     watch,

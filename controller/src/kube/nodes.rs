@@ -7,10 +7,12 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use outrigger_core::{
-    change::{NodeChange, TaintAddition},
-    class::ErrorClass,
-    lifecycle::Deletion,
-    node::{NodeAddress, NodeView},
+    error_class::ErrorClass,
+    node::{
+        NodeAddress, NodeView,
+        change::{NodeChange, TaintAddition},
+        lifecycle::Deletion,
+    },
 };
 
 use super::{

@@ -6,9 +6,9 @@
 //!
 //! RBAC: `patch` on `nodes` and `nodes/status`.
 
-use outrigger_core::{
+use outrigger_core::node::{
+    NodeAddress,
     change::{NodeChange, TaintAddition},
-    node::NodeAddress,
 };
 use serde::Serialize;
 use serde_json::{Value, json};

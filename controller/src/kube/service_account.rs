@@ -7,7 +7,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use http::HeaderValue;
-use outrigger_core::class::ErrorClass;
+use outrigger_core::error_class::ErrorClass;
 use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::{Value, json};

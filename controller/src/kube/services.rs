@@ -12,7 +12,7 @@
 use std::{fmt, sync::Arc};
 
 use outrigger_core::{
-    class::ErrorClass,
+    error_class::ErrorClass,
     service::{
         ServiceView,
         patch_plan::{FinalizerChange, StatusPatch},

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use outrigger_core::{
-    brake::Refusal,
-    class::ErrorClass,
-    lifecycle::{self, Action, Deletion, Withheld},
-    node::{NodeView, Ready},
+    error_class::ErrorClass,
+    node::{
+        NodeView, Ready,
+        brake::Refusal,
+        lifecycle::{self, Action, Deletion, Withheld},
+    },
 };
 use tracing::{debug, info, warn};
 

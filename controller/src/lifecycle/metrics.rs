@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_core::{brake::Counts, instance::Lookup};
+use outrigger_core::node::{brake::Counts, instance::Lookup};
 use prometheus_client::{
     metrics::{
         counter::Counter,

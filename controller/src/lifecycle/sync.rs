@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use outrigger_core::{
+use outrigger_core::node::{
+    NodeView,
     instance::Lookup,
     lifecycle::{Check, Facts, Idle},
-    node::NodeView,
     ownership::{Ownership, Scope},
 };
 use tracing::debug;

@@ -1,9 +1,8 @@
 //! Why a node could not be initialised this time.
 
 use outrigger_core::{
-    claims::Duplicate,
-    class::{ErrorClass, Requeue},
-    initialize,
+    error_class::{ErrorClass, Requeue},
+    node::{claims::Duplicate, initialize},
 };
 
 use crate::{

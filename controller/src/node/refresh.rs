@@ -2,7 +2,7 @@
 //! period, and a write only where something differs.
 //!
 //! ```text
-//!  sweep ─► a list, or full batches spread over the period ─► core::refresh::plan
+//!  sweep ─► a list, or full batches spread over the period ─► core::node::refresh::plan
 //!             └ what it does not show: asked for singly, under a budget     │ something to write
 //!                                                                           ▼
 //!                                                       observed ─► queue ─► sync: writes
@@ -12,10 +12,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::future::join_all;
 use outrigger_api::v1::LookupPreference;
-use outrigger_core::{
+use outrigger_core::node::{
+    NodeView, Ready,
     initialize::Policy,
     instance::{Instance, Lookup},
-    node::{NodeView, Ready},
     refresh,
 };
 use tokio::time::{Instant, sleep_until};

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_core::{
-    address::{self, Wanted},
-    class::ErrorClass,
-    initialize::{self, Policy},
-    instance::{Instance, Lookup},
-    node::{ANNOTATION_PAUSED, NodeView},
-    refresh,
+    error_class::ErrorClass,
+    node::{
+        ANNOTATION_PAUSED, NodeView,
+        address::{self, Wanted},
+        initialize::{self, Policy},
+        instance::{Instance, Lookup},
+        refresh,
+    },
 };
 use tracing::{debug, info, warn};
 

@@ -4,7 +4,7 @@ use std::{error::Error as StdError, sync::Arc, time::Duration};
 
 use outrigger_api::{RpcStatus, code_name, v1::ErrorReason};
 use outrigger_core::{
-    class::ErrorClass,
+    error_class::ErrorClass,
     service::{answer, effects::RawEffects, source_ranges},
 };
 use prost::Message;

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
-use outrigger_core::{ownership::Prefixes, service::capability::Capability};
+use outrigger_core::{node::ownership::Prefixes, service::capability::Capability};
 
 use tracing::warn;
 

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use outrigger_api::v1::{self, instances_service_client::InstancesServiceClient};
-use outrigger_core::{answer::Rules, instance::Instance};
+use outrigger_core::node::{answer::Rules, instance::Instance};
 use tonic::{Request, Response, Status};
 use tracing::warn;
 

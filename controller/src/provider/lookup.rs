@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use outrigger_core::{instance::Lookup, node::NodeView};
+use outrigger_core::node::{NodeView, instance::Lookup};
 use parking_lot::Mutex;
 use prost::Message;
 use tokio::time::Instant;

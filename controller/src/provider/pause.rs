@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use outrigger_api::v1::{self, ErrorReason};
-use outrigger_core::class::CLASS_PAUSE;
+use outrigger_core::error_class::CLASS_PAUSE;
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,

@@ -10,7 +10,7 @@ use std::{
 
 use outrigger_api::v1;
 use outrigger_core::{
-    ownership::Prefixes,
+    node::ownership::Prefixes,
     service::{
         capability::Capability,
         effects::{Effects, RawEffects},

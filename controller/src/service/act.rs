@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use outrigger_core::{
-    class::ErrorClass,
+    error_class::ErrorClass,
     service::{
         ServiceView,
         answer::{Answer, Disposition},

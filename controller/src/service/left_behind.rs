@@ -2,7 +2,7 @@
 //! (not Q-5; S-60).
 
 use outrigger_core::{
-    class::ErrorClass,
+    error_class::ErrorClass,
     service::{
         ServiceView,
         answer::{Answer, Disposition},

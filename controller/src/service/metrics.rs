@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outrigger_core::{
-    class::ErrorClass,
+    error_class::ErrorClass,
     service::{answer::Disposition, plan::Cause},
 };
 use prometheus_client::{

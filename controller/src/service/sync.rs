@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{
-    class::ErrorClass,
+    error_class::ErrorClass,
     service::{
         ServiceView,
         plan::{Step, says_whose},

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_core::{
-    class::{DELETION_WAIT, ErrorClass, Requeue},
+    error_class::{DELETION_WAIT, ErrorClass, Requeue},
     service::{
         ServiceView,
         event::Event,

@@ -14,7 +14,7 @@ use outrigger_controller::kube::{
     store::{Origin, Store},
 };
 use outrigger_core::{
-    class::ErrorClass,
+    error_class::ErrorClass,
     service::{
         Condition, Ingress, ServiceView,
         patch_plan::{ConditionChange, FinalizerChange, StatusPatch},

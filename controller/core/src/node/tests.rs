@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{NodeView, Ready};
-use crate::{fixture, labels::StringMap};
+use crate::{fixture, string_map::StringMap};
 
 fn view(json: &Value) -> NodeView {
     serde_json::from_str(&json.to_string()).unwrap()

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::{ANNOTATION_LAST_APPLIED, NodeAddress, NodeView, Ready, Taint};
-use crate::{api_time, labels::StringMap, null::or_default};
+use crate::{api_time, null::or_default, string_map::StringMap};
 
 #[derive(Deserialize)]
 pub(super) struct Node {

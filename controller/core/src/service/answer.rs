@@ -1,6 +1,6 @@
 //! The border for what a provider says about a load balancer: an [`Answer`], or a refusal.
 //!
-//! As in [`crate::answer`], nothing reaches the API server unless it is legal there, and a refusal
+//! As in [`crate::node::answer`], nothing reaches the API server unless it is legal there, and a refusal
 //! is an error of that one Service: never is it read as absence.
 
 use std::{fmt, net::IpAddr, time::Duration};
@@ -11,8 +11,8 @@ use super::{
     effects::{Effects, RawEffects},
 };
 use crate::{
-    answer::{Fault, few, legal},
-    class::{DELETION_WAIT, ErrorClass, KEY_WAIT},
+    error_class::{DELETION_WAIT, ErrorClass, KEY_WAIT},
+    fault::{Fault, few, legal},
     syntax, text,
 };
 

@@ -32,7 +32,7 @@ use super::{
     wants::{Wants, is_not_managed, wants},
 };
 use crate::{
-    class::{ErrorClass, Requeue},
+    error_class::{ErrorClass, Requeue},
     targets::{Revision, Targets},
 };
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::IpNet;
 
 use super::{ServiceView, capability::ANNOTATION_SOURCE_RANGES, effects::Effects, plan::Failure};
-use crate::class::ErrorClass;
+use crate::error_class::ErrorClass;
 
 /// Why the ranges do not parse. Upstream's texts (H-1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use super::{
     Condition, FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER, condition::WAITING,
 };
-use crate::{api_time, labels::StringMap, node::ANNOTATION_LAST_APPLIED, null::or_default};
+use crate::{api_time, node::ANNOTATION_LAST_APPLIED, null::or_default, string_map::StringMap};
 
 #[derive(Deserialize)]
 pub(super) struct Service {

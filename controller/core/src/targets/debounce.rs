@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::Change;
-use crate::brake::after;
+use crate::node::brake::after;
 
 /// How long changes are gathered. The defaults are those of the flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use outrigger_core::events::Record;
+use outrigger_core::correlator::Record;
 
 /// A write that is due.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,7 +8,7 @@ use std::{
 use http::{Method, Request, header};
 use jiff::Timestamp;
 use kube::Client;
-use outrigger_core::events::Record;
+use outrigger_core::correlator::Record;
 use serde::Serialize;
 use tokio::time::{sleep, timeout};
 

@@ -11,7 +11,7 @@ use std::{
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use kube::Client;
-use outrigger_core::events::{Correlator, Event};
+use outrigger_core::correlator::{Correlator, Event};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 

@@ -1,4 +1,4 @@
-use outrigger_core::change::{LabelWrite, TaintRemoval};
+use outrigger_core::node::change::{LabelWrite, TaintRemoval};
 use serde_json::json;
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_core::{events::ObjectRef, lease::Lost};
+use outrigger_core::{correlator::ObjectRef, lease::Lost};
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout},

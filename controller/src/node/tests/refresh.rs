@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_core::brake::Limits;
+use outrigger_core::node::brake::Limits;
 use outrigger_provider_mock::{
     cloud::Preference,
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},

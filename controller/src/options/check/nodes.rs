@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outrigger_core::{brake::Limits, selector::Selector};
+use outrigger_core::{node::brake::Limits, selector::Selector};
 
 use super::Findings;
 use crate::{

@@ -1,6 +1,6 @@
 use clap::Args;
 use outrigger_core::{
-    brake::Limits,
+    node::brake::Limits,
     targets::{Allowance, Pace},
 };
 

@@ -3,7 +3,7 @@ use outrigger_api::v1::{
     LoadBalancersCapability, LookupPreference, RateLimit,
 };
 
-use outrigger_core::ownership::Ownership;
+use outrigger_core::node::ownership::Ownership;
 
 use super::*;
 use crate::{

@@ -3,10 +3,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use outrigger_api::v1::{self, AbsenceCertainty, instance_result::Outcome};
-use outrigger_core::{
+use outrigger_core::node::{
+    NodeView,
     answer::{RawInstance, Rules},
     instance::{Instance, Lookup, PowerState},
-    node::NodeView,
     ownership::Ownership,
 };
 

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use outrigger_api::v1;
-use outrigger_core::{class::ErrorClass, service::answer::Answer};
+use outrigger_core::{error_class::ErrorClass, service::answer::Answer};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;

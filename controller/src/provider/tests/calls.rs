@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
-use outrigger_core::class::ErrorClass;
+use outrigger_core::error_class::ErrorClass;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status, body::Body};
 use tonic_types::{ErrorDetails, StatusExt};

@@ -1,5 +1,5 @@
 use outrigger_api::v1;
-use outrigger_core::ownership::Ownership;
+use outrigger_core::node::ownership::Ownership;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
 

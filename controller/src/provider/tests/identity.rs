@@ -1,6 +1,6 @@
 //! No change of the cloud for a cluster that is not certain.
 
-use outrigger_core::{class::ErrorClass, cluster_uid::ClusterUid};
+use outrigger_core::{cluster_uid::ClusterUid, error_class::ErrorClass};
 use tokio::time::sleep;
 
 use super::{

@@ -1,6 +1,6 @@
 use crate::provider::Purpose;
 use outrigger_api::v1::{Instance, ListInstancesResponse};
-use outrigger_core::class::ErrorClass;
+use outrigger_core::error_class::ErrorClass;
 use tonic::Status;
 
 use super::rig::Rig;

@@ -2,7 +2,7 @@
 
 use outrigger_api::v1::{self, LoadBalancerDisposition as D};
 use outrigger_core::{
-    class::ErrorClass,
+    error_class::ErrorClass,
     service::{
         answer::{Answer, Disposition},
         effects::Effects,

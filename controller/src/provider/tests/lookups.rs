@@ -2,7 +2,7 @@ use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
 use outrigger_api::v1::{self, instance_result::Outcome};
-use outrigger_core::{class::ErrorClass, instance::Lookup};
+use outrigger_core::{error_class::ErrorClass, node::instance::Lookup};
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 

@@ -8,7 +8,7 @@ use std::sync::{
 use futures::future::join_all;
 use outrigger_api::v1::{self, node_targets};
 use outrigger_core::{
-    class::ErrorClass, node::NodeView, service::answer::Answer, targets::Targets,
+    error_class::ErrorClass, node::NodeView, service::answer::Answer, targets::Targets,
 };
 use prost::Message;
 use tokio::time::{Instant, sleep};

@@ -1,7 +1,7 @@
 //! Reports of load balancers without changes: lists and plans.
 
 use outrigger_api::v1;
-use outrigger_core::class::ErrorClass;
+use outrigger_core::error_class::ErrorClass;
 use tokio::time::Instant;
 use tonic::Status;
 

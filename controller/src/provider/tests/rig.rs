@@ -3,7 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use outrigger_api::v1;
-use outrigger_core::{instance::Lookup, node::NodeView, service::ServiceView, targets::Targets};
+use outrigger_core::{
+    node::{NodeView, instance::Lookup},
+    service::ServiceView,
+    targets::Targets,
+};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::{task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;

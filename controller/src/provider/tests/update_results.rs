@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use outrigger_api::v1::{self, update_load_balancer_nodes_response::Outcome};
-use outrigger_core::{class::ErrorClass, service::answer::Disposition};
+use outrigger_core::{error_class::ErrorClass, service::answer::Disposition};
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Status};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use outrigger_core::{
-    class::ErrorClass,
+    error_class::ErrorClass,
     service::{
         ServiceView,
         answer::{Call, Disposition, RawAnswer},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_core::class::ErrorClass;
+use outrigger_core::error_class::ErrorClass;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::{Instant, sleep};
 

@@ -6,7 +6,7 @@ use super::{
     Facts, Failure, Manner, Outcome, Progress, Work, hold::CLASS_NOT_SERVED, outcome::AT_ONCE,
 };
 use crate::{
-    class::{DELETION_WAIT, ErrorClass, Requeue},
+    error_class::{DELETION_WAIT, ErrorClass, Requeue},
     service::{
         FINALIZER, ServiceView,
         answer::{Answer, Disposition},

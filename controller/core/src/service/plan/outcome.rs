@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use super::{Cause, Ensure, Facts, Failure, Manner, Outcome, Progress, Waits, Work};
 use crate::{
-    brake::after,
-    class::{ErrorClass, Requeue},
+    error_class::{ErrorClass, Requeue},
+    node::brake::after,
     service::{
         ServiceView,
         answer::{Answer, Disposition, Refusal},

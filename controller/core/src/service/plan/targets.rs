@@ -8,8 +8,8 @@ use super::{
     outcome::AT_ONCE, prepare::says_whose,
 };
 use crate::{
-    brake::after,
-    class::{ErrorClass, Requeue},
+    error_class::{ErrorClass, Requeue},
+    node::brake::after,
     service::{
         ServiceView,
         answer::{Answer, Disposition},

@@ -4,9 +4,8 @@ use jiff::Timestamp;
 
 use super::{Cause, Effects, Ensure, Facts, Failure, Held, Manner, Outcome, Progress, Step};
 use crate::{
-    class::{ErrorClass, Requeue},
+    error_class::{ErrorClass, Requeue},
     fixture::{capability, load_balancer, registered},
-    labels::StringMap,
     service::{
         ANNOTATION_PAUSED, FINALIZER, Ingress, ServiceView,
         answer::{Answer, Call, Disposition, RawAnswer},
@@ -15,6 +14,7 @@ use crate::{
         settled::{ANNOTATION_SETTLED, Record},
         wants::{Wants, wants},
     },
+    string_map::StringMap,
     targets::{Revision, Targets},
 };
 

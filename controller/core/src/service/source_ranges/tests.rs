@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::{ANNOTATION_SOURCE_RANGES, allow_all, source_ranges};
-use crate::{class::ErrorClass, fixture::load_balancer, service::ServiceView};
+use crate::{error_class::ErrorClass, fixture::load_balancer, service::ServiceView};
 
 fn service(spec: &[&str], annotation: Option<&str>) -> ServiceView {
     let mut service = load_balancer("web");

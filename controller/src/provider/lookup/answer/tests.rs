@@ -1,5 +1,5 @@
 use outrigger_api::{RpcStatus, v1};
-use outrigger_core::{class::ErrorClass, ownership::Prefixes};
+use outrigger_core::{error_class::ErrorClass, node::ownership::Prefixes};
 
 use super::*;
 use crate::provider::tests::{

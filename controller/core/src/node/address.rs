@@ -1,0 +1,146 @@
+//! Which addresses a node's status gets: the provider's, the kubelet's host names, and the word of
+//! whoever gave the kubelet `--node-ip`.
+
+use std::net::IpAddr;
+
+use crate::{
+    error_class::ErrorClass,
+    node::{ANNOTATION_PROVIDED_NODE_IP, NodeAddress, NodeView},
+};
+
+mod provided;
+
+/// Address type of a host name.
+pub const HOSTNAME: &str = "Hostname";
+/// Address type of an IP address inside the cluster's network.
+pub const INTERNAL_IP: &str = "InternalIP";
+/// Address type of an IP address that the outside can reach.
+pub const EXTERNAL_IP: &str = "ExternalIP";
+/// Address type of a DNS name that resolves to internal addresses.
+pub const INTERNAL_DNS: &str = "InternalDNS";
+/// Address type of a DNS name that resolves to external addresses.
+pub const EXTERNAL_DNS: &str = "ExternalDNS";
+
+/// The decision about a node's `status.addresses`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The provider gave none, so the kubelet's stay (N-41).
+    Untouched,
+    /// They are what they should be.
+    Unchanged,
+    /// The whole list to write.
+    Changed(Box<[NodeAddress]>),
+}
+
+/// Why the annotation with the kubelet's `--node-ip` cannot be honoured. Upstream's texts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The annotation does not parse.
+    #[error("failed to parse node IP {value:?}: {reason}")]
+    Parse {
+        /// The annotation's value.
+        value: Box<str>,
+        /// Syntax error.
+        reason: ParseReason,
+    },
+    /// The instance has no such address, perhaps not yet.
+    #[error("failed to get node address from cloud provider that matches ip: {ip}")]
+    NoMatch {
+        /// The address that was looked for.
+        ip: IpAddr,
+    },
+}
+
+/// Syntax errors of the annotation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseReason {
+    /// A part is no IP address.
+    #[error("could not parse {0:?}")]
+    NotAnIp(Box<str>),
+    /// Three or more, or two of one family.
+    #[error("must contain either a single IP or a dual-stack pair of IPs")]
+    NotAPair,
+    /// A pair with an address that stands for "any".
+    #[error("dual-stack node IP cannot include '0.0.0.0' or '::'")]
+    UnspecifiedInPair,
+}
+
+impl Error {
+    /// Decides the requeue of the node.
+    pub const fn class(&self) -> ErrorClass {
+        match self {
+            Self::Parse { .. } => ErrorClass::Invalid,
+            Self::NoMatch { .. } => ErrorClass::NotReady,
+        }
+    }
+}
+
+/// The addresses that `node` should have, given those of its instance.
+///
+/// For nodes that are being initialised and for those that are kept in step alike.
+pub fn wanted(node: &NodeView, of_instance: &[NodeAddress]) -> Result<Wanted, Error> {
+    if of_instance.is_empty() {
+        return Ok(Wanted::Untouched);
+    }
+    let mut addresses = of_instance.to_vec();
+    if !of_instance.iter().any(|address| &*address.kind == HOSTNAME) {
+        // N-42: only the kubelet knows its host name then.
+        let existing = node.addresses.iter();
+        addresses.extend(existing.filter(|a| &*a.kind == HOSTNAME).cloned());
+    }
+    let addresses = without_repeats(honour_provided(node, addresses)?);
+    // Not Q-1: whole lists in their order, so that two addresses of one type are no change.
+    Ok(if *addresses == *node.addresses {
+        Wanted::Unchanged
+    } else {
+        Wanted::Changed(addresses)
+    })
+}
+
+/// Whether the instance has the addresses of the kubelet's `--node-ip`; asked before the taint goes
+/// (N-14), of the instance's addresses alone, and of an instance without addresses too.
+pub fn check_provided(node: &NodeView, of_instance: &[NodeAddress]) -> Result<(), Error> {
+    honour_provided(node, of_instance.to_vec()).map(drop)
+}
+
+/// N-43.
+fn honour_provided(node: &NodeView, given: Vec<NodeAddress>) -> Result<Vec<NodeAddress>, Error> {
+    let Some(value) = node.annotations.get(ANNOTATION_PROVIDED_NODE_IP) else {
+        return Ok(given);
+    };
+    let ips = provided::parse(value).map_err(|reason| Error::Parse {
+        value: value.into(),
+        reason,
+    })?;
+    let mut picked: Vec<NodeAddress> = Vec::with_capacity(given.len());
+    for ip in ips {
+        let before = picked.len();
+        let equal = |address: &&NodeAddress| provided::parse_ip(&address.address) == Some(ip);
+        picked.extend(given.iter().filter(equal).cloned());
+        if picked.len() == before {
+            return Err(Error::NoMatch { ip });
+        }
+    }
+    let matched = picked.len();
+    for address in given {
+        // One address of a type was asked for: the others of that type must not be seen.
+        if !picked.iter().take(matched).any(|p| p.kind == address.kind) {
+            picked.push(address);
+        }
+    }
+    Ok(picked)
+}
+
+/// The API server refuses a status that holds one address twice, for ever.
+fn without_repeats(addresses: Vec<NodeAddress>) -> Box<[NodeAddress]> {
+    let mut kept: Vec<NodeAddress> = Vec::with_capacity(addresses.len());
+    for address in addresses {
+        if !kept.contains(&address) {
+            kept.push(address);
+        }
+    }
+    kept.into_boxed_slice()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! The border for what a provider says: plain strings in, an [`Instance`] out, or a refusal.
+//!
+//! A provider is another program, perhaps an old or a broken one. Nothing it says reaches the API
+//! server unless it is legal there. A refusal is an error of that one item; never is it read as
+//! absence.
+
+use std::{fmt, net::IpAddr};
+
+use crate::{
+    error_class::ErrorClass,
+    fault::{Excerpt, Fault, few, legal},
+    node::{
+        NodeAddress,
+        address::{EXTERNAL_DNS, EXTERNAL_IP, HOSTNAME, INTERNAL_DNS, INTERNAL_IP},
+        instance::{Instance, PowerState},
+        ownership::Prefixes,
+    },
+    string_map::StringMap,
+    syntax::{self, Complaint},
+};
+
+/// Bytes of a provider id.
+pub const MAX_PROVIDER_ID: usize = 1_024;
+/// Addresses of one instance.
+pub const MAX_ADDRESSES: usize = 64;
+/// Additional labels of one instance.
+pub const MAX_ADDITIONAL_LABELS: usize = 64;
+
+/// An instance as it arrives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RawInstance {
+    /// See [`Instance::provider_id`].
+    pub provider_id: String,
+    /// See [`Instance::node_name`].
+    pub node_name: String,
+    /// See [`Instance::instance_type`].
+    pub instance_type: String,
+    /// Type and address, in the provider's order.
+    pub addresses: Vec<(String, String)>,
+    /// See [`Instance::zone`].
+    pub zone: String,
+    /// See [`Instance::region`].
+    pub region: String,
+    /// Key and value; of a repeated key the last counts.
+    pub additional_labels: Vec<(String, String)>,
+    /// See [`Instance::power_state`].
+    pub power_state: PowerState,
+}
+
+/// The limits that an answer is checked against.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// Prefixes of the provider's IDs.
+    pub prefixes: &'a Prefixes,
+    /// Whether the provider id may be empty: the cloud has none, or the node that was asked about
+    /// may have one already (the caller, which has the Node, then decides N-31).
+    pub empty_provider_id: bool,
+}
+
+/// A part of an instance, by its name in the contract.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// `provider_id`.
+    ProviderId,
+    /// `node_name`.
+    NodeName,
+    /// `instance_type`.
+    InstanceType,
+    /// `zone`.
+    Zone,
+    /// `region`.
+    Region,
+    /// `addresses`, as a whole.
+    Addresses,
+    /// Type of an address, by its place.
+    AddressType(usize),
+    /// An address, by its place.
+    Address(usize),
+    /// `additional_labels`, as a whole.
+    AdditionalLabels,
+    /// Key of an additional label.
+    LabelKey,
+    /// Value of the additional label with this key.
+    LabelValue(Excerpt),
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ProviderId => f.write_str("provider_id"),
+            Self::NodeName => f.write_str("node_name"),
+            Self::InstanceType => f.write_str("instance_type"),
+            Self::Zone => f.write_str("zone"),
+            Self::Region => f.write_str("region"),
+            Self::Addresses => f.write_str("addresses"),
+            Self::AddressType(at) => write!(f, "addresses[{at}].type"),
+            Self::Address(at) => write!(f, "addresses[{at}].address"),
+            Self::AdditionalLabels => f.write_str("additional_labels"),
+            Self::LabelKey => f.write_str("additional_labels key"),
+            Self::LabelValue(key) => write!(f, "additional_labels[{key}]"),
+        }
+    }
+}
+
+/// Why an answer is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A part that breaks a limit.
+    #[error(transparent)]
+    Fault(#[from] Fault<Field>),
+    /// Nothing where something must be.
+    #[error("the provider's {field} is empty")]
+    Empty {
+        /// Where it is missing.
+        field: Field,
+    },
+}
+
+impl Refusal {
+    /// Decides the requeue of the node.
+    pub const fn class(&self) -> ErrorClass {
+        ErrorClass::Malformed
+    }
+}
+
+impl RawInstance {
+    /// The instance, if every part of it is legal.
+    pub fn check(self, rules: Rules<'_>) -> Result<Instance, Refusal> {
+        provider_id(&self.provider_id, rules)?;
+        if !self.node_name.is_empty() {
+            legal(Field::NodeName, &self.node_name, syntax::node_name)?;
+        }
+        legal(
+            Field::InstanceType,
+            &self.instance_type,
+            syntax::label_value,
+        )?;
+        legal(Field::Zone, &self.zone, syntax::label_value)?;
+        legal(Field::Region, &self.region, syntax::label_value)?;
+        few(Field::Addresses, self.addresses.len(), MAX_ADDRESSES)?;
+        let addresses = self.addresses.into_iter().enumerate();
+        let addresses = addresses
+            .map(|(at, (kind, address))| node_address(at, kind, address))
+            .collect::<Result<_, _>>()?;
+        Ok(Instance {
+            provider_id: self.provider_id.into(),
+            node_name: self.node_name.into(),
+            instance_type: self.instance_type.into(),
+            addresses,
+            zone: self.zone.into(),
+            region: self.region.into(),
+            additional_labels: additional_labels(self.additional_labels)?,
+            power_state: self.power_state,
+        })
+    }
+}
+
+fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), Refusal> {
+    if id.is_empty() {
+        return if rules.empty_provider_id {
+            Ok(())
+        } else {
+            Err(Refusal::Empty {
+                field: Field::ProviderId,
+            })
+        };
+    }
+    legal(Field::ProviderId, id, |id| {
+        if id.len() > MAX_PROVIDER_ID {
+            return Err("is longer than 1,024 bytes");
+        }
+        // Beyond ASCII only what cannot hide: some clouds let users name things with any letter.
+        if !id
+            .chars()
+            .all(|c| c.is_ascii_graphic() || (!c.is_ascii() && c.is_alphanumeric()))
+        {
+            return Err("has spaces or characters that cannot be printed");
+        }
+        match rules.prefixes.tail(id) {
+            None => Err("starts with none of the provider's prefixes"),
+            Some("") => Err("has nothing after its prefix"),
+            Some(_) => Ok(()),
+        }
+    })?;
+    Ok(())
+}
+
+fn node_address(at: usize, kind: String, address: String) -> Result<NodeAddress, Refusal> {
+    legal(Field::AddressType(at), &kind, |kind| {
+        if kind.len() > syntax::MAX_LABEL {
+            return Err("is longer than 63 bytes");
+        }
+        // Kubernetes may add types, so an unknown one is no fault.
+        if kind.is_empty() || !kind.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err("is no address type");
+        }
+        Ok(())
+    })?;
+    legal(Field::Address(at), &address, |address| match &*kind {
+        INTERNAL_IP | EXTERNAL_IP => ip(address),
+        // A host name may be an IP address; a kubelet does that with --hostname-override.
+        HOSTNAME => ip(address).or_else(|_| syntax::dns_name(address)),
+        INTERNAL_DNS | EXTERNAL_DNS => syntax::dns_name(address),
+        _ => opaque(address),
+    })?;
+    Ok(NodeAddress {
+        kind: kind.into(),
+        address: address.into(),
+    })
+}
+
+fn ip(text: &str) -> Result<(), Complaint> {
+    text.parse::<IpAddr>()
+        .map(drop)
+        .map_err(|_| "is no IP address")
+}
+
+fn opaque(text: &str) -> Result<(), Complaint> {
+    if text.len() > syntax::MAX_SUBDOMAIN {
+        return Err("is longer than 253 bytes");
+    }
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err("is no address");
+    }
+    Ok(())
+}
+
+fn additional_labels(labels: Vec<(String, String)>) -> Result<StringMap, Refusal> {
+    few(Field::AdditionalLabels, labels.len(), MAX_ADDITIONAL_LABELS)?;
+    for (key, value) in &labels {
+        legal(Field::LabelKey, key, syntax::label_key)?;
+        if let Err(complaint) = syntax::label_value(value) {
+            return Err(Refusal::Fault(Fault::Illegal {
+                field: Field::LabelValue(Excerpt::of(key)),
+                value: Excerpt::of(value),
+                complaint,
+            }));
+        }
+    }
+    Ok(labels.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,365 @@
+use proptest::{collection::vec, prelude::*, sample::select};
+
+use super::{Field, RawInstance, Refusal, Rules};
+use crate::fault::{Excerpt, Fault};
+use crate::{
+    error_class::ErrorClass,
+    fixture::{addresses, map},
+    node::{
+        instance::{Instance, PowerState},
+        ownership::Prefixes,
+    },
+    syntax,
+};
+
+fn good() -> RawInstance {
+    RawInstance {
+        provider_id: "mock://zone-1/i-1".into(),
+        ..RawInstance::default()
+    }
+}
+
+fn check(raw: RawInstance) -> Result<Instance, Refusal> {
+    let prefixes = Prefixes::new("mock", [""; 0]).unwrap();
+    raw.check(Rules {
+        prefixes: &prefixes,
+        empty_provider_id: false,
+    })
+}
+
+fn refusal(raw: RawInstance) -> String {
+    let refusal = check(raw).unwrap_err();
+    assert_eq!(refusal.class(), ErrorClass::Malformed);
+    refusal.to_string()
+}
+
+fn with_addresses(words: &[(&str, &str)]) -> RawInstance {
+    let words = words.iter();
+    RawInstance {
+        addresses: words
+            .map(|(kind, a)| ((*kind).into(), (*a).into()))
+            .collect(),
+        ..good()
+    }
+}
+
+fn with_labels(labels: &[(&str, &str)]) -> RawInstance {
+    let labels = labels.iter();
+    RawInstance {
+        additional_labels: labels.map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+        ..good()
+    }
+}
+
+#[test]
+fn a_legal_answer_becomes_an_instance_unchanged() {
+    let raw = RawInstance {
+        provider_id: "mock://zone-1/i-1".into(),
+        node_name: "n6.example.com".into(),
+        instance_type: "m5.large".into(),
+        zone: "eu-west-1a".into(),
+        region: "eu-west-1".into(),
+        additional_labels: vec![
+            ("example.com/rack".into(), "7".into()),
+            // Illegal for a provider to add, but legal: initialisation drops it with a warning.
+            ("node.kubernetes.io/x".into(), String::new()),
+        ],
+        power_state: PowerState::Running,
+        ..with_addresses(&[
+            ("InternalIP", "10.0.0.5"),
+            ("InternalIP", "fd00::5"),
+            ("ExternalIP", "198.51.100.7"),
+            ("Hostname", "N6"),
+            ("Hostname", "fd00::5"),
+            ("InternalDNS", "n6.internal"),
+            ("ExternalDNS", "n6.example.com."),
+            ("example.com/Serial", "ttyS0:9600"),
+        ])
+    };
+    let expected = Instance {
+        provider_id: "mock://zone-1/i-1".into(),
+        node_name: "n6.example.com".into(),
+        instance_type: "m5.large".into(),
+        addresses: addresses(
+            "InternalIP=10.0.0.5 InternalIP=fd00::5 ExternalIP=198.51.100.7 Hostname=N6 \
+             Hostname=fd00::5 InternalDNS=n6.internal ExternalDNS=n6.example.com. \
+             example.com/Serial=ttyS0:9600",
+        ),
+        zone: "eu-west-1a".into(),
+        region: "eu-west-1".into(),
+        additional_labels: map(&[("example.com/rack", "7"), ("node.kubernetes.io/x", "")]),
+        power_state: PowerState::Running,
+    };
+    assert_eq!(check(raw), Ok(expected));
+}
+
+#[test]
+fn provider_ids() {
+    let long = format!("mock://{}", "i".repeat(1_017));
+    assert_eq!(long.len(), 1_024);
+    for legal in ["mock://i", "mock:///subscriptions/a/Größe_(1)", &long] {
+        let raw = RawInstance {
+            provider_id: legal.into(),
+            ..good()
+        };
+        assert_eq!(&*check(raw).unwrap().provider_id, legal);
+    }
+    let too_long = format!("{long}i");
+    for (id, complaint) in [
+        ("other://i", "starts with none of the provider's prefixes"),
+        ("i-1", "starts with none of the provider's prefixes"),
+        ("mock://", "has nothing after its prefix"),
+        (
+            "mock://a b",
+            "has spaces or characters that cannot be printed",
+        ),
+        (
+            "mock://a\n",
+            "has spaces or characters that cannot be printed",
+        ),
+        (
+            "mock://a\u{202e}b",
+            "has spaces or characters that cannot be printed",
+        ),
+        (
+            "mock://a\u{a0}b",
+            "has spaces or characters that cannot be printed",
+        ),
+        (
+            "mock://a\u{200b}b",
+            "has spaces or characters that cannot be printed",
+        ),
+        (&too_long, "is longer than 1,024 bytes"),
+    ] {
+        let raw = RawInstance {
+            provider_id: id.into(),
+            ..good()
+        };
+        let expected = Refusal::Fault(Fault::Illegal {
+            field: Field::ProviderId,
+            value: Excerpt::of(id),
+            complaint,
+        });
+        assert_eq!(check(raw), Err(expected));
+    }
+}
+
+/// N-31 needs the Node, so a lookup lets an empty id pass; a list does not.
+#[test]
+fn n31_an_empty_provider_id_passes_only_where_it_may() {
+    let raw = RawInstance::default();
+    assert_eq!(refusal(raw.clone()), "the provider's provider_id is empty");
+    let prefixes = Prefixes::new("mock", [""; 0]).unwrap();
+    let rules = Rules {
+        prefixes: &prefixes,
+        empty_provider_id: true,
+    };
+    assert_eq!(raw.check(rules), Ok(Instance::default()));
+}
+
+#[test]
+fn refusals_name_the_field_and_the_value() {
+    let field = |raw: RawInstance, expected: &str| assert_eq!(refusal(raw), expected);
+    let no_value = "is no label value: letters, digits, '-', '_' and '.', the first and last a \
+                    letter or digit";
+    field(
+        RawInstance {
+            zone: "zone 1".into(),
+            ..good()
+        },
+        &format!(r#"the provider's zone "zone 1" {no_value}"#),
+    );
+    field(
+        RawInstance {
+            region: "-r".into(),
+            ..good()
+        },
+        &format!(r#"the provider's region "-r" {no_value}"#),
+    );
+    field(
+        RawInstance {
+            instance_type: "t".repeat(64),
+            ..good()
+        },
+        &format!(
+            r#"the provider's instance_type "{}" is longer than 63 bytes"#,
+            "t".repeat(64)
+        ),
+    );
+    field(
+        RawInstance {
+            node_name: "My VM".into(),
+            ..good()
+        },
+        r#"the provider's node_name "My VM" is no node name: a DNS subdomain of at most 253 bytes, in lower case"#,
+    );
+    field(
+        with_labels(&[("ok", "v"), ("a b", "v")]),
+        r#"the provider's additional_labels key "a b" is no label key: [prefix/]name with a name of at most 63 letters, digits, '-', '_' and '.', the first and last a letter or digit"#,
+    );
+    field(
+        with_labels(&[("Bad.com/x", "v")]),
+        r#"the provider's additional_labels key "Bad.com/x" has a prefix that is no DNS subdomain of at most 253 bytes"#,
+    );
+    field(
+        with_labels(&[("example.com/x", "v\n")]),
+        &format!(r#"the provider's additional_labels["example.com/x"] "v\n" {no_value}"#),
+    );
+    field(
+        with_addresses(&[("InternalIP", "10.0.0.5"), ("ExternalIP", "10.0.0.5/24")]),
+        r#"the provider's addresses[1].address "10.0.0.5/24" is no IP address"#,
+    );
+    field(
+        with_addresses(&[("Internal IP", "10.0.0.5")]),
+        r#"the provider's addresses[0].type "Internal IP" is no address type"#,
+    );
+}
+
+#[test]
+fn addresses_fit_their_type() {
+    let part = "n".repeat(63);
+    let long_name = format!("{part}.{part}.{part}.{part}n");
+    for (kind, address) in [
+        ("InternalIP", "n6"),
+        ("InternalIP", ""),
+        ("InternalIP", "010.0.0.5"),
+        ("InternalIP", "fe80::1%eth0"),
+        ("ExternalIP", "[fd00::5]"),
+        ("ExternalIP", " 10.0.0.5"),
+        ("Hostname", ""),
+        ("Hostname", "my host"),
+        ("Hostname", &long_name),
+        ("InternalDNS", "a..b"),
+        ("InternalDNS", "fd00::5"),
+        ("ExternalDNS", "-a"),
+        ("Later", ""),
+        ("Later", "a b"),
+        ("Later", &"x".repeat(254)),
+    ] {
+        let expected = check(with_addresses(&[(kind, address)])).unwrap_err();
+        assert!(
+            matches!(
+                expected,
+                Refusal::Fault(Fault::Illegal {
+                    field: Field::Address(0),
+                    ..
+                })
+            ),
+            "{kind} {address:?}: {expected}"
+        );
+    }
+    for kind in ["", "a b", "a\0", "ä", &"k".repeat(64)] {
+        let expected = check(with_addresses(&[(kind, "10.0.0.5")])).unwrap_err();
+        assert!(
+            matches!(
+                expected,
+                Refusal::Fault(Fault::Illegal {
+                    field: Field::AddressType(0),
+                    ..
+                })
+            ),
+            "{kind:?}: {expected}"
+        );
+    }
+}
+
+#[test]
+fn more_than_64_entries_are_refused() {
+    let addresses = |count| RawInstance {
+        addresses: vec![("InternalIP".into(), "10.0.0.5".into()); count],
+        ..good()
+    };
+    assert_eq!(check(addresses(64)).unwrap().addresses.len(), 64);
+    assert_eq!(
+        refusal(addresses(65)),
+        "the provider's addresses has 65 entries, more than 64"
+    );
+    let labels = |count: usize| RawInstance {
+        additional_labels: (0..count)
+            .map(|n| (format!("l{n}"), String::new()))
+            .collect(),
+        ..good()
+    };
+    assert_eq!(check(labels(64)).unwrap().additional_labels.len(), 64);
+    assert_eq!(
+        refusal(labels(65)),
+        "the provider's additional_labels has 65 entries, more than 64"
+    );
+}
+
+#[test]
+fn an_excerpt_is_quoted_escaped_and_cut() {
+    let excerpt = |text: &str| Excerpt::of(text).to_string();
+    assert_eq!(excerpt("plain"), r#""plain""#);
+    assert_eq!(
+        excerpt("a\"\n\u{1b}[31m\u{202e}\u{2028}"),
+        r#""a\"\n\u{1b}[31m\u{202e}\u{2028}""#
+    );
+    let long = "ä".repeat(10_000);
+    assert_eq!(
+        excerpt(&long),
+        format!(r#""{}"… (20000 bytes)"#, "ä".repeat(80))
+    );
+    assert_eq!(excerpt(&"x".repeat(80)), format!("\"{}\"", "x".repeat(80)));
+}
+
+/// Texts that are often legal, so that the properties see both outcomes.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => "[a-zA-Z0-9]([-a-zA-Z0-9_.]{0,6}[a-zA-Z0-9])?",
+        1 => any::<String>(),
+        1 => Just(String::new()),
+        1 => "[a-z]{60,70}",
+        1 => "[a-z]{1,3}/[ -~]{0,4}",
+    ]
+}
+
+prop_compose! {
+    fn any_answer()(
+        provider_id in prop_oneof![4 => Just("mock://i".to_owned()), 1 => text()],
+        instance_type in text(),
+        zone in text(),
+        region in text(),
+        kinds in vec(select(vec!["InternalIP", "ExternalIP", "Hostname", "InternalDNS", "Later"]), 0..3),
+        address in prop_oneof![2 => Just("10.0.0.5".to_owned()), 1 => text()],
+        additional_labels in vec((text(), text()), 0..3),
+        node_name in prop_oneof![2 => Just(String::new()), 1 => text()],
+    ) -> RawInstance {
+        RawInstance {
+            provider_id,
+            node_name,
+            instance_type,
+            addresses: kinds.into_iter().map(|kind| (kind.into(), address.clone())).collect(),
+            zone,
+            region,
+            additional_labels,
+            ..RawInstance::default()
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn an_instance_is_always_legal_and_a_refusal_always_short(raw in any_answer()) {
+        match check(raw.clone()) {
+            Ok(instance) => {
+                for value in [&*instance.zone, &instance.region, &instance.instance_type] {
+                    prop_assert_eq!(syntax::label_value(value), Ok(()));
+                }
+                for (key, value) in instance.additional_labels.iter() {
+                    prop_assert_eq!(syntax::label_key(key), Ok(()));
+                    prop_assert_eq!(syntax::label_value(value), Ok(()));
+                }
+                prop_assert!(instance.provider_id.starts_with("mock://"));
+                prop_assert_eq!(instance.addresses.len(), raw.addresses.len());
+            }
+            Err(refusal) => {
+                let text = refusal.to_string();
+                prop_assert!(text.chars().all(|c| !c.is_control()), "{}", text);
+                prop_assert!(text.len() < 4_096, "{}", text);
+            }
+        }
+    }
+}

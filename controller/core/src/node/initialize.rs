@@ -1,0 +1,195 @@
+//! The cloud-node loop's decision about one node: what makes it initialised.
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    error_class::ErrorClass,
+    node::{
+        NodeAddress, NodeView, TAINT_UNINITIALIZED,
+        address::{self, Wanted},
+        change::{NodeChange, TaintRemoval},
+        instance::Instance,
+        labels::{self, DroppedLabel},
+    },
+};
+
+/// The provider's declarations that initialisation needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// The cloud has no provider ids: a node may be initialised without one.
+    pub without_provider_id: bool,
+    /// Labels that the provider keeps in step: a node's own value does not win.
+    pub managed_label_keys: Box<[Box<str>]>,
+}
+
+/// The writes for one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Change of metadata and spec.
+    pub change: Option<NodeChange>,
+    /// Whole list of `status.addresses` to write afterwards (N-21); `None`: untouched.
+    pub addresses: Option<Box<[NodeAddress]>>,
+    /// Values of the provider that are not written, to be logged.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something of the provider's answer that is not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// A label.
+    Label(DroppedLabel),
+    /// A provider id, for the node has another, which can never change (N-13).
+    ProviderId {
+        /// Not written.
+        given: Box<str>,
+        /// The node's.
+        kept: Box<str>,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Label(label) => label.fmt(f),
+            Self::ProviderId { given, kept } => write!(
+                f,
+                "discarding provider ID {given:?}: the node has {kept:?} already"
+            ),
+        }
+    }
+}
+
+/// Why a node cannot be initialised: its taint stays. Upstream's texts.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Neither the node nor the provider has a provider id (N-31).
+    #[error("cloud provider does not set node provider ID for node {node}")]
+    NoProviderId {
+        /// The node's name.
+        node: Arc<str>,
+    },
+    /// The instance lacks the addresses of the kubelet's `--node-ip` (N-14).
+    #[error(
+        "failed to get node modifiers from cloud provider: \
+         provided node ip for node {node:?} is not valid: {source}"
+    )]
+    ProvidedNodeIp {
+        /// The node's name.
+        node: Arc<str>,
+        /// The defect.
+        source: address::Error,
+    },
+}
+
+impl Error {
+    /// Decides the requeue of the node.
+    pub const fn class(&self) -> ErrorClass {
+        match self {
+            Self::NoProviderId { .. } => ErrorClass::Malformed,
+            Self::ProvidedNodeIp { source, .. } => source.class(),
+        }
+    }
+}
+
+impl Plan {
+    /// Whether nothing has to be written.
+    pub const fn is_empty(&self) -> bool {
+        self.change.is_none() && self.addresses.is_none()
+    }
+
+    /// The view once all of this is written, so that a store need not wait for its watch.
+    #[must_use]
+    pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
+        let mut view = match &self.change {
+            Some(change) => change.applied_to(node, resource_version),
+            None => node.clone(),
+        };
+        if let Some(addresses) = &self.addresses {
+            view = view.with_addresses(addresses, resource_version);
+        }
+        view
+    }
+}
+
+/// The writes that initialise `node`, with `instance` as its machine.
+///
+/// All of metadata and spec is one change, so that no node is ever seen without the taint and
+/// without the rest (N-20). A node without the taint only gets [`reconcile`] (N-10): provider id
+/// and addresses are not looked at.
+pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<Plan, Error> {
+    if !node.is_uninitialized() {
+        return Ok(reconcile(node));
+    }
+    let mut warnings = Vec::new();
+    let provider_id = provider_id(node, instance, policy, &mut warnings)?;
+    address::check_provided(node, &instance.addresses).map_err(|e| invalid_node_ip(node, e))?;
+    let (labels, dropped) =
+        labels::from_instance(&node.labels, instance, &policy.managed_label_keys);
+    warnings.extend(dropped.into_iter().map(Warning::Label));
+    // N-24: no addresses are no reason to keep the taint.
+    let addresses = match address::wanted(node, &instance.addresses) {
+        Ok(Wanted::Changed(addresses)) => Some(addresses),
+        Ok(Wanted::Unchanged | Wanted::Untouched) => None,
+        Err(e) => return Err(invalid_node_ip(node, e)),
+    };
+    Ok(Plan {
+        change: NodeChange::of(node, cloud_taints(node), provider_id, labels),
+        addresses,
+        warnings,
+    })
+}
+
+/// The writes that an initialised node still needs, without a lookup (N-10).
+pub fn reconcile(node: &NodeView) -> Plan {
+    let labels = labels::reconcile(&node.labels);
+    Plan {
+        change: NodeChange::of(node, Vec::new(), None, labels),
+        ..Plan::default()
+    }
+}
+
+/// The provider id to set: only if the node has none (N-13, N-31).
+fn provider_id(
+    node: &NodeView,
+    instance: &Instance,
+    policy: &Policy,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<Box<str>>, Error> {
+    let (given, kept) = (&instance.provider_id, &node.provider_id);
+    match (given.is_empty(), kept.is_empty()) {
+        (true, true) if policy.without_provider_id => Ok(None),
+        (true, true) => Err(Error::NoProviderId {
+            node: Arc::clone(&node.name),
+        }),
+        (false, true) => Ok(Some(given.clone())),
+        (true, false) => Ok(None),
+        (false, false) => {
+            if given != kept {
+                warnings.push(Warning::ProviderId {
+                    given: given.clone(),
+                    kept: kept.clone(),
+                });
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// All taints with the key, whatever value and effect (N-19).
+fn cloud_taints(node: &NodeView) -> Vec<TaintRemoval> {
+    let taints = node.taints.iter().enumerate().rev();
+    taints
+        .filter(|(_, taint)| &*taint.key == TAINT_UNINITIALIZED)
+        .map(|(index, taint)| TaintRemoval::of(index, taint))
+        .collect()
+}
+
+fn invalid_node_ip(node: &NodeView, source: address::Error) -> Error {
+    Error::ProvidedNodeIp {
+        node: Arc::clone(&node.name),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,419 @@
+use super::{Error, Plan, Policy, Warning, plan, reconcile};
+use crate::{
+    error_class::ErrorClass,
+    fixture::{addresses, full_node, map, registered, taints, with_provided_ip},
+    node::{
+        NodeView, TAINT_UNINITIALIZED, address,
+        change::{LabelWrite, NodeChange, TaintRemoval},
+        instance::Instance,
+        labels::{self, DroppedLabel},
+    },
+};
+
+mod properties;
+
+/// An instance with all that a provider can say.
+fn full() -> Instance {
+    Instance {
+        provider_id: "mock://i-1".into(),
+        instance_type: "large".into(),
+        addresses: addresses("InternalIP=10.0.0.5 ExternalIP=198.51.100.7"),
+        zone: "z1".into(),
+        region: "r1".into(),
+        additional_labels: map(&[("example.com/rack", "7")]),
+        ..Instance::default()
+    }
+}
+
+fn planned(node: &NodeView, instance: &Instance) -> Result<Plan, Error> {
+    plan(node, instance, &Policy::default())
+}
+
+fn cloud_taint(index: usize) -> TaintRemoval {
+    TaintRemoval {
+        index,
+        key: TAINT_UNINITIALIZED.into(),
+        effect: "NoSchedule".into(),
+    }
+}
+
+fn write(key: &str, value: &str, must_be_absent: bool) -> LabelWrite {
+    LabelWrite {
+        key: key.into(),
+        value: value.into(),
+        must_be_absent,
+    }
+}
+
+/// N-20, Q-3: one change that names what it touches and what it presumes.
+#[test]
+fn n20_a_registered_node_becomes_initialised_in_one_change() {
+    let plan = planned(&registered("n6"), &full()).unwrap();
+    let expected = Plan {
+        change: Some(NodeChange {
+            uid: "uid-n6".into(),
+            remove_taints: vec![cloud_taint(0)],
+            provider_id: Some("mock://i-1".into()),
+            labels: vec![
+                write(labels::INSTANCE_TYPE_BETA, "large", false),
+                write("example.com/rack", "7", true),
+                write(labels::REGION_BETA, "r1", false),
+                write(labels::ZONE_BETA, "z1", false),
+                write(labels::INSTANCE_TYPE, "large", false),
+                write(labels::REGION, "r1", false),
+                write(labels::ZONE, "z1", false),
+            ],
+            create_labels: true,
+        }),
+        addresses: Some(addresses(
+            "InternalIP=10.0.0.5 ExternalIP=198.51.100.7 Hostname=n6",
+        )),
+        warnings: Vec::new(),
+    };
+    assert_eq!(plan, expected);
+}
+
+#[test]
+fn n20_the_view_after_the_change_is_what_the_api_server_will_send() {
+    let node = NodeView {
+        labels: map(&[("rack", "mine")]),
+        taints: taints("a:NoExecute cloud:NoSchedule b:NoSchedule"),
+        ..registered("n6")
+    };
+    let after = planned(&node, &full()).unwrap().applied_to(&node, "9");
+    let expected = NodeView {
+        resource_version: "9".into(),
+        labels: node.labels.with([
+            ("example.com/rack", "7"),
+            (labels::INSTANCE_TYPE_BETA, "large"),
+            (labels::INSTANCE_TYPE, "large"),
+            (labels::ZONE_BETA, "z1"),
+            (labels::ZONE, "z1"),
+            (labels::REGION_BETA, "r1"),
+            (labels::REGION, "r1"),
+        ]),
+        taints: taints("a:NoExecute b:NoSchedule"),
+        provider_id: "mock://i-1".into(),
+        addresses: addresses("InternalIP=10.0.0.5 ExternalIP=198.51.100.7 Hostname=n6"),
+        ..node.clone()
+    };
+    assert_eq!(after, expected);
+    // The two writes one by one, each with its version.
+    let plan = planned(&node, &full()).unwrap();
+    let change = plan.change.unwrap().applied_to(&node, "8");
+    assert_eq!(
+        (&*change.resource_version, &change.addresses),
+        ("8", &node.addresses)
+    );
+    assert_eq!(change.with_addresses(&plan.addresses.unwrap(), "9"), after);
+    // Nothing written, nothing changed: not even the version.
+    assert_eq!(Plan::default().applied_to(&node, "9"), node);
+}
+
+#[test]
+fn a_real_node_is_initialised() {
+    let node: NodeView = serde_json::from_value(full_node()).unwrap();
+    let plan = planned(&node, &full()).unwrap();
+    let change = plan.change.clone().unwrap();
+    assert!(!change.create_labels);
+    assert_eq!(change.provider_id, None);
+    assert_eq!(change.remove_taints, [cloud_taint(0)]);
+    assert!(!plan.applied_to(&node, "9").is_uninitialized());
+}
+
+/// N-10: without the taint nothing but labels is looked at, whatever the instance says.
+#[test]
+fn n10_an_initialised_node_only_has_its_labels_reconciled() {
+    let node = NodeView {
+        taints: taints("a:NoExecute"),
+        ..registered("n6")
+    };
+    assert_eq!(planned(&node, &full()), Ok(Plan::default()));
+    assert!(planned(&node, &full()).unwrap().is_empty());
+    // N-13, N-14, N-31: neither an id nor an error comes late.
+    let invalid = with_provided_ip(node.clone(), "nonsense");
+    assert_eq!(planned(&invalid, &Instance::default()), Ok(Plan::default()));
+
+    let node = NodeView {
+        labels: map(&[(labels::ZONE_BETA, "z9")]),
+        ..node
+    };
+    let expected = Plan {
+        change: Some(NodeChange {
+            uid: "uid-n6".into(),
+            remove_taints: Vec::new(),
+            provider_id: None,
+            labels: vec![write(labels::ZONE, "z9", false)],
+            create_labels: false,
+        }),
+        ..Plan::default()
+    };
+    assert_eq!(planned(&node, &full()), Ok(expected.clone()));
+    assert_eq!(reconcile(&node), expected);
+}
+
+#[test]
+fn n13_n31_the_provider_id_is_set_once() {
+    let error = || Err(Error::NoProviderId { node: "n6".into() });
+    for (on_node, given, expected) in [
+        ("", "mock://i-1", Ok(Some("mock://i-1"))),
+        ("mock://i-1", "mock://i-1", Ok(None)),
+        ("mock://i-1", "", Ok(None)),
+        ("mock://i-1", "mock://other", Ok(None)),
+        ("", "", error()),
+    ] {
+        let node = NodeView {
+            provider_id: on_node.into(),
+            ..registered("n6")
+        };
+        let instance = Instance {
+            provider_id: given.into(),
+            ..full()
+        };
+        let plan = planned(&node, &instance);
+        let set = plan.map(|plan| plan.change.unwrap().provider_id);
+        assert_eq!(
+            set,
+            expected.map(|id| id.map(Into::into)),
+            "{on_node} {given}"
+        );
+    }
+}
+
+#[test]
+fn n13_another_id_than_the_nodes_is_not_written_but_told() {
+    let node = NodeView {
+        provider_id: "mock://kept".into(),
+        ..registered("n6")
+    };
+    let warnings = planned(&node, &full()).unwrap().warnings;
+    let same = NodeView {
+        provider_id: full().provider_id,
+        ..node
+    };
+    assert_eq!(planned(&same, &full()).unwrap().warnings, []);
+    let expected = Warning::ProviderId {
+        given: "mock://i-1".into(),
+        kept: "mock://kept".into(),
+    };
+    assert_eq!(warnings, std::slice::from_ref(&expected));
+    assert_eq!(
+        expected.to_string(),
+        r#"discarding provider ID "mock://i-1": the node has "mock://kept" already"#
+    );
+}
+
+#[test]
+fn n31_no_provider_id_at_all_is_upstreams_error() {
+    let instance = Instance {
+        provider_id: "".into(),
+        ..full()
+    };
+    let error = planned(&registered("n6"), &instance).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cloud provider does not set node provider ID for node n6"
+    );
+    assert_eq!(error.class(), ErrorClass::Malformed);
+}
+
+/// N-32: the old Instances v1 allowed clouds without provider ids.
+#[test]
+fn n32_a_cloud_without_provider_ids_initialises_all_the_same() {
+    let instance = Instance {
+        provider_id: "".into(),
+        ..full()
+    };
+    let policy = Policy {
+        without_provider_id: true,
+        ..Policy::default()
+    };
+    let change = plan(&registered("n6"), &instance, &policy)
+        .unwrap()
+        .change
+        .unwrap();
+    assert_eq!(change.provider_id, None);
+    assert_eq!(change.remove_taints, [cloud_taint(0)]);
+    // Where it has one all the same, it is set.
+    let change = plan(&registered("n6"), &full(), &policy)
+        .unwrap()
+        .change
+        .unwrap();
+    assert_eq!(change.provider_id.as_deref(), Some("mock://i-1"));
+}
+
+/// N-14: the addresses lack the IP of the annotation.
+#[test]
+fn n14_a_provided_ip_that_cannot_be_honoured_keeps_the_taint() {
+    let node = with_provided_ip(registered("n6"), "10.0.0.99");
+    let error = planned(&node, &full()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "failed to get node modifiers from cloud provider: provided node ip for node \"n6\" is not \
+         valid: failed to get node address from cloud provider that matches ip: 10.0.0.99"
+    );
+    assert_eq!(error.class(), ErrorClass::NotReady);
+
+    let node = with_provided_ip(registered("n6"), "x");
+    let error = planned(&node, &full()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "failed to get node modifiers from cloud provider: provided node ip for node \"n6\" is not \
+         valid: failed to parse node IP \"x\": could not parse \"x\""
+    );
+    assert_eq!(error.class(), ErrorClass::Invalid);
+}
+
+/// The instance must have it: the kubelet's own host name is no proof, nor is silence.
+#[test]
+fn n14_is_asked_of_the_instances_addresses_alone() {
+    let node = NodeView {
+        addresses: addresses("Hostname=10.0.0.99"),
+        ..with_provided_ip(registered("n6"), "10.0.0.99")
+    };
+    for given in ["", "InternalIP=10.0.0.5"] {
+        let instance = Instance {
+            addresses: addresses(given),
+            ..full()
+        };
+        let source = address::Error::NoMatch {
+            ip: "10.0.0.99".parse().unwrap(),
+        };
+        let expected = Error::ProvidedNodeIp {
+            node: "n6".into(),
+            source,
+        };
+        assert_eq!(planned(&node, &instance), Err(expected), "{given}");
+    }
+}
+
+#[test]
+fn n17_an_answer_with_only_an_id_initialises() {
+    let instance = Instance {
+        provider_id: "mock://i-1".into(),
+        ..Instance::default()
+    };
+    let change = planned(&registered("n6"), &instance)
+        .unwrap()
+        .change
+        .unwrap();
+    assert_eq!(change.labels, []);
+    assert!(!change.create_labels);
+    assert_eq!(change.remove_taints, [cloud_taint(0)]);
+}
+
+#[test]
+fn n18_dropped_labels_are_reported() {
+    let instance = Instance {
+        additional_labels: map(&[("k8s.io/x", "1")]),
+        ..full()
+    };
+    let warnings = planned(&registered("n6"), &instance).unwrap().warnings;
+    let dropped = DroppedLabel::Reserved {
+        key: "k8s.io/x".into(),
+    };
+    assert_eq!(warnings, [Warning::Label(dropped)]);
+    assert_eq!(
+        warnings[0].to_string(),
+        "discarding node label k8s.io/x with kubernetes namespace"
+    );
+}
+
+#[test]
+fn n19_every_taint_with_the_key_goes_and_the_others_keep_their_order() {
+    for (before, removed, after) in [
+        ("cloud:NoSchedule", vec![0], ""),
+        ("cloud:NoExecute a:NoSchedule", vec![0], "a:NoSchedule"),
+        (
+            "a:NoExecute cloud:NoSchedule b:NoSchedule cloud:NoExecute a:NoSchedule",
+            // The last one first, so that the other index still holds.
+            vec![3, 1],
+            "a:NoExecute b:NoSchedule a:NoSchedule",
+        ),
+        (
+            "cloud: cloud:PreferNoSchedule cloud:Later",
+            vec![2, 1, 0],
+            "",
+        ),
+    ] {
+        let node = NodeView {
+            taints: taints(before),
+            ..registered("n6")
+        };
+        let plan = planned(&node, &full()).unwrap();
+        let removed = removed.into_iter();
+        let removed: Vec<_> = removed
+            .map(|index| TaintRemoval::of(index, &node.taints[index]))
+            .collect();
+        assert_eq!(
+            plan.change.as_ref().unwrap().remove_taints,
+            removed,
+            "{before}"
+        );
+        assert_eq!(
+            plan.applied_to(&node, "9").taints,
+            taints(after),
+            "{before}"
+        );
+    }
+}
+
+/// N-21, N-42: the addresses are written at once, the kubelet's host name among them.
+#[test]
+fn n21_addresses_follow_the_change() {
+    let node = with_provided_ip(registered("n6"), "198.51.100.7");
+    let plan = planned(&node, &full()).unwrap();
+    assert_eq!(
+        plan.addresses,
+        Some(addresses(
+            "ExternalIP=198.51.100.7 InternalIP=10.0.0.5 Hostname=n6"
+        ))
+    );
+    let same = NodeView {
+        addresses: addresses("InternalIP=10.0.0.5 ExternalIP=198.51.100.7 Hostname=n6"),
+        ..registered("n6")
+    };
+    assert_eq!(planned(&same, &full()).unwrap().addresses, None);
+}
+
+/// N-24.
+#[test]
+fn n24_no_addresses_are_no_reason_to_keep_the_taint() {
+    let instance = Instance {
+        addresses: [].into(),
+        ..full()
+    };
+    let plan = planned(&registered("n6"), &instance).unwrap();
+    assert_eq!(plan.addresses, None);
+    assert_eq!(plan.change.unwrap().remove_taints, [cloud_taint(0)]);
+}
+
+/// N-25: host names are the kubelet's business.
+#[test]
+fn n25_a_foreign_host_name_is_no_error() {
+    let instance = Instance {
+        addresses: addresses("Hostname=another-writer InternalIP=10.0.0.5"),
+        node_name: "another-writer".into(),
+        ..full()
+    };
+    let plan = planned(&registered("n6"), &instance).unwrap();
+    assert_eq!(plan.addresses, Some(instance.addresses));
+}
+
+/// Labels are made only where there are none to write into.
+#[test]
+fn labels_are_created_only_if_missing_and_needed() {
+    let create = |node: &NodeView| {
+        planned(node, &full())
+            .unwrap()
+            .change
+            .unwrap()
+            .create_labels
+    };
+    assert!(create(&registered("n6")));
+    let labelled = NodeView {
+        labels: map(&[("a", "b")]),
+        ..registered("n6")
+    };
+    assert!(!create(&labelled));
+}

@@ -1,0 +1,213 @@
+//! The labels that initialisation writes, in both generations, and the step from the old
+//! generation to the new one on nodes that are already initialised.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::{
+    node::{change::LabelWrite, instance::Instance},
+    string_map::StringMap,
+};
+
+/// Instance type.
+pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// Instance type, the generation before.
+pub const INSTANCE_TYPE_BETA: &str = "beta.kubernetes.io/instance-type";
+/// Zone.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// Zone, the generation before.
+pub const ZONE_BETA: &str = "failure-domain.beta.kubernetes.io/zone";
+/// Region.
+pub const REGION: &str = "topology.kubernetes.io/region";
+/// Region, the generation before.
+pub const REGION_BETA: &str = "failure-domain.beta.kubernetes.io/region";
+
+/// Old key and new key of the same fact.
+const GENERATIONS: [(&str, &str); 3] = [
+    (ZONE_BETA, ZONE),
+    (REGION_BETA, REGION),
+    (INSTANCE_TYPE_BETA, INSTANCE_TYPE),
+];
+
+/// A label of the provider that is not written (N-18).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DroppedLabel {
+    /// Its key belongs to Kubernetes.
+    Reserved {
+        /// Label key.
+        key: Box<str>,
+    },
+    /// The node has that key with another value, which it keeps.
+    AlreadyPresent {
+        /// Label key.
+        key: Box<str>,
+        /// Value that is not written.
+        value: Box<str>,
+        /// Value that the node keeps.
+        kept: Box<str>,
+    },
+}
+
+impl fmt::Display for DroppedLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reserved { key } => {
+                write!(f, "discarding node label {key} with kubernetes namespace")
+            }
+            Self::AlreadyPresent { key, value, kept } => write!(
+                f,
+                "discarding node label {key} with value {value:?} that is already present with value {kept:?}"
+            ),
+        }
+    }
+}
+
+/// The labels to write on a node with the labels `current` that is being initialised, and those of
+/// the provider that are left out. `managed` are the keys that the provider keeps in step.
+pub fn from_instance(
+    current: &StringMap,
+    instance: &Instance,
+    managed: &[Box<str>],
+) -> (Vec<LabelWrite>, Vec<DroppedLabel>) {
+    let mut labels = Draft::over(current);
+    let mut dropped = Vec::new();
+    // N-15, N-16: overwritten, in both generations. N-17: what is not known stays as it is.
+    for (beta, stable, value) in facts(instance) {
+        if !value.is_empty() {
+            labels.overwrite(beta, value);
+            labels.overwrite(stable, value);
+        }
+    }
+    for (key, value) in instance.additional_labels.iter() {
+        if is_reserved(key) {
+            dropped.push(DroppedLabel::Reserved { key: key.into() });
+        } else if managed.iter().any(|managed| **managed == *key) {
+            labels.overwrite(key, value);
+        } else if let Some(kept) = current.get(key) {
+            if kept != value {
+                dropped.push(DroppedLabel::AlreadyPresent {
+                    key: key.into(),
+                    value: value.into(),
+                    kept: kept.into(),
+                });
+            }
+        } else {
+            labels.add(key, value);
+        }
+    }
+    // Upstream needs a second write for labels that only the old generation had (N-35).
+    labels.promote();
+    (labels.finish(), dropped)
+}
+
+/// The labels to write on a node that is initialised: where the old generation has a value, the new
+/// one gets it too (N-35). The other way round nothing happens.
+pub fn reconcile(current: &StringMap) -> Vec<LabelWrite> {
+    let mut labels = Draft::over(current);
+    labels.promote();
+    labels.finish()
+}
+
+/// The labels to write on a node that is initialised and has the labels `current`, when its
+/// instance is known: what [`reconcile`] wants, and the `managed` keys as the instance has them.
+///
+/// A managed key that the instance does not have stays as it is, as does every other key (the
+/// provider's silence removes nothing). Where one generation of zone, region or instance type is
+/// managed, the other one follows it if it is there: else [`reconcile`] would undo the change.
+pub fn keep_in_step(
+    current: &StringMap,
+    instance: &Instance,
+    managed: &[Box<str>],
+) -> Vec<LabelWrite> {
+    let is_managed = |key: &str| managed.iter().any(|managed| **managed == *key);
+    let mut labels = Draft::over(current);
+    for (beta, stable, value) in facts(instance) {
+        if value.is_empty() || !(is_managed(beta) || is_managed(stable)) {
+            continue;
+        }
+        if is_managed(beta) || current.contains_key(beta) {
+            labels.overwrite(beta, value);
+        }
+        labels.overwrite(stable, value);
+    }
+    for (key, value) in instance.additional_labels.iter() {
+        if is_managed(key) && !is_reserved(key) {
+            labels.overwrite(key, value);
+        }
+    }
+    labels.promote();
+    labels.finish()
+}
+
+/// The instance's facts by label, with the keys of both generations; empty: not known.
+fn facts(instance: &Instance) -> [(&'static str, &'static str, &str); 3] {
+    [
+        (INSTANCE_TYPE_BETA, INSTANCE_TYPE, &instance.instance_type),
+        (ZONE_BETA, ZONE, &instance.zone),
+        (REGION_BETA, REGION, &instance.region),
+    ]
+}
+
+/// Whether a label key belongs to Kubernetes: `kubernetes.io/…`, `k8s.io/…` and their subdomains,
+/// but not `mykubernetes.io/…` (N-18).
+pub fn is_reserved(key: &str) -> bool {
+    let Some((prefix, _)) = key.split_once('/') else {
+        return false;
+    };
+    ["kubernetes.io", "k8s.io"].iter().any(|domain| {
+        prefix
+            .strip_suffix(domain)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    })
+}
+
+/// Labels to write over what is there; what would change nothing is left out.
+struct Draft<'a> {
+    current: &'a StringMap,
+    writes: BTreeMap<&'a str, (&'a str, bool)>,
+}
+
+impl<'a> Draft<'a> {
+    const fn over(current: &'a StringMap) -> Self {
+        Self {
+            current,
+            writes: BTreeMap::new(),
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<&'a str> {
+        let written = self.writes.get(key).map(|(value, _)| *value);
+        written.or_else(|| self.current.get(key))
+    }
+
+    fn overwrite(&mut self, key: &'a str, value: &'a str) {
+        if self.get(key) != Some(value) {
+            self.writes.insert(key, (value, false));
+        }
+    }
+
+    fn add(&mut self, key: &'a str, value: &'a str) {
+        self.writes.insert(key, (value, true));
+    }
+
+    fn promote(&mut self) {
+        for (beta, stable) in GENERATIONS {
+            if let Some(value) = self.get(beta) {
+                self.overwrite(stable, value);
+            }
+        }
+    }
+
+    fn finish(self) -> Vec<LabelWrite> {
+        let writes = self.writes.into_iter();
+        writes
+            .map(|(key, (value, must_be_absent))| LabelWrite {
+                key: key.into(),
+                value: value.into(),
+                must_be_absent,
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

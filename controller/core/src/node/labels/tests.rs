@@ -1,0 +1,264 @@
+use super::{
+    DroppedLabel, INSTANCE_TYPE, ZONE, ZONE_BETA, from_instance, is_reserved, keep_in_step,
+    reconcile,
+};
+use crate::{
+    fixture::map,
+    node::{change::LabelWrite, instance::Instance},
+    string_map::StringMap,
+};
+
+/// Writes as `key=value`, with a `?` where the key must be absent.
+fn shown(writes: &[LabelWrite]) -> Vec<String> {
+    let mark = |write: &LabelWrite| if write.must_be_absent { "?" } else { "" };
+    let writes = writes.iter();
+    writes
+        .map(|write| format!("{}={}{}", write.key, write.value, mark(write)))
+        .collect()
+}
+
+fn writes(current: &StringMap, instance: &Instance) -> Vec<String> {
+    shown(&from_instance(current, instance, &[]).0)
+}
+
+fn with_additional(labels: &[(&str, &str)]) -> Instance {
+    Instance {
+        additional_labels: map(labels),
+        ..Instance::default()
+    }
+}
+
+#[test]
+fn n15_the_instance_type_is_written_in_both_generations() {
+    let instance = Instance {
+        instance_type: "m5.large".into(),
+        ..Instance::default()
+    };
+    let both = [
+        "beta.kubernetes.io/instance-type=m5.large",
+        "node.kubernetes.io/instance-type=m5.large",
+    ];
+    assert_eq!(writes(&map(&[]), &instance), both);
+    let other = map(&[
+        ("beta.kubernetes.io/instance-type", "old"),
+        ("node.kubernetes.io/instance-type", "older"),
+    ]);
+    assert_eq!(writes(&other, &instance), both);
+    let half = map(&[("beta.kubernetes.io/instance-type", "m5.large")]);
+    assert_eq!(writes(&half, &instance), &both[1..]);
+}
+
+#[test]
+fn n16_zone_and_region_are_written_in_both_generations() {
+    let instance = Instance {
+        zone: "z1".into(),
+        region: "r1".into(),
+        ..Instance::default()
+    };
+    let all = [
+        "failure-domain.beta.kubernetes.io/region=r1",
+        "failure-domain.beta.kubernetes.io/zone=z1",
+        "topology.kubernetes.io/region=r1",
+        "topology.kubernetes.io/zone=z1",
+    ];
+    assert_eq!(writes(&map(&[]), &instance), all);
+    let other = map(&[("topology.kubernetes.io/zone", "elsewhere")]);
+    assert_eq!(writes(&other, &instance), all);
+}
+
+#[test]
+fn n17_what_the_provider_does_not_know_stays() {
+    let current = map(&[
+        ("topology.kubernetes.io/zone", "mine"),
+        ("node.kubernetes.io/instance-type", "mine"),
+        ("topology.kubernetes.io/region", "mine"),
+    ]);
+    assert_eq!(writes(&current, &Instance::default()), [""; 0]);
+    assert_eq!(writes(&map(&[]), &Instance::default()), [""; 0]);
+}
+
+#[test]
+fn n18_only_kubernetes_own_prefixes_are_reserved() {
+    for (key, reserved) in [
+        ("kubernetes.io/x", true),
+        ("k8s.io/x", true),
+        ("node.kubernetes.io/x", true),
+        ("a.b.k8s.io/x", true),
+        ("mykubernetes.io/x", false),
+        ("myk8s.io/x", false),
+        ("kubernetes.io.example.com/x", false),
+        ("example.com/kubernetes.io", false),
+        ("kubernetes.io", false),
+        ("x.k8s.io", false),
+        ("x", false),
+    ] {
+        assert_eq!(is_reserved(key), reserved, "{key}");
+    }
+}
+
+#[test]
+fn n18_additional_labels_are_added_where_there_are_none() {
+    let current = map(&[("kept", "mine"), ("same", "v")]);
+    let instance = with_additional(&[
+        ("kept", "theirs"),
+        ("same", "v"),
+        ("example.com/new", ""),
+        ("mykubernetes.io/x", "1"),
+        ("node.k8s.io/x", "1"),
+        ("topology.kubernetes.io/zone", "smuggled"),
+    ]);
+    let (writes, dropped) = from_instance(&current, &instance, &[]);
+    // A label presumed absent may be set by a concurrent writer meanwhile.
+    assert_eq!(
+        shown(&writes),
+        ["example.com/new=?", "mykubernetes.io/x=1?"]
+    );
+    let expected = [
+        DroppedLabel::AlreadyPresent {
+            key: "kept".into(),
+            value: "theirs".into(),
+            kept: "mine".into(),
+        },
+        DroppedLabel::Reserved {
+            key: "node.k8s.io/x".into(),
+        },
+        DroppedLabel::Reserved {
+            key: "topology.kubernetes.io/zone".into(),
+        },
+    ];
+    assert_eq!(dropped, expected);
+    let texts: Vec<_> = dropped.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts[0],
+        r#"discarding node label kept with value "theirs" that is already present with value "mine""#
+    );
+    assert_eq!(
+        texts[1],
+        "discarding node label node.k8s.io/x with kubernetes namespace"
+    );
+}
+
+#[test]
+fn a_label_that_the_provider_manages_wins_over_the_nodes() {
+    let current = map(&[("managed", "old"), ("kept", "mine")]);
+    let instance = with_additional(&[("managed", "new"), ("kept", "theirs"), ("k8s.io/m", "1")]);
+    let managed = ["managed".into(), "absent".into(), "k8s.io/m".into()];
+    let (writes, dropped) = from_instance(&current, &instance, &managed);
+    assert_eq!(shown(&writes), ["managed=new"]);
+    assert_eq!(dropped.len(), 2);
+}
+
+#[test]
+fn n35_the_old_generation_is_copied_to_the_new_one() {
+    let reconciled = |entries: &[(&str, &str)]| shown(&reconcile(&map(entries)));
+    for (beta, stable) in super::GENERATIONS {
+        let write = [format!("{stable}=v")];
+        assert_eq!(reconciled(&[(beta, "v")]), write);
+        assert_eq!(reconciled(&[(beta, "v"), (stable, "w")]), write);
+        assert_eq!(reconciled(&[(beta, "v"), (stable, "v")]), [""; 0]);
+        // Never the other way round.
+        assert_eq!(reconciled(&[(stable, "w")]), [""; 0]);
+        assert_eq!(reconciled(&[(beta, "")]), [format!("{stable}=")]);
+    }
+    assert_eq!(reconciled(&[("rack", "r")]), [""; 0]);
+}
+
+/// N-37: whoever edits the old label edits both; whoever edits the new one is overruled.
+#[test]
+fn n37_the_old_generation_rules() {
+    let [(beta, stable), ..] = super::GENERATIONS;
+    let edited = map(&[(beta, "edited"), (stable, "before")]);
+    assert_eq!(shown(&reconcile(&edited)), [format!("{stable}=edited")]);
+    let edited = map(&[(beta, "before"), (stable, "edited")]);
+    assert_eq!(shown(&reconcile(&edited)), [format!("{stable}=before")]);
+}
+
+/// Upstream comes to the same labels with a second write, once the taint is gone.
+#[test]
+fn n35_initialisation_copies_the_old_generation_in_the_same_write() {
+    let current = map(&[("failure-domain.beta.kubernetes.io/zone", "kubelets")]);
+    assert_eq!(
+        writes(&current, &Instance::default()),
+        ["topology.kubernetes.io/zone=kubelets"]
+    );
+    let instance = Instance {
+        zone: "z1".into(),
+        ..Instance::default()
+    };
+    assert_eq!(
+        writes(&current, &instance),
+        [
+            "failure-domain.beta.kubernetes.io/zone=z1",
+            "topology.kubernetes.io/zone=z1"
+        ]
+    );
+}
+
+fn kept(current: &StringMap, instance: &Instance, managed: &[&str]) -> Vec<String> {
+    let managed: Vec<Box<str>> = managed.iter().map(|key| (*key).into()).collect();
+    shown(&keep_in_step(current, instance, &managed))
+}
+
+#[test]
+fn only_managed_labels_are_kept_in_step() {
+    let current = map(&[("rack", "7"), ("row", "1"), (INSTANCE_TYPE, "large")]);
+    let instance = Instance {
+        instance_type: "small".into(),
+        ..with_additional(&[("rack", "8"), ("row", "2"), ("new", "n"), ("k8s.io/x", "y")])
+    };
+    for (managed, expected) in [
+        (vec![], vec![]),
+        (vec!["rack"], vec!["rack=8"]),
+        // Lost in the cloud: the provider's silence removes nothing.
+        (vec!["gone"], vec![]),
+        // Not there yet, or removed by another client.
+        (vec!["new"], vec!["new=n"]),
+        (
+            vec![INSTANCE_TYPE],
+            vec!["node.kubernetes.io/instance-type=small"],
+        ),
+        // N-18: whoever manages it, it is Kubernetes' own.
+        (vec!["k8s.io/x"], vec![]),
+    ] {
+        assert_eq!(kept(&current, &instance, &managed), expected, "{managed:?}");
+    }
+    // N-17: what is not known stays as it is.
+    assert!(kept(&current, &Instance::default(), &["rack", INSTANCE_TYPE]).is_empty());
+}
+
+/// N-35, N-37: else the old generation would write its value over the new one, for ever.
+#[test]
+fn n35_both_generations_follow_a_managed_one() {
+    let instance = Instance {
+        zone: "z2".into(),
+        ..Instance::default()
+    };
+    let (beta, stable) = (format!("{ZONE_BETA}=z2"), format!("{ZONE}=z2"));
+    for (current, managed, expected) in [
+        (map(&[(ZONE, "z1")]), vec![ZONE], vec![&stable]),
+        (map(&[]), vec![ZONE], vec![&stable]),
+        (
+            map(&[(ZONE_BETA, "z1"), (ZONE, "z1")]),
+            vec![ZONE],
+            vec![&beta, &stable],
+        ),
+        (
+            map(&[(ZONE_BETA, "z1"), (ZONE, "z2")]),
+            vec![ZONE],
+            vec![&beta],
+        ),
+        (map(&[(ZONE, "z1")]), vec![ZONE_BETA], vec![&beta, &stable]),
+        (
+            map(&[(ZONE_BETA, "z2"), (ZONE, "z2")]),
+            vec![ZONE_BETA, ZONE],
+            vec![],
+        ),
+    ] {
+        let expected: Vec<String> = expected.into_iter().cloned().collect();
+        assert_eq!(
+            kept(&current, &instance, &managed),
+            expected,
+            "{current:?} {managed:?}"
+        );
+    }
+}

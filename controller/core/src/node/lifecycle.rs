@@ -1,0 +1,314 @@
+//! The cloud-node-lifecycle loop's decisions: when the provider is asked about a node, and what its
+//! answer means for the node.
+//!
+//! ```text
+//!  node changed, time came ─► check ─► Ask ─► (a lookup, nothing older than now) ─► answered
+//!                               │                                                       │
+//!                               └► At(time), Idle(reason), RemoveShutdownTaint          ▼
+//!                                                    Verdict { action, next: a Check again }
+//! ```
+//!
+//! Only nodes that are not ready are asked about, and the time counts from when that was seen: at
+//! once, then every monitor period, then ever more rarely ([`Schedule`]); young ones when they are
+//! old enough to be deleted. A node is deleted only if
+//! all of this holds:
+//! - its instance is absent, which the provider confirmed as often as `--node-deletion-confirm`
+//!   wants, with nothing in between that says otherwise;
+//! - the answer is about the node as it is now: same UID, same provider ID, and the kubelet has not
+//!   been heard of since the question;
+//! - the node is the provider's ([`Scope::owns`]), old enough for its instance to be visible, not
+//!   held by a person;
+//! - the [`Brake`] is open, or a person wants this node deleted.
+//!
+//! Everything else (errors, doubts, another provider's word) keeps the node. Rules that look like
+//! gaps: a node whose machine was made again under its name (with a new provider ID) is absent by
+//! its own, so it goes if it is not ready, and gets an event if it is; two nodes with one provider
+//! ID both stay as long as that instance exists.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+
+use crate::node::{
+    NodeView, Ready,
+    brake::{Brake, Counts, Limits, after},
+    instance::{Instance, Lookup, PowerState},
+    ownership::Scope,
+};
+
+mod schedule;
+mod shutdown;
+mod verdict;
+
+pub use schedule::Schedule;
+pub use shutdown::{addition as shutdown_addition, removal as shutdown_removal};
+pub use verdict::{Action, Check, Deletion, Doubt, Idle, Verdict, Withheld};
+
+/// Facts beside the node itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// Which nodes are the provider's.
+    pub scope: Scope<'a>,
+    /// For how many nodes of the cluster [`Scope::owns`] holds.
+    pub nodes: usize,
+    /// No younger node is deleted: its instance may not be visible yet.
+    pub visibility_delay: Duration,
+    /// Whether the provider has said that it does not manage this node, asked the same (UID,
+    /// provider ID, labels) in the same life of its process.
+    pub not_managed: bool,
+}
+
+/// State of the loop: a schedule for each node that is not ready, and the brake. A restart forgets
+/// it without harm.
+///
+/// Calls about one node come one after the other, as from a queue that hands out each name once at
+/// a time; only [`Self::overheard`] may come at any time.
+#[derive(Clone, Debug)]
+pub struct Lifecycle {
+    period: Duration,
+    watched: HashMap<Arc<str>, Watched>,
+    brake: Brake,
+}
+
+/// A node that is not ready.
+#[derive(Clone, Debug)]
+struct Watched {
+    uid: Box<str>,
+    /// Last Ready status, and since when.
+    heard: (Ready, Option<Timestamp>),
+    schedule: Schedule,
+    /// The API server has deleted it, and the store has not heard of that yet.
+    is_deleted: bool,
+}
+
+impl Lifecycle {
+    /// Knows of no node yet. `limits.period` is the monitor period of the checks too.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            period: limits.period,
+            watched: HashMap::new(),
+            brake: Brake::new(limits),
+        }
+    }
+
+    /// The next step for `node`. To be asked whenever it changed, and when [`Check::At`] has come.
+    pub fn check(&mut self, now: Timestamp, node: &NodeView, facts: &Facts<'_>) -> Check {
+        match self.watched.get(&node.name) {
+            // Deleted and registered anew.
+            Some(watched) if watched.uid != node.uid => self.gone(now, &node.name),
+            Some(watched) if watched.is_deleted => return Check::Idle(Idle::BeingDeleted),
+            _ => {}
+        }
+        if node.deleted.is_some() {
+            // It counts until it is gone.
+            return Check::Idle(Idle::BeingDeleted);
+        }
+        if !facts.scope.may_touch(node) {
+            return self.leave(node, Idle::Foreign);
+        }
+        if node.is_paused() {
+            return self.leave(node, Idle::Paused);
+        }
+        if node.ready == Ready::True {
+            self.watched.remove(&node.name);
+            self.brake.ready(&node.name);
+            return match shutdown::removal(node) {
+                Some(change) => Check::RemoveShutdownTaint(change),
+                None => Check::Idle(Idle::Ready),
+            };
+        }
+        if facts.not_managed {
+            return self.leave(node, Idle::NotManaged);
+        }
+        let heard = (node.ready, node.ready_since);
+        let watched = self.watched.entry(Arc::clone(&node.name));
+        let watched = watched.or_insert_with(|| Watched {
+            uid: node.uid.clone(),
+            heard,
+            // Nothing could follow before, and the machines of a cluster that is being made would all
+            // be asked about twice: most nodes are ready by then.
+            schedule: Schedule::starting(now.max(after(node.created, facts.visibility_delay))),
+            is_deleted: false,
+        });
+        if watched.heard != heard {
+            // The kubelet was heard of in between, though the node was perhaps not seen ready: an
+            // absence before that is not the first of two in a row.
+            watched.heard = heard;
+            self.brake.doubt(&node.name);
+        }
+        let due = watched.schedule.due();
+        if due <= now {
+            Check::Ask
+        } else {
+            Check::At(due)
+        }
+    }
+
+    /// The action that follows from an answer. `node` is the node as it is now, `asked` as it was
+    /// when the question was put, `lookup` the answer; none is an error, whatever kind of error.
+    pub fn answered(
+        &mut self,
+        now: Timestamp,
+        node: &NodeView,
+        asked: &NodeView,
+        lookup: Option<&Lookup>,
+        facts: &Facts<'_>,
+    ) -> Verdict {
+        if let Some(watched) = self.watched.get_mut(&node.name) {
+            watched.schedule.checked(now, self.period);
+        }
+        let next = self.check(now, node, facts);
+        let action = match next {
+            Check::Ask | Check::At(_) => self.judge(now, node, asked, lookup, facts),
+            // A change meanwhile ends the question.
+            Check::Idle(_) | Check::RemoveShutdownTaint(_) => Action::Keep,
+        };
+        let sooner = match &action {
+            Action::NotManaged { .. } => {
+                let next = self.leave(node, Idle::NotManaged);
+                return Verdict { action, next };
+            }
+            // Should it fail, the question comes before it is tried again.
+            Action::Delete(_) => Some(after(now, self.period)),
+            Action::Withhold(withheld) => withheld.until(),
+            _ => None,
+        };
+        let next = match (sooner, self.watched.get_mut(&node.name)) {
+            (Some(at), Some(watched)) => {
+                watched.schedule.no_later_than(at);
+                Check::At(watched.schedule.due())
+            }
+            _ => next,
+        };
+        Verdict { action, next }
+    }
+
+    /// Takes in an answer that another loop got, about a ready node as about any, from a snapshot of
+    /// some age perhaps: it speaks for the provider or against it, and decides nothing about this
+    /// node. Must receive every answer, absences of ready nodes above all; a provider that was never
+    /// seen to find anything is not believed when it says that many nodes are absent.
+    pub fn overheard(&mut self, now: Timestamp, node: &NodeView, lookup: &Lookup) {
+        match lookup {
+            Lookup::Found(instance) if !instance.is_other_than(node) => {
+                self.brake.found_lately(now, &node.name);
+            }
+            Lookup::Absent { .. } if node.ready == Ready::True => {
+                self.brake.absent_while_ready(now, &node.name);
+            }
+            Lookup::Found(_) | Lookup::Absent { .. } | Lookup::NotManaged { .. } => {}
+        }
+    }
+
+    /// The API server has accepted the deletion of `node`: it counts at once, and is left alone
+    /// until it is gone from the store too.
+    pub fn deleted(&mut self, now: Timestamp, node: &NodeView) {
+        let watched = self.watched.get_mut(&node.name);
+        if let Some(watched) = watched.filter(|watched| watched.uid == node.uid) {
+            watched.is_deleted = true;
+            self.brake.gone(now, &node.name);
+        }
+    }
+
+    /// The Node object is gone from the store, whoever deleted it.
+    pub fn gone(&mut self, now: Timestamp, name: &str) {
+        self.watched.remove(name);
+        self.brake.gone(now, name);
+    }
+
+    /// The counts of the brake, with `nodes` of the provider's in the cluster.
+    pub fn counts(&mut self, now: Timestamp, nodes: usize) -> Counts {
+        self.brake.count(now, nodes)
+    }
+
+    fn leave(&mut self, node: &NodeView, why: Idle) -> Check {
+        self.watched.remove(&node.name);
+        self.brake.dismiss(&node.name);
+        Check::Idle(why)
+    }
+
+    fn judge(
+        &mut self,
+        now: Timestamp,
+        node: &NodeView,
+        asked: &NodeView,
+        lookup: Option<&Lookup>,
+        facts: &Facts<'_>,
+    ) -> Action {
+        let Some(lookup) = lookup else {
+            return Action::Doubt(Doubt::NoAnswer);
+        };
+        if !is_same_question(node, asked) {
+            return Action::Doubt(Doubt::NodeChanged);
+        }
+        match lookup {
+            Lookup::NotManaged { reason } => Action::NotManaged {
+                reason: reason.clone(),
+            },
+            Lookup::Found(instance) if instance.is_other_than(node) => {
+                self.brake.doubt(&node.name);
+                Action::Doubt(Doubt::AnotherInstance {
+                    given: instance.provider_id.clone(),
+                })
+            }
+            Lookup::Found(instance) => {
+                self.brake.found(now, &node.name);
+                powered(node, instance)
+            }
+            Lookup::Absent { confirmed: false } => {
+                self.brake.doubt(&node.name);
+                Action::Doubt(Doubt::NotConfirmed)
+            }
+            Lookup::Absent { confirmed: true } => self.absent(now, node, asked, facts),
+        }
+    }
+
+    fn absent(
+        &mut self,
+        now: Timestamp,
+        node: &NodeView,
+        asked: &NodeView,
+        facts: &Facts<'_>,
+    ) -> Action {
+        // The kubelet was heard of, or lost, since the question: perhaps the machine is back.
+        if (node.ready, node.ready_since) != (asked.ready, asked.ready_since) {
+            self.brake.dismiss(&node.name);
+            return Action::Doubt(Doubt::NodeChanged);
+        }
+        if !facts.scope.owns(node) {
+            return Action::Withhold(Withheld::NotOwned);
+        }
+        let until = after(node.created, facts.visibility_delay);
+        if now < until {
+            return Action::Withhold(Withheld::Young { until });
+        }
+        let by_person = node.is_deletion_confirmed();
+        match self.brake.absent(now, &node.name, facts.nodes, by_person) {
+            Ok(release) => Action::Delete(Deletion::of(node, release)),
+            Err(refusal) => Action::Withhold(Withheld::Refused(refusal)),
+        }
+    }
+}
+
+/// Whether a provider that was asked about `asked` would be asked the same about `node`. It looks
+/// by provider ID, and where there is none by name, system UUID or labels.
+fn is_same_question(node: &NodeView, asked: &NodeView) -> bool {
+    node.uid == asked.uid
+        && node.provider_id == asked.provider_id
+        && (!node.provider_id.is_empty()
+            || (node.labels == asked.labels && node.system_uuid == asked.system_uuid))
+}
+
+/// The instance exists. Only a stopped one changes the node; what became of it since is the
+/// kubelet's word: the taint stays until the node is ready (L-10, L-13).
+fn powered(node: &NodeView, instance: &Instance) -> Action {
+    match instance.power_state {
+        // An instance that is being deleted counts as stopped until it is absent.
+        PowerState::Shutdown | PowerState::Terminating => {
+            shutdown::addition(node).map_or(Action::Keep, Action::AddShutdownTaint)
+        }
+        PowerState::Unknown | PowerState::Pending | PowerState::Running => Action::Keep,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+use std::time::Duration;
+
+use jiff::{Timestamp, ToSpan};
+
+use super::{Action, Check, Deletion, Doubt, Facts, Idle, Lifecycle, Verdict, Withheld};
+use crate::{
+    fixture::{map, registered, taints},
+    node::{
+        ANNOTATION_CONFIRM_DELETION, ANNOTATION_PAUSED, EFFECT_NO_SCHEDULE, NodeView, Ready,
+        TAINT_SHUTDOWN, Taint,
+        brake::{Hold, Limits, Refusal, Release},
+        change::{NodeChange, TaintAddition, TaintRemoval},
+        instance::{Instance, Lookup, PowerState},
+        ownership::{Prefixes, Scope},
+    },
+    selector::Selector,
+};
+
+mod checks;
+mod deletions;
+mod late;
+mod simulation;
+
+const GONE: Lookup = Lookup::Absent { confirmed: true };
+const NOT_SEEN: Lookup = Lookup::Absent { confirmed: false };
+const READY: Check = Check::Idle(Idle::Ready);
+
+fn at(seconds: i64) -> Timestamp {
+    "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap() + seconds.seconds()
+}
+
+/// A node of ours, an hour old, that is not ready any more.
+fn lost(name: &str) -> NodeView {
+    NodeView {
+        provider_id: format!("mock://{name}").into(),
+        created: at(-3_600),
+        ready: Ready::Unknown,
+        ready_since: Some(at(-1)),
+        taints: [].into(),
+        ..registered(name)
+    }
+}
+
+fn ready(node: &NodeView) -> NodeView {
+    NodeView {
+        ready: Ready::True,
+        ready_since: Some(at(3)),
+        ..node.clone()
+    }
+}
+
+fn annotated(node: &NodeView, key: &str) -> NodeView {
+    NodeView {
+        annotations: map(&[(key, "true")]),
+        ..node.clone()
+    }
+}
+
+fn tainted(node: &NodeView, words: &str) -> NodeView {
+    NodeView {
+        taints: taints(&words.replace("shutdown", TAINT_SHUTDOWN)),
+        ..node.clone()
+    }
+}
+
+fn found(node: &NodeView, power_state: PowerState) -> Lookup {
+    Lookup::Found(Box::new(Instance {
+        provider_id: node.provider_id.clone(),
+        power_state,
+        ..Instance::default()
+    }))
+}
+
+fn not_managed() -> Lookup {
+    let reason = "on premises".into();
+    Lookup::NotManaged { reason }
+}
+
+/// A loop with what it knows.
+struct Rig {
+    lifecycle: Lifecycle,
+    prefixes: Prefixes,
+    selector: Option<Selector>,
+    foreign_prefix_seen: bool,
+    not_managed: bool,
+    nodes: usize,
+}
+
+impl Rig {
+    fn new(limits: Limits) -> Self {
+        Self {
+            lifecycle: Lifecycle::new(limits),
+            prefixes: Prefixes::new("mock", [""; 0]).unwrap(),
+            selector: None,
+            foreign_prefix_seen: false,
+            not_managed: false,
+            nodes: 100,
+        }
+    }
+
+    /// One answer is enough, as in most of these tests.
+    fn quick() -> Self {
+        Self::new(Limits {
+            confirm: 1,
+            ..Limits::default()
+        })
+    }
+
+    fn with<T>(&mut self, call: impl FnOnce(&mut Lifecycle, &Facts<'_>) -> T) -> T {
+        let facts = Facts {
+            scope: Scope {
+                prefixes: &self.prefixes,
+                selector: self.selector.as_ref(),
+                foreign_prefix_seen: self.foreign_prefix_seen,
+            },
+            nodes: self.nodes,
+            visibility_delay: Duration::from_mins(1),
+            not_managed: self.not_managed,
+        };
+        call(&mut self.lifecycle, &facts)
+    }
+
+    fn check(&mut self, seconds: i64, node: &NodeView) -> Check {
+        self.with(|lifecycle, facts| lifecycle.check(at(seconds), node, facts))
+    }
+
+    fn answered(&mut self, seconds: i64, node: &NodeView, lookup: &Lookup) -> Verdict {
+        self.answered_late(seconds, node, node, lookup)
+    }
+
+    fn answered_late(
+        &mut self,
+        seconds: i64,
+        node: &NodeView,
+        asked: &NodeView,
+        lookup: &Lookup,
+    ) -> Verdict {
+        self.with(|lifecycle, facts| {
+            lifecycle.answered(at(seconds), node, asked, Some(lookup), facts)
+        })
+    }
+
+    fn failed(&mut self, seconds: i64, node: &NodeView) -> Verdict {
+        self.with(|lifecycle, facts| lifecycle.answered(at(seconds), node, node, None, facts))
+    }
+}
+
+/// The action after a first answer about `node`.
+fn verdict(node: &NodeView, lookup: &Lookup) -> Action {
+    let mut rig = Rig::quick();
+    assert_eq!(rig.check(0, node), Check::Ask);
+    rig.answered(1, node, lookup).action
+}
+
+fn deletion(node: &NodeView) -> Action {
+    Action::Delete(Deletion {
+        uid: node.uid.clone(),
+        resource_version: node.resource_version.clone(),
+        release: Release::WithinLimit,
+    })
+}

@@ -1,0 +1,164 @@
+//! The results of decisions, as values.
+
+use jiff::Timestamp;
+
+use crate::node::{
+    NodeView,
+    brake::{Refusal, Release},
+    change::{NodeChange, TaintAddition},
+};
+
+/// The step for a node before the provider is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// Ask the provider now for state, with no staleness allowed, and give the answer to
+    /// [`super::Lifecycle::answered`].
+    Ask,
+    /// Check again then, unless the node changes before.
+    At(Timestamp),
+    /// The node is ready: the taint goes without a lookup (L-3).
+    RemoveShutdownTaint(NodeChange),
+    /// Nothing until the node, or what is known beside it, changes.
+    Idle(Idle),
+}
+
+/// Why a node is not asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// It is ready, so its instance exists (L-3).
+    Ready,
+    /// The Node is being deleted.
+    BeingDeleted,
+    /// A person holds it ([`crate::node::ANNOTATION_PAUSED`]).
+    Paused,
+    /// It has another provider's id.
+    Foreign,
+    /// The provider says that it does not manage it.
+    NotManaged,
+}
+
+/// The result of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// To be done now.
+    pub action: Action,
+    /// To be done after it.
+    pub next: Check,
+}
+
+/// The action that an answer leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing.
+    Keep,
+    /// Its instance is stopped (L-10).
+    AddShutdownTaint(TaintAddition),
+    /// Its instance does not exist (L-7).
+    Delete(Deletion),
+    /// Its instance does not exist, and it is not deleted all the same.
+    Withhold(Withheld),
+    /// The provider does not manage it: to be remembered with the question
+    /// ([`super::Facts::not_managed`]).
+    NotManaged {
+        /// The provider's word, for logs.
+        reason: Box<str>,
+    },
+    /// The answer proves nothing.
+    Doubt(Doubt),
+}
+
+/// A deletion with its preconditions (not Q-4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// Precondition: a node of the same name that registered anew is another node.
+    pub uid: Box<str>,
+    /// Precondition: whatever changed since has not been looked at. A node that cannot be decoded any more
+    /// keeps its last view, in which it may be lost though it is ready.
+    pub resource_version: Box<str>,
+    /// Why the brake allows it.
+    pub release: Release,
+}
+
+impl Deletion {
+    pub(super) fn of(node: &NodeView, release: Release) -> Self {
+        Self {
+            uid: node.uid.clone(),
+            resource_version: node.resource_version.clone(),
+            release,
+        }
+    }
+}
+
+/// Why a node without an instance is not deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Withheld {
+    /// It has no provider id, and may be another provider's.
+    #[error(
+        "it has no provider ID, and either --node-selector does not select it or the cluster has \
+         nodes of another provider"
+    )]
+    NotOwned,
+    /// Its instance may not be visible yet.
+    #[error("it is so young that its instance may not be visible before {until:.0}")]
+    Young {
+        /// When it is old enough.
+        until: Timestamp,
+    },
+    /// The brake says no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl Withheld {
+    /// The metric label: snake case, stable across releases.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotOwned => "not_owned",
+            Self::Young { .. } => "young",
+            Self::Refused(refusal) => refusal.as_str(),
+        }
+    }
+
+    /// When time alone may change it.
+    pub(super) const fn until(self) -> Option<Timestamp> {
+        match self {
+            Self::Young { until }
+            | Self::Refused(Refusal::LookAgain { at: until } | Refusal::Braked { until }) => {
+                Some(until)
+            }
+            Self::NotOwned | Self::Refused(Refusal::Off | Refusal::Held(_)) => None,
+        }
+    }
+}
+
+/// Why an answer proves nothing. The node is checked again as if there had been none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Doubt {
+    /// The lookup failed.
+    #[error("the provider gave no answer")]
+    NoAnswer,
+    /// The provider finds no instance, and is not sure that there is none.
+    #[error("the provider finds no instance, but does not rule out that there is one")]
+    NotConfirmed,
+    /// The answer is about an instance that is not the node's.
+    #[error("the provider answers with instance {given:?}, which is not this node's")]
+    AnotherInstance {
+        /// Its provider id.
+        given: Box<str>,
+    },
+    /// The node is not what it was when the provider was asked.
+    #[error("the node changed while the provider was asked")]
+    NodeChanged,
+}
+
+impl Doubt {
+    /// The metric label: snake case, stable across releases.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::NoAnswer => "no_answer",
+            Self::NotConfirmed => "not_confirmed",
+            Self::AnotherInstance { .. } => "another_instance",
+            Self::NodeChanged => "node_changed",
+        }
+    }
+}

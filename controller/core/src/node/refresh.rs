@@ -1,0 +1,116 @@
+//! The cloud-node loop's decision about a node that is initialised: what keeps it in step with its
+//! machine.
+
+use std::fmt;
+
+use crate::node::{
+    NodeView,
+    address::{self, Wanted},
+    change::NodeChange,
+    initialize::Policy,
+    instance::Instance,
+    labels,
+};
+
+/// The writes for one node, in two patches that do not depend on each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Labels, all of them in one change.
+    pub change: Option<NodeChange>,
+    /// `status.addresses`.
+    pub addresses: Wanted,
+    /// Why less is written than the provider gave, to be logged.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something of the provider's answer that is not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Warning {
+    /// All of it: the instance is another node's. A machine that was made again under the old name
+    /// has a new id, and a node's id can never change (N-13), so that this node has to go first.
+    AnotherInstance {
+        /// The instance's provider id.
+        given: Box<str>,
+        /// The node's.
+        kept: Box<str>,
+    },
+    /// They lack the addresses of the kubelet's `--node-ip` (N-44).
+    ProvidedNodeIp(address::Error),
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AnotherInstance { given, kept } => write!(
+                f,
+                "the provider answers with instance {given:?} for the node of instance {kept:?}: \
+                 nothing is taken from it"
+            ),
+            Self::ProvidedNodeIp(error) => write!(f, "leaving the addresses as they are: {error}"),
+        }
+    }
+}
+
+impl Plan {
+    const NOTHING: Self = Self {
+        change: None,
+        addresses: Wanted::Untouched,
+        warnings: Vec::new(),
+    };
+
+    /// Whether nothing has to be written.
+    pub const fn is_empty(&self) -> bool {
+        self.change.is_none() && !matches!(self.addresses, Wanted::Changed(_))
+    }
+
+    /// The view once all of this is written, so that a store need not wait for its watch.
+    #[must_use]
+    pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
+        let mut view = match &self.change {
+            Some(change) => change.applied_to(node, resource_version),
+            None => node.clone(),
+        };
+        if let Wanted::Changed(addresses) = &self.addresses {
+            view = view.with_addresses(addresses, resource_version);
+        }
+        view
+    }
+}
+
+/// The writes that keep `node` in step with `instance`, its machine: addresses (N-41 to N-45) and,
+/// in one change, the labels of the old generation (N-35) and those that the provider manages.
+///
+/// Provider id, taints and all labels that the provider does not manage, zone and instance type
+/// among them, stay as initialisation left them, as upstream. A node that is not initialised is
+/// left to [`crate::node::initialize`] (N-40).
+///
+/// The caller has made sure that the node may be written to ([`crate::node::ownership::Scope`],
+/// [`NodeView::is_paused`]), and that no other node claims its provider id ([`crate::node::claims`]).
+pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Plan {
+    if node.is_uninitialized() {
+        return Plan::NOTHING;
+    }
+    if instance.is_other_than(node) {
+        return Plan {
+            warnings: vec![Warning::AnotherInstance {
+                given: instance.provider_id.clone(),
+                kept: node.provider_id.clone(),
+            }],
+            ..Plan::NOTHING
+        };
+    }
+    let (addresses, warnings) = match address::wanted(node, &instance.addresses) {
+        Ok(wanted) => (wanted, Vec::new()),
+        Err(error) => (Wanted::Untouched, vec![Warning::ProvidedNodeIp(error)]),
+    };
+    let managed = &policy.managed_label_keys;
+    let labels = labels::keep_in_step(&node.labels, instance, managed);
+    Plan {
+        change: NodeChange::of(node, Vec::new(), None, labels),
+        addresses,
+        warnings,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+use proptest::prelude::*;
+
+use super::{Plan, Warning, plan};
+use crate::{
+    fixture::{addresses, any_instance, any_node, map, registered, taints, with_provided_ip},
+    node::{
+        NodeView,
+        address::Wanted,
+        change::{LabelWrite, NodeChange},
+        initialize::Policy,
+        instance::Instance,
+        labels::{self, is_reserved},
+    },
+};
+
+/// An initialised node and its machine, in step.
+fn in_step() -> (NodeView, Instance) {
+    let node = NodeView {
+        taints: taints("dedicated:NoSchedule"),
+        provider_id: "mock://i-1".into(),
+        labels: map(&[
+            (labels::ZONE, "z1"),
+            (labels::INSTANCE_TYPE, "large"),
+            ("example.com/rack", "7"),
+        ]),
+        ..registered("n6")
+    };
+    let instance = Instance {
+        provider_id: "mock://i-1".into(),
+        zone: "z1".into(),
+        instance_type: "large".into(),
+        addresses: addresses("InternalIP=10.0.0.5"),
+        additional_labels: map(&[("example.com/rack", "7")]),
+        ..Instance::default()
+    };
+    (node, instance)
+}
+
+fn managing(keys: &[&str]) -> Policy {
+    Policy {
+        managed_label_keys: keys.iter().map(|key| (*key).into()).collect(),
+        ..Policy::default()
+    }
+}
+
+fn planned(node: &NodeView, instance: &Instance) -> Plan {
+    plan(node, instance, &Policy::default())
+}
+
+fn nothing(wanted: Wanted) -> Plan {
+    Plan {
+        change: None,
+        addresses: wanted,
+        warnings: Vec::new(),
+    }
+}
+
+#[test]
+fn a_node_in_step_is_left_alone() {
+    let (node, instance) = in_step();
+    let plan = planned(&node, &instance);
+    assert_eq!(plan, nothing(Wanted::Unchanged));
+    assert!(plan.is_empty());
+    assert_eq!(plan.applied_to(&node, "9"), node);
+}
+
+/// N-40: its addresses come with initialisation.
+#[test]
+fn n40_a_node_that_is_not_initialised_is_left_alone() {
+    let (node, instance) = in_step();
+    let node = NodeView {
+        taints: taints("cloud:NoExecute"),
+        addresses: addresses("InternalIP=10.9.9.9"),
+        labels: map(&[(labels::ZONE_BETA, "z9")]),
+        ..node
+    };
+    assert_eq!(planned(&node, &instance), nothing(Wanted::Untouched));
+}
+
+#[test]
+fn n41_to_n45_addresses_are_compared_whole() {
+    for (before, of_instance, expected) in [
+        // N-41: lost all of them, or the provider does not say.
+        ("InternalIP=10.0.0.5", "", Wanted::Untouched),
+        // Moved.
+        (
+            "InternalIP=10.0.0.5",
+            "InternalIP=10.0.0.6",
+            Wanted::Changed(addresses("InternalIP=10.0.0.6")),
+        ),
+        // Got one, lost one.
+        (
+            "InternalIP=10.0.0.5",
+            "InternalIP=10.0.0.5 ExternalIP=198.51.100.7",
+            Wanted::Changed(addresses("InternalIP=10.0.0.5 ExternalIP=198.51.100.7")),
+        ),
+        (
+            "InternalIP=10.0.0.5 ExternalIP=198.51.100.7",
+            "InternalIP=10.0.0.5",
+            Wanted::Changed(addresses("InternalIP=10.0.0.5")),
+        ),
+        // Q-1: two of one type are no change, another order of them is.
+        (
+            "InternalIP=10.0.0.5 InternalIP=fd00::5",
+            "InternalIP=10.0.0.5 InternalIP=fd00::5",
+            Wanted::Unchanged,
+        ),
+        (
+            "InternalIP=10.0.0.5 InternalIP=fd00::5",
+            "InternalIP=fd00::5 InternalIP=10.0.0.5",
+            Wanted::Changed(addresses("InternalIP=fd00::5 InternalIP=10.0.0.5")),
+        ),
+        // N-42: the kubelet's host name stays.
+        (
+            "Hostname=n6 InternalIP=10.0.0.5",
+            "InternalIP=10.0.0.6",
+            Wanted::Changed(addresses("InternalIP=10.0.0.6 Hostname=n6")),
+        ),
+    ] {
+        let (node, instance) = in_step();
+        let node = NodeView {
+            addresses: addresses(before),
+            ..node
+        };
+        let instance = Instance {
+            addresses: addresses(of_instance),
+            ..instance
+        };
+        let plan = planned(&node, &instance);
+        assert_eq!(plan, nothing(expected.clone()), "{before} {of_instance}");
+        if let Wanted::Changed(wanted) = expected {
+            let after = plan.applied_to(&node, "9");
+            assert_eq!((&*after.resource_version, after.addresses), ("9", wanted));
+        }
+    }
+}
+
+/// N-44: upstream logs it and leaves the node as it is. The labels are another matter.
+#[test]
+fn n44_a_provided_ip_that_cannot_be_honoured_keeps_the_addresses() {
+    let (node, instance) = in_step();
+    let node = NodeView {
+        labels: map(&[(labels::ZONE_BETA, "z9")]),
+        ..with_provided_ip(node, "10.0.0.99")
+    };
+    let plan = planned(&node, &instance);
+    assert_eq!(plan.addresses, Wanted::Untouched);
+    assert_eq!(
+        plan.warnings[0].to_string(),
+        "leaving the addresses as they are: \
+         failed to get node address from cloud provider that matches ip: 10.0.0.99"
+    );
+    let after = plan.applied_to(&node, "9");
+    assert_eq!(after.labels.get(labels::ZONE), Some("z9"));
+}
+
+/// Zone, type and provider id are not kept in step, as upstream.
+#[test]
+fn fields_of_initialisation_stay() {
+    let (node, instance) = in_step();
+    let instance = Instance {
+        zone: "z2".into(),
+        region: "r2".into(),
+        instance_type: "small".into(),
+        additional_labels: map(&[("example.com/rack", "8"), ("example.com/row", "1")]),
+        ..instance
+    };
+    assert_eq!(planned(&node, &instance), nothing(Wanted::Unchanged));
+    // N-13: not even where there is none.
+    let unnamed = NodeView {
+        provider_id: "".into(),
+        ..node
+    };
+    assert_eq!(planned(&unnamed, &instance), nothing(Wanted::Unchanged));
+}
+
+#[test]
+fn n35_and_managed_labels_are_one_change() {
+    let (node, instance) = in_step();
+    let node = NodeView {
+        labels: node.labels.with([(labels::REGION_BETA, "r1")]),
+        ..node
+    };
+    let instance = Instance {
+        zone: "z2".into(),
+        additional_labels: map(&[("example.com/rack", "8"), ("example.com/row", "1")]),
+        ..instance
+    };
+    let policy = managing(&[labels::ZONE, "example.com/rack"]);
+    let write = |key: &str, value: &str| LabelWrite {
+        key: key.into(),
+        value: value.into(),
+        must_be_absent: false,
+    };
+    let expected = NodeChange {
+        uid: "uid-n6".into(),
+        remove_taints: Vec::new(),
+        provider_id: None,
+        labels: vec![
+            write("example.com/rack", "8"),
+            write(labels::REGION, "r1"),
+            write(labels::ZONE, "z2"),
+        ],
+        create_labels: false,
+    };
+    assert_eq!(plan(&node, &instance, &policy).change, Some(expected));
+}
+
+/// A machine that was made again under its old name.
+#[test]
+fn another_instance_is_reported_and_changes_no_field() {
+    let (node, instance) = in_step();
+    let node = NodeView {
+        labels: map(&[(labels::ZONE_BETA, "z9")]),
+        ..node
+    };
+    let instance = Instance {
+        provider_id: "mock://i-2".into(),
+        addresses: addresses("InternalIP=10.0.0.6"),
+        ..instance
+    };
+    let plan = plan(&node, &instance, &managing(&[labels::ZONE]));
+    assert!(plan.is_empty());
+    let expected = Warning::AnotherInstance {
+        given: "mock://i-2".into(),
+        kept: "mock://i-1".into(),
+    };
+    assert_eq!(plan.warnings, std::slice::from_ref(&expected));
+    assert_eq!(
+        expected.to_string(),
+        r#"the provider answers with instance "mock://i-2" for the node of instance "mock://i-1": nothing is taken from it"#
+    );
+    // An answer without an id was asked for by the node's.
+    let unnamed = Instance {
+        provider_id: "".into(),
+        ..instance
+    };
+    assert!(!planned(&node, &unnamed).is_empty());
+}
+
+proptest! {
+    #[test]
+    fn a_plan_that_was_applied_leaves_nothing_to_do_and_touches_nothing_else(
+        node in any_node(),
+        instance in any_instance(),
+        managed in proptest::collection::vec(proptest::sample::select(vec![
+            "rack", "example.com/rack", "kubernetes.io/hostname", "missing",
+            labels::ZONE, labels::ZONE_BETA, labels::INSTANCE_TYPE,
+            labels::REGION_BETA,
+        ]), 0..5),
+    ) {
+        let policy = managing(&managed);
+        let first = plan(&node, &instance, &policy);
+        let after = first.applied_to(&node, "9");
+        let second = plan(&after, &instance, &policy);
+        prop_assert!(second.is_empty(), "{second:?}");
+        prop_assert_eq!(&second.warnings, &first.warnings);
+        prop_assert_eq!(first.is_empty(), after == node);
+
+        prop_assert_eq!(&after.provider_id, &node.provider_id);
+        prop_assert_eq!(&after.taints, &node.taints);
+        let generations = [
+            (labels::ZONE_BETA, labels::ZONE),
+            (labels::REGION_BETA, labels::REGION),
+            (labels::INSTANCE_TYPE_BETA, labels::INSTANCE_TYPE),
+        ];
+        let of_generation = |key: &str| generations.iter().find(|(b, s)| key == *b || key == *s);
+        for (key, value) in after.labels.iter() {
+            if node.labels.get(key) == Some(value) {
+                continue;
+            }
+            let is_managed = |key: &str| managed.contains(&key);
+            if let Some((beta, stable)) = of_generation(key) {
+                let promoted = key == *stable && node.labels.get(beta) == Some(value);
+                prop_assert!(promoted || is_managed(beta) || is_managed(stable), "{key}={value}");
+            } else {
+                prop_assert!(is_managed(key) && !is_reserved(key), "{key}={value}");
+                prop_assert_eq!(instance.additional_labels.get(key), Some(value));
+            }
+        }
+        prop_assert!(node.labels.iter().all(|(key, _)| after.labels.contains_key(key)));
+    }
+
+    #[test]
+    fn managed_labels_are_in_step_afterwards(node in any_node(), instance in any_instance()) {
+        prop_assume!(!node.is_uninitialized() && !instance.is_other_than(&node));
+        let policy = managing(&[labels::ZONE, labels::REGION_BETA, "rack"]);
+        let after = plan(&node, &instance, &policy).applied_to(&node, "9");
+        for (key, value) in [
+            (labels::ZONE, &*instance.zone),
+            (labels::REGION_BETA, &instance.region),
+            (labels::REGION, &instance.region),
+        ] {
+            prop_assert!(value.is_empty() || after.labels.get(key) == Some(value), "{key}");
+        }
+        if let Some(rack) = instance.additional_labels.get("rack") {
+            prop_assert_eq!(after.labels.get("rack"), Some(rack));
+        }
+    }
+}
