@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::{null::or_default, string_map::StringMap};
+use crate::{null::or_default, service::condition::Status, string_map::StringMap};
 
 pub mod address;
 pub mod answer;
@@ -44,6 +44,9 @@ pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node
 /// Written by kubectl, as large as the object itself, and nothing that a loop or provider reads.
 pub(crate) const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// Type of the condition that says whether Pods of a node are without a route (R-35).
+pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
+
 /// A `v1.Node` as the loops see it, deserialised straight from the API's JSON with everything else
 /// skipped. Cheap to share, immutable: a change makes a new view.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -78,6 +81,8 @@ pub struct NodeView {
     /// When `ready` became what it is; absent without the condition, and where its time cannot be
     /// read. A time out of range is the nearest [`Timestamp`].
     pub ready_since: Option<Timestamp>,
+    /// The condition [`NETWORK_UNAVAILABLE`], if there is one.
+    pub network_unavailable: Option<Box<NetworkUnavailable>>,
     /// `status.nodeInfo.systemUUID`.
     pub system_uuid: Box<str>,
 }
@@ -153,6 +158,17 @@ pub enum Ready {
     /// `Unknown`, an unknown word, or no such condition (L-3).
     #[default]
     Unknown,
+}
+
+/// The condition [`NETWORK_UNAVAILABLE`], written by the node-route loop or a network plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkUnavailable {
+    /// `status`; none for a word that Kubernetes does not know.
+    pub status: Option<Status>,
+    /// `reason`.
+    pub reason: Box<str>,
+    /// `lastTransitionTime`; none where it cannot be read.
+    pub since: Option<Timestamp>,
 }
 
 #[cfg(test)]

@@ -103,6 +103,7 @@ pub fn is_shown_alike(a: &NodeView, b: &NodeView) -> bool {
         addresses,
         ready,
         ready_since: _,
+        network_unavailable: _,
         system_uuid,
     } = a;
     (name, uid, created, deleted) == (&b.name, &b.uid, &b.created, &b.deleted)

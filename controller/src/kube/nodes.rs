@@ -10,7 +10,7 @@ use outrigger_core::{
     error_class::ErrorClass,
     node::{
         NodeAddress, NodeView,
-        change::{NodeChange, TaintAddition},
+        change::{NodeChange, PodCidrsWrite, TaintAddition},
         lifecycle::Deletion,
     },
 };
@@ -35,13 +35,15 @@ pub enum Write {
     Taint(TaintAddition),
     /// The whole list of addresses.
     Addresses(Box<[NodeAddress]>),
+    /// Pod CIDRs, once.
+    PodCidrs(PodCidrsWrite),
 }
 
 impl Write {
     fn path(&self, node: &NodeView) -> String {
         let path = path(&node.name);
         match self {
-            Self::Node(_) | Self::Taint(_) => path,
+            Self::Node(_) | Self::Taint(_) | Self::PodCidrs(_) => path,
             Self::Addresses(_) => path + "/status",
         }
     }
@@ -51,6 +53,7 @@ impl Write {
             Self::Node(change) => patch::node(change),
             Self::Taint(addition) => patch::taint(addition),
             Self::Addresses(new) => patch::addresses(&node.uid, &node.addresses, new),
+            Self::PodCidrs(write) => patch::pod_cidrs(write),
         }
     }
 
@@ -59,6 +62,7 @@ impl Write {
             Self::Node(change) => change.applied_to(node, version),
             Self::Taint(addition) => addition.applied_to(node, version),
             Self::Addresses(new) => node.with_addresses(new, version),
+            Self::PodCidrs(write) => write.applied_to(node, version),
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use outrigger_core::node::{
     NodeAddress,
-    change::{NodeChange, TaintAddition},
+    change::{NodeChange, PodCidrsWrite, TaintAddition},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -107,6 +107,25 @@ pub fn addresses(uid: &str, old: &[NodeAddress], new: &[NodeAddress]) -> Vec<Ope
         test("/status/addresses", presumed),
         add("/status/addresses", list(new)),
     ]
+}
+
+/// The patch of `nodes/<name>` that sets Pod CIDRs, where there are none: a merge would unite the list
+/// with another writer's.
+pub fn pod_cidrs(write: &PodCidrsWrite) -> Vec<Operation> {
+    let mut patch = vec![
+        test("/metadata/uid", &*write.uid),
+        test("/spec/podCIDRs", Value::Null),
+    ];
+    if let Some(first) = write.cidrs.first() {
+        patch.push(add("/spec/podCIDR", &**first));
+    }
+    let all: Value = write
+        .cidrs
+        .iter()
+        .map(|cidr| Value::from(&**cidr))
+        .collect();
+    patch.push(add("/spec/podCIDRs", all));
+    patch
 }
 
 fn list(addresses: &[NodeAddress]) -> Value {

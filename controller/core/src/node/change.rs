@@ -133,6 +133,27 @@ impl NodeChange {
     }
 }
 
+/// Pod CIDRs for a Node without any; the API server lets no client change them afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodCidrsWrite {
+    /// UID of the Node.
+    pub uid: Box<str>,
+    /// One, or one for each IP family; the first is `spec.podCIDR` too (I-14).
+    pub cidrs: Box<[Box<str>]>,
+}
+
+impl PodCidrsWrite {
+    /// The view of whatever `node` is by now once this is written.
+    #[must_use]
+    pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
+        NodeView {
+            pod_cidrs: self.cidrs.clone(),
+            resource_version: resource_version.into(),
+            ..node.clone()
+        }
+    }
+}
+
 impl NodeView {
     /// The view once `addresses` are written to its status.
     #[must_use]

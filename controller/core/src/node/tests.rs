@@ -1,8 +1,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{NodeView, Ready};
-use crate::{fixture, string_map::StringMap};
+use super::{NetworkUnavailable, NodeView, Ready};
+use crate::{fixture, service::condition::Status, string_map::StringMap};
 
 fn view(json: &Value) -> NodeView {
     serde_json::from_str(&json.to_string()).unwrap()
@@ -43,6 +43,36 @@ fn a_real_node_becomes_its_view() {
         Some("2026-11-21T10:01:02Z".parse().unwrap())
     );
     assert_eq!(&*node.system_uuid, "ec2a1b2c-3d4e-5f60-7182-93a4b5c6d7e8");
+    assert_eq!(node.network_unavailable, None);
+}
+
+#[test]
+fn network_unavailable_is_read_with_its_reason_and_time() {
+    let with = |condition: Value| {
+        let mut json = fixture::full_node();
+        let conditions = json["status"]["conditions"].as_array_mut().unwrap();
+        conditions.push(condition);
+        view(&json).network_unavailable.map(|condition| *condition)
+    };
+    let read = with(json!({
+        "type": "NetworkUnavailable", "status": "False", "reason": "RouteCreated",
+        "lastTransitionTime": "2026-11-21T10:01:02Z",
+    }));
+    let expected = NetworkUnavailable {
+        status: Some(Status::False),
+        reason: "RouteCreated".into(),
+        since: Some("2026-11-21T10:01:02Z".parse().unwrap()),
+    };
+    assert_eq!(read, Some(expected));
+    let odd = with(json!({
+        "type": "NetworkUnavailable", "status": "Perhaps", "reason": null, "lastTransitionTime": "-",
+    }));
+    let expected = NetworkUnavailable {
+        status: None,
+        reason: "".into(),
+        since: None,
+    };
+    assert_eq!(odd, Some(expected));
 }
 
 /// It is as large as the node itself, and providers are not given it either.

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use super::{ANNOTATION_LAST_APPLIED, NodeAddress, NodeView, Ready, Taint};
-use crate::{api_time, null::or_default, string_map::StringMap};
+use super::{
+    ANNOTATION_LAST_APPLIED, NETWORK_UNAVAILABLE, NetworkUnavailable, NodeAddress, NodeView, Ready,
+    Taint,
+};
+use crate::{api_time, null::or_default, service::condition, string_map::StringMap};
 
 #[derive(Deserialize)]
 pub(super) struct Node {
@@ -66,7 +69,9 @@ struct Condition {
     r#type: Box<str>,
     #[serde(default, deserialize_with = "or_default")]
     status: Box<str>,
-    /// Text, since only the time of `Ready` is needed and every component may write the others.
+    #[serde(default, deserialize_with = "or_default")]
+    reason: Box<str>,
+    /// Text, since only the times of two are needed and every component may write the others.
     last_transition_time: Option<Box<str>>,
 }
 
@@ -77,6 +82,12 @@ struct NodeInfo {
     system_uuid: Box<str>,
 }
 
+impl Condition {
+    fn since(&self) -> Option<Timestamp> {
+        api_time::parse(self.last_transition_time.as_ref()?)
+    }
+}
+
 impl From<Node> for NodeView {
     fn from(node: Node) -> Self {
         let Node {
@@ -84,7 +95,9 @@ impl From<Node> for NodeView {
             spec,
             status,
         } = node;
-        let ready = status.conditions.iter().find(|c| &*c.r#type == "Ready");
+        let find = |kind: &str| status.conditions.iter().find(|c| *c.r#type == *kind);
+        let ready = find("Ready");
+        let network = find(NETWORK_UNAVAILABLE);
         Self {
             name: metadata.name,
             uid: metadata.uid,
@@ -103,7 +116,14 @@ impl From<Node> for NodeView {
                 Some("False") => Ready::False,
                 _ => Ready::Unknown,
             },
-            ready_since: ready.and_then(|c| api_time::parse(c.last_transition_time.as_ref()?)),
+            ready_since: ready.and_then(Condition::since),
+            network_unavailable: network.map(|c| {
+                Box::new(NetworkUnavailable {
+                    status: condition::Status::parse(&c.status),
+                    reason: c.reason.clone(),
+                    since: c.since(),
+                })
+            }),
             system_uuid: status.node_info.system_uuid,
         }
     }

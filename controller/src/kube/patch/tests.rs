@@ -49,6 +49,22 @@ fn a_node_change_names_what_it_presumes() {
     assert_eq!(serde_json::to_value(node(&change)).unwrap(), expected);
 }
 
+/// I-14.
+#[test]
+fn pod_cidrs_are_written_only_where_there_are_none() {
+    let write = PodCidrsWrite {
+        uid: "u".into(),
+        cidrs: ["10.0.1.0/24".into(), "fd00:1::/64".into()].into(),
+    };
+    let expected = json!([
+        {"op": "test", "path": "/metadata/uid", "value": "u"},
+        {"op": "test", "path": "/spec/podCIDRs", "value": null},
+        {"op": "add", "path": "/spec/podCIDR", "value": "10.0.1.0/24"},
+        {"op": "add", "path": "/spec/podCIDRs", "value": ["10.0.1.0/24", "fd00:1::/64"]},
+    ]);
+    assert_eq!(serde_json::to_value(pod_cidrs(&write)).unwrap(), expected);
+}
+
 #[test]
 fn labels_are_made_before_a_first_label() {
     let change = NodeChange {
