@@ -25,7 +25,6 @@ pub mod patch_plan;
 pub mod plan;
 pub mod settled;
 pub mod source_ranges;
-pub mod traffic;
 pub mod wants;
 mod wire;
 

@@ -71,16 +71,6 @@ pub fn source_ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
     }
 }
 
-/// Whether the ranges exclude no client (H-3): there is none, or `0.0.0.0/0` alone; `::/0` does not
-/// count.
-pub fn allow_all(ranges: &[IpNet]) -> bool {
-    match ranges {
-        [] => true,
-        [IpNet::V4(range)] => range.prefix_len() == 0,
-        _ => false,
-    }
-}
-
 /// All of them, or the first that is none.
 fn parse<'a>(ranges: impl Iterator<Item = &'a str>) -> Result<Vec<IpNet>, &'a str> {
     let ranges = ranges.map(str::trim);

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{ANNOTATION_SOURCE_RANGES, allow_all, source_ranges};
+use super::{ANNOTATION_SOURCE_RANGES, source_ranges};
 use crate::{error_class::ErrorClass, fixture::load_balancer, service::ServiceView};
 
 fn service(spec: &[&str], annotation: Option<&str>) -> ServiceView {
@@ -79,14 +79,6 @@ fn the_words_about_what_does_not_parse() {
         );
     }
     assert_eq!(error(&[], Some("10.0.0.0/8,")).class(), ErrorClass::Invalid);
-}
-
-/// H-3.
-#[test]
-fn ranges_that_exclude_no_client() {
-    let all = |spec: &[&str]| allow_all(&source_ranges(&service(spec, None)).unwrap());
-    assert!(all(&[]) && all(&["0.0.0.0/0"]) && all(&["10.0.0.0/0"]));
-    assert!(!all(&["::/0"]) && !all(&["0.0.0.0/0", "10.0.0.0/8"]) && !all(&["10.0.0.0/8"]));
 }
 
 proptest! {
