@@ -181,7 +181,7 @@ impl Intake {
 }
 
 fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
-    if node.is_uninitialized() || !initialize::reconcile(node).is_empty() {
+    if node.is_uninitialized() || initialize::reconcile(node).is_some() {
         queue.add(Arc::clone(&node.name), origin.priority());
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     node::{
         ANNOTATION_PROVIDED_NODE_IP, NodeAddress, NodeView, TAINT_UNINITIALIZED, Taint,
-        instance::Instance, labels,
+        address::Wanted, change::NodeChange, instance::Instance, labels,
     },
     string_map::StringMap,
 };
@@ -72,6 +72,19 @@ pub(crate) fn with_provided_ip(node: NodeView, value: &str) -> NodeView {
             .annotations
             .with([(ANNOTATION_PROVIDED_NODE_IP, value)]),
         ..node
+    }
+}
+
+/// `node` as the API server has it once a change and addresses are written, in this order.
+pub(crate) fn written(
+    node: &NodeView,
+    change: Option<&NodeChange>,
+    addresses: &Wanted,
+) -> NodeView {
+    let node = change.map_or_else(|| node.clone(), |change| change.applied_to(node, "8"));
+    match addresses {
+        Wanted::Changed(addresses) => node.with_addresses(addresses, "9"),
+        Wanted::Unchanged | Wanted::Untouched => node,
     }
 }
 

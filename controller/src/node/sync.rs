@@ -7,7 +7,7 @@ use outrigger_core::{
     error_class::ErrorClass,
     node::{
         ANNOTATION_PAUSED, NodeView,
-        address::{self, Wanted},
+        address::Wanted,
         initialize::{self, Policy},
         instance::{Instance, Lookup},
         refresh,
@@ -204,11 +204,7 @@ impl CloudNode {
         }
         // N-21, but a failure is made good by the queue and not left to the next period.
         let addresses = |node: &NodeView| -> Result<_, Error> {
-            let wanted = address::wanted(node, &instance.addresses).map_err(|source| {
-                let node = Arc::clone(&node.name);
-                initialize::Error::ProvidedNodeIp { node, source }
-            })?;
-            Ok(write_of(wanted))
+            Ok(write_of(initialize::addresses(node, instance)?))
         };
         let Some(node) = self.writer.settle(node, addresses).await? else {
             return Ok(());
@@ -231,7 +227,7 @@ impl CloudNode {
 
     /// N-10, N-35: a node that is initialised may still need a label.
     async fn reconcile(&self, node: Arc<NodeView>) -> Result<(), Error> {
-        let labels = |node: &NodeView| Ok(initialize::reconcile(node).change.map(Write::Node));
+        let labels = |node: &NodeView| Ok(initialize::reconcile(node).map(Write::Node));
         self.writer.settle(node, labels).await.map(drop)
     }
 

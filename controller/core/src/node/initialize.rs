@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use crate::{
     error_class::ErrorClass,
     node::{
-        NodeAddress, NodeView, TAINT_UNINITIALIZED,
+        NodeView, TAINT_UNINITIALIZED,
         address::{self, Wanted},
         change::{NodeChange, TaintRemoval},
         instance::Instance,
@@ -22,13 +22,11 @@ pub struct Policy {
     pub managed_label_keys: Box<[Box<str>]>,
 }
 
-/// The writes for one node.
+/// The write to metadata and spec of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Change of metadata and spec.
+    /// None: nothing has to be written.
     pub change: Option<NodeChange>,
-    /// Whole list of `status.addresses` to write afterwards (N-21); `None`: untouched.
-    pub addresses: Option<Box<[NodeAddress]>>,
     /// Values of the provider that are not written, to be logged.
     pub warnings: Vec<Warning>,
 }
@@ -91,34 +89,17 @@ impl Error {
     }
 }
 
-impl Plan {
-    /// Whether nothing has to be written.
-    pub const fn is_empty(&self) -> bool {
-        self.change.is_none() && self.addresses.is_none()
-    }
-
-    /// The view once all of this is written, so that a store need not wait for its watch.
-    #[must_use]
-    pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
-        let mut view = match &self.change {
-            Some(change) => change.applied_to(node, resource_version),
-            None => node.clone(),
-        };
-        if let Some(addresses) = &self.addresses {
-            view = view.with_addresses(addresses, resource_version);
-        }
-        view
-    }
-}
-
-/// The writes that initialise `node`, with `instance` as its machine.
+/// The write that initialises `node`, with `instance` as its machine. Its [`addresses`] follow.
 ///
 /// All of metadata and spec is one change, so that no node is ever seen without the taint and
-/// without the rest (N-20). A node without the taint only gets [`reconcile`] (N-10): provider id
-/// and addresses are not looked at.
+/// without the rest (N-20). A node without the taint only gets [`reconcile`] (N-10): its provider id
+/// is not looked at.
 pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<Plan, Error> {
     if !node.is_uninitialized() {
-        return Ok(reconcile(node));
+        return Ok(Plan {
+            change: reconcile(node),
+            warnings: Vec::new(),
+        });
     }
     let mut warnings = Vec::new();
     let provider_id = provider_id(node, instance, policy, &mut warnings)?;
@@ -126,26 +107,22 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<Pla
     let (labels, dropped) =
         labels::from_instance(&node.labels, instance, &policy.managed_label_keys);
     warnings.extend(dropped.into_iter().map(Warning::Label));
-    // N-24: no addresses are no reason to keep the taint.
-    let addresses = match address::wanted(node, &instance.addresses) {
-        Ok(Wanted::Changed(addresses)) => Some(addresses),
-        Ok(Wanted::Unchanged | Wanted::Untouched) => None,
-        Err(e) => return Err(invalid_node_ip(node, e)),
-    };
     Ok(Plan {
         change: NodeChange::of(node, cloud_taints(node), provider_id, labels),
-        addresses,
         warnings,
     })
 }
 
-/// The writes that an initialised node still needs, without a lookup (N-10).
-pub fn reconcile(node: &NodeView) -> Plan {
+/// The addresses that `node` should have once the change of its [`plan`] is written (N-21). None of the
+/// instance are no reason to keep the taint (N-24).
+pub fn addresses(node: &NodeView, instance: &Instance) -> Result<Wanted, Error> {
+    address::wanted(node, &instance.addresses).map_err(|e| invalid_node_ip(node, e))
+}
+
+/// The write that an initialised node still needs, without a lookup (N-10).
+pub fn reconcile(node: &NodeView) -> Option<NodeChange> {
     let labels = labels::reconcile(&node.labels);
-    Plan {
-        change: NodeChange::of(node, Vec::new(), None, labels),
-        ..Plan::default()
-    }
+    NodeChange::of(node, Vec::new(), None, labels)
 }
 
 /// The provider id to set: only if the node has none (N-13, N-31).

@@ -62,19 +62,6 @@ impl Plan {
     pub const fn is_empty(&self) -> bool {
         self.change.is_none() && !matches!(self.addresses, Wanted::Changed(_))
     }
-
-    /// The view once all of this is written, so that a store need not wait for its watch.
-    #[must_use]
-    pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
-        let mut view = match &self.change {
-            Some(change) => change.applied_to(node, resource_version),
-            None => node.clone(),
-        };
-        if let Wanted::Changed(addresses) = &self.addresses {
-            view = view.with_addresses(addresses, resource_version);
-        }
-        view
-    }
 }
 
 /// The writes that keep `node` in step with `instance`, its machine: addresses (N-41 to N-45) and,

@@ -1,9 +1,10 @@
-use super::{Error, Plan, Policy, Warning, plan, reconcile};
+use super::{Error, Plan, Policy, Warning, addresses as wanted, plan, reconcile};
 use crate::{
     error_class::ErrorClass,
-    fixture::{addresses, full_node, map, registered, taints, with_provided_ip},
+    fixture::{addresses, full_node, map, registered, taints, with_provided_ip, written},
     node::{
-        NodeView, TAINT_UNINITIALIZED, address,
+        NodeView, TAINT_UNINITIALIZED,
+        address::{self, Wanted},
         change::{LabelWrite, NodeChange, TaintRemoval},
         instance::Instance,
         labels::{self, DroppedLabel},
@@ -27,6 +28,12 @@ fn full() -> Instance {
 
 fn planned(node: &NodeView, instance: &Instance) -> Result<Plan, Error> {
     plan(node, instance, &Policy::default())
+}
+
+/// `node` once it is initialised.
+fn initialized(node: &NodeView, instance: &Instance) -> NodeView {
+    let change = planned(node, instance).unwrap().change;
+    written(node, change.as_ref(), &wanted(node, instance).unwrap())
 }
 
 fn cloud_taint(index: usize) -> TaintRemoval {
@@ -65,9 +72,6 @@ fn n20_a_registered_node_becomes_initialised_in_one_change() {
             ],
             create_labels: true,
         }),
-        addresses: Some(addresses(
-            "InternalIP=10.0.0.5 ExternalIP=198.51.100.7 Hostname=n6",
-        )),
         warnings: Vec::new(),
     };
     assert_eq!(plan, expected);
@@ -80,7 +84,7 @@ fn n20_the_view_after_the_change_is_what_the_api_server_will_send() {
         taints: taints("a:NoExecute cloud:NoSchedule b:NoSchedule"),
         ..registered("n6")
     };
-    let after = planned(&node, &full()).unwrap().applied_to(&node, "9");
+    let after = initialized(&node, &full());
     let expected = NodeView {
         resource_version: "9".into(),
         labels: node.labels.with([
@@ -98,27 +102,24 @@ fn n20_the_view_after_the_change_is_what_the_api_server_will_send() {
         ..node.clone()
     };
     assert_eq!(after, expected);
-    // The two writes one by one, each with its version.
-    let plan = planned(&node, &full()).unwrap();
-    let change = plan.change.unwrap().applied_to(&node, "8");
+    // The first of the two writes, with its own version.
+    let first = planned(&node, &full()).unwrap().change.unwrap();
+    let first = first.applied_to(&node, "8");
     assert_eq!(
-        (&*change.resource_version, &change.addresses),
+        (&*first.resource_version, &first.addresses),
         ("8", &node.addresses)
     );
-    assert_eq!(change.with_addresses(&plan.addresses.unwrap(), "9"), after);
-    // Nothing written, nothing changed: not even the version.
-    assert_eq!(Plan::default().applied_to(&node, "9"), node);
 }
 
 #[test]
 fn a_real_node_is_initialised() {
     let node: NodeView = serde_json::from_value(full_node()).unwrap();
     let plan = planned(&node, &full()).unwrap();
-    let change = plan.change.clone().unwrap();
+    let change = plan.change.unwrap();
     assert!(!change.create_labels);
     assert_eq!(change.provider_id, None);
     assert_eq!(change.remove_taints, [cloud_taint(0)]);
-    assert!(!plan.applied_to(&node, "9").is_uninitialized());
+    assert!(!change.applied_to(&node, "9").is_uninitialized());
 }
 
 /// N-10: without the taint nothing but labels is looked at, whatever the instance says.
@@ -129,7 +130,6 @@ fn n10_an_initialised_node_only_has_its_labels_reconciled() {
         ..registered("n6")
     };
     assert_eq!(planned(&node, &full()), Ok(Plan::default()));
-    assert!(planned(&node, &full()).unwrap().is_empty());
     // N-13, N-14, N-31: neither an id nor an error comes late.
     let invalid = with_provided_ip(node.clone(), "nonsense");
     assert_eq!(planned(&invalid, &Instance::default()), Ok(Plan::default()));
@@ -149,7 +149,7 @@ fn n10_an_initialised_node_only_has_its_labels_reconciled() {
         ..Plan::default()
     };
     assert_eq!(planned(&node, &full()), Ok(expected.clone()));
-    assert_eq!(reconcile(&node), expected);
+    assert_eq!(reconcile(&node), expected.change);
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn n19_every_taint_with_the_key_goes_and_the_others_keep_their_order() {
             "{before}"
         );
         assert_eq!(
-            plan.applied_to(&node, "9").taints,
+            initialized(&node, &full()).taints,
             taints(after),
             "{before}"
         );
@@ -362,18 +362,13 @@ fn n19_every_taint_with_the_key_goes_and_the_others_keep_their_order() {
 #[test]
 fn n21_addresses_follow_the_change() {
     let node = with_provided_ip(registered("n6"), "198.51.100.7");
-    let plan = planned(&node, &full()).unwrap();
-    assert_eq!(
-        plan.addresses,
-        Some(addresses(
-            "ExternalIP=198.51.100.7 InternalIP=10.0.0.5 Hostname=n6"
-        ))
-    );
+    let expected = addresses("ExternalIP=198.51.100.7 InternalIP=10.0.0.5 Hostname=n6");
+    assert_eq!(wanted(&node, &full()), Ok(Wanted::Changed(expected)));
     let same = NodeView {
         addresses: addresses("InternalIP=10.0.0.5 ExternalIP=198.51.100.7 Hostname=n6"),
         ..registered("n6")
     };
-    assert_eq!(planned(&same, &full()).unwrap().addresses, None);
+    assert_eq!(wanted(&same, &full()), Ok(Wanted::Unchanged));
 }
 
 /// N-24.
@@ -383,8 +378,9 @@ fn n24_no_addresses_are_no_reason_to_keep_the_taint() {
         addresses: [].into(),
         ..full()
     };
-    let plan = planned(&registered("n6"), &instance).unwrap();
-    assert_eq!(plan.addresses, None);
+    let node = registered("n6");
+    assert_eq!(wanted(&node, &instance), Ok(Wanted::Untouched));
+    let plan = planned(&node, &instance).unwrap();
     assert_eq!(plan.change.unwrap().remove_taints, [cloud_taint(0)]);
 }
 
@@ -396,8 +392,10 @@ fn n25_a_foreign_host_name_is_no_error() {
         node_name: "another-writer".into(),
         ..full()
     };
-    let plan = planned(&registered("n6"), &instance).unwrap();
-    assert_eq!(plan.addresses, Some(instance.addresses));
+    let node = registered("n6");
+    assert!(planned(&node, &instance).is_ok());
+    let expected = Wanted::Changed(instance.addresses.clone());
+    assert_eq!(wanted(&node, &instance), Ok(expected));
 }
 
 /// Labels are made only where there are none to write into.

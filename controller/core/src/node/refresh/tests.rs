@@ -2,7 +2,9 @@ use proptest::prelude::*;
 
 use super::{Plan, Warning, plan};
 use crate::{
-    fixture::{addresses, any_instance, any_node, map, registered, taints, with_provided_ip},
+    fixture::{
+        addresses, any_instance, any_node, map, registered, taints, with_provided_ip, written,
+    },
     node::{
         NodeView,
         address::Wanted,
@@ -47,6 +49,10 @@ fn planned(node: &NodeView, instance: &Instance) -> Plan {
     plan(node, instance, &Policy::default())
 }
 
+fn applied(plan: &Plan, node: &NodeView) -> NodeView {
+    written(node, plan.change.as_ref(), &plan.addresses)
+}
+
 fn nothing(wanted: Wanted) -> Plan {
     Plan {
         change: None,
@@ -61,7 +67,7 @@ fn a_node_in_step_is_left_alone() {
     let plan = planned(&node, &instance);
     assert_eq!(plan, nothing(Wanted::Unchanged));
     assert!(plan.is_empty());
-    assert_eq!(plan.applied_to(&node, "9"), node);
+    assert_eq!(applied(&plan, &node), node);
 }
 
 /// N-40: its addresses come with initialisation.
@@ -129,7 +135,7 @@ fn n41_to_n45_addresses_are_compared_whole() {
         let plan = planned(&node, &instance);
         assert_eq!(plan, nothing(expected.clone()), "{before} {of_instance}");
         if let Wanted::Changed(wanted) = expected {
-            let after = plan.applied_to(&node, "9");
+            let after = applied(&plan, &node);
             assert_eq!((&*after.resource_version, after.addresses), ("9", wanted));
         }
     }
@@ -150,7 +156,7 @@ fn n44_a_provided_ip_that_cannot_be_honoured_keeps_the_addresses() {
         "leaving the addresses as they are: \
          failed to get node address from cloud provider that matches ip: 10.0.0.99"
     );
-    let after = plan.applied_to(&node, "9");
+    let after = applied(&plan, &node);
     assert_eq!(after.labels.get(labels::ZONE), Some("z9"));
 }
 
@@ -251,7 +257,7 @@ proptest! {
     ) {
         let policy = managing(&managed);
         let first = plan(&node, &instance, &policy);
-        let after = first.applied_to(&node, "9");
+        let after = applied(&first, &node);
         let second = plan(&after, &instance, &policy);
         prop_assert!(second.is_empty(), "{second:?}");
         prop_assert_eq!(&second.warnings, &first.warnings);
@@ -285,7 +291,7 @@ proptest! {
     fn managed_labels_are_in_step_afterwards(node in any_node(), instance in any_instance()) {
         prop_assume!(!node.is_uninitialized() && !instance.is_other_than(&node));
         let policy = managing(&[labels::ZONE, labels::REGION_BETA, "rack"]);
-        let after = plan(&node, &instance, &policy).applied_to(&node, "9");
+        let after = applied(&plan(&node, &instance, &policy), &node);
         for (key, value) in [
             (labels::ZONE, &*instance.zone),
             (labels::REGION_BETA, &instance.region),
