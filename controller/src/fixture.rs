@@ -13,7 +13,10 @@ use std::{
 };
 
 use futures::FutureExt;
-use outrigger_core::node::{NodeView, brake::Limits};
+use outrigger_core::{
+    lease::Terms,
+    node::{NodeView, brake::Limits},
+};
 use outrigger_provider_mock::{
     Cloud, CloudConfig, MockProvider, ProviderOptions, cloud::Clock, instances::InstanceSpec,
 };
@@ -48,6 +51,12 @@ use crate::{
 pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 
 pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// Durations of a leader election as the flags have them by default.
+pub(crate) fn terms() -> Terms {
+    let secs = Duration::from_secs;
+    Terms::new(secs(15), secs(10), secs(2)).unwrap()
+}
 
 /// A node as a kubelet registers it, with another client's taint.
 pub(crate) fn node(name: &str) -> Value {

@@ -7,7 +7,6 @@ use super::{Record, Terms};
 /// One lease term: from an acknowledged claim until the renew deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseTerm {
-    since: Instant,
     renewed: Instant,
     epoch: i32,
 }
@@ -17,7 +16,6 @@ impl LeaseTerm {
     /// `now`. None if that took too long to act on.
     pub fn begin(sent: Instant, now: Instant, record: &Record, terms: &Terms) -> Option<Self> {
         (now < terms.deadline(sent)).then_some(Self {
-            since: now,
             renewed: sent,
             epoch: record.transitions,
         })
@@ -31,11 +29,6 @@ impl LeaseTerm {
             self.renewed = self.renewed.max(sent);
         }
         lasts
-    }
-
-    /// When it began.
-    pub const fn since(&self) -> Instant {
-        self.since
     }
 
     /// When the last acknowledged renewal was sent.

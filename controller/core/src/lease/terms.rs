@@ -32,7 +32,8 @@ pub enum InvalidTerms {
 
 impl Terms {
     /// Upstream's defaults: 15 s, 10 s and 2 s.
-    pub const DEFAULT: Self = Self {
+    #[cfg(test)]
+    pub(super) const DEFAULT: Self = Self {
         lease_duration: Duration::from_secs(15),
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),

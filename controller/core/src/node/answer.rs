@@ -7,7 +7,6 @@
 use std::{fmt, net::IpAddr};
 
 use crate::{
-    error_class::ErrorClass,
     fault::{Excerpt, Fault, few, legal},
     node::{
         NodeAddress,
@@ -114,13 +113,6 @@ pub enum Refusal {
         /// Where it is missing.
         field: Field,
     },
-}
-
-impl Refusal {
-    /// Decides the requeue of the node.
-    pub const fn class(&self) -> ErrorClass {
-        ErrorClass::Malformed
-    }
 }
 
 impl RawInstance {

@@ -84,16 +84,6 @@ impl Claims {
             None => Ok(()),
         }
     }
-
-    /// How many ids are claimed.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether no id is claimed.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use super::{super::*, store::Store};
+use crate::fixture::terms;
 
 /// One elector on the store, and what it said.
 pub(super) struct Replica {
@@ -24,7 +25,7 @@ impl Replica {
             namespace: "kube-system".into(),
             name: "ccm".into(),
             identity: identity.into(),
-            terms: Terms::DEFAULT,
+            terms: terms(),
         };
         let (may, contends) = watch::channel(true);
         let events: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -9,7 +9,6 @@ use std::{
 };
 
 use outrigger_core::{
-    lease::Terms,
     node::NodeView,
     service::ServiceView,
     targets::{Allowance, Pace},
@@ -32,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     control_loop,
     fence::Fence,
-    fixture::{self, Cluster, PATIENCE, Wire, settled},
+    fixture::{self, Cluster, PATIENCE, Wire, settled, terms},
     kube::{
         api::Api,
         events::{EventMetrics, Events},
@@ -131,7 +130,7 @@ impl Rig {
             namespace: "kube-system".into(),
             name: "ccm".into(),
             identity: format!("process-{}", fastrand::u32(..)),
-            terms: Terms::DEFAULT,
+            terms: terms(),
         };
         let (elector, handle) = Elector::new(
             setup.lease.api(),
