@@ -16,6 +16,7 @@
 //! ```
 
 pub mod api_time;
+pub mod cidr;
 pub mod cluster_uid;
 pub mod correlator;
 mod digest;

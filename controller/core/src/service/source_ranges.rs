@@ -1,11 +1,9 @@
 //! The source ranges of a load balancer, which a provider gets with the Service.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use ipnet::IpNet;
 
 use super::{ServiceView, capability::ANNOTATION_SOURCE_RANGES, effects::Effects, plan::Failure};
-use crate::error_class::ErrorClass;
+use crate::{cidr::Cidr, error_class::ErrorClass};
 
 /// Why the ranges do not parse. Upstream's texts (H-1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,38 +73,11 @@ pub fn source_ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
 fn parse<'a>(ranges: impl Iterator<Item = &'a str>) -> Result<Vec<IpNet>, &'a str> {
     let ranges = ranges.map(str::trim);
     let mut parsed = ranges
-        .map(|range| range_of(range).ok_or(range))
+        .map(|range| Cidr::parse(range).map(IpNet::from).ok_or(range))
         .collect::<Result<Vec<_>, _>>()?;
     parsed.sort_unstable();
     parsed.dedup();
     Ok(parsed)
-}
-
-fn range_of(text: &str) -> Option<IpNet> {
-    let (address, prefix) = text.split_once('/')?;
-    let address = if address.contains(':') {
-        IpAddr::V6(address.parse::<Ipv6Addr>().ok()?)
-    } else {
-        IpAddr::V4(sloppy_ipv4(address)?)
-    };
-    let prefix = u8::try_from(decimal(prefix)?).ok()?;
-    IpNet::new(address, prefix).ok().map(|range| range.trunc())
-}
-
-/// H-2: leading zeros, which Rust refuses, and are no octal numbers.
-fn sloppy_ipv4(text: &str) -> Option<Ipv4Addr> {
-    let mut octets = [0; 4];
-    let mut parts = text.split('.');
-    for octet in &mut octets {
-        *octet = u8::try_from(decimal(parts.next()?)?).ok()?;
-    }
-    parts.next().is_none().then(|| octets.into())
-}
-
-/// Digits alone: Rust takes a sign too.
-fn decimal(text: &str) -> Option<u32> {
-    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    is_number.then(|| text.parse().ok())?
 }
 
 #[cfg(test)]
