@@ -22,6 +22,7 @@ pub mod correlator;
 mod digest;
 pub mod error_class;
 pub mod fault;
+pub mod ipam;
 pub mod lease;
 pub mod node;
 mod null;

@@ -1,0 +1,3 @@
+//! The node-ipam loop's decisions: which Pod CIDRs a Node gets.
+
+pub mod pool;
