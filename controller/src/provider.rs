@@ -21,7 +21,6 @@ mod gather;
 mod handshake;
 mod health;
 mod leave;
-mod link;
 mod list;
 mod load_balancers;
 mod lookup;
@@ -52,7 +51,7 @@ pub use load_balancers::{
 };
 pub use metrics::ProviderMetrics;
 pub use not_managed::NotManaged;
-pub use session::{Instances, LoadBalancers, Session};
+pub use session::{HandshakeResult, Instances, LoadBalancers, Session};
 pub use state::{Cause, State};
 pub use transport::{Connect, Connecting, Transport};
 
@@ -60,7 +59,6 @@ use call::Wish;
 use coalesce::{Coalescer, QUESTIONS, Question};
 use connection::Manager;
 use leave::Leave;
-use link::Link;
 use load_balancers::Update;
 use lookup::{Doubts, Node};
 use node_sets::NodeSets;
@@ -169,8 +167,6 @@ struct Shared {
     allow_untagged: bool,
     state: watch::Sender<State>,
     session: watch::Sender<Option<Arc<Session>>>,
-    /// The same session, with the connection under it.
-    link: watch::Sender<Option<Arc<Link>>>,
     health: watch::Sender<Health>,
     standby: watch::Sender<bool>,
     wishes: mpsc::Sender<(u64, Wish)>,
@@ -200,7 +196,6 @@ impl Provider {
             allow_untagged: options.allow_untagged,
             state: watch::Sender::new(State::default()),
             session: watch::Sender::new(None),
-            link: watch::Sender::new(None),
             health: watch::Sender::new(Health::default()),
             standby: watch::Sender::new(options.standby),
             wishes,
@@ -273,9 +268,13 @@ impl Provider {
         self.shared.session.borrow().clone()
     }
 
-    /// [`Provider::session`], now and whenever there is another.
-    pub fn sessions(&self) -> watch::Receiver<Option<Arc<Session>>> {
-        self.shared.session.subscribe()
+    /// Calls `then` with the session of now and each later one. Never returns.
+    pub async fn each_session(&self, mut then: impl FnMut(&Session)) {
+        let never = |session: &Session| {
+            then(session);
+            false
+        };
+        self.shared.session_that(never).await;
     }
 
     /// The provider's last report about its dependencies and quotas.
@@ -307,47 +306,28 @@ impl Provider {
     }
 
     async fn offering(&self, offers: impl Fn(&Session) -> bool, without: impl FnOnce()) {
-        let mut sessions = self.sessions();
         let mut without = Some(without);
-        // The sender lives as long as this handle.
-        loop {
-            let session = sessions.borrow_and_update().clone();
-            match session.map(|session| offers(&session)) {
-                Some(true) => return,
-                Some(false) => {
-                    if let Some(without) = without.take() {
-                        without();
-                    }
-                }
-                None => {}
+        let wanted = |session: &Session| {
+            let is_wanted = offers(session);
+            if !is_wanted && let Some(without) = without.take() {
+                without();
             }
-            if sessions.changed().await.is_err() {
-                return future::pending().await;
-            }
-        }
+            is_wanted
+        };
+        self.shared.session_that(wanted).await;
     }
 
     /// Calls `then` whenever another process answers behind the socket, except the first. Never
     /// returns.
     pub async fn each_restart(&self, mut then: impl FnMut()) {
-        let mut sessions = self.sessions();
         let mut known: Option<Box<str>> = None;
-        loop {
-            let boot = sessions
-                .borrow_and_update()
-                .as_ref()
-                .map(|session| session.boot_id.clone());
-            if boot.is_some() && boot != known {
-                if known.is_some() {
-                    then();
-                }
-                known = boot;
+        let follow = |session: &Session| {
+            let before = known.replace(session.boot_id.clone());
+            if before.is_some_and(|before| before != session.boot_id) {
+                then();
             }
-            // The sender lives as long as this handle.
-            if sessions.changed().await.is_err() {
-                return future::pending().await;
-            }
-        }
+        };
+        self.each_session(follow).await;
     }
 
     /// Waits until calls of `class` are not paused. Returns at once if they are not.

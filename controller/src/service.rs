@@ -176,23 +176,19 @@ impl ServiceLb {
     /// Another process behind the socket may do what the last one refused, and another declaration
     /// makes other Services ours. Never returns.
     async fn follow_provider(&self, mut known: Option<Declared>) {
-        let mut sessions = self.parts.provider.sessions();
-        loop {
-            if let Some(now) = declared(sessions.borrow_and_update().as_deref()) {
-                if known.as_ref() != Some(&now) {
-                    self.take_in(known.as_ref(), Some(&now));
-                    self.queue_all(Priority::Bulk);
-                }
-                if known.is_some() {
-                    // The nodes may have changed while there was no session.
-                    self.queue_without_targets();
-                }
-                known = Some(now);
+        let follow = |session: &Session| {
+            let now = declared(Some(session));
+            if known != now {
+                self.take_in(known.as_ref(), now.as_ref());
+                self.queue_all(Priority::Bulk);
             }
-            if sessions.changed().await.is_err() {
-                return std::future::pending().await;
+            if known.is_some() {
+                // The nodes may have changed while there was no session.
+                self.queue_without_targets();
             }
-        }
+            known = now;
+        };
+        self.parts.provider.each_session(follow).await;
     }
 
     /// Takes in what the provider declares now instead of `before`. A volatile one that was not met

@@ -1,7 +1,7 @@
 //! One unary call: over the session of the moment, with a deadline, and with an end that is
 //! understood.
 
-use std::{sync::Arc, time::Duration};
+use std::{future, sync::Arc, time::Duration};
 
 use outrigger_api::v1::{
     self, CallContext, ErrorReason, instances_service_client::InstancesServiceClient,
@@ -19,7 +19,6 @@ use super::{
     Error, Session, Shared,
     details::Checked,
     leave::Leave,
-    link::Link,
     metrics::ProviderMetrics,
     pause::{Claim, Held, Permit},
 };
@@ -180,9 +179,9 @@ pub(super) async fn unary<R: Unary>(
 
 impl Shared {
     /// The session of the moment.
-    pub(super) fn link(&self) -> Result<Arc<Link>, Error> {
-        let link = self.link.borrow().clone();
-        link.ok_or_else(|| {
+    pub(super) fn session(&self) -> Result<Arc<Session>, Error> {
+        let session = self.session.borrow().clone();
+        session.ok_or_else(|| {
             let state = self.state.borrow();
             let reason = state.reason().cloned();
             Error::Unavailable {
@@ -191,28 +190,47 @@ impl Shared {
         })
     }
 
+    /// The first session, of now and later, that is `wanted`.
+    pub(super) async fn session_that(
+        &self,
+        mut wanted: impl FnMut(&Session) -> bool,
+    ) -> Arc<Session> {
+        let mut sessions = self.session.subscribe();
+        loop {
+            // Not under the lock of the channel: `wanted` may look at the session of the moment.
+            let session = sessions.borrow_and_update().clone();
+            if let Some(session) = session.filter(|session| wanted(session)) {
+                return session;
+            }
+            // The sender lives as long as this.
+            if sessions.changed().await.is_err() {
+                return future::pending().await;
+            }
+        }
+    }
+
     /// Leave for a call, and the session to make it on, as soon as there is leave.
     pub(super) async fn admit(
         &self,
         rpc: &'static str,
         claim: Claim,
         leave: &Leave,
-    ) -> Result<(Permit, Arc<Link>), Error> {
+    ) -> Result<(Permit, Arc<Session>), Error> {
         leave.wait(rpc, self.permit(claim)).await?
     }
 
-    async fn permit(&self, claim: Claim) -> Result<(Permit, Arc<Link>), Error> {
+    async fn permit(&self, claim: Claim) -> Result<(Permit, Arc<Session>), Error> {
         let mut gate = self.gate.changes();
-        let mut links = self.link.subscribe();
+        let mut sessions = self.session.subscribe();
         loop {
-            let link = self.link()?;
+            let session = self.session()?;
             match self.gate.try_enter(claim) {
-                Ok(permit) => return Ok((permit, link)),
+                Ok(permit) => return Ok((permit, session)),
                 Err(Held { wait, place }) => {
                     tokio::select! {
                         () = wait.over(&mut gate) => {}
                         // Without a session nothing waits, not even at the gate.
-                        Ok(()) = links.changed() => {}
+                        Ok(()) = sessions.changed() => {}
                     }
                     drop(place);
                 }
@@ -225,10 +243,10 @@ impl Shared {
         &self,
         permit: &Permit,
         leave: &Leave,
-        link: Arc<Link>,
+        session: &Session,
         message: impl Fn(&Session, CallContext) -> R::Request,
     ) -> Result<R::Response, Error> {
-        let result = self.exchange::<R>(leave, link, message).await;
+        let result = self.exchange::<R>(leave, session, message).await;
         match &result {
             Ok(_) => permit.succeeded(),
             Err(error) => permit.failed(error),
@@ -236,12 +254,12 @@ impl Shared {
         result
     }
 
-    /// Makes a call, on `link` or, if the provider turns out to be a new process, once more after a
+    /// Makes a call, on `session` or, if the provider turns out to be a new process, once more after a
     /// new handshake. `message` makes the request for a session.
     pub(super) async fn exchange<R: Unary>(
         &self,
         leave: &Leave,
-        link: Arc<Link>,
+        session: &Session,
         message: impl Fn(&Session, CallContext) -> R::Request,
     ) -> Result<R::Response, Error> {
         // One logical attempt, so one id, also when the transport has to repeat it.
@@ -250,14 +268,18 @@ impl Shared {
             cluster_name: self.cluster_name.clone(),
             cluster_uid: self.cluster_uid.borrow().as_told().to_owned(),
         };
-        let result = self.call_once::<R>(leave, &link, &context, &message).await;
+        let result = self
+            .call_once::<R>(leave, session, &context, &message)
+            .await;
         if let Err(error) = &result
             && error.reason() == Some(ErrorReason::NotHandshaked)
-            && let Some(link) = leave
-                .wait(R::NAME, self.shake_hands_again(&link, R::DEADLINE))
+            && let Some(session) = leave
+                .wait(R::NAME, self.shake_hands_again(session, R::DEADLINE))
                 .await?
         {
-            return self.call_once::<R>(leave, &link, &context, &message).await;
+            return self
+                .call_once::<R>(leave, &session, &context, &message)
+                .await;
         }
         result
     }
@@ -265,11 +287,11 @@ impl Shared {
     async fn call_once<R: Unary>(
         &self,
         leave: &Leave,
-        link: &Link,
+        session: &Session,
         context: &CallContext,
         message: &impl Fn(&Session, CallContext) -> R::Request,
     ) -> Result<R::Response, Error> {
-        if !R::IS_ABOUT_ONE_OBJECT && link.lacks(R::NAME) {
+        if !R::IS_ABOUT_ONE_OBJECT && session.lacks(R::NAME) {
             return Err(Error::NotServed { rpc: R::NAME });
         }
         if R::CHANGES {
@@ -277,11 +299,11 @@ impl Shared {
         }
         let in_flight = leave.begin::<R>()?;
         let started = Instant::now();
-        let request = message(&link.session, context.clone());
-        let channel = link.channel.clone();
+        let request = message(session, context.clone());
+        let channel = session.channel.clone();
         let result = tokio::select! {
             biased;
-            result = unary::<R>(&self.metrics, channel, link.limits, request) => result,
+            result = unary::<R>(&self.metrics, channel, session.limits, request) => result,
             () = leave.cancelled() => {
                 let error = Error::Cancelled { rpc: R::NAME };
                 self.metrics.ended(R::NAME, started.elapsed(), Some(&error));
@@ -290,16 +312,16 @@ impl Shared {
         };
         let is_answered = match &result {
             Ok(response) => R::is_whole(response),
-            Err(error) => !link.may_go_on(error),
+            Err(error) => !session.may_go_on(error),
         };
         if let Some(in_flight) = in_flight.filter(|_| is_answered) {
             in_flight.ended();
         }
         if let Err(error) = &result {
             match error {
-                Error::NotServed { .. } => link.note_missing::<R>(),
+                Error::NotServed { .. } => session.note_missing::<R>(),
                 error if error.reason() == Some(ErrorReason::ShuttingDown) => {
-                    self.wish(link, Wish::Leave);
+                    self.wish(session, Wish::Leave);
                 }
                 _ => {}
             }
@@ -323,20 +345,15 @@ impl Shared {
         Err(Error::Unidentified { rpc, why })
     }
 
-    /// Waits for a session that is newer than `link`'s. `None` if none comes in time.
-    async fn shake_hands_again(&self, link: &Link, within: Duration) -> Option<Arc<Link>> {
-        let mut links = self.link.subscribe();
-        self.wish(link, Wish::Handshake);
-        let generation = link.session.generation;
-        let newer = links.wait_for(|now| {
-            now.as_ref()
-                .is_some_and(|now| now.session.generation > generation)
-        });
-        timeout(within, newer).await.ok()?.ok()?.clone()
+    /// Waits for a session that is newer than `session`. `None` if none comes in time.
+    async fn shake_hands_again(&self, session: &Session, within: Duration) -> Option<Arc<Session>> {
+        self.wish(session, Wish::Handshake);
+        let newer = self.session_that(|now| now.generation > session.generation);
+        timeout(within, newer).await.ok()
     }
 
-    pub(super) fn wish(&self, link: &Link, wish: Wish) {
+    pub(super) fn wish(&self, session: &Session, wish: Wish) {
         // A full queue holds such a wish already.
-        let _ = self.wishes.try_send((link.session.generation, wish));
+        let _ = self.wishes.try_send((session.generation, wish));
     }
 }

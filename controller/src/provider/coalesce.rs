@@ -19,7 +19,6 @@ use tracing::error;
 use super::{
     Error, Session, Shared, ending,
     leave::Leave,
-    link::Link,
     pause::{Claim, Held, Permit, Place, Wait},
 };
 
@@ -65,7 +64,7 @@ pub(super) trait Subject: Sized + Send + 'static {
     /// Makes one call and hands out its results.
     fn call(
         shared: Arc<Shared>,
-        link: Arc<Link>,
+        session: Arc<Session>,
         permit: Permit,
         batch: Batch<Self>,
     ) -> impl Future<Output = ()> + Send;
@@ -151,7 +150,7 @@ impl<S: Subject> Coalescer<S> {
 
     async fn serve(&mut self) {
         let mut gate = self.shared.gate.changes();
-        let mut links = self.shared.link.subscribe();
+        let mut sessions = self.shared.session.subscribe();
         loop {
             let held = self.send_due();
             let due = self.batches.next_due();
@@ -163,7 +162,7 @@ impl<S: Subject> Coalescer<S> {
                 () = async { held.unwrap_or(Wait::ForOthers).over(&mut gate).await },
                     if held.is_some() => {}
                 // Without a session nothing waits, not even at the gate.
-                Ok(()) = links.changed() => {}
+                Ok(()) = sessions.changed() => {}
                 Some(ended) = self.calls.join_next() => {
                     if let Err(panic) = ended {
                         // Those who asked see their reply dropped, which is an error.
@@ -175,8 +174,8 @@ impl<S: Subject> Coalescer<S> {
     }
 
     fn join(&mut self, question: Question<S>) {
-        let link = self.shared.link.borrow().clone();
-        let session = link.as_ref().map(|link| &*link.session);
+        let session = self.shared.session.borrow().clone();
+        let session = session.as_deref();
         let known = session.and_then(|session| question.subject.without_asking(session));
         if let Some(answer) = known {
             let _ = question.reply.to.send(answer);
@@ -189,8 +188,8 @@ impl<S: Subject> Coalescer<S> {
     /// Sends what is due. Returns what the rest has to wait for, if there is a rest.
     fn send_due(&mut self) -> Option<Wait> {
         while let Some(batch) = self.batches.take_due(Instant::now()) {
-            let link = match self.shared.link() {
-                Ok(link) => link,
+            let session = match self.shared.session() {
+                Ok(session) => session,
                 Err(error) => {
                     batch.fail(&error);
                     continue;
@@ -204,14 +203,14 @@ impl<S: Subject> Coalescer<S> {
                     return Some(wait);
                 }
             };
-            let (batch, rest) = batch.fit(&link.session);
+            let (batch, rest) = batch.fit(&session);
             if let Some(rest) = rest {
                 self.batches.put_back(rest);
             }
             if !batch.asks.is_empty() {
                 batch.leaves();
                 self.calls
-                    .spawn(S::call(Arc::clone(&self.shared), link, permit, batch));
+                    .spawn(S::call(Arc::clone(&self.shared), session, permit, batch));
             }
         }
         self.place = None;

@@ -12,8 +12,8 @@ use super::{
     call::{GetStatus, Handshake, Limits, Unary, Wish, Wishes, unary},
     handshake::{self, Refusal},
     health::{self, Heartbeat},
-    link::Link,
     pause::Rate,
+    session::HandshakeResult,
     text,
     transport::Connection,
 };
@@ -152,10 +152,12 @@ impl Manager {
             match tried {
                 // The UID became another one meanwhile.
                 Ok(Ok(_)) if !self.shared.has_told(&self.told) => {}
-                Ok(Ok((session, rates))) => {
-                    let link = self.publish(&connection, session, &rates, new_connection);
+                Ok(Ok((result, rates))) => {
+                    let session = self.publish(&connection, result, &rates, new_connection);
                     new_connection = false;
-                    if let ControlFlow::Break(loss) = self.run_heartbeat(&connection, &link).await {
+                    if let ControlFlow::Break(loss) =
+                        self.run_heartbeat(&connection, &session).await
+                    {
                         return loss;
                     }
                 }
@@ -194,7 +196,7 @@ impl Manager {
     async fn shake_hands(
         &mut self,
         connection: &Connection,
-    ) -> Result<Result<(Session, Vec<Rate>), Refusal>, Loss> {
+    ) -> Result<Result<(HandshakeResult, Vec<Rate>), Refusal>, Loss> {
         let limits = Limits {
             send: usize::MAX,
             receive: self.options.max_receive_bytes,
@@ -238,40 +240,44 @@ impl Manager {
     fn publish(
         &mut self,
         connection: &Connection,
-        session: Session,
+        result: HandshakeResult,
         rates: &[Rate],
         new_connection: bool,
-    ) -> Arc<Link> {
-        self.handshakes = session.generation;
-        let new_process = self.boot_id != session.boot_id;
-        self.boot_id.clone_from(&session.boot_id);
-        self.name.get_or_insert_with(|| session.name.clone());
+    ) -> Arc<Session> {
+        self.handshakes = result.generation;
+        let new_process = self.boot_id != result.boot_id;
+        self.boot_id.clone_from(&result.boot_id);
+        self.name.get_or_insert_with(|| result.name.clone());
         let reconnect = new_connection && self.connected_before;
         self.connected_before = true;
         debug!(
-            provider = &*session.name,
-            version = &*session.version,
-            boot_id = &*session.boot_id,
-            minor = session.minor,
+            provider = &*result.name,
+            version = &*result.version,
+            boot_id = &*result.boot_id,
+            minor = result.minor,
             "handshake"
         );
-        let link = Arc::new(Link::new(
-            Arc::new(session),
+        let session = Arc::new(Session::new(
+            result,
             connection,
             self.options.max_receive_bytes,
         ));
         self.shared.gate.renew(rates, new_process);
-        if let Some(offered) = &link.session.load_balancers {
+        if let Some(offered) = &session.load_balancers {
             self.shared
                 .gate
                 .allow(Class::LoadBalancers, offered.max_in_flight);
         }
-        self.shared.publish(&link, reconnect);
-        link
+        self.shared.publish(&session, reconnect);
+        session
     }
 
     /// Runs the heartbeat. Continues when another handshake is due on the same connection.
-    async fn run_heartbeat(&mut self, connection: &Connection, link: &Link) -> ControlFlow<Loss> {
+    async fn run_heartbeat(
+        &mut self,
+        connection: &Connection,
+        session: &Session,
+    ) -> ControlFlow<Loss> {
         let mut standby = self.shared.standby.subscribe();
         let mut uid = self.shared.cluster_uid.subscribe();
         let mut missed = 0;
@@ -280,18 +286,18 @@ impl Manager {
             let heartbeat = tokio::select! {
                 biased;
                 () = connection.closed() => return ControlFlow::Break(self.closed()),
-                heartbeat = self.get_status(link) => heartbeat,
+                heartbeat = self.get_status(session) => heartbeat,
             };
             match heartbeat {
                 Ok((boot_id, heartbeat)) => {
                     missed = 0;
-                    if *boot_id != *link.session.boot_id {
+                    if *boot_id != *session.boot_id {
                         // Another process behind the same connection, with nothing of ours.
                         let why = format!(
                             "it names boot_id {:?} in GetStatus and {:?} at Handshake, which must be \
                              one value, chosen when its process starts",
                             text::cut(&boot_id, 64),
-                            link.session.boot_id,
+                            session.boot_id,
                         );
                         return self.again(connection, &why, true).await;
                     }
@@ -336,7 +342,7 @@ impl Manager {
                     Ok(()) = standby.changed() => {}
                     Ok(()) = uid.changed() => {}
                     Some((generation, wish)) = self.wishes.recv() => {
-                        if generation < link.session.generation {
+                        if generation < session.generation {
                             continue;
                         }
                         return match wish {
@@ -380,11 +386,11 @@ impl Manager {
     }
 
     /// One heartbeat. Returns the boot id and how the provider is.
-    async fn get_status(&self, link: &Link) -> Result<(String, Heartbeat), Error> {
+    async fn get_status(&self, session: &Session) -> Result<(String, Heartbeat), Error> {
         let shared = &self.shared;
         let request = GetStatusRequest {};
-        let channel = link.channel.clone();
-        let status = unary::<GetStatus>(&shared.metrics, channel, link.limits, request).await?;
+        let channel = session.channel.clone();
+        let status = unary::<GetStatus>(&shared.metrics, channel, session.limits, request).await?;
         let (heartbeat, health) = health::read(&status);
         shared.metrics.health(&health);
         shared.health.send_replace(health);

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tokio::time::Instant;
 
-use super::{Class, Health, Provider, Session, State};
+use super::{Class, HandshakeResult, Health, Provider, Session, State};
 
 impl Provider {
     /// State, session, what the provider says about itself, and pauses; a few lines of text.
@@ -48,7 +48,7 @@ impl Provider {
 }
 
 fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
-    let Session {
+    let HandshakeResult {
         generation,
         name,
         version,
@@ -57,11 +57,10 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
         instances,
         load_balancers,
         routes,
-        node_sets,
         effects,
         max_send_bytes,
         ..
-    } = session;
+    } = &**session;
     writeln!(
         lines,
         "session: generation={generation} name={name:?} version={version:?} minor={minor} \
@@ -95,10 +94,11 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
     }
     writeln!(
         lines,
-        "serves: instances={} load_balancers={} routes={} node_sets={node_sets} effects={}",
+        "serves: instances={} load_balancers={} routes={} node_sets={} effects={}",
         instances.is_some(),
         load_balancers.is_some(),
         routes.is_some(),
+        session.has_node_sets(),
         effects.is_some()
     )
 }

@@ -1,6 +1,6 @@
 //! The first words of a connection: what is said, and which answers are accepted.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
 use outrigger_core::{node::ownership::Prefixes, service::capability::Capability};
@@ -10,7 +10,7 @@ use tracing::warn;
 use super::{
     Cause, Error, Options,
     pause::Rate,
-    session::{Instances, LoadBalancers, Session},
+    session::{HandshakeResult, Instances, LoadBalancers},
     text,
 };
 
@@ -104,7 +104,7 @@ pub(super) fn accept(
     known_name: Option<&str>,
     generation: u64,
     answer: v1::HandshakeResponse,
-) -> Result<(Session, Vec<Rate>), Refusal> {
+) -> Result<(HandshakeResult, Vec<Rate>), Refusal> {
     if answer.minor == 0 {
         return Err(Refusal::bad(
             "minor is not set; it is the lower of both maxima, so 1 where both speak only that",
@@ -152,7 +152,7 @@ pub(super) fn accept(
         "service_annotation_prefixes",
         answer.service_annotation_prefixes,
     )?;
-    let session = Session {
+    let result = HandshakeResult {
         generation,
         version: text::cut(&answer.provider_version, MAX_NAME).into(),
         minor: answer.minor,
@@ -168,7 +168,6 @@ pub(super) fn accept(
         routes: offered.routes,
         node_sets: offered.node_sets.is_some(),
         effects,
-        undeclared_effects: Arc::default(),
         node_annotation_prefixes: entries(
             "node_annotation_prefixes",
             answer.node_annotation_prefixes,
@@ -177,7 +176,7 @@ pub(super) fn accept(
         name,
     };
     let rates = answer.rate_limits.iter().filter_map(Rate::read).collect();
-    Ok((session, rates))
+    Ok((result, rates))
 }
 
 fn accept_name(

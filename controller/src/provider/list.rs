@@ -1,6 +1,6 @@
 //! All instances at once, where a provider can tell them.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, time::Duration};
 
 use outrigger_api::v1::{self, instances_service_client::InstancesServiceClient};
 use outrigger_core::node::{answer::Rules, instance::Instance};
@@ -49,14 +49,13 @@ impl Provider {
     /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
     pub async fn list(&self, purpose: Purpose) -> Result<Vec<Instance>, Error> {
         let rpc = ListInstances::NAME;
-        let (permit, link) = self.admit::<ListInstances>(purpose.into()).await?;
-        let session = Arc::clone(&link.session);
+        let (permit, session) = self.admit::<ListInstances>(purpose.into()).await?;
         let offered = session.instances.as_ref().filter(|offered| offered.list);
         let offered = offered.ok_or(Error::NotOffered { rpc })?;
         self.shared.metrics.asked(purpose);
         let instances = self
             .shared
-            .call::<ListInstances>(&permit, &self.leave, link, |_, context| {
+            .call::<ListInstances>(&permit, &self.leave, &session, |_, context| {
                 v1::ListInstancesRequest {
                     context: Some(context),
                     max_staleness: purpose.max_staleness().try_into().ok(),

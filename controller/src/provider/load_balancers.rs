@@ -14,9 +14,8 @@ use outrigger_core::{
 };
 
 use super::{
-    Error, LoadBalancers, Provider,
+    Error, LoadBalancers, Provider, Session,
     call::Unary,
-    link::Link,
     pause::{Claim, Permit},
     wire,
 };
@@ -59,10 +58,10 @@ impl Provider {
         service: &ServiceView,
         targets: &Arc<Targets>,
     ) -> Result<Answer, Error> {
-        let (permit, link) = self
+        let (permit, session) = self
             .admit::<GetLoadBalancer>(Claim::LoadBalancerChecks)
             .await?;
-        let offered = offered(&link, GetLoadBalancer::NAME)?;
+        let offered = offered(&session, GetLoadBalancer::NAME)?;
         let call = self.shared.call_with_targets::<GetLoadBalancer>(
             &permit,
             &self.leave,
@@ -73,7 +72,7 @@ impl Provider {
                 targets: Some(targets),
             },
         );
-        Said::from(call.await?.answer.unwrap_or_default()).check(Call::Get, service, &link.session)
+        Said::from(call.await?.answer.unwrap_or_default()).check(Call::Get, service, &session)
     }
 
     /// Makes the load balancer of `service`, or changes it, to what the Service and `targets` say.
@@ -107,10 +106,10 @@ impl Provider {
     ) -> Result<Answer, Error> {
         const RPC: &str = EnsureLoadBalancer::NAME;
         let ranges = ranges(service)?;
-        let (permit, link) = self
+        let (permit, session) = self
             .admit::<EnsureLoadBalancer>(Claim::LoadBalancers)
             .await?;
-        let offered = offered(&link, RPC)?;
+        let offered = offered(&session, RPC)?;
         let EnsureInput { targets, held } = input.await.ok_or(Error::Fenced { rpc: RPC })?;
         let call = self.shared.call_with_targets::<EnsureLoadBalancer>(
             &permit,
@@ -125,11 +124,7 @@ impl Provider {
                 }),
             },
         );
-        Said::from(call.await?.answer.unwrap_or_default()).check(
-            Call::Ensure,
-            service,
-            &link.session,
-        )
+        Said::from(call.await?.answer.unwrap_or_default()).check(Call::Ensure, service, &session)
     }
 
     /// Removes the load balancer of `service` and every part of it. Of none, that is
@@ -153,10 +148,10 @@ impl Provider {
         goes_out: impl FnOnce() -> bool,
     ) -> Result<Answer, Error> {
         const RPC: &str = DeleteLoadBalancer::NAME;
-        let (permit, link) = self
+        let (permit, session) = self
             .admit::<DeleteLoadBalancer>(Claim::LoadBalancers)
             .await?;
-        let offered = offered(&link, RPC)?;
+        let offered = offered(&session, RPC)?;
         if !goes_out() {
             return Err(Error::Fenced { rpc: RPC });
         }
@@ -164,21 +159,19 @@ impl Provider {
             context: Some(context),
             service: Some(whatever_its_ranges(service, offered)),
         };
-        let call = self.shared.call::<DeleteLoadBalancer>(
-            &permit,
-            &self.leave,
-            Arc::clone(&link),
-            |_, context| request(context),
-        );
-        Said::from(call.await?.answer.unwrap_or_default()).check(
-            Call::Delete,
-            service,
-            &link.session,
-        )
+        let call =
+            self.shared
+                .call::<DeleteLoadBalancer>(&permit, &self.leave, &session, |_, context| {
+                    request(context)
+                });
+        Said::from(call.await?.answer.unwrap_or_default()).check(Call::Delete, service, &session)
     }
 
     /// Leave for a call of `R`, and the session to make it on.
-    pub(super) async fn admit<R: Unary>(&self, claim: Claim) -> Result<(Permit, Arc<Link>), Error> {
+    pub(super) async fn admit<R: Unary>(
+        &self,
+        claim: Claim,
+    ) -> Result<(Permit, Arc<Session>), Error> {
         self.shared.admit(R::NAME, claim, &self.leave).await
     }
 
@@ -190,8 +183,8 @@ impl Provider {
     }
 }
 
-fn offered<'a>(link: &'a Link, rpc: &'static str) -> Result<&'a LoadBalancers, Error> {
-    let offered = link.session.load_balancers.as_ref();
+fn offered<'a>(session: &'a Session, rpc: &'static str) -> Result<&'a LoadBalancers, Error> {
+    let offered = session.load_balancers.as_ref();
     offered.ok_or(Error::NotOffered { rpc })
 }
 

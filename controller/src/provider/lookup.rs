@@ -12,7 +12,6 @@ use super::{
     Error, Provider, Purpose, Session, Shared,
     call::{BatchGetInstances, Unary},
     coalesce::{self, Ask, Batch, Subject},
-    link::Link,
     pause::{Claim, Permit},
     wire,
 };
@@ -107,17 +106,15 @@ impl Subject for Node {
         wire::node(&self.0, session).encoded_len() + AROUND
     }
 
-    async fn call(shared: Arc<Shared>, link: Arc<Link>, permit: Permit, batch: Batch<Self>) {
+    async fn call(shared: Arc<Shared>, session: Arc<Session>, permit: Permit, batch: Batch<Self>) {
         let purpose = batch.group;
         shared.metrics.batched(purpose, batch.asks.len());
         let began = Instant::now();
         let leave = batch.leave();
-        let call = shared.call::<BatchGetInstances>(
-            &permit,
-            &leave,
-            Arc::clone(&link),
-            |session, context| request::message(&batch, session, context),
-        );
+        let call =
+            shared.call::<BatchGetInstances>(&permit, &leave, &session, |session, context| {
+                request::message(&batch, session, context)
+            });
         let answer = match call.await {
             Ok(answer) => answer,
             Err(error) => {
@@ -132,7 +129,7 @@ impl Subject for Node {
         };
         // The session of the answer may be newer, but only by what a process behind one name changes.
         let nodes = batch.asks.iter().map(|ask| &*ask.subject.0);
-        let read = answer::read(answer, nodes, asked, link.session.instances.as_ref());
+        let read = answer::read(answer, nodes, asked, session.instances.as_ref());
         shared.metrics.strays(read.strays);
         shared.doubts.report(&batch.asks, &read.doubts);
         if let Some(error) = read.speaks_for_all() {

@@ -17,7 +17,7 @@ use outrigger_core::targets::{Revision, Targets};
 use parking_lot::Mutex;
 use tracing::debug;
 
-use super::{Error, Session, Shared, call::Unary, leave::Leave, link::Link, pause::Permit, wire};
+use super::{Error, Session, Shared, call::Unary, leave::Leave, pause::Permit, wire};
 
 mod upload;
 
@@ -110,14 +110,14 @@ impl Shared {
     ) -> Result<R::Response, Error> {
         let mut is_first = true;
         loop {
-            let link = self.link()?;
-            let sync = leave.wait(R::NAME, self.sync(leave, &link, targets));
+            let session = self.session()?;
+            let sync = leave.wait(R::NAME, self.sync(leave, &session, targets));
             let sync = match sync.await? {
-                // The link that follows has no node sets.
-                Err(Error::NotServed { .. }) if self.give_up_node_sets(&link) => continue,
+                // From now on the session has no node sets.
+                Err(Error::NotServed { .. }) => continue,
                 sync => sync?,
             };
-            let call = self.call::<R>(permit, leave, link, |session, context| {
+            let call = self.call::<R>(permit, leave, &session, |session, context| {
                 message(context, wire_targets(targets, session))
             });
             match call.await {
@@ -147,14 +147,14 @@ impl Shared {
     async fn sync(
         self: &Arc<Self>,
         leave: &Leave,
-        link: &Arc<Link>,
+        session: &Arc<Session>,
         targets: &Arc<Targets>,
     ) -> Result<u64, Error> {
-        if !link.session.node_sets {
+        if !session.has_node_sets() {
             return Ok(0);
         }
         let name = Name {
-            process: link.session.boot_id.clone(),
+            process: session.boot_id.clone(),
             revision: targets.revision().clone(),
         };
         loop {
@@ -163,7 +163,7 @@ impl Shared {
                 if state.holds(&name, targets) {
                     return Ok(state.syncs);
                 }
-                self.join(&mut state, &name, leave, link, targets)
+                self.join(&mut state, &name, leave, session, targets)
             };
             let result = running.await;
             // Else another revision goes first, and is the base of this one. One of the same revision
@@ -180,7 +180,7 @@ impl Shared {
         state: &mut State,
         name: &Name,
         leave: &Leave,
-        link: &Arc<Link>,
+        session: &Arc<Session>,
         targets: &Arc<Targets>,
     ) -> (future::Shared<Syncing>, bool) {
         if let Some((under_way, running)) = &state.running
@@ -188,12 +188,12 @@ impl Shared {
         {
             return (running, under_way == name);
         }
-        let (shared, link) = (Arc::clone(self), Arc::clone(link));
+        let (shared, session) = (Arc::clone(self), Arc::clone(session));
         let (process, targets) = (name.process.clone(), Arc::clone(targets));
         let base = state.base(&process);
         let leave = leave.of_all();
         let sync = async move {
-            let result = shared.upload(&leave, link, base, &targets).await;
+            let result = shared.upload(&leave, &session, base, &targets).await;
             let mut state = shared.node_sets.0.lock();
             state.running = None;
             match result {
@@ -213,20 +213,20 @@ impl Shared {
     async fn upload(
         &self,
         leave: &Leave,
-        link: Arc<Link>,
+        session: &Arc<Session>,
         base: Option<Arc<Targets>>,
         targets: &Targets,
     ) -> Result<(), Error> {
         if let Some(base) = base
-            && let Some(delta) = Upload::delta(&link.session, &base, targets)?
+            && let Some(delta) = Upload::delta(session, &base, targets)?
         {
-            let result = self.send_upload(leave, Arc::clone(&link), delta).await;
+            let result = self.send_upload(leave, session, delta).await;
             if !result.as_ref().is_err_and(is_unknown) {
                 return result;
             }
         }
-        let snapshot = Upload::snapshot(&link.session, targets)?;
-        match self.send_upload(leave, link, snapshot).await {
+        let snapshot = Upload::snapshot(session, targets)?;
+        match self.send_upload(leave, session, snapshot).await {
             Err(error) if is_unknown(&error) => Err(Error::Malformed {
                 rpc: SyncNodeSet::NAME,
                 what: format!("a snapshot needs no base ({error})").into(),
@@ -238,12 +238,12 @@ impl Shared {
     async fn send_upload(
         &self,
         leave: &Leave,
-        link: Arc<Link>,
+        session: &Session,
         upload: Upload,
     ) -> Result<(), Error> {
         let upload = Arc::new(upload);
         let message = |_: &Session, context| (Arc::clone(&upload), context);
-        let call = self.exchange::<SyncNodeSet>(leave, link, message);
+        let call = self.exchange::<SyncNodeSet>(leave, session, message);
         let response = call.await?;
         if response.revision != upload.revision() {
             return Err(Error::Malformed {
@@ -274,6 +274,13 @@ fn is_newer(targets: &Targets, held: &Targets) -> bool {
     })
 }
 
+impl Session {
+    /// Whether node sets are declared and served.
+    pub(super) fn has_node_sets(&self) -> bool {
+        self.node_sets && !self.lacks(SyncNodeSet::NAME)
+    }
+}
+
 impl NodeSets {
     /// The provider says that it does not hold what was synced, unless that is old news.
     fn doubt(&self, sync: u64) {
@@ -295,7 +302,7 @@ fn is_unknown(error: &Error) -> bool {
 pub(super) fn wire_targets(targets: &Targets, session: &Session) -> v1::NodeTargets {
     use v1::node_targets::Targets as Wire;
     v1::NodeTargets {
-        targets: Some(if session.node_sets {
+        targets: Some(if session.has_node_sets() {
             Wire::Ref(v1::NodeSetRef {
                 set_id: SET_ID.into(),
                 revision: targets.revision().as_str().into(),

@@ -1,6 +1,8 @@
-//! The result of one handshake.
+//! The result of one handshake, and the connection that it was made on.
 
 use std::{
+    collections::HashSet,
+    ops::Deref,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -8,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use outrigger_api::v1;
+use outrigger_api::{code_name, v1};
 use outrigger_core::{
     node::ownership::Prefixes,
     service::{
@@ -16,12 +18,37 @@ use outrigger_core::{
         effects::{Effects, RawEffects},
     },
 };
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+use tonic::Code;
 use tracing::warn;
 
-/// The result of one handshake. A new one is published after each handshake, also on the same
-/// connection; whoever keeps facts about the provider compares [`Session::boot_id`].
-#[derive(Clone, Debug)]
+use super::{
+    Error,
+    call::{Limits, Unary},
+    details::Checked,
+    transport::Connection,
+};
+
+/// A connection that a handshake was made on, with its result. A new one is published after each
+/// handshake, also on the same connection; whoever keeps facts about the provider compares
+/// [`HandshakeResult::boot_id`].
+#[derive(Debug)]
 pub struct Session {
+    result: HandshakeResult,
+    pub(super) channel: Checked,
+    pub(super) limits: Limits,
+    /// Cancelled when this process ends the connection under the calls on it.
+    aborted: CancellationToken,
+    /// Methods that the provider answered with UNIMPLEMENTED.
+    unserved: Mutex<HashSet<&'static str>>,
+    /// Whether effects of a provider that declares none were reported.
+    undeclared_effects: AtomicBool,
+}
+
+/// The provider's answer to a handshake, checked.
+#[derive(Debug)]
+pub struct HandshakeResult {
     /// Counts the handshakes of this controller.
     pub generation: u64,
     /// The provider's name; the same for as long as the controller runs.
@@ -38,19 +65,71 @@ pub struct Session {
     pub load_balancers: Option<LoadBalancers>,
     /// Routes, as declared.
     pub routes: Option<v1::RoutesCapability>,
-    /// Whether node sets are held.
+    /// Whether node sets are declared.
     pub node_sets: bool,
     /// The effects that the provider may send; checked against the reserved prefixes.
     pub effects: Option<v1::EffectsCapability>,
-    /// Whether effects of a provider that declares none were reported since the handshake.
-    pub(super) undeclared_effects: Arc<AtomicBool>,
     /// Node annotations that are sent; empty: none.
     pub node_annotation_prefixes: Box<[Box<str>]>,
     /// Largest message that may be sent, in bytes.
     pub max_send_bytes: usize,
 }
 
+impl Deref for Session {
+    type Target = HandshakeResult;
+
+    fn deref(&self) -> &HandshakeResult {
+        &self.result
+    }
+}
+
 impl Session {
+    pub(super) fn new(result: HandshakeResult, connection: &Connection, receive: usize) -> Self {
+        Self {
+            limits: Limits {
+                send: result.max_send_bytes,
+                receive,
+            },
+            result,
+            channel: connection.channel(),
+            aborted: connection.aborted(),
+            unserved: Mutex::default(),
+            undeclared_effects: AtomicBool::default(),
+        }
+    }
+
+    /// Whether the provider may still be at work on a call that ended with `error`. Not where its process
+    /// closed the connection: then it is gone.
+    pub(super) fn may_go_on(&self, error: &Error) -> bool {
+        match error {
+            Error::Cancelled { .. } | Error::Timeout { .. } => true,
+            Error::ConnectionLost { .. } => self.aborted.is_cancelled(),
+            // So a server ends a call whose deadline has passed, whatever its handler does.
+            Error::Unexplained { code, .. } => [Code::Cancelled, Code::DeadlineExceeded]
+                .map(code_name)
+                .contains(code),
+            _ => false,
+        }
+    }
+
+    /// Whether a method was found missing, which it then is until the next handshake.
+    pub(super) fn lacks(&self, rpc: &'static str) -> bool {
+        self.unserved.lock().contains(rpc)
+    }
+
+    /// Remembers that a method is missing, and reports it once.
+    pub(super) fn note_missing<R: Unary>(&self) {
+        if self.unserved.lock().insert(R::NAME) {
+            warn!(
+                rpc = R::NAME,
+                provider = &*self.name,
+                "the provider declares a capability but answers UNIMPLEMENTED to a method of it: {}; \
+                 serve the method, or do not declare the capability",
+                R::WITHOUT
+            );
+        }
+    }
+
     /// The effects in `raw` that may be written to a Service. Without the capability there are none, which
     /// is logged once for each handshake.
     pub(super) fn effects(&self, raw: RawEffects, capability: &Capability) -> Effects {

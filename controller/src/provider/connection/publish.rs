@@ -5,18 +5,16 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::provider::{Cause, Shared, State, link::Link};
+use crate::provider::{Cause, Session, Shared, State};
 
 impl Shared {
-    pub(super) fn publish(&self, link: &Arc<Link>, reconnect: bool) {
-        self.metrics.connected(&link.session, reconnect);
-        self.link.send_replace(Some(Arc::clone(link)));
-        self.session.send_replace(Some(Arc::clone(&link.session)));
+    pub(super) fn publish(&self, session: &Arc<Session>, reconnect: bool) {
+        self.metrics.connected(session, reconnect);
+        self.session.send_replace(Some(Arc::clone(session)));
     }
 
     pub(super) fn withdraw(&self) {
         self.metrics.disconnected();
-        self.link.send_replace(None);
         self.session.send_replace(None);
     }
 

@@ -26,13 +26,13 @@ fn options() -> Options {
 
 fn accept_changed(
     change: impl FnOnce(&mut HandshakeResponse),
-) -> Result<(Session, Vec<Rate>), Refusal> {
+) -> Result<(HandshakeResult, Vec<Rate>), Refusal> {
     let mut answer = fake::handshake();
     change(&mut answer);
     accept(&options(), None, 1, answer)
 }
 
-fn capabilities(change: impl FnOnce(&mut Capabilities)) -> Result<Session, Refusal> {
+fn capabilities(change: impl FnOnce(&mut Capabilities)) -> Result<HandshakeResult, Refusal> {
     let accepted = accept_changed(|answer| change(answer.capabilities.as_mut().unwrap()));
     accepted.map(|(session, _)| session)
 }
@@ -154,7 +154,7 @@ fn a_preference_that_is_not_served_is_reported() {
 
 #[test]
 fn nonsense_is_refused_by_name() {
-    let check = |refused: Result<Session, Refusal>, cause: Cause, says: &str| {
+    let check = |refused: Result<HandshakeResult, Refusal>, cause: Cause, says: &str| {
         let refusal = refused.unwrap_err();
         assert_eq!(refusal.cause, cause, "{says}");
         assert!(refusal.reason.contains(says), "{says}: {}", refusal.reason);

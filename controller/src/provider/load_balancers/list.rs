@@ -72,16 +72,16 @@ impl Provider {
     /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
     pub async fn list_load_balancers(&self) -> Result<Vec<OwnedLoadBalancer>, Error> {
         let rpc = ListLoadBalancers::NAME;
-        let (permit, link) = self
+        let (permit, session) = self
             .admit::<ListLoadBalancers>(Claim::LoadBalancerChecks)
             .await?;
-        let offered = link.session.load_balancers.as_ref();
+        let offered = session.load_balancers.as_ref();
         if !offered.is_some_and(|offered| offered.list) {
             return Err(Error::NotOffered { rpc });
         }
         let call =
             self.shared
-                .call::<ListLoadBalancers>(&permit, &self.leave, link, |_, context| {
+                .call::<ListLoadBalancers>(&permit, &self.leave, &session, |_, context| {
                     v1::ListLoadBalancersRequest {
                         context: Some(context),
                     }

@@ -79,10 +79,10 @@ impl Provider {
             PlanOperation::Ensure => ranges(service)?,
             PlanOperation::Delete => Vec::new(),
         };
-        let (permit, link) = self
+        let (permit, session) = self
             .admit::<PlanLoadBalancer>(Claim::LoadBalancerChecks)
             .await?;
-        let offered = offered(&link, rpc)?;
+        let offered = offered(&session, rpc)?;
         if !offered.plan {
             return Err(Error::NotOffered { rpc });
         }
@@ -107,12 +107,9 @@ impl Provider {
                     targets: None,
                 };
                 shared
-                    .call::<PlanLoadBalancer>(
-                        &permit,
-                        &self.leave,
-                        Arc::clone(&link),
-                        |_, context| request(context),
-                    )
+                    .call::<PlanLoadBalancer>(&permit, &self.leave, &session, |_, context| {
+                        request(context)
+                    })
                     .await?
             }
         };

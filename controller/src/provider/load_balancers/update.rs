@@ -23,7 +23,6 @@ use crate::provider::{
     call::Unary,
     coalesce::{self, Ask, Batch, Subject},
     gather::SILENCE,
-    link::Link,
     node_sets::wire_targets,
     pause::{Claim, Permit},
     wire,
@@ -103,14 +102,14 @@ impl Subject for Update {
         self.wire(session).encoded_len() + AROUND
     }
 
-    async fn call(shared: Arc<Shared>, link: Arc<Link>, permit: Permit, batch: Batch<Self>) {
+    async fn call(shared: Arc<Shared>, session: Arc<Session>, permit: Permit, batch: Batch<Self>) {
         let leave = batch.leave();
         let targets = batch.group.0;
         let open = Arc::new(Mutex::new(Open::new(batch.asks)));
         let asked = Arc::clone(&open);
         let leave = leave.only_while(move || asked.lock().drop_outdated());
         let hand_out = |result| {
-            let general = open.lock().take(result, &link.session);
+            let general = open.lock().take(result, &session);
             if let Some(error) = general {
                 permit.failed(&error);
             }
@@ -120,7 +119,7 @@ impl Subject for Update {
             let message = |context: CallContext, targets| Feed {
                 message: v1::UpdateLoadBalancerNodesRequest {
                     context: Some(context),
-                    services: open.lock().services(&link.session),
+                    services: open.lock().services(&session),
                     targets: Some(targets),
                 },
                 results: results.clone(),

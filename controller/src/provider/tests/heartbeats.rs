@@ -133,8 +133,6 @@ async fn readiness_decides_whether_queues_run() {
 async fn a_new_process_behind_the_connection_is_greeted() {
     let rig = Rig::start();
     rig.serving().await;
-    let mut sessions = rig.provider.sessions();
-    sessions.mark_unchanged();
     rig.fake
         .introduce(|answer| answer.boot_id = "boot-2".into());
     rig.fake.on_status(|| {
@@ -142,11 +140,11 @@ async fn a_new_process_behind_the_connection_is_greeted() {
         answer.boot_id = "boot-2".into();
         Reply::Say(answer)
     });
-    timeout(secs(60), sessions.changed())
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(&*sessions.borrow().as_ref().unwrap().boot_id, "boot-2");
+    let other = rig
+        .provider
+        .shared
+        .session_that(|session| &*session.boot_id == "boot-2");
+    timeout(secs(60), other).await.unwrap();
     sleep(secs(60)).await;
     assert_eq!((rig.fake.dials(), rig.fake.handshakes.lock().len()), (1, 2));
 }

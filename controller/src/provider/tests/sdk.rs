@@ -169,7 +169,7 @@ async fn every_call_acts_on_the_targets_that_it_names() {
         }
         history.push(nodes.clone());
         if random.u8(0..20) == 0 {
-            let mut sessions = provider.sessions();
+            let mut sessions = provider.shared.session.subscribe();
             process.restart();
             let ended = sessions.wait_for(Option::is_none);
             timeout(secs(60), ended).await.unwrap().unwrap();
