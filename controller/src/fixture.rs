@@ -229,7 +229,7 @@ impl Fixture {
         let mut tasks = JoinSet::new();
         let (provider, _) = provider(&cloud, options, &mut registry, &mut tasks);
         let metrics = EventMetrics::register(&mut registry);
-        let (events, writer) = Events::new(client.clone(), Traffic::default(), &metrics);
+        let (events, writer) = Events::new(Api::new(client.clone()), Traffic::default(), &metrics);
         tasks.spawn(writer.run(CancellationToken::new()));
 
         let nodes = Arc::new(Store::default());

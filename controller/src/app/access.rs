@@ -96,11 +96,15 @@ impl ApiAccess {
     }
 
     fn api(&self, client: Client) -> Api {
-        Api::new(client).telling(self.refusals.clone())
+        Api::new(client).reporting(self.refusals.clone())
     }
 
     fn events(&self, client: Client, parts: &mut Supervisor, stop: &CancellationToken) -> Events {
-        let (events, writer) = Events::new(client, self.clients.traffic(), &self.event_metrics);
+        let (events, writer) = Events::new(
+            Api::new(client),
+            self.clients.traffic(),
+            &self.event_metrics,
+        );
         parts.spawn("event writer", writer.run(stop.clone()));
         events
     }

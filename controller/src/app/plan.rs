@@ -38,7 +38,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> Result<(), Fatal> {
-    let gathered = tokio::time::timeout(PATIENCE, gather(context)).await;
+    let gathered = tokio::time::timeout(PATIENCE, Box::pin(gather(context))).await;
     let (services, nodes) = gathered.map_err(|_elapsed| {
         Fatal::Setup(format!(
             "cannot plan: the API server or the provider was not ready within {} s; the provider is \

@@ -1,23 +1,23 @@
 //! Requests to the API server: one function each, with a time limit and a closed error.
 
+mod draft;
+
 use std::{io, time::Duration};
 
 use bytes::Bytes;
 use futures::{AsyncBufReadExt, Stream, StreamExt, TryStreamExt};
-use http::{Method, Request, Response, header};
+use http::{HeaderValue, Method, Response, header};
 use http_body_util::BodyExt;
-use kube::{
-    Client,
-    client::Body,
-    core::{Status, WatchEvent},
-};
+use kube::{Client, client::Body, core::Status};
 use serde::{
     Deserialize, Serialize,
     de::{DeserializeOwned, IgnoredAny},
 };
+use tokio::time::timeout;
 
+use self::draft::Draft;
 use super::{
-    decode::{self, Item},
+    decode::{self, Item, ObjectEvent},
     error::{Error, chain},
     refusals::Refusals,
 };
@@ -25,6 +25,11 @@ use crate::fence::Fence;
 
 /// How long one request may take in all, watches aside.
 const CALL_TIMEOUT: Duration = Duration::from_secs(40);
+
+/// How long the API server lets one watch last, in seconds.
+const WATCH_SECONDS: u32 = 290;
+
+const JSON: &str = "application/json";
 
 /// Asks for metadata alone: a Node is 14 kB, and after a write only its version is of interest.
 const ACCEPT_METADATA: &str =
@@ -35,7 +40,9 @@ const ACCEPT_METADATA: &str =
 pub struct Api {
     client: Client,
     fence: Option<Fence>,
-    refusals: Refusals,
+    refusals: Option<Refusals>,
+    /// None: [`CALL_TIMEOUT`], of which the API server learns nothing.
+    limit: Option<Duration>,
 }
 
 /// One page of a list.
@@ -107,14 +114,18 @@ impl Api {
         Self {
             client,
             fence: None,
-            refusals: Refusals::default(),
+            refusals: None,
+            limit: None,
         }
     }
 
     /// The same requests; writes that are not allowed are reported to `refusals`.
     #[must_use]
-    pub fn telling(self, refusals: Refusals) -> Self {
-        Self { refusals, ..self }
+    pub fn reporting(self, refusals: Refusals) -> Self {
+        Self {
+            refusals: Some(refusals),
+            ..self
+        }
     }
 
     /// The same requests, but writes only as long as `fence` says yes.
@@ -126,13 +137,19 @@ impl Api {
         }
     }
 
+    /// The same requests, each ended after `limit` on both sides: one that this process gave up must not be
+    /// carried out much later.
+    #[must_use]
+    pub fn limited(self, limit: Duration) -> Self {
+        Self {
+            limit: Some(limit),
+            ..self
+        }
+    }
+
     /// The object at `path`.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        decode::object(
-            &self
-                .call(Method::GET, path, "application/json", None)
-                .await?,
-        )
+        self.object(Draft::new(Method::GET, path)).await
     }
 
     /// One page of at most `limit` objects at `path`, from `token` on. An object that cannot be
@@ -143,55 +160,39 @@ impl Api {
         limit: u32,
         token: &str,
     ) -> Result<Page<Item<T>>, Error> {
-        // Base64, which holds characters that mean something in a query.
-        let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
-        let path = format!("{path}?limit={limit}&continue={token}");
-        decode::page(
-            &self
-                .call(Method::GET, &path, "application/json", None)
-                .await?,
-        )
+        let draft = Draft::new(Method::GET, path)
+            .query("limit", limit.to_string())
+            .query("continue", token);
+        decode::page(&self.call(draft).await?)
     }
 
-    /// Changes at `path` after `version`, until the API server ends the watch after `seconds`. An
-    /// object that cannot be decoded is in its event, and ends nothing.
+    /// Changes at `path` after `version`, until the API server ends the watch; of the object `name` alone,
+    /// if there is one, which RBAC can allow by name. With an empty `version` the first events show the
+    /// objects as they are. The watch is to be answered within `limit`. An object that cannot be decoded is in
+    /// its event, and ends nothing.
     pub async fn watch<T: DeserializeOwned>(
         &self,
         path: &str,
+        name: Option<&str>,
         version: &str,
-        seconds: u32,
-    ) -> Result<impl Stream<Item = Result<WatchEvent<Item<T>>, Error>> + use<T>, Error> {
-        self.open(format!("{path}?{}", watch_query(version, seconds)))
-            .await
-    }
-
-    /// [`Self::watch`] of the one object `name`, which RBAC can allow by name. With an empty
-    /// `version` the first event shows the object as it is, if it exists.
-    pub async fn watch_named<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        name: &str,
-        version: &str,
-        seconds: u32,
-    ) -> Result<impl Stream<Item = Result<WatchEvent<Item<T>>, Error>> + use<T>, Error> {
-        let query = watch_query(version, seconds);
-        self.open(format!(
-            "{path}?fieldSelector=metadata.name%3D{name}&{query}"
-        ))
-        .await
-    }
-
-    async fn open<T: DeserializeOwned>(
-        &self,
-        uri: String,
-    ) -> Result<impl Stream<Item = Result<WatchEvent<Item<T>>, Error>> + use<T>, Error> {
-        let request = Request::get(uri)
-            .header(header::ACCEPT, "application/json")
-            // Kubernetes 1.37 compresses each event by itself, which is more than one gzip member.
-            .header(header::ACCEPT_ENCODING, "identity")
-            .body(Body::empty())
-            .map_err(|error| Error::Transport(error.to_string()))?;
-        let response = self.client.send(request).await?;
+        limit: Duration,
+    ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, Error>> + use<T>, Error> {
+        let mut draft = Draft::new(Method::GET, path);
+        if let Some(name) = name {
+            draft = draft.query("fieldSelector", format!("metadata.name={name}"));
+        }
+        let mut request = draft
+            .query("watch", "true")
+            .query("allowWatchBookmarks", "true")
+            .query("resourceVersion", version)
+            .query("timeoutSeconds", WATCH_SECONDS.to_string())
+            .build()?;
+        // Kubernetes 1.37 compresses each event by itself, which is more than one gzip member.
+        let encoding = HeaderValue::from_static("identity");
+        request
+            .headers_mut()
+            .insert(header::ACCEPT_ENCODING, encoding);
+        let response = within(limit, async { Ok(self.client.send(request).await?) }).await?;
         if !response.status().is_success() {
             return Err(refusal(response).await?);
         }
@@ -209,32 +210,30 @@ impl Api {
     }
 
     /// Makes an object in the collection at `path`.
-    pub async fn create<T: Serialize + DeserializeOwned>(
+    pub async fn create<T: DeserializeOwned>(
         &self,
         path: &str,
-        object: &T,
+        object: &impl Serialize,
     ) -> Result<T, Error> {
-        let body = Some(("application/json", encode(object)?));
-        decode::object(
-            &self
-                .call(Method::POST, path, "application/json", body)
-                .await?,
-        )
+        let draft = Draft::new(Method::POST, path).body(JSON, object)?;
+        self.object(draft).await
+    }
+
+    /// [`Self::create`] for a caller that needs nothing of the object as it is now.
+    pub async fn create_unread(&self, path: &str, object: &impl Serialize) -> Result<(), Error> {
+        let draft = Draft::new(Method::POST, path).accept(ACCEPT_METADATA);
+        self.call(draft.body(JSON, object)?).await.map(drop)
     }
 
     /// Replaces the object at `path`. One that holds a resourceVersion replaces only that version:
     /// another gives 409.
-    pub async fn update<T: Serialize + DeserializeOwned>(
+    pub async fn update<T: DeserializeOwned>(
         &self,
         path: &str,
-        object: &T,
+        object: &impl Serialize,
     ) -> Result<T, Error> {
-        let body = Some(("application/json", encode(object)?));
-        decode::object(
-            &self
-                .call(Method::PUT, path, "application/json", body)
-                .await?,
-        )
+        let draft = Draft::new(Method::PUT, path).body(JSON, object)?;
+        self.object(draft).await
     }
 
     /// Changes the object (or sub-resource) at `path`; `patch` is the body.
@@ -244,15 +243,12 @@ impl Api {
         kind: PatchKind,
         patch: &impl Serialize,
     ) -> Result<Written, Error> {
-        let body = Some((kind.content_type(), encode(patch)?));
-        // Our writes are made from types; strict decoding of every object would be work for
-        // nothing.
-        let path = format!("{path}?fieldValidation=Ignore");
-        decode::object(
-            &self
-                .call(Method::PATCH, &path, ACCEPT_METADATA, body)
-                .await?,
-        )
+        // Our writes are made from types; strict decoding of every object would be work for nothing.
+        let draft = Draft::new(Method::PATCH, path)
+            .query("fieldValidation", "Ignore")
+            .accept(ACCEPT_METADATA)
+            .body(kind.content_type(), patch)?;
+        self.object(draft).await
     }
 
     /// Deletes the object at `path` if it is what `preconditions` say; else the answer is 409.
@@ -260,57 +256,43 @@ impl Api {
         let options = serde_json::json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,
         });
-        let body = Some(("application/json", encode(&options)?));
-        self.call(Method::DELETE, path, "application/json", body)
-            .await
-            .map(drop)
+        let draft = Draft::new(Method::DELETE, path).body(JSON, &options)?;
+        self.call(draft).await.map(drop)
     }
 
-    async fn call(
-        &self,
-        method: Method,
-        path: &str,
-        accept: &'static str,
-        body: Option<(&'static str, Vec<u8>)>,
-    ) -> Result<Bytes, Error> {
+    async fn object<T: DeserializeOwned>(&self, draft: Draft<'_>) -> Result<T, Error> {
+        decode::object(&self.call(draft).await?)
+    }
+
+    async fn call(&self, mut draft: Draft<'_>) -> Result<Bytes, Error> {
+        let (method, path) = (draft.method.clone(), draft.path);
         let fence = self.fence.as_ref().filter(|_| method != Method::GET);
         if fence.is_some_and(|fence| !fence.may_write()) {
             return Err(Error::Fenced);
         }
-        let mut request = Request::builder()
-            .method(method.clone())
-            .uri(path)
-            .header(header::ACCEPT, accept);
-        let body = match body {
-            Some((kind, body)) => {
-                request = request.header(header::CONTENT_TYPE, kind);
-                body
-            }
-            None => Vec::new(),
-        };
-        let mut request = request
-            .body(Body::from(body))
-            .map_err(|error| Error::Transport(error.to_string()))?;
+        if let Some(limit) = self.limit {
+            draft = draft.query("timeout", format!("{}ms", limit.as_millis()));
+        }
+        let mut request = draft.build()?;
         // The client asks it once more, after the wait for its budget.
         if let Some(fence) = fence {
             request.extensions_mut().insert(fence.clone());
         }
-        let exchange = async {
-            let response = self.client.send(request).await?;
-            read(response).await
-        };
-        let result = tokio::time::timeout(CALL_TIMEOUT, exchange)
-            .await
-            .unwrap_or(Err(Error::Timeout(CALL_TIMEOUT)));
-        self.refusals.heard(&method, path, result.as_ref().err());
+        let exchange = async { read(self.client.send(request).await?).await };
+        let result = within(self.limit.unwrap_or(CALL_TIMEOUT), exchange).await;
+        if let Some(refusals) = &self.refusals {
+            refusals.answered(&method, path, result.as_ref().err());
+        }
         result
     }
 }
 
-fn watch_query(version: &str, seconds: u32) -> String {
-    format!(
-        "watch=true&allowWatchBookmarks=true&resourceVersion={version}&timeoutSeconds={seconds}"
-    )
+async fn within<T>(
+    limit: Duration,
+    exchange: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let result = timeout(limit, exchange).await;
+    result.unwrap_or(Err(Error::Timeout(limit)))
 }
 
 /// Whether the connection was cut in the middle of a watch, as happens to each of them at some time.
@@ -377,8 +359,4 @@ async fn refusal(response: Response<Body>) -> Result<Error, Error> {
             retry_after,
         },
     })
-}
-
-fn encode(body: &impl Serialize) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(body).map_err(|error| Error::Decode(error.to_string()))
 }

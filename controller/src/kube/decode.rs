@@ -26,6 +26,17 @@ pub enum Item<V> {
     Undecodable(Undecodable),
 }
 
+/// One event of a watch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ObjectEvent<V> {
+    /// The object as it is now: made or changed.
+    Applied(Item<V>),
+    /// The object as it was when it was deleted, with the resourceVersion of the deletion.
+    Deleted(Item<V>),
+    /// All changes up to this resourceVersion have been sent.
+    Bookmark(String),
+}
+
 /// As much of an object as is known when it cannot be decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undecodable {
@@ -100,26 +111,23 @@ pub(super) fn page<V: DeserializeOwned>(json: &[u8]) -> Result<Page<Item<V>>, Er
     }
 }
 
-/// One line of a watch.
-pub(super) fn event<V: DeserializeOwned>(line: &str) -> Result<WatchEvent<Item<V>>, Error> {
+/// One line of a watch. An event of type `ERROR` is the error that it carries.
+pub(super) fn event<V: DeserializeOwned>(line: &str) -> Result<ObjectEvent<V>, Error> {
     Ok(match serde_json::from_str::<WatchEvent<V>>(line) {
-        Ok(WatchEvent::Added(view)) => WatchEvent::Added(Item::Decoded(view)),
-        Ok(WatchEvent::Modified(view)) => WatchEvent::Modified(Item::Decoded(view)),
-        Ok(WatchEvent::Deleted(view)) => WatchEvent::Deleted(Item::Decoded(view)),
-        Ok(WatchEvent::Bookmark(mark)) => WatchEvent::Bookmark(mark),
-        Ok(WatchEvent::Error(status)) => WatchEvent::Error(status),
+        Ok(WatchEvent::Added(view) | WatchEvent::Modified(view)) => {
+            ObjectEvent::Applied(Item::Decoded(view))
+        }
+        Ok(WatchEvent::Deleted(view)) => ObjectEvent::Deleted(Item::Decoded(view)),
+        Ok(WatchEvent::Bookmark(mark)) => ObjectEvent::Bookmark(mark.metadata.resource_version),
+        Ok(WatchEvent::Error(status)) => return Err(Error::from_status(&status)),
         Err(_) => {
             let Line { kind, object: json } = object(line.as_bytes())?;
-            let json = json.get();
             match &*kind {
-                "ADDED" => WatchEvent::Added(Item::of(json)),
-                "MODIFIED" => WatchEvent::Modified(Item::of(json)),
-                "DELETED" => WatchEvent::Deleted(Item::of(json)),
-                "BOOKMARK" => WatchEvent::Bookmark(object(json.as_bytes())?),
-                "ERROR" => WatchEvent::Error(object(json.as_bytes())?),
+                "ADDED" | "MODIFIED" => ObjectEvent::Applied(Item::of(json.get())),
+                "DELETED" => ObjectEvent::Deleted(Item::of(json.get())),
                 _ => {
                     return Err(Error::Decode(format!(
-                        "{kind:?} is no type of a watch event"
+                        "the watch event of type {kind:?} cannot be read"
                     )));
                 }
             }

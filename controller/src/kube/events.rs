@@ -30,7 +30,6 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kube::Client;
 use outrigger_core::correlator::{Event, MAX_MESSAGE, cut};
 pub use outrigger_core::correlator::{Kind, ObjectRef};
 use tokio::sync::{
@@ -39,7 +38,7 @@ use tokio::sync::{
 };
 
 pub use self::{metrics::EventMetrics, writer::Writer};
-use super::traffic::Traffic;
+use super::{api::Api, traffic::Traffic};
 
 /// How many events may wait. client-go has room for 1,000, and one writer that lags behind a cold
 /// start of 5,000 nodes would lose most of their `Synced`. Full of long messages this is 12 MB.
@@ -73,14 +72,14 @@ type Unsettled = Arc<watch::Sender<usize>>;
 
 impl Events {
     /// The two ends of the queue. The caller [`run`](Writer::run)s the writer, whose requests
-    /// go through `client` and yield to the writes of `traffic`.
-    pub fn new(client: Client, traffic: Traffic, metrics: &EventMetrics) -> (Self, Writer) {
+    /// go through `api` and yield to the writes of `traffic`.
+    pub fn new(api: Api, traffic: Traffic, metrics: &EventMetrics) -> (Self, Writer) {
         let now = Arc::new(Timestamp::now);
-        Self::with(client, traffic, metrics, now, fastrand::f64)
+        Self::with(api, traffic, metrics, now, fastrand::f64)
     }
 
     fn with(
-        client: Client,
+        api: Api,
         traffic: Traffic,
         metrics: &EventMetrics,
         now: Clock,
@@ -89,7 +88,7 @@ impl Events {
         let (queue, recorded) = mpsc::channel(QUEUE);
         let unsettled = Arc::new(watch::Sender::new(0));
         let writer = Writer::new(
-            client,
+            api,
             traffic,
             recorded,
             Arc::clone(&unsettled),

@@ -55,7 +55,7 @@ impl Refusals {
 
     /// A write by `method` to `path` ended. Only an answer of the API server tells whether it is
     /// allowed. A refusal that lasts is said once a minute.
-    pub(super) fn heard(&self, method: &Method, path: &str, error: Option<&Error>) {
+    pub(super) fn answered(&self, method: &Method, path: &str, error: Option<&Error>) {
         if error.is_none() {
             self.allowed(|_, refused| refused.is_unauthenticated);
         }
@@ -137,7 +137,6 @@ impl Kind {
             Method::DELETE => "delete",
             _ => return None,
         };
-        let path = path.split('?').next()?;
         let mut parts = path.strip_prefix('/')?.split('/');
         // /api/<version>, /apis/<group>/<version>
         let skip = usize::from(parts.next()? != "api");
@@ -175,7 +174,7 @@ mod tests {
     #[test]
     fn a_kind_of_write_is_named_as_in_a_role() {
         for (method, path, expected) in [
-            (Method::PATCH, "/api/v1/nodes/a?x=y", Some("patch nodes")),
+            (Method::PATCH, "/api/v1/nodes/a", Some("patch nodes")),
             (
                 Method::PATCH,
                 "/api/v1/nodes/a/status",
@@ -184,12 +183,12 @@ mod tests {
             (Method::DELETE, "/api/v1/nodes/a", Some("delete nodes")),
             (
                 Method::PATCH,
-                "/api/v1/namespaces/a/services/b/status?x",
+                "/api/v1/namespaces/a/services/b/status",
                 Some("patch services/status"),
             ),
             (
                 Method::PUT,
-                "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/a?timeout=5s",
+                "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/a",
                 Some("update leases"),
             ),
             (Method::GET, "/api/v1/nodes/a", None),
@@ -205,7 +204,7 @@ mod tests {
     async fn only_a_right_that_is_missing_for_a_minute_makes_unready() {
         let refusals = Refusals::default();
         let patch = |error: Option<&Error>| {
-            refusals.heard(&Method::PATCH, "/api/v1/nodes/a", error);
+            refusals.answered(&Method::PATCH, "/api/v1/nodes/a", error);
         };
         patch(Some(&forbidden()));
         assert_eq!(
@@ -220,7 +219,7 @@ mod tests {
         assert!(sentence.starts_with(start), "{sentence}");
         // No answer tells nothing; another resource is another right.
         patch(Some(&Error::Fenced));
-        refusals.heard(&Method::PATCH, "/api/v1/nodes/a/status", None);
+        refusals.answered(&Method::PATCH, "/api/v1/nodes/a/status", None);
         assert!(refusals.check().is_err());
         patch(None);
         assert_eq!(refusals.check(), Ok(()));
@@ -242,7 +241,7 @@ mod tests {
     async fn refusals_that_do_not_last_leave_it_ready() {
         let refusals = Refusals::default();
         let patch = |error: Option<&Error>| {
-            refusals.heard(&Method::PATCH, "/api/v1/nodes/a", error);
+            refusals.answered(&Method::PATCH, "/api/v1/nodes/a", error);
         };
         patch(Some(&forbidden()));
         tokio::time::advance(GRACE * 2).await;
@@ -254,7 +253,7 @@ mod tests {
         patch(Some(&forbidden()));
         assert!(refusals.check().is_err());
         // A success of another kind shows no right to this one.
-        refusals.heard(&Method::GET, "/api/v1/nodes/a", None);
+        refusals.answered(&Method::GET, "/api/v1/nodes/a", None);
         assert!(refusals.check().is_err());
     }
 
@@ -268,11 +267,11 @@ mod tests {
             retry_after: None,
         };
         for _ in 0..2 {
-            refusals.heard(&Method::PATCH, "/api/v1/nodes/a", Some(&unauthorized));
+            refusals.answered(&Method::PATCH, "/api/v1/nodes/a", Some(&unauthorized));
             tokio::time::advance(GRACE).await;
         }
         assert!(refusals.check().is_err());
-        refusals.heard(&Method::GET, "/api/v1/nodes/a", None);
+        refusals.answered(&Method::GET, "/api/v1/nodes/a", None);
         assert_eq!(refusals.check(), Ok(()));
     }
 }

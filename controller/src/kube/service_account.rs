@@ -10,7 +10,7 @@ use http::HeaderValue;
 use outrigger_core::error_class::ErrorClass;
 use parking_lot::RwLock;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -185,11 +185,9 @@ async fn token(api: &Api, account: &str) -> Result<(HeaderValue, Duration), Erro
         "spec": {"expirationSeconds": LIFE},
     });
     let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token");
-    let answer: Value = api.create(&path, &request).await?;
-    let unreadable = |what: &str| Error::Decode(format!("TokenRequest: {what}"));
-    let answer = TokenRequest::deserialize(&answer).map_err(|e| unreadable(&e.to_string()))?;
+    let answer: TokenRequest = api.create(&path, &request).await?;
     let mut header = HeaderValue::try_from(format!("Bearer {}", answer.status.token))
-        .map_err(|_| unreadable("the token is no header value"))?;
+        .map_err(|_| Error::Decode("the token is no header value".to_owned()))?;
     header.set_sensitive(true);
     let life = Duration::from_secs(answer.spec.expiration_seconds.into());
     Ok((header, life.max(MIN_LIFE)))
@@ -202,11 +200,10 @@ async fn create(api: &Api, account: &str) -> Result<(), Error> {
         "metadata": {"name": account, "namespace": NAMESPACE},
     });
     let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
-    match api.create::<Value>(&path, &object).await {
-        Ok(_) => Ok(()),
+    match api.create_unread(&path, &object).await {
         // Another replica was quicker.
         Err(error) if error.code() == Some(409) => Ok(()),
-        Err(error) => Err(error),
+        created => created,
     }
 }
 

@@ -3,10 +3,9 @@
 //!
 //! RBAC: `list` and `watch` on the resource.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use kube::core::WatchEvent;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -15,7 +14,7 @@ pub use self::health::Health;
 use self::undecodable::UndecodableObjects;
 use super::{
     api::Api,
-    decode::{Item, Undecodable},
+    decode::{Item, ObjectEvent, Undecodable},
     error::Error,
     metrics::{ResourceLabels, RestartLabels, WatchMetrics},
     store::{Origin, Store, View},
@@ -27,9 +26,6 @@ mod undecodable;
 /// Objects in one page of a list. A Node is 14 kB of JSON: pages of 500 cost twice the memory of
 /// pages of 100 and save nothing.
 const PAGE: u32 = 100;
-
-/// How long the API server lets one watch last.
-const WATCH_SECONDS: u32 = 290;
 
 /// A watch that says nothing for so long is started again: bookmarks come about once a minute.
 const SILENCE: Duration = Duration::from_secs(150);
@@ -75,12 +71,10 @@ pub const SERVICES: Resource = Resource {
 /// Why a watch has to be started again.
 #[derive(Debug)]
 enum End {
-    /// The API server ended it, as it does after [`WATCH_SECONDS`].
+    /// The API server ended it, as it does after some minutes.
     Clean,
     /// Nothing came for [`SILENCE`] on an open watch.
     Silent,
-    /// The watch was not answered for [`SILENCE`].
-    Unanswered,
     /// The version is too old: only a full list helps.
     Expired,
     /// Anything else.
@@ -88,10 +82,18 @@ enum End {
 }
 
 impl End {
+    fn of(error: Error) -> Self {
+        if error.is_expired() {
+            Self::Expired
+        } else {
+            Self::Failed(error)
+        }
+    }
+
     const fn label(&self) -> &'static str {
         match self {
             Self::Clean => "ended",
-            Self::Silent | Self::Unanswered => "silent",
+            Self::Silent => "silent",
             Self::Expired => "expired",
             Self::Failed(_) => "error",
         }
@@ -152,8 +154,7 @@ impl<V: View> Reflector<V> {
                         version = Some(listed);
                         continue;
                     }
-                    Err(error) if error.is_expired() => End::Expired,
-                    Err(error) => End::Failed(error),
+                    Err(error) => End::of(error),
                 },
                 Some(mut at) => {
                     let end = self.watch(&mut at, &mut pause, &mut course).await;
@@ -198,7 +199,6 @@ impl<V: View> Reflector<V> {
             .inc();
         match end {
             End::Failed(error) => self.failed(error, pause),
-            End::Unanswered => self.failed(&"the API server does not answer the watch", pause),
             End::Expired => info!(resource, "the watch is too old; listing again"),
             End::Silent if silent < SILENT => {
                 warn!(
@@ -217,7 +217,7 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    fn failed(&self, error: &impl fmt::Display, pause: &mut Pause) {
+    fn failed(&self, error: &Error, pause: &mut Pause) {
         let resource = self.resource.name;
         self.health.failed(error);
         let failures = pause.failures + 1;
@@ -287,16 +287,10 @@ impl<V: View> Reflector<V> {
     /// Follows changes after `version`, which moves along, until the watch ends. Tells its `course`.
     async fn watch(&self, version: &mut String, pause: &mut Pause, course: &mut Course) -> End {
         let resource = self.resource.name;
-        let opening = timeout(
-            SILENCE,
-            self.api
-                .watch::<V>(self.resource.path, version, WATCH_SECONDS),
-        );
-        let mut events = match opening.await {
-            Ok(Ok(events)) => std::pin::pin!(events),
-            Ok(Err(error)) if error.is_expired() => return End::Expired,
-            Ok(Err(error)) => return End::Failed(error),
-            Err(_) => return End::Unanswered,
+        let path = self.resource.path;
+        let mut events = match self.api.watch::<V>(path, None, version, SILENCE).await {
+            Ok(events) => std::pin::pin!(events),
+            Err(error) => return End::of(error),
         };
         self.health.opened();
         course.opened = Some(Instant::now());
@@ -307,8 +301,7 @@ impl<V: View> Reflector<V> {
             let event = match timeout(SILENCE, events.next()).await {
                 Err(_) => return End::Silent,
                 Ok(None) => return End::Clean,
-                Ok(Some(Err(error))) if error.is_expired() => return End::Expired,
-                Ok(Some(Err(error))) => return End::Failed(error),
+                Ok(Some(Err(error))) => return End::of(error),
                 Ok(Some(Ok(event))) => event,
             };
             course.is_heard = true;
@@ -317,11 +310,11 @@ impl<V: View> Reflector<V> {
                 .get_or_create(&ResourceLabels { resource })
                 .inc();
             match event {
-                WatchEvent::Added(item) | WatchEvent::Modified(item) => {
+                ObjectEvent::Applied(item) => {
                     move_on(version, &item);
                     self.take_in(item, Origin::Watch);
                 }
-                WatchEvent::Deleted(item) => {
+                ObjectEvent::Deleted(item) => {
                     move_on(version, &item);
                     let key = match &item {
                         Item::Decoded(view) => &**view.key(),
@@ -330,15 +323,7 @@ impl<V: View> Reflector<V> {
                     self.undecodable.deleted(key);
                     self.store.delete(key, Origin::Watch);
                 }
-                WatchEvent::Bookmark(mark) => *version = mark.metadata.resource_version,
-                WatchEvent::Error(status) => {
-                    let error = Error::from_status(&status);
-                    return if error.is_expired() {
-                        End::Expired
-                    } else {
-                        End::Failed(error)
-                    };
-                }
+                ObjectEvent::Bookmark(at) => *version = at,
             }
             self.count();
         }

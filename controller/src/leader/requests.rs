@@ -1,10 +1,9 @@
-//! The elector's requests, each with a time limit on both sides: one that we gave up must not be
-//! carried out much later (PROC-22).
+//! The elector's requests, each with a time limit on both sides (PROC-22).
 
 use std::time::Duration;
 
 use futures::{FutureExt, future::BoxFuture};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::{LeaderConfig, object::LeaseObject, suspend};
 use crate::kube::{api::Api, error::Error};
@@ -43,35 +42,30 @@ pub(super) type Request = BoxFuture<'static, Answer>;
 #[derive(Clone)]
 pub(super) struct Requests {
     api: Api,
-    /// With the query that limits the time.
     collection: String,
     object: String,
-    limit: Duration,
 }
 
 impl Requests {
     pub(super) fn new(api: Api, config: &LeaderConfig) -> Self {
-        let limit = config.terms.request_timeout();
         let collection = config.collection();
-        let query = format!("?timeout={}ms", limit.as_millis());
         Self {
-            api,
-            object: format!("{collection}/{}{query}", config.name),
-            collection: collection + &query,
-            limit,
+            api: api.limited(config.terms.request_timeout()),
+            object: format!("{collection}/{}", config.name),
+            collection,
         }
     }
 
     pub(super) fn read(&self, purpose: Purpose) -> Request {
         let Self { api, object, .. } = self.clone();
-        self.send(purpose, async move { api.get(&object).await })
+        send(purpose, async move { api.get(&object).await })
     }
 
     pub(super) fn create(&self, lease: LeaseObject) -> Request {
         let Self {
             api, collection, ..
         } = self.clone();
-        self.send(Purpose::Create, async move {
+        send(Purpose::Create, async move {
             api.create(&collection, &lease).await
         })
     }
@@ -79,28 +73,21 @@ impl Requests {
     /// Replaces the version that `lease` was made from.
     pub(super) fn update(&self, purpose: Purpose, lease: LeaseObject) -> Request {
         let Self { api, object, .. } = self.clone();
-        self.send(purpose, async move { api.update(&object, &lease).await })
+        send(purpose, async move { api.update(&object, &lease).await })
     }
+}
 
-    fn send(
-        &self,
-        purpose: Purpose,
-        exchange: impl Future<Output = Result<LeaseObject, Error>> + Send + 'static,
-    ) -> Request {
-        let limit = self.limit;
-        async move {
-            let suspended = suspend::at_least();
-            let sent = Instant::now();
-            let result = timeout(limit, exchange)
-                .await
-                .unwrap_or(Err(Error::Timeout(limit)));
-            Answer {
-                purpose,
-                sent,
-                suspended,
-                result,
-            }
+fn send(
+    purpose: Purpose,
+    exchange: impl Future<Output = Result<LeaseObject, Error>> + Send + 'static,
+) -> Request {
+    async move {
+        Answer {
+            purpose,
+            suspended: suspend::at_least(),
+            sent: Instant::now(),
+            result: exchange.await,
         }
-        .boxed()
     }
+    .boxed()
 }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
-use kube::core::WatchEvent;
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::{LeaderConfig, object::LeaseObject};
-use crate::kube::{api::Api, decode::Item, error::Error};
-
-/// How long the API server lets one watch last.
-const WATCH_SECONDS: u32 = 290;
+use crate::kube::{
+    api::Api,
+    decode::{Item, ObjectEvent},
+    error::Error,
+};
 
 /// A watch that is open longer was cut off without our knowing.
 const LONGEST: Duration = Duration::from_mins(5);
@@ -36,8 +36,6 @@ pub(super) type Watching = BoxStream<'static, Seen>;
 pub(super) fn watch(api: Api, config: &LeaderConfig) -> Watching {
     let watch = Watch {
         api,
-        path: config.collection(),
-        name: config.name.clone(),
         config: config.clone(),
         state: State::Closed {
             open_at: Instant::now(),
@@ -52,8 +50,6 @@ pub(super) fn watch(api: Api, config: &LeaderConfig) -> Watching {
 
 struct Watch {
     api: Api,
-    path: String,
-    name: String,
     config: LeaderConfig,
     state: State,
 }
@@ -64,7 +60,7 @@ enum State {
     },
     Open {
         since: Instant,
-        events: BoxStream<'static, Result<WatchEvent<Item<LeaseObject>>, Error>>,
+        events: BoxStream<'static, Result<ObjectEvent<LeaseObject>, Error>>,
     },
 }
 
@@ -74,21 +70,19 @@ impl Watch {
             State::Closed { open_at } => {
                 sleep_until(*open_at).await;
                 let began = Instant::now();
-                let limit = self.config.terms.request_timeout();
-                // No version: the first event shows what is.
-                let opening = self
-                    .api
-                    .watch_named(&self.path, &self.name, "", WATCH_SECONDS);
-                match timeout(limit, opening).await {
-                    Ok(Ok(events)) => {
+                let LeaderConfig { name, terms, .. } = &self.config;
+                let (path, limit) = (self.config.collection(), terms.request_timeout());
+                // No version: the first event shows the Lease as it is.
+                let opened = self.api.watch(&path, Some(name), "", limit).await;
+                match opened {
+                    Ok(events) => {
                         self.state = State::Open {
                             since: began,
                             events: events.boxed(),
                         };
                         Seen::Opened
                     }
-                    Ok(Err(error)) => self.broken(began, Some(error)),
-                    Err(_) => self.broken(began, Some(Error::Timeout(limit))),
+                    Err(error) => self.broken(began, Some(error)),
                 }
             }
             State::Open { since, events } => {
@@ -116,28 +110,26 @@ impl Watch {
 
 /// The next event that matters, or why there is none (absent: the watch has ended as planned).
 async fn told(
-    events: &mut (impl Stream<Item = Result<WatchEvent<Item<LeaseObject>>, Error>> + Unpin),
+    events: &mut (impl Stream<Item = Result<ObjectEvent<LeaseObject>, Error>> + Unpin),
     until: Instant,
 ) -> Result<Seen, Option<Error>> {
     loop {
         match timeout_at(until, events.next()).await {
-            Ok(Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease)))) => {
-                return match lease {
-                    Item::Decoded(lease) => Ok(Seen::Lease(Box::new(lease))),
-                    Item::Undecodable(lease) => Err(Some(Error::Decode(lease.cause))),
-                };
-            }
-            Ok(Some(Ok(WatchEvent::Deleted(lease)))) => {
-                return Ok(Seen::Deleted(match lease {
-                    Item::Decoded(lease) => lease.metadata.resource_version,
-                    Item::Undecodable(lease) => lease.resource_version,
-                }));
-            }
-            Ok(Some(Ok(WatchEvent::Bookmark(_)))) => {}
-            Ok(Some(Ok(WatchEvent::Error(status)))) => {
-                return Err(Some(Error::from_status(&status)));
-            }
-            Ok(Some(Err(error))) => return Err(Some(error)),
+            Ok(Some(event)) => match event.map_err(Some)? {
+                ObjectEvent::Applied(Item::Decoded(lease)) => {
+                    return Ok(Seen::Lease(Box::new(lease)));
+                }
+                ObjectEvent::Applied(Item::Undecodable(lease)) => {
+                    return Err(Some(Error::Decode(lease.cause)));
+                }
+                ObjectEvent::Deleted(Item::Decoded(lease)) => {
+                    return Ok(Seen::Deleted(lease.metadata.resource_version));
+                }
+                ObjectEvent::Deleted(Item::Undecodable(lease)) => {
+                    return Ok(Seen::Deleted(lease.resource_version));
+                }
+                ObjectEvent::Bookmark(_) => {}
+            },
             Ok(None) | Err(_) => return Err(None),
         }
     }

@@ -5,27 +5,22 @@ use std::{
     time::Duration,
 };
 
-use http::{Method, Request, header};
 use jiff::Timestamp;
-use kube::Client;
 use outrigger_core::correlator::Record;
 use serde::Serialize;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::backlog::Write;
-use crate::kube::error::Error;
+use crate::kube::{
+    api::{Api, PatchKind},
+    error::Error,
+};
 
 /// E-5
 const TRIES: u32 = 12;
 /// E-5: between tries; the first one is a random part of it, so that the processes that met the
 /// same outage do not come back at once.
 const PAUSE: Duration = Duration::from_secs(10);
-
-const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Nothing of the answer is of interest, so asks for a short one.
-const ACCEPT: &str =
-    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
 /// How an event came to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +41,7 @@ pub(super) enum GaveUp {
 /// Writes, with pauses between tries. A missing right is logged at once, unless another writer has
 /// `complained` already: all tries together take minutes.
 pub(super) async fn write(
-    client: &Client,
+    api: &Api,
     write: &Write,
     random: fn() -> f64,
     complained: &AtomicBool,
@@ -54,7 +49,7 @@ pub(super) async fn write(
     let mut pause = PAUSE.mul_f64(random().clamp(0.0, 1.0));
     let mut tries = 1;
     loop {
-        let error = match attempt(client, write).await {
+        let error = match attempt(api, write).await {
             Ok(written) => return Ok(written),
             // The answer to an earlier try got lost.
             Err(Error::Status { code: 409, .. }) if write.create && tries > 1 => {
@@ -80,15 +75,25 @@ pub(super) async fn write(
     }
 }
 
-async fn attempt(client: &Client, Write { record, create }: &Write) -> Result<Written, Error> {
+async fn attempt(api: &Api, Write { record, create }: &Write) -> Result<Written, Error> {
+    let namespace = record.event.object.event_namespace();
+    let path = format!("/api/v1/namespaces/{namespace}/events");
     if !create {
-        match patch(client, record).await {
+        let repeat = Repeat {
+            count: record.count,
+            last_timestamp: seconds(record.event.at),
+            // A folded event shows the last of its messages.
+            message: &record.event.message,
+        };
+        let path = format!("{path}/{}", record.name);
+        match api.patch(&path, PatchKind::Strategic, &repeat).await {
             // Events live for an hour by default.
             Err(error) if error.is_not_found() => {}
-            patched => return patched.map(|()| Written::Repeated),
+            patched => return patched.map(|_| Written::Repeated),
         }
     }
-    post(client, record).await.map(|()| Written::Created)
+    let created = api.create_unread(&path, &Body::from(record)).await;
+    created.map(|()| Written::Created)
 }
 
 /// An error about the event itself, or about its namespace, is final; one about the API server's state,
@@ -101,50 +106,6 @@ fn may_heal(error: &Error) -> bool {
         Some(403) => error.refuses_us(),
         None | Some(401 | 408 | 429) => true,
         Some(code) => code >= 500,
-    }
-}
-
-async fn post(client: &Client, record: &Record) -> Result<(), Error> {
-    let path = path(record);
-    let body = Body::from(record);
-    send(client, Method::POST, path, "application/json", &body).await
-}
-
-async fn patch(client: &Client, record: &Record) -> Result<(), Error> {
-    let path = format!("{}/{}", path(record), record.name);
-    let body = Repeat {
-        count: record.count,
-        last_timestamp: seconds(record.event.at),
-        // A folded event shows the last of its messages.
-        message: &record.event.message,
-    };
-    let kind = "application/strategic-merge-patch+json";
-    send(client, Method::PATCH, path, kind, &body).await
-}
-
-fn path(record: &Record) -> String {
-    let namespace = record.event.object.event_namespace();
-    format!("/api/v1/namespaces/{namespace}/events")
-}
-
-async fn send(
-    client: &Client,
-    method: Method,
-    path: String,
-    content_type: &str,
-    body: &impl Serialize,
-) -> Result<(), Error> {
-    let body = serde_json::to_vec(body).map_err(|error| Error::Decode(error.to_string()))?;
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(header::CONTENT_TYPE, content_type)
-        .header(header::ACCEPT, ACCEPT)
-        .body(body)
-        .map_err(|error| Error::Transport(error.to_string()))?;
-    match timeout(TIMEOUT, client.request_text(request)).await {
-        Ok(answer) => Ok(answer.map(drop)?),
-        Err(_) => Err(Error::Timeout(TIMEOUT)),
     }
 }
 

@@ -23,7 +23,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{EventMetrics, Events, Kind, ObjectRef, QUEUE, Recorder};
-use crate::kube::{scripted, traffic::Traffic};
+use crate::kube::{api::Api, scripted, traffic::Traffic};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -105,7 +105,7 @@ impl Rig {
                 sleep(delay).await;
                 script.lock().in_flight -= 1;
                 match code {
-                    200..300 => scripted::json(code, &json!({"kind": "PartialObjectMetadata"})),
+                    200..300 => scripted::json(code, &json!({"kind": "PartialObjectMetadata", "metadata": {"resourceVersion": "1"}})),
                     _ => scripted::refusal(code, reason),
                 }
             }
@@ -113,8 +113,13 @@ impl Rig {
         });
         let (metrics, traffic) = (EventMetrics::default(), Traffic::default());
         let now = move || *EPOCH + start.elapsed();
-        let (events, writer) =
-            Events::with(client, traffic.clone(), &metrics, Arc::new(now), || 0.5);
+        let (events, writer) = Events::with(
+            Api::new(client),
+            traffic.clone(),
+            &metrics,
+            Arc::new(now),
+            || 0.5,
+        );
         let shutdown = CancellationToken::new();
         let mut tasks = JoinSet::new();
         let stop = shutdown.clone();

@@ -10,7 +10,6 @@ use std::{
 };
 
 use futures::{StreamExt, stream::FuturesUnordered};
-use kube::Client;
 use outrigger_core::correlator::{Correlator, Event};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +20,7 @@ use super::{
     request::{GaveUp, Written, write},
     settle,
 };
-use crate::kube::traffic::Traffic;
+use crate::kube::{api::Api, traffic::Traffic};
 
 /// Requests at once. Few, since whatever else the process wants from the API server goes first;
 /// more than client-go's one, so that one event that cannot be written does not hold up all others.
@@ -36,7 +35,7 @@ const YIELD: Duration = Duration::from_millis(500);
 
 /// The end of the queue of events that writes.
 pub struct Writer {
-    client: Client,
+    api: Api,
     traffic: Traffic,
     recorded: mpsc::Receiver<Event>,
     unsettled: Unsettled,
@@ -49,7 +48,7 @@ pub struct Writer {
 
 impl Writer {
     pub(super) fn new(
-        client: Client,
+        api: Api,
         traffic: Traffic,
         recorded: mpsc::Receiver<Event>,
         unsettled: Unsettled,
@@ -57,7 +56,7 @@ impl Writer {
         random: fn() -> f64,
     ) -> Self {
         Self {
-            client,
+            api,
             traffic,
             recorded,
             unsettled,
@@ -78,12 +77,12 @@ impl Writer {
             while writes.len() < IN_FLIGHT
                 && let Some(next) = backlog.next()
             {
-                let (client, random) = (self.client.clone(), self.random);
+                let (api, random) = (self.api.clone(), self.random);
                 let complained = Arc::clone(&self.complained);
                 let (traffic, limit) = (self.traffic.clone(), self.yields());
                 writes.push(async move {
                     traffic.idle(limit).await;
-                    let written = write(&client, &next, random, &complained).await;
+                    let written = write(&api, &next, random, &complained).await;
                     (next.record.name, written)
                 });
             }

@@ -1,11 +1,12 @@
 //! Whether a store follows the API server, for `/readyz`.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Resource;
+use crate::kube::error::Error;
 
 /// How long a watch may fail before the store counts as out of step: an API server that restarts is
 /// no reason to stop a rollout.
@@ -81,7 +82,7 @@ impl Health {
         self.state.lock().failing = None;
     }
 
-    pub(super) fn failed(&self, error: &impl fmt::Display) {
+    pub(super) fn failed(&self, error: &Error) {
         let mut state = self.state.lock();
         let failing = state.failing.get_or_insert_with(|| Failing {
             since: Instant::now(),

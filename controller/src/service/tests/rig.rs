@@ -113,7 +113,7 @@ impl Rig {
         let mut tasks = JoinSet::new();
         let (provider, wire) = fixture::provider(&cloud, setup.provider, &mut registry, &mut tasks);
         let events = EventMetrics::register(&mut registry);
-        let (events, writer) = Events::new(cluster.client(), Traffic::default(), &events);
+        let (events, writer) = Events::new(Api::new(cluster.client()), Traffic::default(), &events);
         tasks.spawn(writer.run(CancellationToken::new()));
 
         let (services, nodes) = (Arc::new(Store::default()), Arc::new(Store::default()));

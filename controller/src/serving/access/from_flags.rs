@@ -19,6 +19,7 @@ use crate::{
         authenticator::Authenticators,
         client::{Budget, Clients, Source, SourceError},
         metrics::ClientMetrics,
+        refusals::Refusals,
     },
     options::config::{Authentication, Authorization},
 };
@@ -134,5 +135,7 @@ async fn client(
     };
     let clients = Clients::new(server, authenticators, metrics.clone()).map_err(refuse)?;
     let client = clients.build("delegated-access", REVIEWS);
-    Ok(Some(Api::new(client.map_err(refuse)?)))
+    Ok(Some(
+        Api::new(client.map_err(refuse)?).reporting(Refusals::default()),
+    ))
 }

@@ -74,7 +74,7 @@ async fn e2_a_repeat_is_a_patch_of_count_and_time() {
     assert_eq!(patch.method, "PATCH");
     assert_eq!(
         patch.path,
-        "/api/v1/namespaces/default/events/n1.18e43211121ca500"
+        "/api/v1/namespaces/default/events/n1.18e43211121ca500?fieldValidation=Ignore"
     );
     assert_eq!(patch.content_type, "application/strategic-merge-patch+json");
     assert_eq!(
