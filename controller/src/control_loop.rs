@@ -22,7 +22,7 @@ use tracing::{error, info};
 
 use crate::{
     provider::{Provider, State},
-    queue::{self, Gate, Outcome, Priority, Queue},
+    queue::{self, Gate, Outcome, Priority, Queue, Taken, Work},
 };
 
 /// Keys in flight at once: all of a large cluster, so that calls to the provider leave in full batches and
@@ -65,6 +65,19 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
         priority: Priority,
     ) -> impl Future<Output = Outcome> + Send;
 
+    /// Does for many objects what one call can do, and finishes each key as soon as it is done. Receives
+    /// the keys of [`Priority::Batch`]; a loop that adds none with it has none.
+    fn reconcile_batch(
+        self: Arc<Self>,
+        keys: Vec<Taken<Self::Key>>,
+    ) -> impl Future<Output = ()> + Send {
+        async move {
+            for key in keys {
+                key.finish(Outcome::RunAgain(Priority::Fresh));
+            }
+        }
+    }
+
     /// Called at the stop, before the keys in flight are awaited: those that wait for a permit must give
     /// up.
     fn stopping(&self) {}
@@ -91,7 +104,18 @@ pub async fn run<L: ControlLoop>(control_loop: L, stop: CancellationToken) {
     let gate = Gate::new(control_loop.provider().state(), State::serves);
     let handler = {
         let control_loop = Arc::clone(&control_loop);
-        move |key, priority| Arc::clone(&control_loop).reconcile(key, priority)
+        move |work: Work<L::Key>| {
+            let control_loop = Arc::clone(&control_loop);
+            async move {
+                match work {
+                    Work::One(taken) => {
+                        let (key, priority) = (taken.key().clone(), taken.priority());
+                        taken.finish(control_loop.reconcile(key, priority).await);
+                    }
+                    Work::Batch(keys) => control_loop.reconcile_batch(keys).await,
+                }
+            }
+        }
     };
     let queue = control_loop.queue().clone();
     let work = queue.run(IN_FLIGHT, gate, stop.clone(), handler);

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!  add ──────────────► ready (Fresh, then Bulk; first in, first out) ──► up to N handlers ─┐
-//!  add_after ─► delayed ─┘ └─ Background ────────────────────────────► up to 2 handlers ────┤
-//!                  ▲                ▲                                                      ▼
-//!                  │                └──────────────── Background ◄───────────────────── Outcome
+//!  add_after ─► delayed ─┘ ├─ Batch ─────────────────────────────► all keys, one handler ───┤
+//!                  ▲       └─ Background ────────────────────────────► up to 2 handlers ────┤
+//!                  │                ▲                                                      ▼
+//!                  │                └────────────────── RunAgain ◄────────────────────── Outcome
 //!                  └───────────────── Retry, RetryAfter ◄──────────────────────────────────┘
 //! ```
 //!
@@ -13,6 +14,8 @@
 //!   same time. A key that is added while it is worked on runs again afterwards.
 //! - [`Priority::Fresh`] goes before [`Priority::Bulk`], but while both wait every eighth key is a
 //!   bulk one: a cluster that never rests still finishes its start-up and resync keys.
+//! - [`Priority::Batch`] is a lane too: one handler receives all keys that wait in it, and finishes each
+//!   by itself. A key of it that is added with a higher priority leaves the lane as well.
 //! - [`Priority::Background`] is a lane of its own: at most [`BACKGROUND_HANDLERS`] of its keys run at
 //!   once, beside the others, and none of them delays a key of another priority. A key waits there
 //!   without being in flight: when it is added with a higher priority it leaves the lane and runs.
@@ -31,6 +34,7 @@ mod gate;
 mod lanes;
 mod metrics;
 mod state;
+mod taken;
 mod worker;
 
 #[cfg(test)]
@@ -42,7 +46,12 @@ use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::Notify, time::Instant};
 
-pub use self::{backoff::Backoff, gate::Gate, metrics::QueueMetrics};
+pub use self::{
+    backoff::Backoff,
+    gate::Gate,
+    metrics::QueueMetrics,
+    taken::{Taken, Work},
+};
 use self::{
     metrics::{Observed, Snapshot},
     state::State,
@@ -56,6 +65,8 @@ pub const BACKGROUND_HANDLERS: usize = 2;
 pub enum Priority {
     /// A fresh change, which a user may be waiting for.
     Fresh,
+    /// Work that one call does for many keys: all that wait with it are handed out together.
+    Batch,
     /// Start-up and resync: many keys of which few need work.
     Bulk,
     /// Work that may take hours, a few keys at a time, and that no change asks for.
@@ -67,6 +78,7 @@ impl Priority {
     const fn lane(self) -> Lane {
         match self {
             Self::Fresh | Self::Bulk => Lane::Normal,
+            Self::Batch => Lane::Batch,
             Self::Background => Lane::Background,
         }
     }
@@ -76,6 +88,7 @@ impl Priority {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lane {
     Normal,
+    Batch,
     Background,
 }
 
@@ -100,9 +113,9 @@ pub enum Outcome {
     /// Try again after exactly this long, as the provider or the API server asks. Neither counts as
     /// a failure nor resets the count.
     RetryAfter(Duration),
-    /// The key has only background work: run again with [`Priority::Background`], unless the key is
-    /// added with a higher priority before. Neither counts as a failure nor resets the count.
-    Background,
+    /// The rest of the key's work is of this priority: run again with it, unless the key is added with a
+    /// higher one before. Neither counts as a failure nor resets the count.
+    RunAgain(Priority),
 }
 
 /// A key: small, cheap to clone, such as an `Arc<str>`.
@@ -152,8 +165,17 @@ impl<K: Key> Queue<K> {
     /// Makes the key run as soon as a worker is free. If it waits already, it keeps its place, or
     /// is raised to the higher priority; it is never lowered.
     pub fn add(&self, key: K, priority: Priority) {
+        self.add_all([key], priority);
+    }
+
+    /// As [`add`](Self::add), of all keys before any of them runs.
+    pub fn add_all(&self, keys: impl IntoIterator<Item = K>, priority: Priority) {
         let now = Instant::now();
-        self.shared.state.lock().add(now, key, priority);
+        let mut state = self.shared.state.lock();
+        for key in keys {
+            state.add(now, key, priority);
+        }
+        drop(state);
         self.shared.wake.notify_one();
     }
 

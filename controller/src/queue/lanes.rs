@@ -12,9 +12,8 @@ pub(super) type Ticket = u64;
 
 #[derive(Debug)]
 pub(super) struct Lanes<K> {
-    fresh: BTreeMap<Ticket, K>,
-    bulk: BTreeMap<Ticket, K>,
-    background: BTreeMap<Ticket, K>,
+    /// By priority.
+    waiting: [BTreeMap<Ticket, K>; 4],
     /// Fresh keys that went in a row while bulk ones waited.
     fresh_in_row: u32,
 }
@@ -22,9 +21,7 @@ pub(super) struct Lanes<K> {
 impl<K> Default for Lanes<K> {
     fn default() -> Self {
         Self {
-            fresh: BTreeMap::new(),
-            bulk: BTreeMap::new(),
-            background: BTreeMap::new(),
+            waiting: std::array::from_fn(|_| BTreeMap::new()),
             fresh_in_row: 0,
         }
     }
@@ -32,54 +29,42 @@ impl<K> Default for Lanes<K> {
 
 impl<K> Lanes<K> {
     pub(super) fn len(&self) -> usize {
-        self.fresh.len() + self.bulk.len() + self.background.len()
+        self.waiting.iter().map(BTreeMap::len).sum()
     }
 
     pub(super) fn len_of(&self, priority: Priority) -> usize {
-        match priority {
-            Priority::Fresh => self.fresh.len(),
-            Priority::Bulk => self.bulk.len(),
-            Priority::Background => self.background.len(),
-        }
+        self.waiting[priority as usize].len()
     }
 
     pub(super) fn insert(&mut self, priority: Priority, ticket: Ticket, key: K) {
-        self.lane(priority).insert(ticket, key);
+        self.waiting[priority as usize].insert(ticket, key);
     }
 
     pub(super) fn remove(&mut self, priority: Priority, ticket: Ticket) {
-        self.lane(priority).remove(&ticket);
+        self.waiting[priority as usize].remove(&ticket);
     }
 
     /// Takes out the key of a lane that goes next.
     pub(super) fn pop(&mut self, lane: Lane) -> Option<(Priority, K)> {
-        match lane {
-            Lane::Normal => self.pop_normal(),
-            Lane::Background => {
-                let (_, key) = self.background.pop_first()?;
-                Some((Priority::Background, key))
-            }
-        }
+        let priority = match lane {
+            Lane::Normal => self.next_normal(),
+            Lane::Batch => Priority::Batch,
+            Lane::Background => Priority::Background,
+        };
+        let (_, key) = self.waiting[priority as usize].pop_first()?;
+        Some((priority, key))
     }
 
-    fn pop_normal(&mut self) -> Option<(Priority, K)> {
-        let bulk_waits = !self.bulk.is_empty();
-        if (!bulk_waits || self.fresh_in_row < FRESH_PER_BULK)
-            && let Some((_, key)) = self.fresh.pop_first()
-        {
+    fn next_normal(&mut self) -> Priority {
+        let bulk_waits = self.len_of(Priority::Bulk) > 0;
+        let is_turn_of_fresh = !bulk_waits || self.fresh_in_row < FRESH_PER_BULK;
+        if is_turn_of_fresh && self.len_of(Priority::Fresh) > 0 {
             self.fresh_in_row += u32::from(bulk_waits);
-            return Some((Priority::Fresh, key));
+            return Priority::Fresh;
         }
-        let (_, key) = self.bulk.pop_first()?;
-        self.fresh_in_row = 0;
-        Some((Priority::Bulk, key))
-    }
-
-    fn lane(&mut self, priority: Priority) -> &mut BTreeMap<Ticket, K> {
-        match priority {
-            Priority::Fresh => &mut self.fresh,
-            Priority::Bulk => &mut self.bulk,
-            Priority::Background => &mut self.background,
+        if bulk_waits {
+            self.fresh_in_row = 0;
         }
+        Priority::Bulk
     }
 }

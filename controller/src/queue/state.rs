@@ -23,6 +23,8 @@ pub(super) struct State<K> {
     /// Only keys that wait, run or have failed.
     entries: HashMap<K, Entry>,
     ready: Lanes<K>,
+    /// Keys in flight, by lane.
+    running: [usize; 3],
     delayed: BTreeMap<(Instant, Ticket), (K, Delay)>,
     tickets: Ticket,
 }
@@ -93,6 +95,7 @@ impl<K: Key> State<K> {
             counters,
             entries: HashMap::new(),
             ready: Lanes::default(),
+            running: [0; 3],
             delayed: BTreeMap::new(),
             tickets: 0,
         }
@@ -100,6 +103,11 @@ impl<K: Key> State<K> {
 
     pub(super) fn depth(&self) -> usize {
         self.ready.len()
+    }
+
+    /// Keys of a lane in flight.
+    pub(super) const fn running(&self, lane: Lane) -> usize {
+        self.running[lane as usize]
     }
 
     #[cfg(test)]
@@ -188,6 +196,7 @@ impl<K: Key> State<K> {
             since: now,
             early: entry.retry.is_some_and(|retry| retry.backoff),
         });
+        self.running[lane as usize] += 1;
         self.counters.waited(now.saturating_duration_since(since));
         Some((key, priority))
     }
@@ -200,6 +209,7 @@ impl<K: Key> State<K> {
         let Some(running) = entry.running.take() else {
             return;
         };
+        self.running[running.priority.lane() as usize] -= 1;
         self.counters
             .worked(now.saturating_duration_since(running.since));
         // When to run again, and whether for a failure that counts.
@@ -229,9 +239,9 @@ impl<K: Key> State<K> {
                 Some((delay, false))
             }
             // The back-off that stands, if any, runs the key as well.
-            Outcome::Background => {
+            Outcome::RunAgain(priority) => {
                 self.settle(key);
-                return self.add(now, key.clone(), Priority::Background);
+                return self.add(now, key.clone(), priority);
             }
         };
         if let Some(old) = entry.retry.take() {
@@ -249,6 +259,7 @@ impl<K: Key> State<K> {
     /// Gives back a taken key whose run never came to an end.
     pub(super) fn abandon(&mut self, now: Instant, key: &K) {
         if let Some(running) = self.entries.get_mut(key).and_then(|e| e.running.take()) {
+            self.running[running.priority.lane() as usize] -= 1;
             self.settle(key);
             self.add(now, key.clone(), running.priority);
         }

@@ -1,5 +1,6 @@
 //! The queue from outside, on a paused clock.
 
+mod batch;
 mod metrics;
 mod model;
 mod order;
@@ -8,6 +9,7 @@ mod timing;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use futures::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
 use tokio::{
     task::JoinSet,
@@ -15,13 +17,31 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Backoff, Gate, Outcome, Priority, Queue, QueueMetrics};
+use super::{Backoff, Gate, Key, Outcome, Priority, Queue, QueueMetrics, Work};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn queue() -> Queue<&'static str> {
     Queue::new("test", Backoff::default(), &QueueMetrics::unregistered())
+}
+
+/// A handler that ends each key of a batch by itself, all at once.
+fn each<K: Key, Fut: Future<Output = Outcome> + Send + 'static>(
+    handler: impl Fn(K, Priority) -> Fut,
+) -> impl Fn(Work<K>) -> BoxFuture<'static, ()> {
+    move |work| {
+        let keys = match work {
+            Work::One(taken) => vec![taken],
+            Work::Batch(keys) => keys,
+        };
+        let runs = keys.into_iter().map(|taken| {
+            let run = handler(taken.key().clone(), taken.priority());
+            async { taken.finish(run.await) }
+        });
+        let runs: Vec<_> = runs.collect();
+        Box::pin(async { drop(join_all(runs).await) })
+    }
 }
 
 /// A queue at work, with a record of every run.
@@ -62,7 +82,7 @@ impl Rig {
         };
         let stop = shutdown.clone();
         let at_work = queue.clone();
-        tasks.spawn(async move { at_work.run(concurrency, gate, stop, handler).await });
+        tasks.spawn(async move { at_work.run(concurrency, gate, stop, each(handler)).await });
         Self {
             queue,
             start,

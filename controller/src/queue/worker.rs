@@ -1,22 +1,21 @@
 //! Hands keys to handlers.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{iter, sync::Arc};
 
 use tokio::{
-    task::{Id, JoinError, JoinSet},
+    task::JoinSet,
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{BACKGROUND_HANDLERS, Gate, Key, Lane, Outcome, Priority, Queue};
+use super::{BACKGROUND_HANDLERS, Gate, Key, Lane, Outcome, Queue, Taken, Work};
 
 impl<K: Key> Queue<K> {
-    /// Runs up to `concurrency` handlers at once, and [`BACKGROUND_HANDLERS`] beside them for the
-    /// background lane, until `shutdown`; then takes no more keys, waits for the handlers that run, and
-    /// returns. The keys that are left stay in the queue. The handler receives the priority that its
-    /// key has in this run.
+    /// Runs up to `concurrency` handlers at once, and beside them [`BACKGROUND_HANDLERS`] for the
+    /// background lane and one for each batch, until `shutdown`; then takes no more keys, waits for the
+    /// handlers that run, and returns. The keys that are left stay in the queue.
     ///
-    /// A handler that panics counts as a failure of its key and of nothing else. If this future is
+    /// A handler that panics counts as a failure of its keys and of nothing else. If this future is
     /// dropped, the running handlers are aborted and their keys are ready again.
     ///
     /// Meant to be called once at a time for one queue.
@@ -27,130 +26,68 @@ impl<K: Key> Queue<K> {
         shutdown: CancellationToken,
         handler: F,
     ) where
-        F: Fn(K, Priority) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Outcome> + Send + 'static,
+        F: Fn(Work<K>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
     {
         let handler = Arc::new(handler);
-        let mut handlers = Handlers::new(self.clone());
+        let mut handlers = JoinSet::new();
         loop {
             let open = gate.is_open() && !shutdown.is_cancelled();
-            let due = handlers.fill(open.then_some(concurrency.max(1)), &handler);
+            let (work, due) = self.take(open.then_some(concurrency.max(1)));
+            for work in work {
+                let handler = Arc::clone(&handler);
+                // The handler is called inside the task, so that a panic before its first await is caught.
+                handlers.spawn(async move { handler(work).await });
+            }
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                Some(ended) = handlers.tasks.join_next_with_id() => {
-                    handlers.ended(ended);
-                    while let Some(ended) = handlers.tasks.try_join_next_with_id() {
-                        handlers.ended(ended);
-                    }
-                }
+                Some(_) = handlers.join_next() => while handlers.try_join_next().is_some() {},
                 () = self.shared.wake.notified() => {}
                 () = gate.changed() => {}
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
             }
         }
-        while let Some(ended) = handlers.tasks.join_next_with_id().await {
-            handlers.ended(ended);
-        }
-    }
-}
-
-/// The handlers that run, and whose keys they have.
-struct Handlers<K: Key> {
-    queue: Queue<K>,
-    tasks: JoinSet<Outcome>,
-    keys: HashMap<Id, (K, Lane)>,
-    /// How many of them are of the background lane.
-    background: usize,
-}
-
-impl<K: Key> Handlers<K> {
-    fn new(queue: Queue<K>) -> Self {
-        Self {
-            queue,
-            tasks: JoinSet::new(),
-            keys: HashMap::new(),
-            background: 0,
-        }
+        while handlers.join_next().await.is_some() {}
     }
 
-    /// Starts handlers until `concurrency` run, and those of the background lane; none: starts none.
-    /// Returns when the next delayed key is due.
-    fn fill<F, Fut>(&mut self, concurrency: Option<usize>, handler: &Arc<F>) -> Option<Instant>
-    where
-        F: Fn(K, Priority) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Outcome> + Send + 'static,
-    {
-        let queue = self.queue.clone();
-        let mut state = queue.shared.state.lock();
+    /// Work until as many keys as `concurrency` are in flight, and that of the other lanes; none: takes no
+    /// key. Also when the next delayed key is due.
+    fn take(&self, concurrency: Option<usize>) -> (Vec<Work<K>>, Option<Instant>) {
+        let mut state = self.shared.state.lock();
         let now = Instant::now();
         // Also with no handler free and behind a closed gate: what is due counts as waiting.
         state.fire(now);
-        let Some(concurrency) = concurrency else {
-            return state.next_due();
-        };
-        let normal = self.tasks.len() - self.background;
-        for (lane, most, running) in [
-            (Lane::Normal, concurrency, normal),
-            (Lane::Background, BACKGROUND_HANDLERS, self.background),
-        ] {
-            for _ in running..most {
-                let Some((key, priority)) = state.take(now, lane) else {
-                    break;
-                };
-                self.start(key, priority, handler);
+        let mut work = Vec::new();
+        if let Some(concurrency) = concurrency {
+            let taken = |(key, priority)| Taken::new(self.clone(), key, priority);
+            for (lane, most) in [
+                (Lane::Normal, concurrency),
+                (Lane::Background, BACKGROUND_HANDLERS),
+            ] {
+                while state.running(lane) < most
+                    && let Some(next) = state.take(now, lane)
+                {
+                    work.push(Work::One(taken(next)));
+                }
+            }
+            let batch: Vec<_> = iter::from_fn(|| state.take(now, Lane::Batch)).collect();
+            if !batch.is_empty() {
+                work.push(Work::Batch(batch.into_iter().map(taken).collect()));
             }
         }
-        state.next_due()
+        (work, state.next_due())
     }
 
-    fn start<F, Fut>(&mut self, key: K, priority: Priority, handler: &Arc<F>)
-    where
-        F: Fn(K, Priority) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Outcome> + Send + 'static,
-    {
-        let handler = Arc::clone(handler);
-        let argument = key.clone();
-        // The handler is called inside the task, so that a panic before its first await is caught.
-        let task = self
-            .tasks
-            .spawn(async move { handler(argument, priority).await });
-        let lane = priority.lane();
-        self.background += usize::from(lane == Lane::Background);
-        self.keys.insert(task.id(), (key, lane));
-    }
-
-    fn ended(&mut self, ended: Result<(Id, Outcome), JoinError>) {
-        let (id, outcome) = match ended {
-            Ok((id, outcome)) => (id, Some(outcome)),
-            Err(error) => (error.id(), None),
-        };
-        let Some((key, lane)) = self.keys.remove(&id) else {
-            return;
-        };
-        self.background -= usize::from(lane == Lane::Background);
-        let shared = &self.queue.shared;
-        let outcome = outcome.unwrap_or_else(|| {
-            tracing::error!(queue = shared.name, ?key, "a handler panicked; will retry");
-            shared.panics.inc();
-            Outcome::Retry
-        });
-        shared.state.lock().finish(Instant::now(), &key, outcome);
-    }
-}
-
-impl<K: Key> Drop for Handlers<K> {
-    fn drop(&mut self) {
-        if self.keys.is_empty() {
-            return;
-        }
-        let shared = &self.queue.shared;
+    /// Takes a key back; none: its run never came to an end.
+    pub(super) fn finish(&self, key: &K, outcome: Option<Outcome>) {
         let now = Instant::now();
-        let mut state = shared.state.lock();
-        for (key, _) in self.keys.values() {
-            state.abandon(now, key);
+        let mut state = self.shared.state.lock();
+        match outcome {
+            Some(outcome) => state.finish(now, key, outcome),
+            None => state.abandon(now, key),
         }
         drop(state);
-        shared.wake.notify_one();
+        self.shared.wake.notify_one();
     }
 }

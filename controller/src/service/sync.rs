@@ -173,10 +173,10 @@ impl ServiceLb {
             progress.lacks_targets(&service, &inputs.facts())
         });
         if !lacks || !says_whose(&service, &inputs.capability) {
-            return Outcome::Background;
+            return Outcome::RunAgain(Priority::Background);
         }
         match self.update(key, service, inputs).await {
-            Outcome::Done => Outcome::Background,
+            Outcome::Done => Outcome::RunAgain(Priority::Background),
             other => other,
         }
     }
@@ -186,7 +186,7 @@ impl ServiceLb {
     pub(super) async fn turn(&self, priority: Priority) -> Option<SemaphorePermit<'_>> {
         let turns = match priority {
             Priority::Background => &self.in_background,
-            Priority::Fresh | Priority::Bulk => &self.working,
+            Priority::Fresh | Priority::Batch | Priority::Bulk => &self.working,
         };
         turns.acquire().await.ok()
     }

@@ -19,6 +19,7 @@ enum Step {
 fn priority() -> impl Strategy<Value = Priority> {
     prop_oneof![
         Just(Priority::Fresh),
+        Just(Priority::Batch),
         Just(Priority::Bulk),
         Just(Priority::Background)
     ]
@@ -32,7 +33,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         // Below the first slow delay, so that the limit is what counts.
         1 => (0..20_u64).prop_map(|ms| Outcome::RetrySlowly(Duration::from_millis(ms))),
         1 => (0..20_u64).prop_map(|ms| Outcome::RetryAfter(Duration::from_millis(ms))),
-        1 => Just(Outcome::Background),
+        1 => priority().prop_map(Outcome::RunAgain),
     ]
 }
 
@@ -42,6 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (key.clone(), priority()).prop_map(|(k, p)| Step::Add(k, p)),
         2 => (key, priority(), 0..30_u64).prop_map(|(k, p, ms)| Step::AddAfter(k, p, ms)),
         5 => Just(Step::Take(Lane::Normal)),
+        2 => Just(Step::Take(Lane::Batch)),
         2 => Just(Step::Take(Lane::Background)),
         4 => (any::<usize>(), outcome()).prop_map(|(n, o)| Step::Finish(n, o)),
         1 => any::<usize>().prop_map(Step::Abandon),
@@ -113,11 +115,11 @@ impl Model {
     }
 
     fn take(&mut self, lane: Lane) -> Option<(u8, Priority)> {
-        let background = self.ready.iter().position(|r| r.1 == Priority::Background);
-        let bulk = self.ready.iter().position(|r| r.1 == Priority::Bulk);
-        let fresh = self.ready.iter().position(|r| r.1 == Priority::Fresh);
+        let first = |priority| self.ready.iter().position(|r| r.1 == priority);
+        let (bulk, fresh) = (first(Priority::Bulk), first(Priority::Fresh));
         let at = match (lane, fresh, bulk) {
-            (Lane::Background, ..) => background?,
+            (Lane::Batch, ..) => first(Priority::Batch)?,
+            (Lane::Background, ..) => first(Priority::Background)?,
             (Lane::Normal, Some(_), Some(bulk)) if self.fresh_in_row == 7 => bulk,
             (Lane::Normal, Some(fresh), _) => fresh,
             (Lane::Normal, None, bulk) => bulk?,
@@ -126,7 +128,7 @@ impl Model {
         match priority {
             Priority::Fresh if bulk.is_some() => self.fresh_in_row += 1,
             Priority::Bulk => self.fresh_in_row = 0,
-            Priority::Fresh | Priority::Background => {}
+            Priority::Fresh | Priority::Batch | Priority::Background => {}
         }
         let early = self.retries.iter().any(|r| r.0 == key && r.4);
         self.running.push((key, priority, early));
@@ -159,9 +161,9 @@ impl Model {
                 let at = self.now + d.as_millis() as u64;
                 Some((key, priority, at, self.turn, false))
             }
-            Outcome::Background => {
+            Outcome::RunAgain(priority) => {
                 self.ready_again(key);
-                self.add(key, Priority::Background);
+                self.add(key, priority);
                 return key;
             }
         };
@@ -224,6 +226,10 @@ proptest! {
                 Step::Wait(ms) => model.now += ms,
                 Step::Finish(..) | Step::Abandon(_) => {}
             }
+            for lane in [Lane::Normal, Lane::Batch, Lane::Background] {
+                let running = model.running.iter().filter(|r| r.1.lane() == lane).count();
+                prop_assert_eq!(state.running(lane), running);
+            }
             // As the run loop does each time around.
             state.fire(start + Duration::from_millis(model.now));
             model.fire();
@@ -246,7 +252,7 @@ proptest! {
             tasks.spawn({
                 let (queue, world, stop) = (queue.clone(), Arc::clone(&world), shutdown.clone());
                 let handler = move |key, priority| work(Arc::clone(&world), (key, priority), runs.clone());
-                async move { queue.run(workers, Gate::always_open(), stop, handler).await }
+                async move { queue.run(workers, Gate::always_open(), stop, each(handler)).await }
             });
             for (key, priority, delay, pause) in adds {
                 world.lock().wanted.insert(key, Instant::now());

@@ -156,7 +156,7 @@ fn times_of(rig: &Rig, key: &str) -> Vec<u128> {
 async fn a_handler_can_leave_its_key_to_the_background_lane() {
     let rig = Rig::one_worker(|key, nth| match (key, nth) {
         ("busy 1" | "busy 2", _) => (SECOND, Outcome::Done),
-        (_, 0) => (10 * MS, Outcome::Background),
+        (_, 0) => (10 * MS, Outcome::RunAgain(Priority::Background)),
         // A retry stays in the lane.
         (_, 1) => (10 * MS, Outcome::Retry),
         _ => (10 * MS, Outcome::Done),
@@ -172,7 +172,7 @@ async fn a_handler_can_leave_its_key_to_the_background_lane() {
 async fn a_key_that_is_added_while_its_handler_leaves_it_to_the_lane_runs_at_once() {
     let rig = Rig::one_worker(|key, nth| match (key, nth) {
         ("busy 1" | "busy 2", _) => (SECOND, Outcome::Done),
-        (_, 0) => (10 * MS, Outcome::Background),
+        (_, 0) => (10 * MS, Outcome::RunAgain(Priority::Background)),
         _ => (Duration::ZERO, Outcome::Done),
     });
     rig.queue.add("busy 1", Priority::Background);

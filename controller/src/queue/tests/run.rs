@@ -54,7 +54,8 @@ async fn a_gate_reads_any_state_and_keeps_the_last_one() {
             counted.fetch_add(1, Ordering::Relaxed);
             async { Outcome::RetryAfter(SECOND) }
         };
-        queue.run(1, gate, CancellationToken::new(), handler).await;
+        let stop = CancellationToken::new();
+        queue.run(1, gate, stop, each(handler)).await;
     });
     sleep(10 * SECOND).await;
     assert_eq!(runs.load(Ordering::Relaxed), 0);
@@ -151,7 +152,10 @@ async fn fifty_thousand_keys_pass_in_no_time() {
         async { Outcome::Done }
     };
     let mut tasks = JoinSet::new();
-    tasks.spawn(async move { queue.run(16, Gate::always_open(), shutdown, handler).await });
+    tasks.spawn(async move {
+        let gate = Gate::always_open();
+        queue.run(16, gate, shutdown, each(handler)).await;
+    });
     tasks.join_next().await;
     let took = start.elapsed();
     eprintln!("50,000 keys in {took:?}");
