@@ -6,7 +6,8 @@ use outrigger_api::v1;
 
 use crate::setters::setters;
 
-/// Events, annotations and conditions that the controller shall write to the object of a call.
+/// Events, annotations and conditions that the controller shall write to the object of a call: the Service
+/// of a load balancer, the Node of a lookup or of a route.
 ///
 /// Only what [`EffectsCapability`] declares is written; the rest is reported in the controller's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub struct Event {
     pub message: String,
 }
 
-/// A condition of a Service.
+/// A condition of a Service or a Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Condition {
@@ -57,9 +58,9 @@ pub struct Condition {
 pub struct EffectsCapability {
     /// Prefixes of Service annotations. A change under them causes no call.
     pub service_annotation_prefixes: Vec<String>,
-    /// Prefixes of Node annotations. Effects of Nodes are defined, and the controller leaves them out.
+    /// Prefixes of Node annotations.
     pub node_annotation_prefixes: Vec<String>,
-    /// Prefixes of condition types.
+    /// Prefixes of condition types, of Services and of Nodes.
     pub condition_type_prefixes: Vec<String>,
 }
 

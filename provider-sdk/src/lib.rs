@@ -5,7 +5,7 @@
 //! [`Server`], and let [`main`] run it:
 //!
 //! ```text
-//!  controller ── gRPC over a Unix socket ──► Server ──► your Provider, Instances, LoadBalancers
+//!  controller ── gRPC over a Unix socket ──► Server ──► your Provider, Instances, LoadBalancers, Routes
 //!                                            socket, handshake, health, checks of requests,
 //!                                            deadlines, panics, errors, logs, shutdown
 //! ```
@@ -22,10 +22,15 @@
 //!
 #![cfg_attr(feature = "cli", doc = concat!("```no_run\n", include_str!("../examples/load_balancers.rs"), "\n```"))]
 //!
+//! # A provider with routes
+//!
+#![cfg_attr(feature = "cli", doc = concat!("```no_run\n", include_str!("../examples/routes.rs"), "\n```"))]
+//!
 //! # Rules for every call
 //!
 //! - A lookup that says [`Lookup::absent`] may delete a Node; see [`Instances`].
 //! - The key of a load balancer is [`Service::uid`]; see [`LoadBalancers`].
+//! - The key of a route is [`Route::destination_cidr`]; see [`Routes`].
 //! - An error's constructor decides what the controller does next; see [`Error`].
 //! - A handler whose caller goes away is not dropped between two changes; see [`Context`].
 //! - All methods run on tokio, in a task for each call. One that blocks its thread holds up others.
@@ -62,6 +67,7 @@ mod node;
 mod node_sets;
 mod probe;
 mod provider;
+mod routes;
 #[cfg(feature = "cli")]
 mod runner;
 mod serve_error;
@@ -93,6 +99,7 @@ pub use probe::{Probe, ProbeFailure, probe};
 pub use provider::{
     CallClass, Dependency, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit, Readiness,
 };
+pub use routes::{Route, RouteChange, RouteChanges, RouteSink, Routes, RoutesCapability};
 #[cfg(feature = "cli")]
 pub use runner::{ProbeArgs, ServeArgs, main, main_with_args};
 pub use serve_error::ServeError;

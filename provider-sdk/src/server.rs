@@ -10,6 +10,7 @@ mod instances;
 mod keys;
 mod load_balancers;
 mod node_sets;
+mod routes;
 mod running;
 mod unnamed;
 
@@ -21,7 +22,7 @@ use futures::StreamExt;
 use outrigger_api::DEFAULT_MAX_MESSAGE_BYTES;
 use outrigger_api::v1::{
     self, instances_service_server, load_balancers_service_server, node_sets_service_server,
-    provider_service_server,
+    provider_service_server, routes_service_server,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_stream::Stream;
@@ -134,6 +135,22 @@ impl Server {
         self.capabilities.node_sets = None;
         self.services.remove(node_sets_service_server::SERVICE_NAME);
         self
+    }
+
+    /// Serves routes. Registered twice, the last one counts.
+    pub fn routes(mut self, routes: impl crate::Routes) -> Self {
+        let routes = Arc::new(routes);
+        let capability = routes.capability();
+        self.capabilities.routes = Some(capability.to_wire());
+        self.register::<routes_service_server::RoutesServiceServer<()>>(Box::new(
+            move |core, services| {
+                let rpc = routes::RoutesRpc::new(Arc::clone(core), routes, &capability);
+                services.add_service(
+                    routes_service_server::RoutesServiceServer::new(rpc)
+                        .max_decoding_message_size(core.max_message_bytes),
+                );
+            },
+        ))
     }
 
     /// Wraps all services, those of the SDK included, for instance in a tower layer:

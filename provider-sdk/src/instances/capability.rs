@@ -24,7 +24,8 @@ pub struct InstancesCapability {
     pub without_provider_id: bool,
     /// Keys of labels that are kept in step after a Node was initialised. Empty: none.
     pub managed_label_keys: Vec<String>,
-    /// [`Instance::pod_cidrs`](crate::Instance::pod_cidrs) is filled.
+    /// [`Instance::pod_cidrs`](crate::Instance::pod_cidrs) is filled, for a controller with
+    /// `--cidr-allocator-type=CloudAllocator`.
     pub allocates_pod_cidrs: bool,
     /// Calls of [`get_instance`](crate::Instances::get_instance) at one time in one batch. Not
     /// sent; a provider with its own [`get_instances`](crate::Instances::get_instances) ignores it.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use outrigger_api::v1;
+use prost::Message;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_stream::Stream;
@@ -30,6 +31,23 @@ pub(super) async fn answered<T>(
     answer: impl Future<Output = Result<T, Error>>,
 ) -> Result<Response<T>, Status> {
     answer.await.map(Response::new).map_err(Error::into_status)
+}
+
+/// A response that the caller would refuse is an error that says so, not a broken call. `lower` names
+/// the setting that makes responses smaller.
+pub(super) fn within<M: Message>(
+    max_bytes: usize,
+    response: M,
+    lower: &'static str,
+) -> Result<M, Error> {
+    let bytes = response.encoded_len();
+    if bytes > max_bytes {
+        return Err(Error::internal(format!(
+            "the answer has {bytes} bytes, more than the {max_bytes} that the controller accepts; \
+             lower {lower}"
+        )));
+    }
+    Ok(response)
 }
 
 /// One call that passed the checks which all calls share.

@@ -127,6 +127,19 @@ fn check(info: &ProviderInfo, capabilities: &v1::Capabilities) -> Result<(), Ser
             ));
         }
     }
+    if let Some(routes) = &capabilities.routes {
+        let (size, batches) = (routes.max_batch_size, routes.max_in_flight);
+        if !(1..=500).contains(&size) {
+            return Err(ServeError::Provider(format!(
+                "RoutesCapability.max_batch_size is {size}: use 1 to 500"
+            )));
+        }
+        if batches > 64 {
+            return Err(ServeError::Provider(format!(
+                "RoutesCapability.max_in_flight is {batches}: use at most 64"
+            )));
+        }
+    }
     let load_balancers = capabilities.load_balancers.as_ref();
     if let Some(wrong) = load_balancers.and_then(wrong_load_balancers) {
         return Err(ServeError::Provider(format!(

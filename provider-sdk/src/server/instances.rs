@@ -4,11 +4,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use outrigger_api::v1::{self, instances_service_server::InstancesService};
-use prost::Message;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
-use super::calls::{Answers, Call, answered};
+use super::calls::{Answers, Call, answered, within};
 use super::core::Core;
 use crate::instances::{InstanceSink, Lookups, into_wire};
 use crate::{Error, Instances, InstancesCapability, Node, Query};
@@ -57,7 +56,8 @@ impl<I: Instances> InstancesService for InstancesRpc<I> {
                 let asked_at = Instant::now();
                 let found = instances.get_instances(&ctx, &nodes, &query).await?;
                 let results = one_each(nodes, found, asked_at);
-                within(max_bytes, v1::BatchGetInstancesResponse { results })
+                let response = v1::BatchGetInstancesResponse { results };
+                within(max_bytes, response, "InstancesCapability.max_batch_size")
             });
             response.await
         })
@@ -144,16 +144,4 @@ fn one_each(nodes: Vec<Node>, mut found: Lookups, asked_at: Instant) -> Vec<v1::
         );
     }
     results
-}
-
-/// A response that the caller would refuse is an error that says so, not a broken call.
-fn within<M: Message>(max_bytes: usize, response: M) -> Result<M, Error> {
-    let bytes = response.encoded_len();
-    if bytes > max_bytes {
-        return Err(Error::internal(format!(
-            "the answer has {bytes} bytes, more than the {max_bytes} that the controller accepts; \
-             lower InstancesCapability.max_batch_size"
-        )));
-    }
-    Ok(response)
 }

@@ -44,17 +44,29 @@ impl Keys {
         }
     }
 
-    /// Waits for its turn, in the order of arrival.
-    pub(super) async fn hold(self: &Arc<Self>, ctx: &Context, key: &str) -> Result<Held, Error> {
+    /// A key that is not held yet, and dropped leaves nothing behind.
+    fn claim(self: &Arc<Self>, key: &str) -> Held {
         let lock = Arc::clone(self.locks.lock().entry(key.to_owned()).or_default());
-        // Made before the wait, so that a wait that is given up leaves nothing behind either.
-        let mut held = Held {
+        Held {
             keys: Arc::clone(self),
             key: key.to_owned(),
             lock,
             guard: None,
             slot: None,
-        };
+        }
+    }
+
+    /// The key, if no other call has it now. For keys without a limit of their number.
+    pub(super) fn try_hold(self: &Arc<Self>, key: &str) -> Option<Held> {
+        let mut held = self.claim(key);
+        held.guard = Some(Arc::clone(&held.lock).try_lock_owned().ok()?);
+        Some(held)
+    }
+
+    /// Waits for its turn, in the order of arrival.
+    pub(super) async fn hold(self: &Arc<Self>, ctx: &Context, key: &str) -> Result<Held, Error> {
+        // Made before the wait, so that a wait that is given up leaves nothing behind either.
+        let mut held = self.claim(key);
         let turn = timeout(PATIENCE, Arc::clone(&held.lock).lock_owned());
         let turn = tokio::select! {
             biased;
@@ -114,6 +126,17 @@ mod tests {
         assert!(keys.hold(&ctx, "a").await.is_err());
         assert_eq!(keys.locks.lock().len(), 1);
         drop(first);
+        assert!(keys.locks.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_key_is_tried_without_a_wait() {
+        let keys = Arc::new(Keys::default());
+        let first = keys.try_hold("a").unwrap();
+        assert!(keys.try_hold("a").is_none());
+        assert!(keys.hold(&ctx(), "a").now_or_never().is_none());
+        drop(first);
+        drop(keys.try_hold("a").unwrap());
         assert!(keys.locks.lock().is_empty());
     }
 

@@ -14,4 +14,6 @@ mod lookups;
 mod node_sets;
 mod process;
 mod raw;
+mod route_tables;
+mod routes;
 mod sockets;

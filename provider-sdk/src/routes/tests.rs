@@ -1,0 +1,67 @@
+use std::net::IpAddr;
+
+use super::*;
+use crate::{Address, Effects};
+
+#[test]
+fn a_cidr_has_one_network_in_each_spelling() {
+    let network_of = |cidr: &str| network(cidr).map(|(ip, length)| format!("{ip}/{length}"));
+    for (cidr, network) in [
+        ("10.1.2.0/24", Some("10.1.2.0/24")),
+        ("10.1.2.3/24", Some("10.1.2.0/24")),
+        ("10.1.2.3/32", Some("10.1.2.3/32")),
+        ("10.1.2.3/0", Some("0.0.0.0/0")),
+        ("2001:DB8:0:0::7/64", Some("2001:db8::/64")),
+        ("2001:db8::7/128", Some("2001:db8::7/128")),
+        ("ff::/0", Some("::/0")),
+        ("10.1.2.0/33", None),
+        ("2001:db8::/129", None),
+        ("10.1.2.0", None),
+        ("10.1.2.0/", None),
+        ("pods/24", None),
+        ("", None),
+    ] {
+        assert_eq!(network_of(cidr).as_deref(), network, "{cidr:?}");
+    }
+}
+
+/// A delete gets a route as a list gave it.
+#[test]
+fn a_listed_route_comes_back_unchanged() {
+    let route = Route::new("10.1.2.0/24")
+        .with_name("r-1")
+        .with_node_name("n-1")
+        .with_provider_id("test://i-1")
+        .with_node_addresses([Address::InternalIp(IpAddr::from([10, 0, 0, 1]))])
+        .with_next_hop_ip(IpAddr::from([10, 0, 0, 1]))
+        .with_blackhole(true)
+        .with_compare_node_addresses(true)
+        .with_node_uid("u-1");
+    assert_eq!(Route::from_wire(route.clone().into_wire()), route);
+    let nowhere = Route::new("10.1.2.0/24");
+    let wire = nowhere.clone().into_wire();
+    assert_eq!(wire.next_hop_ip, "");
+    assert_eq!(Route::from_wire(wire), nowhere);
+}
+
+#[test]
+fn a_result_has_the_key_of_its_request_and_a_status_in_any_case() {
+    let asked = || Route::new("10.1.2.0/24").with_node_name("n-1");
+    let effects = || Effects::default().with_remove_annotations(["x.test/y".to_owned()]);
+    let named = asked().with_name("r-1");
+    let created = RouteChange::created(named).with_effects(effects());
+    let refused = Error::quota_exceeded("full").with_effects(effects());
+    for (result, code, name) in [
+        (Ok(created), 0, Some("r-1")),
+        (Err(refused), tonic::Code::ResourceExhausted as i32, None),
+    ] {
+        let wire = into_wire(asked(), result);
+        let key = (wire.destination_cidr.as_str(), wire.node_name.as_str());
+        assert_eq!(key, ("10.1.2.0/24", "n-1"));
+        assert_eq!(wire.status.unwrap().code, code);
+        assert_eq!(wire.effects.unwrap().remove_annotations, ["x.test/y"]);
+        assert_eq!(wire.route.map(|route| route.name).as_deref(), name);
+    }
+    let gone = into_wire(asked(), Ok(RouteChange::deleted()));
+    assert_eq!((gone.route, gone.effects), (None, None));
+}

@@ -1,0 +1,188 @@
+//! A route table in memory, and a caller of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_api::v1::routes_service_client::RoutesServiceClient;
+use outrigger_api::v1::{
+    self, BatchCreateRoutesRequest, BatchDeleteRoutesRequest, ListRoutesRequest,
+    ListRoutesResponse, RouteResult,
+};
+use outrigger_provider_sdk::{
+    Context, Effects, Error, Route, RouteChange, RouteSink, Routes, RoutesCapability, Server,
+};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::sleep;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+use crate::harness::{Named, Rig, context, handshake};
+
+/// Routes by destination; the name of the Node says how a change goes.
+#[derive(Clone, Default)]
+pub(crate) struct Table {
+    pub(crate) capability: RoutesCapability,
+    pub(crate) routes: Arc<Mutex<BTreeMap<String, Route>>>,
+    pub(crate) steps: Option<mpsc::UnboundedSender<&'static str>>,
+    pub(crate) second: Arc<Notify>,
+    /// The end of a list, after its routes.
+    pub(crate) list_ends: Option<fn() -> Result<(), Error>>,
+}
+
+impl Table {
+    pub(crate) fn with(capability: RoutesCapability) -> Self {
+        Self {
+            capability,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn destinations(&self) -> Vec<String> {
+        self.routes.lock().keys().cloned().collect()
+    }
+
+    async fn behave(&self, ctx: &Context, route: &Route) -> Result<(), Error> {
+        match route.node_name.as_str() {
+            "panics" => panic!("secret of the vendor"),
+            "limited" => Err(Error::rate_limited(Duration::from_secs(9))),
+            "refused" => Err(Error::quota_exceeded("the table is full")
+                .with_effects(Effects::default().with_remove_annotations(["x.test/y".to_owned()]))),
+            name if name.starts_with("slow") => {
+                sleep(Duration::from_secs(5)).await;
+                Ok(())
+            }
+            "two-steps" => {
+                let steps = self.steps.as_ref().unwrap();
+                steps.send("created").unwrap();
+                ctx.cancelled().await;
+                assert!(ctx.check().is_err());
+                self.second.notified().await;
+                sleep(Duration::from_secs(1)).await;
+                steps.send("tagged").unwrap();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Routes for Table {
+    fn capability(&self) -> RoutesCapability {
+        self.capability.clone()
+    }
+
+    async fn list_routes(&self, _: &Context, routes: &mut RouteSink) -> Result<(), Error> {
+        let listed: Vec<_> = self.routes.lock().values().cloned().collect();
+        routes.send_all(listed).await?;
+        self.list_ends.map_or(Ok(()), |end| end())
+    }
+
+    async fn create_route(&self, ctx: &Context, route: &Route) -> Result<RouteChange, Error> {
+        self.behave(ctx, route).await?;
+        let mut routes = self.routes.lock();
+        let made = routes
+            .entry(route.destination_cidr.clone())
+            .or_insert_with(|| {
+                let made = Route::new(route.destination_cidr.as_str());
+                made.with_name(format!("r-{}", route.node_name))
+                    .with_node_name(route.node_name.as_str())
+            });
+        Ok(RouteChange::created(made.clone()))
+    }
+
+    async fn delete_route(&self, ctx: &Context, route: &Route) -> Result<RouteChange, Error> {
+        self.behave(ctx, route).await?;
+        self.routes.lock().remove(&route.destination_cidr);
+        Ok(RouteChange::deleted())
+    }
+}
+
+pub(crate) fn serve(routes: impl Routes) -> Rig {
+    Rig::serve(Server::new(Named::new()).routes(routes))
+}
+
+pub(crate) async fn client(rig: &Rig) -> RoutesServiceClient<Channel> {
+    let channel = rig.dial().await;
+    handshake(channel.clone(), 1, 1).await.unwrap();
+    RoutesServiceClient::new(channel).max_decoding_message_size(64 << 20)
+}
+
+/// A route from 10.1.`subnet`.0/24 to a Node.
+pub(crate) fn route(subnet: u8, node: &str) -> v1::Route {
+    v1::Route {
+        destination_cidr: format!("10.1.{subnet}.0/24"),
+        node_name: node.to_owned(),
+        ..v1::Route::default()
+    }
+}
+
+/// Routes to these Nodes, from 10.1.0.0/24 on.
+pub(crate) fn routes(nodes: &[&str]) -> Vec<v1::Route> {
+    let numbered = nodes.iter().zip(0..);
+    numbered.map(|(node, subnet)| route(subnet, node)).collect()
+}
+
+pub(crate) fn to_create(routes: Vec<v1::Route>) -> Request<BatchCreateRoutesRequest> {
+    Request::new(BatchCreateRoutesRequest {
+        context: Some(context("req-1")),
+        routes,
+    })
+}
+
+pub(crate) fn to_delete(routes: Vec<v1::Route>) -> Request<BatchDeleteRoutesRequest> {
+    Request::new(BatchDeleteRoutesRequest {
+        context: Some(context("req-1")),
+        routes,
+    })
+}
+
+pub(crate) async fn create(
+    client: &mut RoutesServiceClient<Channel>,
+    routes: Vec<v1::Route>,
+) -> Result<Vec<RouteResult>, Status> {
+    let response = client.batch_create_routes(to_create(routes)).await?;
+    Ok(response.into_inner().results)
+}
+
+pub(crate) async fn delete(
+    client: &mut RoutesServiceClient<Channel>,
+    routes: Vec<v1::Route>,
+) -> Result<Vec<RouteResult>, Status> {
+    let response = client.batch_delete_routes(to_delete(routes)).await?;
+    Ok(response.into_inner().results)
+}
+
+/// The messages of a list, and how it ended.
+pub(crate) async fn list(
+    client: &mut RoutesServiceClient<Channel>,
+) -> (Vec<ListRoutesResponse>, Result<(), Status>) {
+    let request = ListRoutesRequest {
+        context: Some(context("list-1")),
+    };
+    let mut stream = client.list_routes(request).await.unwrap().into_inner();
+    let mut messages = Vec::new();
+    loop {
+        match stream.message().await {
+            Ok(Some(message)) => messages.push(message),
+            Ok(None) => return (messages, Ok(())),
+            Err(status) => return (messages, Err(status)),
+        }
+    }
+}
+
+/// Code, and reason if there is one, of each result by destination.
+pub(crate) fn codes(results: &[RouteResult]) -> BTreeMap<&str, (tonic::Code, String)> {
+    let code = |result: &RouteResult| {
+        let status = result.status.clone().unwrap();
+        let code = tonic::Code::from(status.code);
+        let details = prost::Message::encode_to_vec(&status);
+        let status = Status::with_details(code, status.message, details.into());
+        (code, crate::harness::reason(&status))
+    };
+    let by_destination = results
+        .iter()
+        .map(|result| (result.destination_cidr.as_str(), code(result)));
+    by_destination.collect()
+}
