@@ -21,8 +21,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use crate::{
+    fence::Fence,
+    leader::Handle,
     provider::{Provider, State},
-    queue::{self, Gate, Outcome, Priority, Queue, Taken, Work},
+    queue::{self, Backoff, Gate, Outcome, Priority, Queue, QueueMetrics, Taken, Work},
 };
 
 /// Keys in flight at once: all of a large cluster, so that calls to the provider leave in full batches and
@@ -31,6 +33,44 @@ const IN_FLIGHT: usize = 8192;
 
 /// Work beside the queue, by a name for the log. It never returns; it is dropped at the stop.
 pub type Task = (&'static str, BoxFuture<'static, ()>);
+
+/// One lease term, as a loop sees it.
+#[derive(Clone, Debug)]
+pub struct Term {
+    /// Asked before each write and each call to the provider.
+    pub fence: Fence,
+    /// The leader election's Lease; none without an election.
+    pub lease: Option<Handle>,
+}
+
+/// The queue of a loop and the state of its lease term, as the event handlers of its stores see them. Made
+/// once, before the stores are filled, so that no change is missed, on a standby too.
+#[derive(Debug)]
+pub struct LoopInputs<K: queue::Key, S> {
+    /// Filled on a standby too.
+    pub queue: Queue<K>,
+    /// The state of the lease term that the loop runs in.
+    pub state: Arc<TermState<S>>,
+}
+
+impl<K: queue::Key, S> LoopInputs<K, S> {
+    /// A queue of this name, and no lease term yet.
+    pub fn new(queue: &'static str, backoff: Backoff, metrics: &QueueMetrics) -> Self {
+        Self {
+            queue: Queue::new(queue, backoff, metrics),
+            state: Arc::default(),
+        }
+    }
+}
+
+impl<K: queue::Key, S> Clone for LoopInputs<K, S> {
+    fn clone(&self) -> Self {
+        Self {
+            queue: self.queue.clone(),
+            state: Arc::clone(&self.state),
+        }
+    }
+}
 
 /// One control loop in one lease term.
 pub trait ControlLoop: Send + Sync + Sized + 'static {
@@ -42,14 +82,8 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     /// Name in `--controllers`, in health checks and in the log.
     const NAME: &'static str;
 
-    /// The queue that the event handlers fill.
-    fn queue(&self) -> &Queue<Self::Key>;
-
-    /// Keys are taken only while it serves.
-    fn provider(&self) -> &Provider;
-
-    /// This term's state, and the place where the event handlers look for it.
-    fn state(&self) -> (&Arc<Self::State>, &TermState<Self::State>);
+    /// This term's state, which the event handlers see too.
+    fn state(&self) -> &Arc<Self::State>;
 
     /// Resolves when the stores are synced and the provider serves all that the loop calls.
     fn ready(&self) -> impl Future<Output = ()> + Send;
@@ -83,11 +117,16 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     fn stopping(&self) {}
 }
 
-/// Runs `control_loop` until `stop`, then takes no more keys, and returns when the keys in flight are
-/// reconciled. Returns before `stop` only if one of its tasks has ended, which is a bug.
+/// Runs `control_loop` over the keys of `inputs` until `stop`, then takes no more keys, and returns when the
+/// keys in flight are reconciled. Keys are taken only while `provider` serves. Returns before `stop` only if one of its tasks has ended, which is a bug.
 ///
 /// Dropping the future drops keys in flight with their calls; their keys stay in the queue.
-pub async fn run<L: ControlLoop>(control_loop: L, stop: CancellationToken) {
+pub async fn run<L: ControlLoop>(
+    control_loop: L,
+    inputs: LoopInputs<L::Key, L::State>,
+    provider: Provider,
+    stop: CancellationToken,
+) {
     if stop
         .run_until_cancelled(control_loop.ready())
         .await
@@ -97,11 +136,10 @@ pub async fn run<L: ControlLoop>(control_loop: L, stop: CancellationToken) {
     }
     info!("starting {}", L::NAME);
     let control_loop = Arc::new(control_loop);
-    let (state, slot) = control_loop.state();
-    let _published = slot.publish(state);
+    let _published = inputs.state.publish(control_loop.state());
     let tasks = named(control_loop.begin());
 
-    let gate = Gate::new(control_loop.provider().state(), State::serves);
+    let gate = Gate::new(provider.state(), State::serves);
     let handler = {
         let control_loop = Arc::clone(&control_loop);
         move |work: Work<L::Key>| {
@@ -117,8 +155,7 @@ pub async fn run<L: ControlLoop>(control_loop: L, stop: CancellationToken) {
             }
         }
     };
-    let queue = control_loop.queue().clone();
-    let work = queue.run(IN_FLIGHT, gate, stop.clone(), handler);
+    let work = inputs.queue.run(IN_FLIGHT, gate, stop.clone(), handler);
     let stopping = async {
         stop.cancelled().await;
         control_loop.stopping();

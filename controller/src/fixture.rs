@@ -33,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::{cluster::Cluster, services::service, warnings::Warnings};
 use crate::{
-    control_loop,
+    control_loop::{self, LoopInputs, Term},
     fence::Fence,
     kube::{
         api::Api,
@@ -188,9 +188,9 @@ pub(crate) struct Fixture {
     pub(crate) cloud: Cloud,
     pub(crate) nodes: Arc<Store<NodeView>>,
     may_write: Arc<AtomicBool>,
-    fence: Fence,
+    term: Term,
     registry: Registry,
-    lifecycle: Option<(lifecycle::Parts, lifecycle::Intake)>,
+    lifecycle: Option<(lifecycle::Parts, LoopInputs<Arc<str>, lifecycle::Memory>)>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
 }
@@ -235,8 +235,8 @@ impl Fixture {
         let nodes = Arc::new(Store::default());
         let not_managed = Arc::new(NotManaged::default());
         let queues = QueueMetrics::unregistered();
-        let to_initialize = node::Intake::new(&nodes, Arc::clone(&not_managed), &queues);
-        let to_check = lifecycle::Intake::new(&nodes, &queues);
+        let to_initialize = node::subscribe(&nodes, Arc::clone(&not_managed), &queues);
+        let to_check = lifecycle::subscribe(&nodes, &queues);
         let may_write = Arc::new(AtomicBool::new(true));
         let fence: Fence = {
             let may_write = Arc::clone(&may_write);
@@ -245,6 +245,7 @@ impl Fixture {
                 &CancellationToken::new(),
             )
         };
+        let term = Term { fence, lease: None };
         let api = Api::new(client);
         let cloud_node = node::Parts {
             api: api.clone(),
@@ -258,13 +259,13 @@ impl Fixture {
                 selector: None,
             },
             not_managed: Arc::clone(&not_managed),
-            overheard: to_check.overheard(),
+            overheard: lifecycle::overheard(&to_check),
             metrics: NodeMetrics::register(&mut registry),
         };
         let node_lifecycle = lifecycle::Parts {
             api,
             nodes: Arc::clone(&nodes),
-            provider,
+            provider: provider.clone(),
             events: events.recorder(lifecycle::NAME),
             settings: lifecycle::LifecycleSettings {
                 workers: 32,
@@ -276,26 +277,29 @@ impl Fixture {
         };
         let stop = CancellationToken::new();
         if setup.cloud_node {
-            let cloud_node = CloudNode::new(cloud_node, to_initialize, fence.clone());
-            tasks.spawn(control_loop::run(cloud_node, stop.clone()));
+            let cloud_node = CloudNode::new(cloud_node, &to_initialize, &term);
+            tasks.spawn(control_loop::run(
+                cloud_node,
+                to_initialize,
+                provider,
+                stop.clone(),
+            ));
         }
         let lifecycle = setup.lifecycle.map(|_| (node_lifecycle, to_check));
-        if let Some((parts, intake)) = lifecycle.clone() {
-            let node_lifecycle = NodeLifecycle::new(parts, intake, fence.clone());
-            tasks.spawn(control_loop::run(node_lifecycle, stop.clone()));
-        }
         tasks.spawn(tell_deletions(cluster.clone(), Arc::clone(&nodes)));
         let this = Self {
             cluster,
             cloud,
             nodes,
             may_write,
-            fence,
+            term,
             registry,
             lifecycle,
             stop,
             tasks,
         };
+        let mut this = this;
+        this.run_lifecycle();
         for node in setup.nodes {
             this.register(node);
         }
@@ -310,9 +314,15 @@ impl Fixture {
         self.stop.cancel();
         tokio::time::sleep(after).await;
         self.stop = CancellationToken::new();
-        if let Some((parts, intake)) = self.lifecycle.clone() {
-            let next = NodeLifecycle::new(parts, intake, self.fence.clone());
-            self.tasks.spawn(control_loop::run(next, self.stop.clone()));
+        self.run_lifecycle();
+    }
+
+    fn run_lifecycle(&mut self) {
+        if let Some((parts, inputs)) = self.lifecycle.clone() {
+            let provider = parts.provider.clone();
+            let next = NodeLifecycle::new(parts, &inputs, &self.term);
+            let running = control_loop::run(next, inputs, provider, self.stop.clone());
+            self.tasks.spawn(running);
         }
     }
 

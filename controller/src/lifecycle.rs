@@ -38,8 +38,7 @@ use tracing::{info, warn};
 pub use self::metrics::LifecycleMetrics;
 use crate::{
     clock::Clock,
-    control_loop::{ControlLoop, Task, TermState},
-    fence::Fence,
+    control_loop::{ControlLoop, LoopInputs, Task, Term},
     kube::{
         api::Api,
         events::Recorder,
@@ -93,7 +92,6 @@ pub struct NodeLifecycle {
     parts: Parts,
     queue: Queue<Arc<str>>,
     memory: Arc<Memory>,
-    term: Arc<TermState<Memory>>,
     writer: NodeWriter,
     writing: Semaphore,
     repeats: Repeats,
@@ -127,51 +125,40 @@ impl Memory {
     }
 }
 
-/// The queue of nodes, filled by the store. Made before the store starts, so that no change is
-/// missed, on a standby too.
-#[derive(Clone, Debug)]
-pub struct Intake {
-    queue: Queue<Arc<str>>,
-    term: Arc<TermState<Memory>>,
+/// Subscribes the loop to `nodes`: those that are not ready, and those that need the taint of a stopped
+/// machine no more.
+pub fn subscribe(nodes: &Store<NodeView>, metrics: &QueueMetrics) -> LoopInputs<Arc<str>, Memory> {
+    let inputs = LoopInputs::<_, Memory>::new("node_lifecycle", Backoff::default(), metrics);
+    let LoopInputs { queue, state } = inputs.clone();
+    nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
+        Change::Added(node) => offer(&queue, node, origin),
+        Change::Updated(..) if origin == Origin::Write => {}
+        Change::Updated(old, node) => {
+            // One that is ready again ends what was begun.
+            if old.ready != Ready::True || concerns(node) {
+                offer(&queue, node, origin);
+            }
+        }
+        Change::Deleted(node) => {
+            if let Some(memory) = state.current() {
+                let now = memory.clock.now();
+                memory.lifecycle.lock().gone(now, &node.name);
+                memory.withheld.lock().remove(&node.name);
+            }
+        }
+    });
+    inputs
 }
 
-impl Intake {
-    /// Subscribes to `nodes`: those that are not ready, and those that need the taint of a stopped
-    /// machine no more.
-    pub fn new(nodes: &Store<NodeView>, metrics: &QueueMetrics) -> Self {
-        let queue = Queue::new("node_lifecycle", Backoff::default(), metrics);
-        let term = Arc::new(TermState::<Memory>::default());
-        let (keys, known) = (queue.clone(), Arc::clone(&term));
-        nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
-            Change::Added(node) => offer(&keys, node, origin),
-            Change::Updated(..) if origin == Origin::Write => {}
-            Change::Updated(old, node) => {
-                // One that is ready again ends what was begun.
-                if old.ready != Ready::True || concerns(node) {
-                    offer(&keys, node, origin);
-                }
-            }
-            Change::Deleted(node) => {
-                if let Some(memory) = known.current() {
-                    let now = memory.clock.now();
-                    memory.lifecycle.lock().gone(now, &node.name);
-                    memory.withheld.lock().remove(&node.name);
-                }
-            }
-        });
-        Self { queue, term }
-    }
-
-    /// Where the cloud-node loop tells the answers that it gets.
-    pub fn overheard(&self) -> Overheard {
-        let term = Arc::clone(&self.term);
-        Arc::new(move |node, lookup| {
-            if let Some(memory) = term.current() {
-                let now = memory.clock.now();
-                memory.lifecycle.lock().overheard(now, node, lookup);
-            }
-        })
-    }
+/// Takes the answers that the cloud-node loop gets into the state of the lease term.
+pub fn overheard(inputs: &LoopInputs<Arc<str>, Memory>) -> Overheard {
+    let state = Arc::clone(&inputs.state);
+    Arc::new(move |node, lookup| {
+        if let Some(memory) = state.current() {
+            let now = memory.clock.now();
+            memory.lifecycle.lock().overheard(now, node, lookup);
+        }
+    })
 }
 
 fn concerns(node: &NodeView) -> bool {
@@ -183,17 +170,16 @@ fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
 }
 
 impl NodeLifecycle {
-    /// The loop over the keys of `intake`, for one lease term: it writes and calls while `fence` allows it.
-    pub fn new(mut parts: Parts, intake: Intake, fence: Fence) -> Self {
-        parts.api = parts.api.fenced(fence.clone());
-        parts.provider = parts.provider.fenced(fence);
+    /// The loop over the keys of `inputs`, for one lease term.
+    pub fn new(mut parts: Parts, inputs: &LoopInputs<Arc<str>, Memory>, term: &Term) -> Self {
+        parts.api = parts.api.fenced(term.fence.clone());
+        parts.provider = parts.provider.fenced(term.fence.clone());
         Self {
             writer: NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes)),
             writing: Semaphore::new(parts.settings.workers),
             memory: Arc::new(Memory::new(parts.settings.limits.clone())),
             parts,
-            queue: intake.queue,
-            term: intake.term,
+            queue: inputs.queue.clone(),
             repeats: Repeats::default(),
         }
     }
@@ -234,16 +220,8 @@ impl ControlLoop for NodeLifecycle {
 
     const NAME: &'static str = NAME;
 
-    fn queue(&self) -> &Queue<Arc<str>> {
-        &self.queue
-    }
-
-    fn provider(&self) -> &Provider {
-        &self.parts.provider
-    }
-
-    fn state(&self) -> (&Arc<Memory>, &TermState<Memory>) {
-        (&self.memory, &self.term)
+    fn state(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// The store (not Q-20), and all the way a provider that serves instances (L-1).

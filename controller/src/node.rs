@@ -37,8 +37,7 @@ use tracing::{info, warn};
 
 pub use self::metrics::NodeMetrics;
 use crate::{
-    control_loop::{ControlLoop, Task, TermState},
-    fence::Fence,
+    control_loop::{ControlLoop, LoopInputs, Task, Term},
     kube::{
         api::Api,
         events::Recorder,
@@ -98,7 +97,6 @@ pub struct CloudNode {
     writing: Semaphore,
     refreshing: Semaphore,
     memory: Arc<Memory>,
-    term: Arc<TermState<Memory>>,
     repeats: Repeats,
 }
 
@@ -132,52 +130,40 @@ impl Memory {
     }
 }
 
-/// The queue of nodes, filled by the store. Made before the store starts, so that no change is
-/// missed, on a standby too.
-#[derive(Clone, Debug)]
-pub struct Intake {
-    queue: Queue<Arc<str>>,
-    term: Arc<TermState<Memory>>,
-}
-
-impl Intake {
-    /// Subscribes to `nodes`: every node that needs something is queued whenever it changes (N-3).
-    /// Queue name and back-off are upstream's (N-2).
-    pub fn new(
-        nodes: &Store<NodeView>,
-        not_managed: Arc<NotManaged>,
-        metrics: &QueueMetrics,
-    ) -> Self {
-        let queue = Queue::new("Nodes", Backoff::default(), metrics);
-        let term = Arc::new(TermState::<Memory>::default());
-        let (keys, known) = (queue.clone(), Arc::clone(&term));
-        let claim = move |node: &NodeView| {
-            if let Some(memory) = known.current() {
-                memory.claims.lock().claim(&node.provider_id, &node.name);
+/// Subscribes the loop to `nodes`: every node that needs something is queued whenever it changes (N-3).
+/// Queue name and back-off are upstream's (N-2).
+pub fn subscribe(
+    nodes: &Store<NodeView>,
+    not_managed: Arc<NotManaged>,
+    metrics: &QueueMetrics,
+) -> LoopInputs<Arc<str>, Memory> {
+    let inputs = LoopInputs::new("Nodes", Backoff::default(), metrics);
+    let LoopInputs { queue, state } = inputs.clone();
+    let claim = |memory: Option<Arc<Memory>>, node: &NodeView| {
+        if let Some(memory) = memory {
+            memory.claims.lock().claim(&node.provider_id, &node.name);
+        }
+    };
+    nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
+        Change::Added(node) => {
+            claim(state.current(), node);
+            offer(&queue, node, origin);
+        }
+        Change::Updated(..) if origin == Origin::Write => {}
+        Change::Updated(old, node) => {
+            if old.provider_id != node.provider_id {
+                claim(state.current(), node);
             }
-        };
-        let known = Arc::clone(&term);
-        nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
-            Change::Added(node) => {
-                claim(node);
-                offer(&keys, node, origin);
+            offer(&queue, node, origin);
+        }
+        Change::Deleted(node) => {
+            if let Some(memory) = state.current() {
+                memory.forget(node);
             }
-            Change::Updated(..) if origin == Origin::Write => {}
-            Change::Updated(old, node) => {
-                if old.provider_id != node.provider_id {
-                    claim(node);
-                }
-                offer(&keys, node, origin);
-            }
-            Change::Deleted(node) => {
-                if let Some(memory) = known.current() {
-                    memory.forget(node);
-                }
-                not_managed.forget(&node.name);
-            }
-        });
-        Self { queue, term }
-    }
+            not_managed.forget(&node.name);
+        }
+    });
+    inputs
 }
 
 fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
@@ -187,18 +173,17 @@ fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
 }
 
 impl CloudNode {
-    /// The loop over the keys of `intake`, for one lease term: it writes and calls while `fence` allows it.
-    pub fn new(mut parts: Parts, intake: Intake, fence: Fence) -> Self {
-        parts.api = parts.api.fenced(fence.clone());
-        parts.provider = parts.provider.fenced(fence);
+    /// The loop over the keys of `inputs`, for one lease term.
+    pub fn new(mut parts: Parts, inputs: &LoopInputs<Arc<str>, Memory>, term: &Term) -> Self {
+        parts.api = parts.api.fenced(term.fence.clone());
+        parts.provider = parts.provider.fenced(term.fence.clone());
         Self {
             writer: NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes)),
             writing: Semaphore::new(parts.settings.workers),
             refreshing: Semaphore::new(parts.settings.refreshers),
             parts,
-            queue: intake.queue,
+            queue: inputs.queue.clone(),
             memory: Arc::default(),
-            term: intake.term,
             repeats: Repeats::default(),
         }
     }
@@ -229,16 +214,8 @@ impl ControlLoop for CloudNode {
 
     const NAME: &'static str = NAME;
 
-    fn queue(&self) -> &Queue<Arc<str>> {
-        &self.queue
-    }
-
-    fn provider(&self) -> &Provider {
-        &self.parts.provider
-    }
-
-    fn state(&self) -> (&Arc<Memory>, &TermState<Memory>) {
-        (&self.memory, &self.term)
+    fn state(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// The store (N-4), and all the way a provider that serves instances (N-1).

@@ -56,10 +56,9 @@ use self::{
     rollout::Rollout,
 };
 use crate::{
-    control_loop::{ControlLoop, Task, TermState},
+    control_loop::{ControlLoop, Task, Term},
     fence::Fence,
     kube::{api::Api, events::Recorder, services::ServiceWriter, store::Store},
-    leader::Handle,
     provider::{Provider, Session},
     queue::{BACKGROUND_HANDLERS, Outcome, Priority, Queue},
     telemetry::Repeats,
@@ -109,7 +108,6 @@ pub struct ServiceLb {
     fence: Fence,
     queue: Queue<Key>,
     memory: Arc<Memory>,
-    term: Arc<TermState<Memory>>,
     writer: ServiceWriter,
     working: Semaphore,
     /// Turns of background work, so that it takes none from those who wait for a change.
@@ -145,23 +143,22 @@ impl fmt::Debug for ServiceLb {
 }
 
 impl ServiceLb {
-    /// The loop over what `intake` has gathered, for one lease term: it writes, and changes the
-    /// cloud, as long as `fence` says yes, and remembers on `lease` which targets all load balancers
-    /// have (without one, a restart gives them the targets anew).
-    pub fn new(mut parts: Parts, intake: Intake, fence: Fence, lease: Option<Handle>) -> Self {
+    /// The loop over the keys and changes of `intake`, for one lease term. Its Lease says which targets all
+    /// load balancers have; without a Lease, a restart sends them the targets anew.
+    pub fn new(mut parts: Parts, intake: &Intake, term: &Term) -> Self {
         let settings = parts.settings;
+        let fence = term.fence.clone();
         let api = parts.api.fenced(fence.clone());
         parts.provider = parts.provider.fenced(fence.clone());
         Self {
             writer: ServiceWriter::new(api, Arc::clone(&parts.services)),
             working: Semaphore::new(settings.workers),
             in_background: Semaphore::new(BACKGROUND_HANDLERS),
-            rollout: Rollout::new(lease, settings.allowance),
+            rollout: Rollout::new(term.lease.clone(), settings.allowance),
             fence,
-            queue: intake.queue,
+            queue: intake.inputs.queue.clone(),
             memory: Arc::default(),
-            term: intake.term,
-            node_changes: intake.node_changes,
+            node_changes: Arc::clone(&intake.node_changes),
             repeats: Repeats::default(),
             parts,
         }
@@ -230,16 +227,8 @@ impl ControlLoop for ServiceLb {
 
     const NAME: &'static str = NAME;
 
-    fn queue(&self) -> &Queue<Key> {
-        &self.queue
-    }
-
-    fn provider(&self) -> &Provider {
-        &self.parts.provider
-    }
-
-    fn state(&self) -> (&Arc<Memory>, &TermState<Memory>) {
-        (&self.memory, &self.term)
+    fn state(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// Both stores (S-5), and all the way a provider that serves load balancers (S-1).

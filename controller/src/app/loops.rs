@@ -8,20 +8,13 @@ use tracing::{debug, info};
 
 use super::supervise::Supervisor;
 use crate::{
+    control_loop::Term,
     fence::Fence,
     leader::Handle,
     options::controllers::Controller,
     serving::{Checks, Scope},
     telemetry::RunningControllers,
 };
-
-/// One lease term, as a loop sees it.
-pub(super) struct Term {
-    /// Asked before each write and each call to the provider.
-    pub(super) fence: Fence,
-    /// The leader election's lease; none without an election.
-    pub(super) lease: Option<Handle>,
-}
 
 /// Makes a loop for a lease term, and runs it until the token is cancelled.
 type Maker = Box<dyn Fn(&Term, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;

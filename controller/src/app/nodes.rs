@@ -20,8 +20,8 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     let (config, metrics) = (wiring.context.config, wiring.context.metrics);
     let nodes = &wiring.nodes;
     let not_managed = Arc::new(NotManaged::default());
-    let to_initialize = node::Intake::new(nodes, Arc::clone(&not_managed), &metrics.queues);
-    let to_check = lifecycle::Intake::new(nodes, &metrics.queues);
+    let to_initialize = node::subscribe(nodes, Arc::clone(&not_managed), &metrics.queues);
+    let to_check = lifecycle::subscribe(nodes, &metrics.queues);
 
     let cloud_node = node::Parts {
         api: identity.api.clone(),
@@ -30,7 +30,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         events: identity.events.recorder(node::NAME),
         settings: config.node.clone(),
         not_managed: Arc::clone(&not_managed),
-        overheard: to_check.overheard(),
+        overheard: lifecycle::overheard(&to_check),
         metrics: metrics.node.clone(),
     };
     let node_lifecycle = lifecycle::Parts {
@@ -42,16 +42,14 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         not_managed,
         metrics: metrics.lifecycle.clone(),
     };
-    wiring.add(Controller::CloudNode, move |term| {
-        CloudNode::new(
-            cloud_node.clone(),
-            to_initialize.clone(),
-            term.fence.clone(),
-        )
+    wiring.add(Controller::CloudNode, to_initialize.clone(), move |term| {
+        CloudNode::new(cloud_node.clone(), &to_initialize, term)
     });
-    wiring.add(Controller::CloudNodeLifecycle, move |term| {
-        NodeLifecycle::new(node_lifecycle.clone(), to_check.clone(), term.fence.clone())
-    });
+    wiring.add(
+        Controller::CloudNodeLifecycle,
+        to_check.clone(),
+        move |term| NodeLifecycle::new(node_lifecycle.clone(), &to_check, term),
+    );
     Ok(())
 }
 

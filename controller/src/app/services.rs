@@ -35,9 +35,8 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         settings: config.service,
         metrics: metrics.service.clone(),
     };
-    wiring.add(Controller::ServiceLb, move |term| {
-        let fence = term.fence.clone();
-        ServiceLb::new(parts.clone(), intake.clone(), fence, term.lease.clone())
+    wiring.add(Controller::ServiceLb, intake.inputs.clone(), move |term| {
+        ServiceLb::new(parts.clone(), &intake, term)
     });
     let provider = provider.clone();
     let is_served = async move { provider.serving_load_balancers(|| {}).await };

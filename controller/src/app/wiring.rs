@@ -9,11 +9,11 @@ use super::{
     Fatal,
     access::{ApiAccess, Identity},
     context::ControllerContext,
-    loops::{Loops, Term},
+    loops::Loops,
     supervise::Supervisor,
 };
 use crate::{
-    control_loop::{self, ControlLoop},
+    control_loop::{self, ControlLoop, LoopInputs, Term},
     kube::{
         events::Events,
         resync,
@@ -69,14 +69,16 @@ impl<'a> Wiring<'a> {
         Ok(made)
     }
 
-    /// Adds a loop; `make` is called for each lease term.
+    /// Adds a loop over the keys of `inputs`; `make` is called for each lease term.
     pub(super) fn add<L: ControlLoop>(
         &mut self,
         controller: Controller,
+        inputs: LoopInputs<L::Key, L::State>,
         make: impl Fn(&Term) -> L + Send + Sync + 'static,
     ) {
+        let provider = self.context.provider.clone();
         self.loops.add(controller, move |term, work| {
-            control_loop::run(make(term), work)
+            control_loop::run(make(term), inputs.clone(), provider.clone(), work)
         });
     }
 

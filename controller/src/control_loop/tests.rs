@@ -18,7 +18,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{ControlLoop, Task, TermState, run};
+use super::{ControlLoop, LoopInputs, Task, run};
 use crate::{
     fixture,
     provider::Provider,
@@ -39,9 +39,7 @@ struct Seen {
 
 struct Counting {
     queue: Queue<&'static str>,
-    provider: Provider,
     memory: Arc<AtomicUsize>,
-    term: Arc<TermState<AtomicUsize>>,
     permits: Semaphore,
     seen: Arc<Seen>,
 }
@@ -52,16 +50,8 @@ impl ControlLoop for Counting {
 
     const NAME: &'static str = "counting-controller";
 
-    fn queue(&self) -> &Queue<&'static str> {
-        &self.queue
-    }
-
-    fn provider(&self) -> &Provider {
-        &self.provider
-    }
-
-    fn state(&self) -> (&Arc<AtomicUsize>, &TermState<AtomicUsize>) {
-        (&self.memory, &self.term)
+    fn state(&self) -> &Arc<AtomicUsize> {
+        &self.memory
     }
 
     async fn ready(&self) {
@@ -95,9 +85,8 @@ impl ControlLoop for Counting {
 
 /// A loop that can be started for several lease terms.
 struct Rig {
-    queue: Queue<&'static str>,
+    inputs: LoopInputs<&'static str, AtomicUsize>,
     provider: Provider,
-    term: Arc<TermState<AtomicUsize>>,
     seen: Arc<Seen>,
     _tasks: JoinSet<()>,
 }
@@ -112,9 +101,8 @@ impl Rig {
         provider.serving().await;
         let metrics = QueueMetrics::unregistered();
         Self {
-            queue: Queue::new("counting", Backoff::default(), &metrics),
+            inputs: LoopInputs::new("counting", Backoff::default(), &metrics),
             provider,
-            term: Arc::default(),
             seen: Arc::default(),
             _tasks: tasks,
         }
@@ -122,10 +110,8 @@ impl Rig {
 
     fn counting(&self) -> Counting {
         Counting {
-            queue: self.queue.clone(),
-            provider: self.provider.clone(),
+            queue: self.inputs.queue.clone(),
             memory: Arc::default(),
-            term: Arc::clone(&self.term),
             permits: Semaphore::new(0),
             seen: Arc::clone(&self.seen),
         }
@@ -134,13 +120,14 @@ impl Rig {
     /// A lease term until `stop`.
     fn spawn(&self, stop: &CancellationToken) -> JoinSet<()> {
         let mut running = JoinSet::new();
-        running.spawn(run(self.counting(), stop.clone()));
+        let (inputs, provider) = (self.inputs.clone(), self.provider.clone());
+        running.spawn(run(self.counting(), inputs, provider, stop.clone()));
         running
     }
 
     /// The number of keys that this lease term has taken.
     fn taken(&self) -> Option<usize> {
-        let memory = self.term.current();
+        let memory = self.inputs.state.current();
         memory.map(|memory| memory.load(Ordering::Relaxed))
     }
 
@@ -173,11 +160,11 @@ async fn a_stop_awaits_keys_in_flight_except_those_without_a_permit() {
     let stop = CancellationToken::new();
     let mut running = rig.spawn(&stop);
     rig.seen.is_ready.notify_one();
-    rig.queue.add("slow", Priority::Fresh);
-    rig.queue.add("waits", Priority::Fresh);
+    rig.inputs.queue.add("slow", Priority::Fresh);
+    rig.inputs.queue.add("waits", Priority::Fresh);
     sleep(A_WHILE).await;
     stop.cancel();
-    rig.queue.add("late", Priority::Fresh);
+    rig.inputs.queue.add("late", Priority::Fresh);
     sleep(A_WHILE).await;
     assert!(rig.seen.gave_up.load(Ordering::Relaxed));
     assert!(running.try_join_next().is_none(), "a key is in flight");

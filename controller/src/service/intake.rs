@@ -17,10 +17,10 @@ use tokio::time::Instant;
 use super::node_changes::NodeChanges;
 use crate::{
     clock::Clock,
-    control_loop::TermState,
+    control_loop::LoopInputs,
     kube::store::{Change, Origin, Store},
     provider::Provider,
-    queue::{Backoff, Queue, QueueMetrics},
+    queue::{Backoff, QueueMetrics},
 };
 
 /// Upstream's back-off of Services (S-2).
@@ -188,19 +188,18 @@ impl Memory {
     }
 }
 
-/// The queue of Services and the changes of nodes, filled by the stores. Made before they start, so
-/// that no change is missed, on a standby too.
+/// The queue of Services and the changes of nodes, filled by the stores.
 #[derive(Clone)]
 pub struct Intake {
-    pub(super) queue: Queue<Key>,
-    pub(super) term: Arc<TermState<Memory>>,
+    /// Keys of Services, and their state.
+    pub inputs: LoopInputs<Key, Memory>,
     pub(super) node_changes: Arc<NodeChanges>,
 }
 
 impl fmt::Debug for Intake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Intake")
-            .field("queue", &self.queue)
+            .field("queue", &self.inputs.queue)
             .finish_non_exhaustive()
     }
 }
@@ -214,13 +213,12 @@ impl Intake {
         pace: Pace,
         metrics: &QueueMetrics,
     ) -> Self {
-        let queue = Queue::new("service", BACKOFF, metrics);
-        let term = Arc::new(TermState::<Memory>::default());
+        let inputs = LoopInputs::<Key, Memory>::new("service", BACKOFF, metrics);
         let node_changes = Arc::new(NodeChanges::new(pace));
-        let (keys, term_state) = (queue.clone(), Arc::clone(&term));
+        let LoopInputs { queue: keys, state } = inputs.clone();
         services.subscribe(move |change: &Change<'_, ServiceView>, origin: Origin| {
             let capability = capability(&provider);
-            let known = term_state.current();
+            let known = state.current();
             let known = known.as_deref();
             let service = match change {
                 Change::Added(service) => service,
@@ -267,8 +265,7 @@ impl Intake {
             changes.take_in(clock.now(), change, origin);
         });
         Self {
-            queue,
-            term,
+            inputs,
             node_changes,
         }
     }

@@ -29,7 +29,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    control_loop,
+    control_loop::{self, Term},
     fence::Fence,
     fixture::{self, Cluster, PATIENCE, Wire, settled, terms},
     kube::{
@@ -184,9 +184,13 @@ impl Rig {
         let (parts, intake) = self.start.lock().take().unwrap();
         let may_act = Arc::clone(&self.may_act);
         let may_act = move || may_act.load(Ordering::Relaxed);
-        let fence = Fence::new(may_act, &CancellationToken::new());
-        let service_lb = ServiceLb::new(parts, intake, fence, Some(self.handle.clone()));
-        let running = control_loop::run(service_lb, self.stop.clone());
+        let term = Term {
+            fence: Fence::new(may_act, &CancellationToken::new()),
+            lease: Some(self.handle.clone()),
+        };
+        let provider = parts.provider.clone();
+        let service_lb = ServiceLb::new(parts, &intake, &term);
+        let running = control_loop::run(service_lb, intake.inputs, provider, self.stop.clone());
         self.tasks.lock().spawn(running);
         sleep(Duration::from_millis(1)).await;
     }
@@ -195,8 +199,11 @@ impl Rig {
     pub(super) async fn idle(&self) -> ServiceLb {
         let (parts, intake) = self.start.lock().take().unwrap();
         parts.provider.serving().await;
-        let fence = Fence::new(|| true, &CancellationToken::new());
-        ServiceLb::new(parts, intake, fence, None)
+        let term = Term {
+            fence: Fence::new(|| true, &CancellationToken::new()),
+            lease: None,
+        };
+        ServiceLb::new(parts, &intake, &term)
     }
 
     /// Ends as on SIGTERM.
