@@ -1,6 +1,29 @@
-//! The loops over nodes against a small API of nodes and the mock over a pipe, on the paused clock.
+//! One process of the controller for tests of any loop: a small API server, the mock provider behind a pipe,
+//! stores, events and lease terms, on the paused clock.
+//!
+//! ```text
+//!  Cluster (API server) ◄─ requests ── loops ──► Provider ─ Wire ─► MockProvider ─► Cloud
+//!     └ register, refresh ─► stores ─► event handlers ─► queue ─┘
+//! ```
+//!
+//! A test of a loop makes a [`Fixture`], subscribes its loop to the stores, hosts it, and begins a lease term:
+//!
+//! ```ignore
+//! let mut fixture = Fixture::new(Setup::default());
+//! let inputs = subscribe(&fixture.nodes, &fixture.queues);
+//! let parts = Parts { api: fixture.api.clone(), provider: fixture.provider.clone(), events: fixture.recorder(NAME), … };
+//! fixture.host(inputs.clone(), move |term| NodeRoute::new(parts.clone(), &inputs, term));
+//! fixture.nodes.finish_list(|_| true);
+//! fixture.begin_term();
+//! ```
+//!
+//! Nothing runs before the test awaits. The store of Nodes gets what the test lets the watch bring
+//! ([`Fixture::register`], [`Fixture::refresh`]), so that a test can change a Node behind its back
+//! ([`Cluster::change_node`]); the store of Services follows the API server ([`Fixture::watch_services`]).
 
 mod cluster;
+mod nodes;
+mod provider;
 mod services;
 mod warnings;
 
@@ -12,45 +35,40 @@ use std::{
     time::Duration,
 };
 
-use futures::FutureExt;
-use outrigger_core::{
-    lease::Terms,
-    node::{NodeView, brake::Limits},
-};
+use futures::{FutureExt, future::BoxFuture};
+use outrigger_core::{lease::Terms, node::NodeView, service::ServiceView};
 use outrigger_provider_mock::{
-    Cloud, CloudConfig, MockProvider, ProviderOptions, cloud::Clock, instances::InstanceSpec,
+    Cloud, CloudConfig, ProviderOptions, cloud::Clock, instances::InstanceSpec,
 };
 use parking_lot::Mutex;
 use prometheus_client::{encoding::text::encode, registry::Registry};
-use serde_json::{Value, json};
-use tokio::{
-    io::DuplexStream,
-    sync::{mpsc, watch},
-    task::JoinSet,
-    time::Instant,
-};
+use serde_json::Value;
+use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::{cluster::Cluster, services::service, warnings::Warnings};
+pub(crate) use self::{
+    cluster::Cluster,
+    nodes::{UNINITIALIZED, node, settled},
+    provider::Wire,
+    services::service,
+    warnings::Warnings,
+};
 use crate::{
-    control_loop::{self, LoopInputs, Term},
+    control_loop::{self, ControlLoop, LoopInputs, Term},
     fence::Fence,
     kube::{
         api::Api,
-        events::{EventMetrics, Events},
+        events::{EventMetrics, Events, Recorder},
         store::{Origin, Store},
         traffic::Traffic,
     },
-    lifecycle::{self, LifecycleMetrics, NodeLifecycle},
-    node::{self, CloudNode, NodeMetrics},
-    provider::{self, Connect, Connecting, NotManaged, Provider, ProviderMetrics, Transport},
+    leader::Handle,
+    provider::Provider,
     queue::QueueMetrics,
 };
 
 /// How long a test waits on the paused clock.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
-
-pub(crate) const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
 /// Durations of a leader election as the flags have them by default.
 pub(crate) fn terms() -> Terms {
@@ -58,312 +76,216 @@ pub(crate) fn terms() -> Terms {
     Terms::new(secs(15), secs(10), secs(2)).unwrap()
 }
 
-/// A node as a kubelet registers it, with another client's taint.
-pub(crate) fn node(name: &str) -> Value {
-    json!({
-        "metadata": {
-            "name": name, "uid": format!("uid-{name}"),
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {"kubernetes.io/hostname": name},
-        },
-        "spec": {"taints": [
-            {"key": UNINITIALIZED, "value": "true", "effect": "NoSchedule"},
-            {"key": "other", "effect": "NoExecute"},
-        ]},
-        "status": {"addresses": [{"type": "Hostname", "address": name}]},
-    })
-}
-
-/// A node that was initialised long ago and whose kubelet is lost, or is not.
-pub(crate) fn settled(name: &str, provider_id: &str, ready: &str) -> Value {
-    let mut node = node(name);
-    node["spec"] = json!({"providerID": provider_id});
-    node["status"]["conditions"] = json!([{
-        "type": "Ready", "status": ready, "lastTransitionTime": "2026-01-01T00:00:00Z",
-    }]);
-    node
-}
-
-/// In which each initialised node is looked at once.
-pub(crate) const PERIOD: Duration = Duration::from_mins(5);
-
-/// Nodes in one question.
-const BATCH: u32 = 100;
-
-/// The way between controller and provider, which a test can interrupt. The process behind it goes on.
-#[derive(Clone, Debug)]
-pub(crate) struct Wire {
-    is_cut: watch::Sender<bool>,
-}
-
-impl Wire {
-    fn new() -> Self {
-        Self {
-            is_cut: watch::Sender::new(false),
-        }
-    }
-
-    /// Ends the connection and refuses new ones.
-    pub(crate) fn cut(&self) {
-        self.is_cut.send_replace(true);
-    }
-
-    /// Lets connections through again.
-    pub(crate) fn mend(&self) {
-        self.is_cut.send_replace(false);
-    }
-}
-
-/// Connections to a server in this process.
-struct Pipe {
-    dialed: mpsc::UnboundedSender<DuplexStream>,
-    wire: Wire,
-    connections: Mutex<JoinSet<()>>,
-}
-
-impl std::fmt::Display for Pipe {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a pipe")
-    }
-}
-
-impl Connect for Pipe {
-    fn connect(&self) -> Connecting {
-        let refused = || Err(std::io::ErrorKind::ConnectionRefused.into());
-        let mut is_cut = self.wire.is_cut.subscribe();
-        if *is_cut.borrow() {
-            return std::future::ready(refused()).boxed();
-        }
-        let (here, mut near) = tokio::io::duplex(1 << 20);
-        let (mut far, there) = tokio::io::duplex(1 << 20);
-        let sent = self.dialed.send(there);
-        self.connections.lock().spawn(async move {
-            tokio::select! {
-                _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
-                _ = is_cut.wait_for(|is_cut| *is_cut) => {}
-            }
-        });
-        std::future::ready(match sent {
-            Ok(()) => Ok(Box::new(here) as Box<dyn Transport>),
-            Err(_) => refused(),
-        })
-        .boxed()
-    }
+/// A cloud on the paused clock.
+pub(crate) fn cloud(configure: impl FnOnce(&mut CloudConfig)) -> Cloud {
+    let mut config = CloudConfig::new().unwrap();
+    config.clock = Clock::tokio();
+    configure(&mut config);
+    Cloud::new(config)
 }
 
 /// The initial state of a test.
 pub(crate) struct Setup {
-    /// A machine for every node that is asked about.
-    pub(crate) synthesize: bool,
-    /// Nodes in the store when the loops start.
-    pub(crate) nodes: Vec<Value>,
-    pub(crate) cloud: Box<dyn FnOnce(&mut CloudConfig)>,
-    pub(crate) provider: Box<dyn FnOnce(&mut ProviderOptions)>,
-    pub(crate) prepare: Box<dyn FnOnce(&Cloud)>,
-    pub(crate) cloud_node: bool,
-    /// With these limits.
-    pub(crate) lifecycle: Option<Limits>,
-    /// Whether the store knows that it has all nodes.
-    pub(crate) synced: bool,
+    /// Processes that share it are replicas.
+    pub(crate) cluster: Cluster,
+    pub(crate) cloud: Cloud,
+    pub(crate) provider: ProviderOptions,
+    /// The Lease of the lease terms, if the loops write to it.
+    pub(crate) lease: Option<Handle>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            synthesize: true,
-            nodes: Vec::new(),
-            cloud: Box::new(|_| {}),
-            provider: Box::new(|_| {}),
-            prepare: Box::new(|_| {}),
-            cloud_node: true,
-            lifecycle: None,
-            synced: true,
+            cluster: Cluster::new(),
+            cloud: cloud(|_| {}),
+            provider: ProviderOptions::default(),
+            lease: None,
         }
     }
 }
 
-/// The loops, their cluster and their cloud.
+/// Runs one loop for a lease term.
+type Host = Box<dyn Fn(&Term, CancellationToken) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// A process of the controller, its cluster and its cloud.
 pub(crate) struct Fixture {
     pub(crate) cluster: Cluster,
     pub(crate) cloud: Cloud,
+    pub(crate) wire: Wire,
+    pub(crate) api: Api,
+    pub(crate) provider: Provider,
     pub(crate) nodes: Arc<Store<NodeView>>,
-    may_write: Arc<AtomicBool>,
-    term: Term,
-    registry: Registry,
-    lifecycle: Option<(lifecycle::Parts, LoopInputs<Arc<str>, lifecycle::Memory>)>,
-    stop: CancellationToken,
-    tasks: JoinSet<()>,
+    pub(crate) services: Arc<Store<ServiceView>>,
+    pub(crate) queues: QueueMetrics,
+    pub(crate) registry: Registry,
+    events: Events,
+    lease: Option<Handle>,
+    may_act: Arc<AtomicBool>,
+    hosts: Vec<Host>,
+    stop: Mutex<CancellationToken>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Fixture {
-    /// The cloud-node loop with a machine for every node, and a store that has nothing to list.
-    pub(crate) fn start(prepare: impl FnOnce(&Cloud) + 'static) -> Self {
-        Self::with(Setup {
-            prepare: Box::new(prepare),
-            ..Setup::default()
-        })
-    }
-
-    pub(crate) fn without_machines() -> Self {
-        Self::with(Setup {
-            synthesize: false,
-            ..Setup::default()
-        })
-    }
-
-    pub(crate) fn with(setup: Setup) -> Self {
-        let cluster = Cluster::new();
-        let client = cluster.client();
-        let mut config = CloudConfig::new().unwrap();
-        config.synthesize = setup.synthesize;
-        config.clock = Clock::tokio();
-        (setup.cloud)(&mut config);
-        let cloud = Cloud::new(config);
-        (setup.prepare)(&cloud);
-        let mut options = ProviderOptions {
-            max_batch_size: BATCH,
-            ..ProviderOptions::default()
-        };
-        (setup.provider)(&mut options);
-        let mut registry = Registry::default();
-        let mut tasks = JoinSet::new();
-        let (provider, _) = provider(&cloud, options, &mut registry, &mut tasks);
-        let metrics = EventMetrics::register(&mut registry);
-        let (events, writer) = Events::new(Api::new(client.clone()), Traffic::default(), &metrics);
-        tasks.spawn(writer.run(CancellationToken::new()));
-
-        let nodes = Arc::new(Store::default());
-        let not_managed = Arc::new(NotManaged::default());
-        let queues = QueueMetrics::unregistered();
-        let to_initialize = node::subscribe(&nodes, Arc::clone(&not_managed), &queues);
-        let to_check = lifecycle::subscribe(&nodes, &queues);
-        let may_write = Arc::new(AtomicBool::new(true));
-        let fence: Fence = {
-            let may_write = Arc::clone(&may_write);
-            Fence::new(
-                move || may_write.load(Ordering::Relaxed),
-                &CancellationToken::new(),
-            )
-        };
-        let term = Term { fence, lease: None };
-        let api = Api::new(client);
-        let cloud_node = node::Parts {
-            api: api.clone(),
-            nodes: Arc::clone(&nodes),
-            provider: provider.clone(),
-            events: events.recorder(node::NAME),
-            settings: node::NodeSettings {
-                workers: 32,
-                refreshers: 32,
-                refresh_period: PERIOD,
-                selector: None,
-            },
-            not_managed: Arc::clone(&not_managed),
-            overheard: lifecycle::overheard(&to_check),
-            metrics: NodeMetrics::register(&mut registry),
-        };
-        let node_lifecycle = lifecycle::Parts {
-            api,
-            nodes: Arc::clone(&nodes),
-            provider: provider.clone(),
-            events: events.recorder(lifecycle::NAME),
-            settings: lifecycle::LifecycleSettings {
-                workers: 32,
-                selector: None,
-                limits: setup.lifecycle.clone().unwrap_or_default(),
-            },
-            not_managed,
-            metrics: LifecycleMetrics::register(&mut registry),
-        };
-        let stop = CancellationToken::new();
-        if setup.cloud_node {
-            let cloud_node = CloudNode::new(cloud_node, &to_initialize, &term);
-            tasks.spawn(control_loop::run(
-                cloud_node,
-                to_initialize,
-                provider,
-                stop.clone(),
-            ));
-        }
-        let lifecycle = setup.lifecycle.map(|_| (node_lifecycle, to_check));
-        tasks.spawn(tell_deletions(cluster.clone(), Arc::clone(&nodes)));
-        let this = Self {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let Setup {
             cluster,
             cloud,
+            provider,
+            lease,
+        } = setup;
+        let mut registry = Registry::default();
+        let mut tasks = JoinSet::new();
+        let (provider, wire) = provider::connect(&cloud, provider, &mut registry, &mut tasks);
+        let metrics = EventMetrics::register(&mut registry);
+        let api = Api::new(cluster.client());
+        let (events, writer) = Events::new(api.clone(), Traffic::default(), &metrics);
+        tasks.spawn(writer.run(CancellationToken::new()));
+        let nodes = Arc::new(Store::default());
+        let store = Arc::clone(&nodes);
+        let watch = cluster.clone();
+        tasks.spawn(watch.each_deletion(move |name| store.delete(name, Origin::Watch)));
+        Self {
+            cluster,
+            cloud,
+            wire,
+            api,
+            provider,
             nodes,
-            may_write,
-            term,
+            services: Arc::default(),
+            queues: QueueMetrics::unregistered(),
             registry,
-            lifecycle,
-            stop,
-            tasks,
-        };
-        let mut this = this;
-        this.run_lifecycle();
-        for node in setup.nodes {
-            this.register(node);
+            events,
+            lease,
+            may_act: Arc::new(AtomicBool::new(true)),
+            hosts: Vec::new(),
+            stop: Mutex::default(),
+            tasks: Mutex::new(tasks),
         }
-        if setup.synced {
-            this.nodes.finish_list(|_| true);
-        }
-        this
     }
 
-    /// Ends the lease term, and begins another one of the lifecycle loop after so long.
-    pub(crate) async fn next_term(&mut self, after: Duration) {
-        self.stop.cancel();
-        tokio::time::sleep(after).await;
-        self.stop = CancellationToken::new();
-        self.run_lifecycle();
+    /// Runs the loop of `make` over the keys of `inputs` in each lease term that begins from now on.
+    pub(crate) fn host<L: ControlLoop>(
+        &mut self,
+        inputs: LoopInputs<L::Key, L::State>,
+        make: impl Fn(&Term) -> L + Send + Sync + 'static,
+    ) {
+        let provider = self.provider.clone();
+        self.hosts.push(Box::new(move |term, stop| {
+            control_loop::run(make(term), inputs.clone(), provider.clone(), stop).boxed()
+        }));
     }
 
-    fn run_lifecycle(&mut self) {
-        if let Some((parts, inputs)) = self.lifecycle.clone() {
-            let provider = parts.provider.clone();
-            let next = NodeLifecycle::new(parts, &inputs, &self.term);
-            let running = control_loop::run(next, inputs, provider, self.stop.clone());
-            self.tasks.spawn(running);
+    /// A lease term of this process.
+    pub(crate) fn term(&self) -> Term {
+        let may_act = Arc::clone(&self.may_act);
+        Term {
+            fence: Fence::new(
+                move || may_act.load(Ordering::Relaxed),
+                &CancellationToken::new(),
+            ),
+            lease: self.lease.clone(),
         }
+    }
+
+    pub(crate) fn begin_term(&self) {
+        let stop = CancellationToken::new();
+        let mut tasks = self.tasks.lock();
+        for host in &self.hosts {
+            tasks.spawn(host(&self.term(), stop.clone()));
+        }
+        *self.stop.lock() = stop;
+    }
+
+    pub(crate) fn end_term(&self) {
+        self.stop.lock().cancel();
+    }
+
+    /// Another process may lead: nothing is written or called any more.
+    pub(crate) fn fence(&self) {
+        self.may_act.store(false, Ordering::Relaxed);
+    }
+
+    /// Ends as by SIGKILL.
+    pub(crate) fn kill(&self) {
+        self.tasks.lock().abort_all();
+    }
+
+    /// Work of the process that is no loop.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.lock().spawn(task);
+    }
+
+    pub(crate) fn recorder(&self, component: &'static str) -> Recorder {
+        self.events.recorder(component)
+    }
+
+    /// Keeps the store of Services in step with the API server.
+    pub(crate) fn watch_services(&self) {
+        let services = Arc::clone(&self.services);
+        self.spawn(self.cluster.clone().watch_services(services));
     }
 
     /// The API server takes the node in, and the watch brings it.
     pub(crate) fn register(&self, node: Value) {
         let name = node["metadata"]["name"].as_str().unwrap().to_owned();
-        self.cluster.state.lock().nodes.insert(name.clone(), node);
-        self.cluster.change(&name, |_| {});
+        self.cluster.create_node(node);
+        self.cluster.change_node(&name, |_| {});
         self.refresh(&name);
     }
 
     /// The watch brings the node as it is.
     pub(crate) fn refresh(&self, name: &str) {
-        self.nodes.apply(
-            serde_json::from_value(self.live(name)).unwrap(),
-            Origin::Watch,
-        );
+        self.observe(self.live(name));
+    }
+
+    /// The watch brings this node, whatever the API server has.
+    pub(crate) fn observe(&self, node: Value) {
+        let node = serde_json::from_value(node).unwrap();
+        self.nodes.apply(node, Origin::Watch);
+    }
+
+    /// Another client deletes the node, and the watch brings it.
+    pub(crate) fn vanish(&self, name: &str) {
+        self.cluster.delete_node(name);
+        self.nodes.delete(name, Origin::Watch);
     }
 
     pub(crate) fn live(&self, name: &str) -> Value {
-        self.cluster.state.lock().nodes[name].clone()
+        self.cluster.node(name).unwrap()
     }
 
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.cluster.node(name).is_some()
+    }
+
+    /// A machine of this name.
     pub(crate) fn create(&self, name: &str) {
         self.cloud
             .create(InstanceSpec::named(name.parse().unwrap()))
             .unwrap();
     }
 
-    pub(crate) fn fence(&self) {
-        self.may_write.store(false, Ordering::Relaxed);
+    /// All requests that are no GET.
+    pub(crate) fn api_writes(&self) -> Vec<String> {
+        let mut requests = self.cluster.requests();
+        requests.retain(|request| !request.starts_with("GET"));
+        requests
     }
 
-    /// All requests that are no GET.
-    pub(crate) fn writes(&self) -> Vec<String> {
-        let requests = self.cluster.requests.borrow();
-        requests
-            .iter()
-            .filter(|request| !request.starts_with("GET"))
-            .cloned()
-            .collect()
+    /// Reasons of all events, in order.
+    pub(crate) fn events(&self) -> Vec<String> {
+        let requests = self.cluster.requests();
+        let posts = requests.iter().filter_map(|r| r.strip_prefix("POST "));
+        posts.map(str::to_owned).collect()
+    }
+
+    pub(crate) async fn until_events(&self, count: usize) {
+        let posts = |requests: &[String]| requests.iter().filter(|r| r.starts_with("POST")).count();
+        self.cluster
+            .until(|requests| posts(requests) >= count)
+            .await;
     }
 
     pub(crate) async fn initialized(&self, name: &str) {
@@ -375,14 +297,14 @@ impl Fixture {
         assert!(!taints.contains(UNINITIALIZED), "{taints}");
     }
 
-    pub(crate) async fn events(&self, count: usize) {
-        let posts = |requests: &[String]| requests.iter().filter(|r| r.starts_with("POST")).count();
-        self.cluster
-            .until(|requests| posts(requests) >= count)
-            .await;
+    /// Calls of a method, however they ended.
+    pub(crate) fn calls(&self, method: &str) -> u64 {
+        let counters = self.cloud.counters();
+        let codes = counters.calls.get(method);
+        codes.map_or(0, |codes| codes.values().sum())
     }
 
-    /// Waits until the provider was asked so often.
+    /// Waits until so many lookups were answered.
     pub(crate) async fn asked(&self, count: u64) {
         let deadline = Instant::now() + PATIENCE;
         while self.cloud.counters().calls("BatchGetInstances", "OK") < count {
@@ -396,83 +318,9 @@ impl Fixture {
         tokio::time::sleep(Duration::from_mins(1)).await;
     }
 
-    /// Removes the Node and delivers the watch's event, as after a deletion by another client.
-    pub(crate) fn vanish(&self, name: &str) {
-        self.cluster.state.lock().nodes.remove(name);
-        self.nodes.delete(name, Origin::Watch);
-    }
-
-    pub(crate) fn exists(&self, name: &str) -> bool {
-        self.cluster.state.lock().nodes.contains_key(name)
-    }
-
     pub(crate) fn metrics(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).unwrap();
         text
     }
-}
-
-/// Delivers the watch's events of nodes that the loops delete.
-async fn tell_deletions(cluster: Cluster, nodes: Arc<Store<NodeView>>) {
-    let mut requests = cluster.requests.subscribe();
-    while requests.changed().await.is_ok() {
-        let deleted: Vec<_> = requests
-            .borrow_and_update()
-            .iter()
-            .filter_map(|request| request.strip_prefix("DELETE /api/v1/nodes/"))
-            .map(str::to_owned)
-            .collect();
-        for name in deleted {
-            if !cluster.state.lock().nodes.contains_key(&name) {
-                nodes.delete(&name, Origin::Watch);
-            }
-        }
-    }
-}
-
-/// An adapter to a mock of `cloud`, and the wire between them.
-pub(crate) fn provider(
-    cloud: &Cloud,
-    options: ProviderOptions,
-    registry: &mut Registry,
-    tasks: &mut JoinSet<()>,
-) -> (Provider, Wire) {
-    let (dialed, accepted) = mpsc::unbounded_channel();
-    let incoming = futures::stream::unfold(accepted, async |mut accepted| {
-        let stream: Option<DuplexStream> = accepted.recv().await;
-        stream.map(|stream| (std::io::Result::Ok(stream), accepted))
-    });
-    let server = MockProvider::with_options(cloud.clone(), options).into_server();
-    tasks.spawn(async move {
-        server
-            .serve_with_incoming(incoming, std::future::pending())
-            .await
-            .unwrap();
-    });
-    let options = provider::Options {
-        expected_name: None,
-        allow_untagged: false,
-        controller_name: "test".into(),
-        controller_version: "0".into(),
-        kubernetes_version: "v1".into(),
-        cluster: provider::Cluster {
-            name: "kubernetes".into(),
-            uid: "uid-of-kube-system".into(),
-            ..Default::default()
-        },
-        max_receive_bytes: 4 << 20,
-        standby: false,
-    };
-    let cancel = CancellationToken::new();
-    let metrics = ProviderMetrics::register(registry);
-    let wire = Wire::new();
-    let pipe = Pipe {
-        dialed,
-        wire: wire.clone(),
-        connections: Mutex::default(),
-    };
-    let (provider, connection) = Provider::new(options, pipe, metrics, cancel);
-    tasks.spawn(connection);
-    (provider, wire)
 }

@@ -18,7 +18,7 @@ mod metrics;
 mod sync;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 

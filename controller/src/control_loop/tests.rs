@@ -9,8 +9,6 @@ use std::{
 };
 
 use futures::FutureExt;
-use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions};
-use prometheus_client::registry::Registry;
 use tokio::{
     sync::{Notify, Semaphore},
     task::JoinSet,
@@ -20,9 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{ControlLoop, LoopInputs, Task, run};
 use crate::{
-    fixture,
-    provider::Provider,
-    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
+    fixture::{Fixture, Setup},
+    queue::{Backoff, Outcome, Priority, Queue},
 };
 
 const A_WHILE: Duration = Duration::from_mins(1);
@@ -85,43 +82,33 @@ impl ControlLoop for Counting {
 
 /// A loop that can be started for several lease terms.
 struct Rig {
+    fixture: Fixture,
     inputs: LoopInputs<&'static str, AtomicUsize>,
-    provider: Provider,
     seen: Arc<Seen>,
-    _tasks: JoinSet<()>,
 }
 
 impl Rig {
     async fn new() -> Self {
-        let cloud = Cloud::new(CloudConfig::new().unwrap());
-        let mut tasks = JoinSet::new();
-        let options = ProviderOptions::default();
-        let (provider, _) =
-            fixture::provider(&cloud, options, &mut Registry::default(), &mut tasks);
-        provider.serving().await;
-        let metrics = QueueMetrics::unregistered();
+        let fixture = Fixture::new(Setup::default());
+        fixture.provider.serving().await;
         Self {
-            inputs: LoopInputs::new("counting", Backoff::default(), &metrics),
-            provider,
+            inputs: LoopInputs::new("counting", Backoff::default(), &fixture.queues),
+            fixture,
             seen: Arc::default(),
-            _tasks: tasks,
-        }
-    }
-
-    fn counting(&self) -> Counting {
-        Counting {
-            queue: self.inputs.queue.clone(),
-            memory: Arc::default(),
-            permits: Semaphore::new(0),
-            seen: Arc::clone(&self.seen),
         }
     }
 
     /// A lease term until `stop`.
     fn spawn(&self, stop: &CancellationToken) -> JoinSet<()> {
+        let counting = Counting {
+            queue: self.inputs.queue.clone(),
+            memory: Arc::default(),
+            permits: Semaphore::new(0),
+            seen: Arc::clone(&self.seen),
+        };
+        let provider = self.fixture.provider.clone();
         let mut running = JoinSet::new();
-        let (inputs, provider) = (self.inputs.clone(), self.provider.clone());
-        running.spawn(run(self.counting(), inputs, provider, stop.clone()));
+        running.spawn(run(counting, self.inputs.clone(), provider, stop.clone()));
         running
     }
 

@@ -1,6 +1,6 @@
-//! The loop against a small API of nodes and the mock over a pipe, on the paused clock.
+//! The loop hosted by the fixture.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use outrigger_core::node::brake::Limits;
 use outrigger_provider_mock::{
@@ -11,11 +11,53 @@ use outrigger_provider_mock::{
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::fixture::{Fixture, Setup, settled};
+use super::{
+    LifecycleMetrics, LifecycleSettings, NAME, NodeLifecycle, Parts, overheard, subscribe,
+};
+use crate::{
+    fixture::{Fixture, Setup, cloud, settled},
+    node::Overheard,
+    provider::NotManaged,
+};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
 const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+
+/// Hosts the loop, which takes the answers that another loop overhears.
+pub(crate) fn host(fixture: &mut Fixture, limits: Limits) -> Overheard {
+    let inputs = subscribe(&fixture.nodes, &fixture.queues);
+    let overheard = overheard(&inputs);
+    let parts = Parts {
+        api: fixture.api.clone(),
+        nodes: Arc::clone(&fixture.nodes),
+        provider: fixture.provider.clone(),
+        events: fixture.recorder(NAME),
+        settings: LifecycleSettings {
+            workers: 32,
+            selector: None,
+            limits,
+        },
+        not_managed: Arc::new(NotManaged::default()),
+        metrics: LifecycleMetrics::register(&mut fixture.registry),
+    };
+    fixture.host(inputs.clone(), move |term| {
+        NodeLifecycle::new(parts.clone(), &inputs, term)
+    });
+    overheard
+}
+
+/// The loop before the store has all nodes.
+fn unsynced(limits: Limits) -> Fixture {
+    let mut fixture = Fixture::new(Setup {
+        // An absence is fresh by the machine's clock.
+        cloud: cloud(|config| config.clock = Clock::Wall),
+        ..Setup::default()
+    });
+    host(&mut fixture, limits);
+    fixture.begin_term();
+    fixture
+}
 
 /// So many nodes, lost or not, with a machine each; the first `gone` machines are deleted.
 fn fleet(count: usize, ready: &str, gone: usize) -> Fixture {
@@ -23,14 +65,8 @@ fn fleet(count: usize, ready: &str, gone: usize) -> Fixture {
 }
 
 fn limited(count: usize, ready: &str, gone: usize, limits: Limits) -> Fixture {
-    let fixture = Fixture::with(Setup {
-        synthesize: false,
-        // An absence is fresh by the machine's clock.
-        cloud: Box::new(|config| config.clock = Clock::Wall),
-        cloud_node: false,
-        lifecycle: Some(limits),
-        ..Setup::default()
-    });
+    let fixture = unsynced(limits);
+    fixture.nodes.finish_list(|_| true);
     for n in 0..count {
         let name = format!("n{n}");
         let spec = InstanceSpec::named(name.parse().unwrap());
@@ -55,7 +91,7 @@ fn taints(fixture: &Fixture, name: &str) -> String {
 }
 
 fn says(fixture: &Fixture, name: &str, ready: &str) {
-    fixture.cluster.change(name, |node| {
+    fixture.cluster.change_node(name, |node| {
         node["status"]["conditions"][0]["status"] = json!(ready);
     });
     fixture.refresh(name);
@@ -74,8 +110,8 @@ async fn l7_a_lost_node_without_a_machine_is_deleted_with_an_event_before() {
     sleep(Duration::from_secs(20)).await;
     assert!(!fixture.exists("n0"));
     assert_eq!(left(&fixture, 10), 9);
-    fixture.events(1).await;
-    let mut writes = fixture.writes();
+    fixture.until_events(1).await;
+    let mut writes = fixture.api_writes();
     writes.sort();
     assert_eq!(writes, ["DELETE /api/v1/nodes/n0", "POST DeletingNode"]);
     let deleted = r#"outrigger_node_deletions_total{release="within_limit"}"#;
@@ -88,7 +124,7 @@ async fn l7_a_lost_node_without_a_machine_is_deleted_with_an_event_before() {
 #[tokio::test(start_paused = true)]
 async fn q4_a_node_of_which_only_an_old_version_is_known_is_not_deleted() {
     let fixture = fleet(10, "Unknown", 1);
-    fixture.cluster.change("n0", |node| {
+    fixture.cluster.change_node("n0", |node| {
         node["status"]["conditions"][0]["status"] = json!("True");
     });
     sleep(MINUTE).await;
@@ -111,14 +147,8 @@ async fn l3_a_ready_node_is_never_asked_about() {
 
 #[tokio::test(start_paused = true)]
 async fn q20_no_node_is_looked_up_before_all_nodes_are_known() {
-    let fixture = Fixture::with(Setup {
-        nodes: vec![settled("n0", "mock://gone", "Unknown")],
-        synthesize: false,
-        cloud_node: false,
-        lifecycle: Some(Limits::default()),
-        synced: false,
-        ..Setup::default()
-    });
+    let fixture = unsynced(Limits::default());
+    fixture.register(settled("n0", "mock://gone", "Unknown"));
     sleep(MINUTE * 10).await;
     assert_eq!(fixture.cloud.counters().cloud_calls(), 0);
     fixture.nodes.finish_list(|_| true);
@@ -141,7 +171,7 @@ async fn l10_a_stopped_machine_taints_its_node_until_the_kubelet_is_back() {
     sleep(Duration::from_secs(1)).await;
     assert!(!taints(&fixture, "n0").contains(SHUTDOWN));
     // Q-19: one write on, one off, however often it was looked at.
-    assert_eq!(fixture.writes().len(), 2, "{:?}", fixture.writes());
+    assert_eq!(fixture.api_writes().len(), 2, "{:?}", fixture.api_writes());
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,7 +192,7 @@ async fn q38_nothing_but_a_repeated_certainty_deletes() {
         fixture.cloud.inject(fault);
         sleep(MINUTE * 30).await;
         assert_eq!(left(&fixture, 3), 3, "{effect:?}");
-        assert_eq!(fixture.writes(), Vec::<String>::new(), "{effect:?}");
+        assert_eq!(fixture.api_writes(), Vec::<String>::new(), "{effect:?}");
     }
 }
 
@@ -171,12 +201,12 @@ async fn q4_a_node_that_registered_anew_meanwhile_stays() {
     let fixture = fleet(1, "Unknown", 1);
     fixture
         .cluster
-        .change("n0", |node| node["metadata"]["uid"] = json!("another"));
+        .change_node("n0", |node| node["metadata"]["uid"] = json!("another"));
     sleep(MINUTE * 2).await;
     assert!(fixture.exists("n0"));
     assert!(
         fixture
-            .writes()
+            .api_writes()
             .contains(&"DELETE /api/v1/nodes/n0".to_owned())
     );
 }
@@ -190,7 +220,7 @@ async fn thirty_of_a_hundred_at_once_are_held_back_and_then_deleted() {
     assert_eq!(value(&fixture, "outrigger_node_deletion_braked"), Some(1.0));
     let absent = r#"outrigger_node_deletion_brake_nodes{state="absent"}"#;
     assert_eq!(value(&fixture, absent), Some(30.0));
-    let told = fixture.writes();
+    let told = fixture.api_writes();
     assert_eq!(told.len(), 30, "{told:?}");
     assert!(
         told.iter()
@@ -207,7 +237,7 @@ async fn when_all_are_gone_only_a_person_lets_go() {
     let fixture = fleet(20, "Unknown", 20);
     sleep(MINUTE * 60).await;
     assert_eq!(left(&fixture, 20), 20);
-    fixture.cluster.change("n7", |node| {
+    fixture.cluster.change_node("n7", |node| {
         node["metadata"]["annotations"] = json!({"outrigger.dev/confirm-deletion": "true"});
     });
     fixture.refresh("n7");
@@ -236,11 +266,11 @@ async fn a_deletion_that_fails_is_said_and_tried_again() {
     sleep(MINUTE * 2).await;
     assert!(!fixture.exists("n0"));
     let failed = fixture
-        .writes()
+        .api_writes()
         .iter()
         .filter(|w| **w == "POST DeletingNodeFailed")
         .count();
-    assert!(failed >= 1, "{:?}", fixture.writes());
+    assert!(failed >= 1, "{:?}", fixture.api_writes());
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,7 +279,7 @@ async fn three_nodes_that_stay_lost_cost_less_than_two_hundred_calls_an_hour() {
     sleep(MINUTE * 60).await;
     let calls = fixture.cloud.counters().cloud_calls();
     assert!((50..=200).contains(&calls), "{calls}");
-    assert_eq!(fixture.writes(), Vec::<String>::new());
+    assert_eq!(fixture.api_writes(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,7 +302,7 @@ async fn nothing_is_written_once_another_process_may_lead() {
     assert_eq!(left(&fixture, 5), 5);
     assert!(
         !fixture
-            .writes()
+            .api_writes()
             .iter()
             .any(|write| write.starts_with("DELETE"))
     );
@@ -281,9 +311,11 @@ async fn nothing_is_written_once_another_process_may_lead() {
 /// An answer from an earlier lease term is too old to be the first of two in a row.
 #[tokio::test(start_paused = true)]
 async fn an_absence_of_an_earlier_term_does_not_count() {
-    let mut fixture = fleet(10, "Unknown", 1);
+    let fixture = fleet(10, "Unknown", 1);
     sleep(Duration::from_secs(2)).await;
-    fixture.next_term(MINUTE * 60).await;
+    fixture.end_term();
+    sleep(MINUTE * 60).await;
+    fixture.begin_term();
     sleep(Duration::from_secs(2)).await;
     assert!(fixture.exists("n0"), "asked about once in this term");
     sleep(Duration::from_secs(20)).await;

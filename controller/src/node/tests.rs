@@ -1,24 +1,83 @@
-//! The loop against a small API of nodes that applies JSON Patches, and the mock over a pipe, on the
-//! paused clock.
+//! The loop hosted by the fixture.
 
 mod refresh;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
+use outrigger_provider_mock::{
+    Cloud, CloudConfig, ProviderOptions,
+    faults::{BadAnswer, Effect, Fault, InjectedError, Method},
+};
 use serde_json::json;
 
+use super::{CloudNode, NAME, NodeMetrics, NodeSettings, Overheard, Parts, subscribe};
 use crate::{
-    fixture::{Fixture, Setup, UNINITIALIZED, node},
+    fixture::{Fixture, Setup, UNINITIALIZED, cloud, node},
     kube::store::Origin,
+    provider::NotManaged,
 };
+
+/// In which each initialised node is looked at once.
+const PERIOD: Duration = Duration::from_mins(5);
+
+/// The loop in this cloud, with lookups of at most 100 nodes. `overheard` takes its answers.
+fn hosted(cloud: Cloud, overheard: impl FnOnce(&mut Fixture) -> Overheard) -> Fixture {
+    let mut fixture = Fixture::new(Setup {
+        cloud,
+        provider: ProviderOptions {
+            max_batch_size: 100,
+            ..ProviderOptions::default()
+        },
+        ..Setup::default()
+    });
+    let not_managed = Arc::new(NotManaged::default());
+    let inputs = subscribe(&fixture.nodes, Arc::clone(&not_managed), &fixture.queues);
+    let parts = Parts {
+        api: fixture.api.clone(),
+        nodes: Arc::clone(&fixture.nodes),
+        provider: fixture.provider.clone(),
+        events: fixture.recorder(NAME),
+        settings: NodeSettings {
+            workers: 32,
+            refreshers: 32,
+            refresh_period: PERIOD,
+            selector: None,
+        },
+        not_managed,
+        overheard: overheard(&mut fixture),
+        metrics: NodeMetrics::register(&mut fixture.registry),
+    };
+    fixture.host(inputs.clone(), move |term| {
+        CloudNode::new(parts.clone(), &inputs, term)
+    });
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture
+}
+
+fn start_in(cloud: Cloud) -> Fixture {
+    hosted(cloud, |_| Arc::new(|_, _| {}))
+}
+
+/// With a machine for every node.
+fn start() -> Fixture {
+    start_in(synthesizing(|_| {}))
+}
+
+/// A cloud with a machine for every node.
+fn synthesizing(configure: impl FnOnce(&mut CloudConfig)) -> Cloud {
+    cloud(|config| {
+        config.synthesize = true;
+        configure(config);
+    })
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_node_costs_one_write_of_metadata_one_of_status_and_one_event() {
-    let fixture = Fixture::start(|_| {});
+    let fixture = start();
     fixture.register(node("n1"));
     fixture.initialized("n1").await;
-    fixture.events(1).await;
+    fixture.until_events(1).await;
 
     let live = fixture.live("n1");
     let id = live["spec"]["providerID"].as_str().unwrap();
@@ -39,7 +98,7 @@ async fn a_node_costs_one_write_of_metadata_one_of_status_and_one_event() {
         "{types:?}"
     );
     assert_eq!(
-        fixture.writes(),
+        fixture.api_writes(),
         [
             "PATCH /api/v1/nodes/n1",
             "PATCH /api/v1/nodes/n1/status",
@@ -50,7 +109,7 @@ async fn a_node_costs_one_write_of_metadata_one_of_status_and_one_event() {
 
 #[tokio::test(start_paused = true)]
 async fn n20_a_concurrent_change_is_neither_lost_nor_a_failure() {
-    let fixture = Fixture::start(|_| {});
+    let fixture = start();
     // Between our reading and our writing another client puts a taint before ours.
     fixture.cluster.before_next_patch(|node| {
         let taints = node["spec"]["taints"].as_array_mut().unwrap();
@@ -70,7 +129,7 @@ async fn n20_a_concurrent_change_is_neither_lost_nor_a_failure() {
 
 #[tokio::test(start_paused = true)]
 async fn q4_a_node_that_registered_anew_meanwhile_is_not_written() {
-    let fixture = Fixture::start(|_| {});
+    let fixture = start();
     fixture
         .cluster
         .before_next_patch(|node| node["metadata"]["uid"] = json!("another"));
@@ -87,10 +146,10 @@ async fn q4_a_node_that_registered_anew_meanwhile_is_not_written() {
 
 #[tokio::test(start_paused = true)]
 async fn n21_a_status_write_that_fails_is_made_good_and_the_event_comes_once() {
-    let fixture = Fixture::start(|_| {});
+    let fixture = start();
     fixture.cluster.refuse("/status", 500, 3);
     fixture.register(node("n1"));
-    fixture.events(1).await;
+    fixture.until_events(1).await;
     let addresses = fixture.live("n1")["status"]["addresses"]
         .as_array()
         .unwrap()
@@ -98,37 +157,37 @@ async fn n21_a_status_write_that_fails_is_made_good_and_the_event_comes_once() {
     assert!(addresses > 1, "{addresses}");
     fixture.settle().await;
     let synced = fixture
-        .writes()
+        .api_writes()
         .iter()
         .filter(|write| *write == "POST Synced")
         .count();
     assert_eq!(synced, 1);
     let taken = |write: &&String| *write == "PATCH /api/v1/nodes/n1";
-    assert_eq!(fixture.writes().iter().filter(taken).count(), 1);
+    assert_eq!(fixture.api_writes().iter().filter(taken).count(), 1);
 }
 
 /// Rights and credentials heal when a person does something, and 5,000 nodes may wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_is_not_allowed_is_tried_slowly() {
     for code in [401, 403] {
-        let fixture = Fixture::start(|_| {});
+        let fixture = start();
         fixture.cluster.refuse("/nodes/n1", code, usize::MAX);
         fixture.register(node("n1"));
         tokio::time::sleep(Duration::from_mins(1)).await;
-        let tries = fixture.writes();
+        let tries = fixture.api_writes();
         assert_eq!(tries, ["PATCH /api/v1/nodes/n1"; 4], "HTTP {code}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn n11_an_error_leaves_the_taint_and_no_event_and_heals() {
-    let fixture = Fixture::start(|cloud| {
-        let error = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
-        cloud.inject(Fault::on(Method::BatchGetInstances, Effect::Error(error)).times(3));
-    });
+    let fixture = start();
+    let error = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
+    let fault = Fault::on(Method::BatchGetInstances, Effect::Error(error));
+    fixture.cloud.inject(fault.times(3));
     fixture.register(node("n1"));
     fixture.initialized("n1").await;
-    fixture.events(1).await;
+    fixture.until_events(1).await;
     assert_eq!(
         fixture
             .cloud
@@ -137,7 +196,7 @@ async fn n11_an_error_leaves_the_taint_and_no_event_and_heals() {
         3
     );
     let posts = fixture
-        .writes()
+        .api_writes()
         .into_iter()
         .filter(|write| write.starts_with("POST"));
     assert_eq!(posts.collect::<Vec<_>>(), ["POST Synced"]);
@@ -145,41 +204,46 @@ async fn n11_an_error_leaves_the_taint_and_no_event_and_heals() {
 
 #[tokio::test(start_paused = true)]
 async fn n11_a_machine_that_is_not_there_yet_is_asked_for_again_and_nothing_is_deleted() {
-    let fixture = Fixture::without_machines();
+    let fixture = start_in(cloud(|_| {}));
     fixture.register(node("n1"));
     fixture.asked(5).await;
-    assert!(fixture.writes().is_empty(), "{:?}", fixture.writes());
+    assert!(
+        fixture.api_writes().is_empty(),
+        "{:?}",
+        fixture.api_writes()
+    );
     fixture.create("n1");
     fixture.initialized("n1").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn n12_a_node_that_is_not_managed_is_asked_about_again_only_when_it_changes() {
-    let fixture = Fixture::start(|cloud| {
-        let answer = Effect::BadAnswer(BadAnswer::NotManaged);
-        cloud.inject(Fault::on(Method::BatchGetInstances, answer));
-    });
+    let fixture = start();
+    let answer = Effect::BadAnswer(BadAnswer::NotManaged);
+    fixture
+        .cloud
+        .inject(Fault::on(Method::BatchGetInstances, answer));
     fixture.register(node("n1"));
     fixture.asked(1).await;
     for _ in 0..3 {
         fixture
             .cluster
-            .change("n1", |node| node["status"]["heartbeat"] = json!(1));
+            .change_node("n1", |node| node["status"]["heartbeat"] = json!(1));
         fixture.refresh("n1");
         fixture.settle().await;
     }
     assert_eq!(fixture.cloud.counters().calls("BatchGetInstances", "OK"), 1);
     fixture
         .cluster
-        .change("n1", |node| node["metadata"]["labels"]["new"] = json!("x"));
+        .change_node("n1", |node| node["metadata"]["labels"]["new"] = json!("x"));
     fixture.refresh("n1");
     fixture.asked(2).await;
-    assert!(fixture.writes().is_empty());
+    assert!(fixture.api_writes().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_id_that_another_node_has_is_refused_with_a_warning() {
-    let fixture = Fixture::start(|_| {});
+    let fixture = start();
     fixture.register(node("n1"));
     fixture.initialized("n1").await;
     let mut twin = node("n2");
@@ -199,7 +263,7 @@ async fn a_provider_id_that_another_node_has_is_refused_with_a_warning() {
 
 #[tokio::test(start_paused = true)]
 async fn foreign_and_paused_nodes_are_not_asked_about() {
-    let fixture = Fixture::start(|_| {});
+    let fixture = start();
     let mut foreign = node("n1");
     foreign["spec"]["providerID"] = json!("other://1");
     fixture.register(foreign);
@@ -210,24 +274,32 @@ async fn foreign_and_paused_nodes_are_not_asked_about() {
     assert_eq!(fixture.cloud.counters().calls("BatchGetInstances", "OK"), 0);
     fixture
         .cluster
-        .change("n2", |node| node["metadata"]["annotations"] = json!({}));
+        .change_node("n2", |node| node["metadata"]["annotations"] = json!({}));
     fixture.refresh("n2");
     fixture.initialized("n2").await;
-    assert!(fixture.writes().iter().all(|write| !write.contains("n1")));
+    assert!(
+        fixture
+            .api_writes()
+            .iter()
+            .all(|write| !write.contains("n1"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_once_another_process_may_lead() {
-    let fixture = Fixture::with(Setup {
-        cloud: Box::new(|config| config.latency = Duration::from_secs(5)),
-        ..Setup::default()
-    });
+    let fixture = start_in(synthesizing(|config| {
+        config.latency = Duration::from_secs(5);
+    }));
     fixture.register(node("n1"));
     tokio::time::sleep(Duration::from_secs(3)).await;
     fixture.fence();
     fixture.asked(1).await;
     fixture.settle().await;
-    assert!(fixture.writes().is_empty(), "{:?}", fixture.writes());
+    assert!(
+        fixture.api_writes().is_empty(),
+        "{:?}",
+        fixture.api_writes()
+    );
     fixture.register(node("n2"));
     fixture.settle().await;
     let calls = fixture.cloud.counters().calls("BatchGetInstances", "OK");
@@ -236,10 +308,10 @@ async fn nothing_is_written_once_another_process_may_lead() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cold_start_asks_in_full_batches() {
-    let fixture = Fixture::with(Setup {
-        nodes: (0..1000).map(|n| node(&format!("n{n}"))).collect(),
-        ..Setup::default()
-    });
+    let fixture = start();
+    for n in 0..1000 {
+        fixture.register(node(&format!("n{n}")));
+    }
     fixture
         .cluster
         .until(|requests| patches(requests) == 2000)
@@ -260,7 +332,7 @@ fn patches(requests: &[String]) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn n35_labels_of_an_initialised_node_are_reconciled_without_the_provider() {
-    let fixture = Fixture::start(|_| {});
+    let fixture = start();
     let mut old = node("n1");
     old["spec"] = json!({"providerID": "mock://i-1"});
     old["metadata"]["labels"] = json!({"failure-domain.beta.kubernetes.io/zone": "z1"});
@@ -278,7 +350,7 @@ async fn n35_labels_of_an_initialised_node_are_reconciled_without_the_provider()
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_node_leaves_nothing_behind() {
-    let fixture = Fixture::start(|_| {});
+    let fixture = start();
     fixture.register(node("n1"));
     fixture.initialized("n1").await;
     fixture.nodes.delete("n1", Origin::Watch);

@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use self::rig::{Rig, Setup};
-use crate::fixture::service;
+use crate::fixture::{cloud, service};
 
 const WEB: &str = "shop/web";
 
@@ -151,7 +151,7 @@ async fn a_refused_write_is_planned_anew() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_cannot_be_written_is_asked_for_again() {
     let setup = Setup {
-        config: Box::new(|config| config.latency = Duration::from_secs(1)),
+        cloud: cloud(|config| config.latency = Duration::from_secs(1)),
         ..Setup::default()
     };
     let rig = Rig::with(setup).await;

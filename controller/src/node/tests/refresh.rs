@@ -11,31 +11,34 @@ use outrigger_provider_mock::{
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::fixture::{Fixture, PERIOD, Setup, node, settled};
+use super::{PERIOD, hosted, start_in, synthesizing};
+use crate::{
+    fixture::{Fixture, cloud, node, settled},
+    lifecycle,
+};
 
 /// So many nodes, initialised, in a cloud that is best asked like this.
 async fn fleet(count: usize, preference: Preference) -> Fixture {
-    let fixture = Fixture::with(Setup {
-        cloud: Box::new(move |config| config.preference = preference),
-        nodes: (0..count).map(|n| node(&format!("n{n}"))).collect(),
-        ..Setup::default()
-    });
+    let fixture = start_in(synthesizing(|config| config.preference = preference));
+    for n in 0..count {
+        fixture.register(node(&format!("n{n}")));
+    }
     let done = |requests: &[String]| requests.iter().filter(|r| r.ends_with("/status")).count();
     fixture
         .cluster
         .until(|requests| done(requests) == count)
         .await;
-    fixture.events(count).await;
+    fixture.until_events(count).await;
     fixture
 }
 
 /// The writes since, other than those of initialisation.
 fn writes_after(fixture: &Fixture, before: usize) -> Vec<String> {
-    fixture.writes().split_off(before)
+    fixture.api_writes().split_off(before)
 }
 
 fn edit_addresses(fixture: &Fixture, name: &str) {
-    fixture.cluster.change(name, |node| {
+    fixture.cluster.change_node(name, |node| {
         node["status"]["addresses"] = json!([{"type": "Hostname", "address": name}]);
     });
     fixture.refresh(name);
@@ -47,7 +50,7 @@ async fn q1_a_period_in_which_nothing_changed_costs_no_write_and_few_calls() {
     for (preference, calls_an_hour) in [(Preference::List, 60), (Preference::Batch, 120)] {
         let fixture = fleet(1000, preference).await;
         sleep(PERIOD).await;
-        let before = fixture.writes().len();
+        let before = fixture.api_writes().len();
         fixture.cloud.take_counters();
         sleep(PERIOD * 12).await;
         assert_eq!(writes_after(&fixture, before), Vec::<String>::new());
@@ -78,7 +81,7 @@ async fn n45_addresses_changed_by_another_client_are_restored_within_a_period() 
     for preference in [Preference::List, Preference::Batch, Preference::Each] {
         let fixture = fleet(20, preference).await;
         let wanted = fixture.live("n7")["status"]["addresses"].clone();
-        let before = fixture.writes().len();
+        let before = fixture.api_writes().len();
         edit_addresses(&fixture, "n7");
         sleep(PERIOD * 2).await;
         assert_eq!(fixture.live("n7")["status"]["addresses"], wanted);
@@ -90,7 +93,7 @@ async fn n45_addresses_changed_by_another_client_are_restored_within_a_period() 
 #[tokio::test(start_paused = true)]
 async fn a_write_that_fails_is_tried_again_and_a_paused_node_is_left_alone() {
     let fixture = fleet(2, Preference::List).await;
-    fixture.cluster.change("n1", |node| {
+    fixture.cluster.change_node("n1", |node| {
         node["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
     });
     for name in ["n0", "n1"] {
@@ -127,7 +130,7 @@ async fn n35_an_answer_that_says_nothing_changes_nothing() {
             _ => Preference::Batch,
         };
         let fixture = fleet(5, preference).await;
-        let before = fixture.writes().len();
+        let before = fixture.api_writes().len();
         fixture.cloud.inject(Fault::on(method, effect.clone()));
         sleep(PERIOD * 3).await;
         let writes = writes_after(&fixture, before);
@@ -138,12 +141,12 @@ async fn n35_an_answer_that_says_nothing_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_not_listed_is_asked_about_and_counted_while_its_kubelet_is_alive() {
     let fixture = fleet(30, Preference::List).await;
-    fixture.cluster.change("n3", |node| {
+    fixture.cluster.change_node("n3", |node| {
         node["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
     });
     fixture.refresh("n3");
     fixture.cloud.delete("n3").unwrap();
-    let before = fixture.writes().len();
+    let before = fixture.api_writes().len();
     sleep(PERIOD * 2).await;
     assert_eq!(writes_after(&fixture, before), Vec::<String>::new());
     let metrics = fixture.metrics();
@@ -175,11 +178,9 @@ async fn a_cloud_that_lists_nothing_is_not_asked_about_every_node() {
 #[tokio::test(start_paused = true)]
 async fn nodes_that_are_deleted_during_a_sweep_do_not_speak_against_the_provider() {
     for preference in [Preference::List, Preference::Batch, Preference::Each] {
-        let fixture = Fixture::with(Setup {
-            synthesize: false,
-            cloud: Box::new(move |config| config.preference = preference),
-            lifecycle: Some(Limits::default()),
-            ..Setup::default()
+        let cloud = cloud(|config| config.preference = preference);
+        let fixture = hosted(cloud, |fixture| {
+            lifecycle::tests::host(fixture, Limits::default())
         });
         for n in 0..200 {
             let name = format!("n{n:03}");

@@ -195,7 +195,7 @@ async fn a_successor_finishes_it_for_what_waits_in_the_background_too() {
             .inject(Fault::on(Method::EnsureLoadBalancer, slow));
         let mut setup = Setup {
             cluster: rig.cluster.clone(),
-            cloud: Some(rig.cloud.clone()),
+            cloud: rig.cloud.clone(),
             lease: rig.lease.clone(),
             provider: ProviderOptions {
                 load_balancers: Some(ServedLoadBalancers {

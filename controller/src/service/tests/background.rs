@@ -16,7 +16,7 @@ fn adopted(name: &str) -> serde_json::Value {
 #[tokio::test(start_paused = true)]
 async fn background_ensures_are_slow() {
     let setup = Setup {
-        config: Box::new(|config| config.latency = Duration::from_secs(5)),
+        cloud: cloud(|config| config.latency = Duration::from_secs(5)),
         ..Setup::default()
     };
     for n in 0..20 {
@@ -56,18 +56,14 @@ async fn waiting_with(setup: Setup, web: fn(&str) -> serde_json::Value) -> Rig {
     for name in ["slow-0", "slow-1"] {
         setup.cluster.create_service(adopted(name));
     }
-    let cloud = rig::new_cloud(|_| {});
     for name in ["shop/slow-0", "shop/slow-1"] {
         let slow = Effect::Hang {
             duration: Some(Duration::from_mins(1)),
         };
-        cloud.inject(Fault::on(Method::EnsureLoadBalancer, slow).for_service(name));
+        let slow = Fault::on(Method::EnsureLoadBalancer, slow);
+        setup.cloud.inject(slow.for_service(name));
     }
-    let rig = Rig::with(Setup {
-        cloud: Some(cloud),
-        ..setup
-    })
-    .await;
+    let rig = Rig::with(setup).await;
     secs(1).await;
     for n in 0..20 {
         rig.cluster.create_service(web(&format!("web-{n}")));
@@ -200,7 +196,7 @@ async fn another_configuration_of_the_provider_is_rolled_out_slowly() {
     cloud.inject(Fault::on(Method::EnsureLoadBalancer, slow));
     let rig = Rig::with(Setup {
         cluster,
-        cloud: Some(cloud),
+        cloud,
         lease: rig.lease.clone(),
         provider: ProviderOptions {
             load_balancers: Some(ServedLoadBalancers {

@@ -72,7 +72,7 @@ async fn a_standby_leaves_deletions_to_its_leader() {
     let leader = Rig::start().await;
     let standby = Rig::with(Setup {
         cluster: leader.cluster.clone(),
-        cloud: Some(leader.cloud.clone()),
+        cloud: leader.cloud.clone(),
         lease: leader.lease.clone(),
         leads: false,
         ..Setup::default()

@@ -1,54 +1,28 @@
-//! The loop over a small API of Services and a mock's cloud, on the paused clock.
+//! The loop in a replica with a Lease.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
-use outrigger_core::{
-    node::NodeView,
-    service::ServiceView,
-    targets::{Allowance, Pace},
-};
+use outrigger_core::targets::{Allowance, Pace};
 use outrigger_provider_mock::{
-    Cloud, CloudConfig, ProviderOptions,
-    cloud::Clock,
+    Cloud, ProviderOptions,
     faults::{Effect, Fault, InjectedError, Method},
 };
-use parking_lot::Mutex;
-use prometheus_client::{encoding::text::encode, registry::Registry};
-use serde_json::Value;
 use tokio::{
     sync::watch,
-    task::JoinSet,
     time::{Instant, sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
 
 use crate::{
-    control_loop::{self, Term},
-    fence::Fence,
-    fixture::{self, Cluster, PATIENCE, Wire, settled, terms},
-    kube::{
-        api::Api,
-        events::{EventMetrics, Events},
-        store::{Origin, Store},
-        traffic::Traffic,
-    },
-    leader::{Elector, LeaderConfig, LeaderMetrics, tests::store::Store as LeaseStore},
-    queue::QueueMetrics,
+    fixture::{self, Cluster, Fixture, PATIENCE, cloud, settled, terms},
+    leader::{Elector, Handle, LeaderConfig, LeaderMetrics, tests::store::Store as LeaseStore},
     service::{COMPONENT, Intake, Parts, ServiceLb, ServiceMetrics, ServiceSettings},
 };
 
 /// The initial state of a test.
 pub(super) struct Setup {
     pub(super) cluster: Cluster,
-    pub(super) cloud: Option<Cloud>,
+    pub(super) cloud: Cloud,
     pub(super) lease: LeaseStore,
-    pub(super) config: Box<dyn FnOnce(&mut CloudConfig)>,
     pub(super) provider: ProviderOptions,
     pub(super) settings: ServiceSettings,
     /// Names of nodes that are there at the start.
@@ -61,9 +35,8 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             cluster: Cluster::new(),
-            cloud: None,
+            cloud: cloud(|_| {}),
             lease: LeaseStore::default(),
-            config: Box::new(|_| {}),
             provider: ProviderOptions::default(),
             settings: ServiceSettings {
                 workers: 32,
@@ -77,28 +50,21 @@ impl Default for Setup {
     }
 }
 
-/// A cloud on the paused clock.
-pub(super) fn new_cloud(configure: impl FnOnce(&mut CloudConfig)) -> Cloud {
-    let mut config = CloudConfig::new().unwrap();
-    config.clock = Clock::tokio();
-    configure(&mut config);
-    Cloud::new(config)
+/// A replica with the loop.
+pub(super) struct Rig {
+    fixture: Fixture,
+    pub(super) lease: LeaseStore,
+    handle: Handle,
+    parts: Parts,
+    intake: Intake,
 }
 
-/// A process with the loop.
-pub(super) struct Rig {
-    pub(super) cluster: Cluster,
-    pub(super) cloud: Cloud,
-    pub(super) lease: LeaseStore,
-    pub(super) nodes: Arc<Store<NodeView>>,
-    pub(super) services: Arc<Store<ServiceView>>,
-    pub(super) wire: Wire,
-    may_act: Arc<AtomicBool>,
-    registry: Registry,
-    start: Mutex<Option<(Parts, Intake)>>,
-    stop: CancellationToken,
-    tasks: Mutex<JoinSet<()>>,
-    handle: crate::leader::Handle,
+impl Deref for Rig {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.fixture
+    }
 }
 
 impl Rig {
@@ -107,26 +73,7 @@ impl Rig {
     }
 
     pub(super) async fn with(setup: Setup) -> Self {
-        let cluster = setup.cluster;
-        let cloud = setup.cloud.unwrap_or_else(|| new_cloud(setup.config));
-        let mut registry = Registry::default();
-        let mut tasks = JoinSet::new();
-        let (provider, wire) = fixture::provider(&cloud, setup.provider, &mut registry, &mut tasks);
-        let events = EventMetrics::register(&mut registry);
-        let (events, writer) = Events::new(Api::new(cluster.client()), Traffic::default(), &events);
-        tasks.spawn(writer.run(CancellationToken::new()));
-
-        let (services, nodes) = (Arc::new(Store::default()), Arc::new(Store::default()));
-        let intake = Intake::new(
-            &services,
-            &nodes,
-            provider.clone(),
-            setup.settings.pace,
-            &QueueMetrics::unregistered(),
-        );
-        tasks.spawn(cluster.clone().watch_services(Arc::clone(&services)));
-
-        let lease = LeaderConfig {
+        let config = LeaderConfig {
             namespace: "kube-system".into(),
             name: "ccm".into(),
             identity: format!("process-{}", fastrand::u32(..)),
@@ -134,36 +81,48 @@ impl Rig {
         };
         let (elector, handle) = Elector::new(
             setup.lease.api(),
-            lease,
+            config,
             LeaderMetrics::default(),
             watch::channel(true).1,
             Arc::new(|_| {}),
         );
-        tasks.spawn(async move {
+        let mut fixture = Fixture::new(fixture::Setup {
+            cluster: setup.cluster,
+            cloud: setup.cloud,
+            provider: setup.provider,
+            lease: Some(handle.clone()),
+        });
+        fixture.spawn(async move {
             elector.run().await;
         });
+        let intake = Intake::new(
+            &fixture.services,
+            &fixture.nodes,
+            fixture.provider.clone(),
+            setup.settings.pace,
+            &fixture.queues,
+        );
         let parts = Parts {
-            api: Api::new(cluster.client()),
-            services: Arc::clone(&services),
-            nodes: Arc::clone(&nodes),
-            provider,
-            events: events.recorder(COMPONENT),
+            api: fixture.api.clone(),
+            services: Arc::clone(&fixture.services),
+            nodes: Arc::clone(&fixture.nodes),
+            provider: fixture.provider.clone(),
+            events: fixture.recorder(COMPONENT),
             settings: setup.settings,
-            metrics: ServiceMetrics::register(&mut registry),
+            metrics: ServiceMetrics::register(&mut fixture.registry),
         };
+        let hosted = (parts.clone(), intake.clone());
+        fixture.host(intake.inputs.clone(), move |term| {
+            let (parts, intake) = &hosted;
+            ServiceLb::new(parts.clone(), intake, term)
+        });
+        fixture.watch_services();
         let this = Self {
-            cluster,
-            cloud,
+            fixture,
             lease: setup.lease,
-            nodes,
-            services,
-            wire,
-            may_act: Arc::new(AtomicBool::new(true)),
-            registry,
-            start: Mutex::new(Some((parts, intake))),
-            stop: CancellationToken::new(),
-            tasks: Mutex::new(tasks),
             handle,
+            parts,
+            intake,
         };
         for name in setup.nodes {
             this.join(&name);
@@ -181,37 +140,22 @@ impl Rig {
         let mut leadership = self.handle.leadership();
         let leads = leadership.wait_for(|now| now.leading().is_some());
         drop(timeout(PATIENCE, leads).await.expect("leads").unwrap());
-        let (parts, intake) = self.start.lock().take().unwrap();
-        let may_act = Arc::clone(&self.may_act);
-        let may_act = move || may_act.load(Ordering::Relaxed);
-        let term = Term {
-            fence: Fence::new(may_act, &CancellationToken::new()),
-            lease: Some(self.handle.clone()),
-        };
-        let provider = parts.provider.clone();
-        let service_lb = ServiceLb::new(parts, &intake, &term);
-        let running = control_loop::run(service_lb, intake.inputs, provider, self.stop.clone());
-        self.tasks.lock().spawn(running);
+        self.begin_term();
         sleep(Duration::from_millis(1)).await;
     }
 
     /// The loop without its tasks, once the provider serves.
     pub(super) async fn idle(&self) -> ServiceLb {
-        let (parts, intake) = self.start.lock().take().unwrap();
-        parts.provider.serving().await;
-        let term = Term {
-            fence: Fence::new(|| true, &CancellationToken::new()),
-            lease: None,
-        };
-        ServiceLb::new(parts, &intake, &term)
+        self.provider.serving().await;
+        ServiceLb::new(self.parts.clone(), &self.intake, &self.term())
     }
 
     /// Ends as on SIGTERM.
     pub(super) async fn stop(&self) {
-        self.stop.cancel();
+        self.end_term();
         sleep(Duration::from_secs(1)).await;
         self.handle.release().await;
-        self.tasks.lock().abort_all();
+        self.kill();
     }
 
     /// The same cluster and cloud, another process.
@@ -222,37 +166,21 @@ impl Rig {
     pub(super) async fn restart_with(self, setup: Setup) -> Self {
         self.stop().await;
         Self::with(Setup {
-            cluster: self.cluster,
-            cloud: Some(self.cloud),
+            cluster: self.cluster.clone(),
+            cloud: self.cloud.clone(),
             lease: self.lease,
             ..setup
         })
         .await
     }
 
-    pub(super) fn fence(&self) {
-        self.may_act.store(false, Ordering::Relaxed);
-    }
-
     /// A node that was initialised long ago.
     pub(super) fn join(&self, name: &str) {
-        self.node(settled(name, &format!("mock://{name}"), "True"));
-    }
-
-    pub(super) fn node(&self, node: Value) {
-        self.nodes
-            .apply(serde_json::from_value(node).unwrap(), Origin::Watch);
+        self.observe(settled(name, &format!("mock://{name}"), "True"));
     }
 
     pub(super) fn leave(&self, name: &str) {
-        self.nodes.delete(name, Origin::Watch);
-    }
-
-    /// Calls of a method, however they ended.
-    pub(super) fn calls(&self, method: &str) -> u64 {
-        let counters = self.cloud.counters();
-        let codes = counters.calls.get(method);
-        codes.map_or(0, |codes| codes.values().sum())
+        self.vanish(name);
     }
 
     /// All that could change the cloud.
@@ -299,13 +227,6 @@ impl Rig {
         all[0].targets.iter().map(|t| t.node.to_string()).collect()
     }
 
-    /// Reasons of the events about Services, in order.
-    pub(super) fn events(&self) -> Vec<String> {
-        let requests = self.cluster.requests();
-        let posts = requests.iter().filter_map(|r| r.strip_prefix("POST "));
-        posts.map(str::to_owned).collect()
-    }
-
     /// Writes to Services.
     pub(super) fn writes(&self) -> usize {
         let log = self.cluster.log();
@@ -320,11 +241,5 @@ impl Rig {
             .find(|c| c["type"] == format!("outrigger.dev/{kind}"))?;
         let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
         Some((text("status"), text("reason")))
-    }
-
-    pub(super) fn metrics(&self) -> String {
-        let mut text = String::new();
-        encode(&mut text, &self.registry).unwrap();
-        text
     }
 }

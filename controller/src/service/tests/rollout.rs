@@ -41,7 +41,7 @@ async fn our_own_writes_about_a_node_go_out_too() {
     let rig = with_services(1, Setup::default()).await;
     let mut late = settled("late", "", "True");
     late["metadata"]["resourceVersion"] = "1000".into();
-    rig.node(late.clone());
+    rig.observe(late.clone());
     secs(20).await;
     let address = |rig: &Rig| {
         let load_balancer = rig.cloud.load_balancers().into_iter().next().unwrap();
@@ -57,7 +57,7 @@ async fn our_own_writes_about_a_node_go_out_too() {
         serde_json::from_value(late.clone()).unwrap()
     });
     assert!(written.is_some());
-    rig.node(late);
+    rig.observe(late);
     rig.until("an update", |rig| address(rig).is_some()).await;
 }
 
@@ -79,7 +79,7 @@ async fn a_node_that_leaves_goes_out_at_once() {
 fn exclude(rig: &Rig, name: &str) {
     let mut node = settled(name, &format!("mock://{name}"), "True");
     node["metadata"]["labels"][LABEL_EXCLUDE] = "true".into();
-    rig.node(node);
+    rig.observe(node);
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,7 +125,7 @@ async fn nodes_whose_time_ends_with_an_ensure_leave_the_other_load_balancers_too
     sleep(Duration::from_secs(31).saturating_sub(began.elapsed())).await;
     let mut labelled = settled("n8", "mock://n8", "True");
     labelled["metadata"]["labels"]["example.com/rack"] = "7".into();
-    rig.node(labelled);
+    rig.observe(labelled);
     rig.cluster.create_service(service("late"));
     secs(1).await;
     rig.lease.mood(Mood::Well);
