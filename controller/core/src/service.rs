@@ -1,7 +1,7 @@
 //! The view of a `v1.Service` that service-lb keeps, and its decisions about one.
 //!
 //! ```text
-//!  API JSON ─► ServiceView ─┬─► wants: load balancer, cleanup, nothing
+//!  API JSON ─► ServiceView ─┬─► Ownership: is it this provider's, and for what
 //!                           ├─► settled: is it what the load balancer was made from?
 //!                           ▼
 //!                  plan: next ─► Step ─► (a call) ─► answer ─► Outcome { patch, events, requeue }
@@ -21,11 +21,11 @@ pub mod condition;
 mod desired;
 pub mod effects;
 pub mod event;
+pub mod ownership;
 pub mod patch_plan;
 pub mod plan;
 pub mod settled;
 pub mod source_ranges;
-pub mod wants;
 mod wire;
 
 /// Holds a Service until its load balancer is gone. Shared with other implementations, so that
@@ -101,13 +101,6 @@ impl ServiceView {
     /// Whether a person holds it ([`ANNOTATION_PAUSED`]).
     pub fn is_paused(&self) -> bool {
         self.annotations.get(ANNOTATION_PAUSED) == Some("true")
-    }
-
-    /// Whether it says that it waits for a load balancer which it does not want any more.
-    pub fn waits_for_nothing(&self) -> bool {
-        !self.is_load_balancer()
-            && !self.has_finalizer()
-            && self.condition(condition::WAITING).is_some()
     }
 
     /// Its condition of this type.

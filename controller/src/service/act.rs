@@ -9,8 +9,8 @@ use outrigger_core::{
         answer::{Answer, Disposition},
         change::needs_sync,
         event::Event,
+        ownership::is_released,
         plan::{Cause, Ensure, Failure},
-        wants,
     },
     targets::Revision,
 };
@@ -214,7 +214,7 @@ impl ServiceLb {
 
     fn is_out_of_hand(&self, key: &Key, last: &ServiceView, inputs: &DecisionInputs) -> bool {
         let live = self.live(key);
-        live.is_none_or(|live| wants::is_released(last, &live, &inputs.capability))
+        live.is_none_or(|live| is_released(last, &live, Some(&inputs.capability)))
     }
 
     /// None: it may not be made now.

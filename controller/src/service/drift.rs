@@ -7,8 +7,8 @@ use outrigger_core::service::{
     ServiceView,
     capability::Capability,
     condition::{ACCEPTED, PROVISIONED, Status},
+    ownership::Ownership,
     plan::Progress,
-    wants::{Wants, wants},
 };
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
@@ -58,7 +58,7 @@ impl ServiceLb {
     pub(super) fn provided(&self, capability: &Capability) -> Vec<Key> {
         let mut keys = Vec::new();
         self.parts.services.for_each(|service| {
-            if wants(service, capability) == Wants::LoadBalancer {
+            if Ownership::of(service, Some(capability)) == Ownership::Provide {
                 keys.push(Key::of(service));
             }
         });
@@ -73,9 +73,8 @@ impl ServiceLb {
         service: &Arc<ServiceView>,
         inputs: &DecisionInputs,
     ) -> bool {
-        if !self.memory.take_doubt(&key.uid)
-            || wants(service, &inputs.capability) != Wants::LoadBalancer
-        {
+        let ownership = Ownership::of(service, Some(&inputs.capability));
+        if !self.memory.take_doubt(&key.uid) || ownership != Ownership::Provide {
             return false;
         }
         let call = self
@@ -192,16 +191,20 @@ impl ServiceLb {
         loop {
             if let Some(capability) = self.capability() {
                 let mut counts = LoadBalancers::default();
-                self.parts
-                    .services
-                    .for_each(|service| match wants(service, &capability) {
-                        Wants::LoadBalancer => {
+                self.parts.services.for_each(|service| {
+                    match Ownership::of(service, Some(&capability)) {
+                        Ownership::Provide => {
                             let waits = self.memory.is_waiting(&service.uid);
                             *standing(service, waits, &mut counts) += 1;
                         }
-                        Wants::Hold => counts.class_not_served += 1,
-                        Wants::Cleanup | Wants::Nothing => {}
-                    });
+                        Ownership::Hold => counts.class_not_served += 1,
+                        Ownership::Cleanup
+                        | Ownership::Undecided
+                        | Ownership::WaitOver
+                        | Ownership::Foreign
+                        | Ownership::Unrelated => {}
+                    }
+                });
                 self.parts.metrics.count(counts);
             }
             sleep(STATES_SHOWN).await;

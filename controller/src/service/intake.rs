@@ -8,7 +8,13 @@ use std::{
 
 use outrigger_core::{
     node::NodeView,
-    service::{ServiceView, capability::Capability, change::needs_sync, plan::Progress, wants},
+    service::{
+        ServiceView,
+        capability::Capability,
+        change::needs_sync,
+        ownership::{Ownership, lost_finalizer},
+        plan::Progress,
+    },
     targets::Pace,
 };
 use parking_lot::Mutex;
@@ -244,10 +250,7 @@ impl Intake {
                     service
                 }
                 Change::Deleted(service) => {
-                    let left = capability.as_ref().map_or_else(
-                        || may_leave_behind(service),
-                        |capability| wants::leaves_behind(service, capability),
-                    );
+                    let left = Ownership::of(service, capability.as_deref()).may_be_ours();
                     if known.is_some_and(|known| known.gone_from_store(service, left)) {
                         keys.add(Key::of(service), origin.priority());
                     }
@@ -303,30 +306,5 @@ pub(super) fn capability(provider: &Provider) -> Option<Arc<Capability>> {
 
 /// Whether the Service can want something of any provider, or says that it still does; most can not.
 pub(super) fn may_concern(service: &ServiceView) -> bool {
-    service.is_load_balancer() || service.has_finalizer() || service.waits_for_nothing()
-}
-
-/// [`wants::is_released`], also where it is not known what the provider declares.
-pub(super) fn is_released(
-    last: &ServiceView,
-    now: &ServiceView,
-    capability: Option<&Capability>,
-) -> bool {
-    capability.map_or_else(
-        || !now.has_finalizer() && !may_leave_behind(now),
-        |capability| wants::is_released(last, now, capability),
-    )
-}
-
-/// [`wants::lost_finalizer`], also where it is not known what the provider declares.
-fn lost_finalizer(old: &ServiceView, new: &ServiceView, capability: Option<&Capability>) -> bool {
-    capability.map_or_else(
-        || old.has_finalizer() && is_released(old, new, None),
-        |capability| wants::lost_finalizer(old, new, capability),
-    )
-}
-
-/// [`wants::leaves_behind`], where it is not known what the provider declares.
-fn may_leave_behind(service: &ServiceView) -> bool {
-    service.has_finalizer() || (service.is_load_balancer() && service.deleted.is_none())
+    Ownership::of(service, None) != Ownership::Unrelated
 }

@@ -6,8 +6,8 @@ use outrigger_core::{
     service::{
         ServiceView,
         answer::{Answer, Disposition},
+        ownership::{Ownership, is_released},
         plan::{Failure, Step},
-        wants,
     },
 };
 use tracing::{debug, warn};
@@ -32,7 +32,7 @@ impl ServiceLb {
         let Some(inputs) = self.inputs() else {
             return Outcome::Retry;
         };
-        if !wants::leaves_behind(service, &inputs.capability) {
+        if !Ownership::of(service, Some(&inputs.capability)).may_be_ours() {
             return self.finish(key);
         }
         if service.is_paused() {
@@ -50,7 +50,7 @@ impl ServiceLb {
         };
         match self.writer.read(service).await {
             Ok(None) => {}
-            Ok(Some(live)) if wants::is_released(service, &live, &inputs.capability) => {}
+            Ok(Some(live)) if is_released(service, &live, Some(&inputs.capability)) => {}
             Ok(Some(_)) if self.live(key).is_some() => return self.finish(key),
             Ok(Some(_)) => {
                 warn!(
@@ -155,7 +155,9 @@ impl ServiceLb {
         self.memory.clear_left_behind(key);
         self.memory.forget(&key.uid);
         let next = self.parts.services.get(&key.name);
-        let is_other = |next: &ServiceView| *next.uid != *key.uid || next.waits_for_nothing();
+        let is_other = |next: &ServiceView| {
+            *next.uid != *key.uid || Ownership::of(next, None) == Ownership::WaitOver
+        };
         if let Some(next) = next.filter(|next| is_other(next)) {
             // It may have waited for this one's end, or still say that it waits.
             self.queue.add(Key::of(&next), Priority::Fresh);

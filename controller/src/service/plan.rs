@@ -6,8 +6,8 @@ use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use outrigger_core::service::{
     ServiceView,
+    ownership::Ownership,
     plan::{Cause, Facts, Progress, Step},
-    wants::{Wants, wants},
 };
 use outrigger_core::targets::Targets;
 
@@ -114,10 +114,9 @@ pub async fn plan(
 /// None for a Service that is not this provider's.
 fn intended(service: &ServiceView, facts: &Facts<'_>, now: Timestamp) -> Option<Action> {
     let step = Progress::default().next(now, service, facts);
+    let ownership = Ownership::of(service, Some(facts.capability));
     Some(match step {
-        Step::Nothing | Step::Leave(_) if wants(service, facts.capability) == Wants::Nothing => {
-            return None;
-        }
+        Step::Nothing | Step::Leave(_) if !ownership.may_be_ours() => return None,
         Step::Nothing | Step::Leave(_) | Step::At(_) => Action::Keep,
         Step::Hold { .. } => Action::Hold,
         Step::Ensure(ensure) => Action::Ensure(ensure.cause),

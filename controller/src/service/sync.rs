@@ -6,19 +6,14 @@ use outrigger_core::{
     error_class::ErrorClass,
     service::{
         ServiceView,
-        plan::{Step, says_whose},
-        wants::{Wants, wants},
+        ownership::{Ownership, is_claimed, is_released},
+        plan::Step,
     },
 };
 use tokio::sync::SemaphorePermit;
 use tracing::debug;
 
-use super::{
-    ServiceLb,
-    decision_inputs::DecisionInputs,
-    intake::{self, Key},
-    write::ATTEMPTS,
-};
+use super::{ServiceLb, decision_inputs::DecisionInputs, intake::Key, write::ATTEMPTS};
 use crate::{
     clock::until,
     queue::{Outcome, Priority},
@@ -39,7 +34,7 @@ impl ServiceLb {
             (Some(_), None) => self.settle(&key, priority).await,
             (Some(service), Some(gone)) => {
                 let capability = self.capability();
-                if intake::is_released(&gone.service, &service, capability.as_deref()) {
+                if is_released(&gone.service, &service, capability.as_deref()) {
                     return self.clear_away(&key, gone).await;
                 }
                 // It is in our hands again.
@@ -115,7 +110,8 @@ impl ServiceLb {
                 Step::Update => return self.update(key, service, &inputs).await,
                 Step::Prepare(_) | Step::Ensure(_) | Step::Delete { .. } => {}
             }
-            if wants(&service, &inputs.capability) == Wants::LoadBalancer
+            let ownership = Ownership::of(&service, Some(&inputs.capability));
+            if ownership == Ownership::Provide
                 && let Some(left) = self.waits_for_predecessor(key)
             {
                 return Outcome::RetryAfter(left);
@@ -172,7 +168,7 @@ impl ServiceLb {
         let lacks = self.memory.with(&key.uid, |progress| {
             progress.lacks_targets(&service, &inputs.facts())
         });
-        if !lacks || !says_whose(&service, &inputs.capability) {
+        if !lacks || !is_claimed(&service, &inputs.capability) {
             return Outcome::RunAgain(Priority::Background);
         }
         match self.update(key, service, inputs).await {

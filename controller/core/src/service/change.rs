@@ -1,18 +1,13 @@
 //! Whether a change of a Service needs its load balancer to be looked at.
 
-use super::{
-    ServiceView,
-    capability::Capability,
-    desired::Desired,
-    wants::{Wants, wants},
-};
+use super::{ServiceView, capability::Capability, desired::Desired, ownership::Ownership};
 
 /// Whether the step from `old` to `new` changes which load balancer there should be: it wants one
 /// now and did not before, or the reverse (S-20), or a field of S-21 differs. Two differences from
 /// upstream: `ipFamilies` counts in full with `ipFamilyPolicy`, not by its length alone, and of the
 /// annotations only those that the provider reads ([`Capability`]).
 pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
-    let wanted = |service| wants(service, capability) == Wants::LoadBalancer;
+    let wanted = |service| Ownership::of(service, Some(capability)) == Ownership::Provide;
     match (wanted(old), wanted(new)) {
         (false, false) => false,
         (true, true) => Desired::of(old, capability) != Desired::of(new, capability),
@@ -26,7 +21,9 @@ pub fn needs_update(old: &ServiceView, new: &ServiceView, capability: &Capabilit
 /// that changes its type and back. Our own writes are none: what failed would come back before its
 /// time.
 pub fn needs_sync(old: &ServiceView, new: &ServiceView, capability: &Capability) -> bool {
-    wants(old, capability) != wants(new, capability)
+    let ownership = |service| Ownership::of(service, Some(capability));
+    let (before, now) = (ownership(old), ownership(new));
+    (before != now && (before.may_be_ours() || now.may_be_ours()))
         || old.is_paused() != new.is_paused()
         || (old.has_finalizer() && !new.has_finalizer())
         || (!old.ingress.is_empty() && new.ingress.is_empty())

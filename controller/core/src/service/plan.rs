@@ -27,9 +27,9 @@ use super::{
     capability::Capability,
     effects::Effects,
     event::Event,
+    ownership::{Ownership, is_not_managed},
     patch_plan::StatusPatch,
     settled::{Hash, Record, Standing},
-    wants::{Wants, is_not_managed, wants},
 };
 use crate::{
     error_class::{ErrorClass, Requeue},
@@ -46,7 +46,6 @@ mod targets;
 pub use cause::{Cause, Manner};
 pub use hold::Held;
 use hold::leave;
-pub use prepare::says_whose;
 
 /// How long targets fail before [`super::condition::TARGETS_IN_STEP`] says so.
 pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
@@ -64,6 +63,12 @@ pub struct Facts<'a> {
     pub applied: Option<&'a Revision>,
     /// As `applied`; where that is not known, what is presumed of load balancers without a record of ours.
     pub presumed: Option<&'a Revision>,
+}
+
+impl Facts<'_> {
+    pub(super) fn ownership(&self, service: &ServiceView) -> Ownership {
+        Ownership::of(service, Some(self.capability))
+    }
 }
 
 /// The next step for a Service.
@@ -193,19 +198,20 @@ impl Progress {
     /// The next step for `service`. To be asked whenever it changed, when the targets changed, and
     /// when [`Step::At`] or [`Outcome::requeue`] has come.
     pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
-        match wants(service, facts.capability) {
-            Wants::Nothing => leave(now, service).map_or(Step::Nothing, Step::Leave),
-            Wants::Hold => self.hold(now, service, Held::ClassNotServed, facts),
-            Wants::LoadBalancer | Wants::Cleanup if service.is_paused() => {
+        match facts.ownership(service) {
+            Ownership::Provide | Ownership::Cleanup if service.is_paused() => {
                 self.hold(now, service, Held::Paused, facts)
             }
-            Wants::LoadBalancer => self.provide(now, service, facts),
-            Wants::Cleanup => self.clean_up(now),
+            Ownership::Provide => self.provide(now, service, facts),
+            Ownership::Cleanup => self.clean_up(now),
+            Ownership::Hold => self.hold(now, service, Held::ClassNotServed, facts),
+            Ownership::WaitOver => leave(now, service).map_or(Step::Nothing, Step::Leave),
+            Ownership::Undecided | Ownership::Foreign | Ownership::Unrelated => Step::Nothing,
         }
     }
 
     /// The next step for the load balancer that a Service left behind
-    /// ([`super::wants::leaves_behind`]), or for one that wants a cleanup.
+    /// ([`Ownership::may_be_ours`]), or for one that wants a cleanup.
     pub fn clean_up(&self, now: Timestamp) -> Step {
         match self.waits_on(&Work::Delete) {
             Some(waits) if now < waits.until => Step::At(waits.until),
@@ -219,7 +225,8 @@ impl Progress {
     /// `service` was changed just now. One that has no record of what its load balancer was made from
     /// would else be background work, and its change with it.
     pub fn edited(&mut self, service: &ServiceView, capability: &Capability) {
-        if self.again.is_none() && wants(service, capability) == Wants::LoadBalancer {
+        let ownership = Ownership::of(service, Some(capability));
+        if self.again.is_none() && ownership == Ownership::Provide {
             let cause = self.cause(service, Hash::of(service, capability), capability);
             self.again = cause
                 .filter(|cause| cause.manner() == Manner::Background)

@@ -3,11 +3,7 @@ use proptest::prelude::*;
 use super::{needs_sync, needs_update};
 use crate::{
     fixture::{any_service, capability, load_balancer},
-    service::{
-        FINALIZER, ServiceView,
-        settled::Hash,
-        wants::{Wants, wants},
-    },
+    service::{FINALIZER, ServiceView, ownership::Ownership, settled::Hash},
 };
 
 type Edit = (&'static str, fn(&mut ServiceView));
@@ -223,7 +219,7 @@ proptest! {
     #[test]
     fn the_hash_differs_where_an_update_is_needed(a in any_service(), b in any_service()) {
         let capability = capability();
-        let both = [&a, &b].iter().all(|s| wants(s, &capability) == Wants::LoadBalancer);
+        let both = [&a, &b].iter().all(|s| Ownership::of(s, Some(&capability)) == Ownership::Provide);
         prop_assume!(both);
         let differ = Hash::of(&a, &capability) != Hash::of(&b, &capability);
         prop_assert_eq!(needs_update(&a, &b, &capability), differ);

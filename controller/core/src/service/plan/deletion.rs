@@ -13,9 +13,9 @@ use crate::{
         capability::Capability,
         condition::{OURS, PROVISIONED, Status, WAITING},
         event::Event,
+        ownership::{Ownership, is_not_managed},
         patch_plan::Draft,
         settled::{ANNOTATION_SETTLED, Record},
-        wants::{Wants, is_withdrawn, wants},
     },
 };
 
@@ -98,7 +98,7 @@ impl Progress {
                 if let (Some(draft), Some(service)) = (&mut draft, service) {
                     draft.effects(&answer.effects);
                     draft.ingress(&[]);
-                    if wants(service, facts.capability) == Wants::LoadBalancer {
+                    if facts.ownership(service) == Ownership::Provide {
                         // It changed its type back meanwhile.
                         let begun = Record::begun(service, facts.capability).to_string();
                         draft.annotate(ANNOTATION_SETTLED, Some(&begun));
@@ -147,4 +147,11 @@ impl Progress {
         outcome.patch = draft.and_then(Draft::finish);
         outcome
     }
+}
+
+/// Whether the load balancer of `service` was made for a class that the provider does not declare
+/// now, so that its answer that it does not manage the Service proves nothing.
+fn is_withdrawn(service: &ServiceView, capability: &Capability) -> bool {
+    Record::own(service, capability).is_some_and(|record| !record.is_served(service, capability))
+        && !is_not_managed(service)
 }

@@ -8,9 +8,9 @@ use crate::service::{
     capability::Capability,
     condition::{Status, WAITING},
     event::Event,
+    ownership::{Ownership, is_not_managed},
     patch_plan::{Draft, StatusPatch},
     settled::{ANNOTATION_SETTLED, Record},
-    wants::{Wants, is_not_managed, wants},
 };
 
 /// Why nothing is done for a Service.
@@ -121,7 +121,7 @@ impl Progress {
             }
         }
         let may_come_back =
-            why != Held::ProviderUnavailable && wants(service, facts.capability) != Wants::Cleanup;
+            why != Held::ProviderUnavailable && facts.ownership(service) != Ownership::Cleanup;
         let record = match Record::own(service, facts.capability) {
             _ if !may_come_back || is_not_managed(service) => None,
             Some(record) => record.left_with(self.given(facts)),
@@ -142,9 +142,7 @@ impl Progress {
 /// The end of a wait for a load balancer that is not wanted any more.
 pub(super) fn leave(now: Timestamp, service: &ServiceView) -> Option<StatusPatch> {
     let mut draft = Draft::over(service, now);
-    if service.waits_for_nothing() {
-        draft.remove_condition(WAITING);
-    }
+    draft.remove_condition(WAITING);
     draft.finish()
 }
 

@@ -14,9 +14,9 @@ use crate::{
         condition::{ACCEPTED, PROVISIONED, Status, TARGETS_IN_STEP, WAITING},
         effects::Effects,
         event::Event,
+        ownership::{Ownership, is_not_managed},
         patch_plan::{Draft, is_same},
         settled::{ANNOTATION_SETTLED, Record},
-        wants::{Wants, is_not_managed, wants},
     },
 };
 
@@ -93,7 +93,7 @@ impl Progress {
         facts: &Facts<'_>,
     ) -> Outcome {
         self.waits = None;
-        if wants(service, facts.capability) != Wants::LoadBalancer {
+        if facts.ownership(service) != Ownership::Provide {
             // Deleted, or of another type, meanwhile: what was made goes again.
             return Outcome::at_once();
         }

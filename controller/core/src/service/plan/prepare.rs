@@ -5,21 +5,11 @@ use jiff::Timestamp;
 use super::{Facts, Progress};
 use crate::service::{
     ServiceView,
-    capability::Capability,
     condition::{ACCEPTED, PROVISIONED, Status, WAITING},
+    ownership::is_claimed,
     patch_plan::{Draft, StatusPatch},
     settled::{ANNOTATION_SETTLED, Record, Standing},
 };
-
-/// Whether `service` has the finalizer and, where that does not say enough, the record that are written
-/// before the provider is called for it the first time.
-pub fn says_whose(service: &ServiceView, capability: &Capability) -> bool {
-    let has_class = service.spec.load_balancer_class.is_some();
-    // Should the Service change its type before it is settled, or the provider declare its class no
-    // longer, a finalizer alone does not say whose it is.
-    let is_enough = !has_class && capability.serves(None);
-    service.has_finalizer() && (is_enough || Record::own(service, capability).is_some())
-}
 
 impl Progress {
     /// The finalizer and whose the Service is (S-30, not Q-5), and, where something else will be asked
@@ -39,7 +29,7 @@ impl Progress {
                 rejoined.filter(|_| self.agrees_with_lease(service, facts))
             }
             Some(record) => record.opened(service),
-            None => (!says_whose(service, capability)).then(|| Record::begun(service, capability)),
+            None => (!is_claimed(service, capability)).then(|| Record::begun(service, capability)),
         };
         let mut draft = Draft::over(service, now);
         if let Some(record) = record {

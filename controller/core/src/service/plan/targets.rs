@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::{
     Cause, Facts, Failure, Has, Manner, Outcome, Progress, Step, TARGETS_GRACE, Work,
-    outcome::AT_ONCE, prepare::says_whose,
+    outcome::AT_ONCE,
 };
 use crate::{
     error_class::{ErrorClass, Requeue},
@@ -16,9 +16,9 @@ use crate::{
         capability::Capability,
         condition::{Status, TARGETS_IN_STEP, WAITING},
         event::Event,
+        ownership::{Ownership, is_claimed, is_not_managed},
         patch_plan::Draft,
         settled::{ANNOTATION_SETTLED, Mark, Record},
-        wants::{Wants, is_not_managed, wants},
     },
     targets::{Revision, Targets},
 };
@@ -26,7 +26,7 @@ use crate::{
 /// The record by which a load balancer that was never ensured by this provider is ensured at a start, at full
 /// pace: the Lease need not speak for it.
 pub(super) fn alone(service: &ServiceView, capability: &Capability) -> Option<Record> {
-    says_whose(service, capability).then(|| Record::begun(service, capability))
+    is_claimed(service, capability).then(|| Record::begun(service, capability))
 }
 
 impl Progress {
@@ -46,7 +46,7 @@ impl Progress {
     pub fn lacks_targets(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
         let may_have_any = self.targets != Has::Inherited || !service.ingress.is_empty();
         may_have_any
-            && wants(service, facts.capability) == Wants::LoadBalancer
+            && facts.ownership(service) == Ownership::Provide
             && !is_not_managed(service)
             && (self.may_have_others(service, facts.capability)
                 || !self.has(service, facts.targets.revision(), facts))
@@ -68,13 +68,13 @@ impl Progress {
         let relies_on_lease = match Record::own(service, capability) {
             Some(record) => record.relies_on_lease(),
             // Background work at a start. Before it says whose it is, it is given nothing.
-            None => says_whose(service, capability),
+            None => is_claimed(service, capability),
         };
         relies_on_lease
             && !service.ingress.is_empty()
             && matches!(
-                wants(service, capability),
-                Wants::LoadBalancer | Wants::Hold
+                facts.ownership(service),
+                Ownership::Provide | Ownership::Hold
             )
             && !is_not_managed(service)
             && !self.has(service, facts.targets.revision(), facts)
@@ -125,7 +125,7 @@ impl Progress {
         facts: &Facts<'_>,
     ) -> Outcome {
         self.waits = None;
-        if wants(service, facts.capability) != Wants::LoadBalancer {
+        if facts.ownership(service) != Ownership::Provide {
             return Outcome::at_once();
         }
         let mut draft = Draft::over(service, now);

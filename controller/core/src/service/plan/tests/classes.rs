@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use super::*;
 use crate::{
     fixture::any_service,
-    service::wants::{is_released, leaves_behind, lost_finalizer},
+    service::ownership::{Ownership, is_released, lost_finalizer},
 };
 
 fn fast() -> Stage {
@@ -234,11 +234,11 @@ proptest! {
             let (now, capability) = (&stage.service, &stage.capability);
             let deletes = matches!(stage.next(), Step::Delete { .. });
             prop_assert!(!deletes);
-            prop_assert!(!lost_finalizer(&before, now, capability));
-            prop_assert!(!is_released(&before, now, capability));
+            prop_assert!(!lost_finalizer(&before, now, Some(capability)));
+            prop_assert!(!is_released(&before, now, Some(capability)));
             // Once it is gone, what it had is.
             let was_ours = Record::own(now, capability).is_some();
-            prop_assert!(!was_ours || leaves_behind(now, capability));
+            prop_assert!(!was_ours || Ownership::of(now, Some(capability)).may_be_ours());
         }
     }
 }

@@ -172,12 +172,12 @@ proptest! {
             prop_assert!(calls <= 3, "{:?}", world.stage.next());
         }
         let stage = &world.stage;
-        let expected = match wants(&stage.service, &stage.capability) {
-            Wants::LoadBalancer => {
+        let expected = match Ownership::of(&stage.service, Some(&stage.capability)) {
+            Ownership::Provide => {
                 let hash = Hash::of(&stage.service, &stage.capability);
                 Some((hash, stage.targets.revision().clone()))
             }
-            Wants::Cleanup | Wants::Hold | Wants::Nothing => None,
+            _ => None,
         };
         prop_assert_eq!(world.cloud, expected);
     }

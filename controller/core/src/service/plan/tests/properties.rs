@@ -133,15 +133,15 @@ proptest! {
         for turn in turns {
             play(&mut stage, turn);
             // Whatever is called has its finalizer first, and is wanted.
-            let wanted = wants(&stage.service, &stage.capability);
+            let ownership = Ownership::of(&stage.service, Some(&stage.capability));
             match stage.next() {
                 Step::Ensure(_) | Step::Update => {
                     prop_assert!(stage.service.has_finalizer());
                     prop_assert!(stage.service.deleted.is_none() && !stage.service.is_paused());
-                    prop_assert_eq!(wanted, Wants::LoadBalancer);
+                    prop_assert_eq!(ownership, Ownership::Provide);
                 }
-                Step::Delete { .. } => prop_assert_eq!(wanted, Wants::Cleanup),
-                Step::Leave(_) => prop_assert_eq!(wanted, Wants::Nothing),
+                Step::Delete { .. } => prop_assert_eq!(ownership, Ownership::Cleanup),
+                Step::Leave(_) => prop_assert_eq!(ownership, Ownership::WaitOver),
                 Step::Nothing | Step::Hold { .. } | Step::At(_) | Step::Prepare(_) => {}
             }
         }
@@ -157,12 +157,12 @@ proptest! {
             calls += 1;
             prop_assert!(calls <= 3, "{:?}", stage.next());
         }
-        let wanted = wants(&stage.service, &stage.capability);
-        prop_assert!(stage.service.is_paused() || wanted != Wants::Cleanup);
+        let ownership = Ownership::of(&stage.service, Some(&stage.capability));
+        prop_assert!(stage.service.is_paused() || ownership != Ownership::Cleanup);
         stage.restart();
         let step = stage.next();
         prop_assert!(step == Step::Nothing || stage.is_held(), "{:?}", step);
-        if wanted == Wants::LoadBalancer && !stage.service.is_paused() {
+        if ownership == Ownership::Provide && !stage.service.is_paused() {
             let accepted = stage.service.condition(ACCEPTED).unwrap();
             let is_managed = &*accepted.status == "True";
             prop_assert!(!is_managed || &*stage.service.ingress[0].ip == "192.0.2.7");

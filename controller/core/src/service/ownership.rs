@@ -1,0 +1,138 @@
+//! Which Services are this provider's: one answer for each, on which all that is done for it rests.
+
+use super::{
+    ServiceView,
+    capability::Capability,
+    condition::{ACCEPTED, Status, WAITING},
+    settled::Record,
+};
+
+/// The relation of a Service to this provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// It wants a load balancer of this provider.
+    Provide,
+    /// The load balancer that it may have stays as it is: the Service has not changed, but the provider
+    /// does not declare its class any more.
+    Hold,
+    /// The load balancer that it may have is deleted, and with it the finalizer.
+    Cleanup,
+    /// The provider's declarations decide, and they are not known.
+    Undecided,
+    /// It wants no load balancer of any provider, and still has the condition [`WAITING`].
+    WaitOver,
+    /// It is another implementation's, or cleaned up already.
+    Foreign,
+    /// It is of another type and has no finalizer.
+    Unrelated,
+}
+
+impl Ownership {
+    /// The relation of `service` to the provider with this capability (S-10, S-11, with the classes that
+    /// the provider declares). Without a capability: as far as every declaration leads to the same.
+    ///
+    /// Only a change of the Service itself leads to a cleanup: its deletion, another type, another class
+    /// (S-44). A class that the provider declares no longer leads to a hold: the Service asks for its
+    /// load balancer as before.
+    ///
+    /// The finalizer is shared by many implementations. One on a Service of a class that is not served
+    /// means nothing without our own record, which says that this provider has worked on this very
+    /// Service (not Q-7). A Service of another type has no class any more: our record decides, and
+    /// without one it is the business of those that serve Services without class.
+    ///
+    /// A Service that is being deleted without a finalizer wants nothing: none can be added (not Q-6).
+    pub fn of(service: &ServiceView, capability: Option<&Capability>) -> Self {
+        let is_load_balancer = service.is_load_balancer();
+        let is_live = service.deleted.is_none();
+        let has_finalizer = service.has_finalizer();
+        if !has_finalizer && !(is_load_balancer && is_live) {
+            return if is_load_balancer {
+                Self::Foreign
+            } else if service.condition(WAITING).is_some() {
+                Self::WaitOver
+            } else {
+                Self::Unrelated
+            };
+        }
+        let Some(capability) = capability else {
+            return Self::Undecided;
+        };
+        let class = service.spec.load_balancer_class.as_deref();
+        let is_served = is_load_balancer && capability.serves(class);
+        if is_served && is_live {
+            return Self::Provide;
+        }
+        let record = Record::of(service);
+        let own = record
+            .as_ref()
+            .filter(|record| *record.provider == *capability.provider);
+        if is_load_balancer && is_live && own.is_some_and(|own| !own.is_of_other_class(service)) {
+            return Self::Hold;
+        }
+        let is_unrecorded = !is_load_balancer && capability.serves(None) && record.is_none();
+        if has_finalizer && (is_served || own.is_some() || is_unrecorded) {
+            Self::Cleanup
+        } else {
+            Self::Foreign
+        }
+    }
+
+    /// Whether this provider may have a load balancer for the Service. True of one that is gone from the API
+    /// server: it was left behind (not Q-5, S-60); a cleanup would have removed the finalizer before.
+    pub const fn may_be_ours(self) -> bool {
+        match self {
+            Self::Provide | Self::Hold | Self::Cleanup | Self::Undecided => true,
+            Self::WaitOver | Self::Foreign | Self::Unrelated => false,
+        }
+    }
+}
+
+/// Whether `service` has the finalizer and, where that does not say enough, the record that are written
+/// before the provider is called for it the first time.
+pub fn is_claimed(service: &ServiceView, capability: &Capability) -> bool {
+    let has_class = service.spec.load_balancer_class.is_some();
+    // Should the Service change its type before it is settled, or the provider declare its class no
+    // longer, a finalizer alone does not say whose it is.
+    let is_enough = !has_class && capability.serves(None);
+    service.has_finalizer() && (is_enough || Record::own(service, capability).is_some())
+}
+
+/// Whether the provider's last answer was that it does not manage the Service. One that is wrong in
+/// itself is not accepted either, but nothing is settled then.
+pub fn is_not_managed(service: &ServiceView) -> bool {
+    let accepted = service.condition(ACCEPTED);
+    accepted.is_some_and(|accepted| &*accepted.status == Status::False.as_str())
+        && Record::of(service).is_some_and(|record| record.is_settled())
+}
+
+/// Whether `now`, which was `last` before, is let go of: it was deleted, or got another type or class,
+/// and nothing more is done for it, and nothing holds it.
+pub fn is_released(last: &ServiceView, now: &ServiceView, capability: Option<&Capability>) -> bool {
+    let is_asked_for =
+        is_changed_away(last, now) || Ownership::of(last, capability) == Ownership::Cleanup;
+    is_asked_for && !now.has_finalizer() && !Ownership::of(now, capability).may_be_ours()
+}
+
+/// Whether the Service itself says that it does not want the load balancer any more that it wanted as
+/// `last`.
+fn is_changed_away(last: &ServiceView, now: &ServiceView) -> bool {
+    now.deleted.is_some()
+        || !now.is_load_balancer()
+        || now.spec.load_balancer_class != last.spec.load_balancer_class
+}
+
+/// Whether the step from `old` to `new` may have left a load balancer behind on a Service that is
+/// still there (not Q-5): one write took the finalizer away and, say, changed the type, or another
+/// finalizer keeps a Service that is being deleted. So does the end of a cleanup.
+pub fn lost_finalizer(
+    old: &ServiceView,
+    new: &ServiceView,
+    capability: Option<&Capability>,
+) -> bool {
+    // Both are written before the first call.
+    let was_begun = old.has_finalizer() || (capability.is_some() && Record::of(old).is_some());
+    was_begun && Ownership::of(old, capability).may_be_ours() && is_released(old, new, capability)
+}
+
+#[cfg(test)]
+mod tests;
