@@ -148,7 +148,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     let mut warnings = without_effect(line);
     warnings.append(&mut findings.warnings);
     warnings.extend(line.warnings.iter().cloned());
-    warnings.extend(controllers::absent(&controllers, &route, &ipam));
+    warnings.extend(network::absent_loops(&controllers, &route, &ipam));
     let (true, Some(provider)) = (findings.errors.is_empty(), provider) else {
         return Err(findings.errors);
     };

@@ -1,7 +1,5 @@
 //! `--controllers`: which loops run, by upstream's names, aliases and rules of precedence.
 
-use super::config::{Ipam, Route};
-
 /// One of the loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Controller {
@@ -87,36 +85,6 @@ impl Controllers {
     pub fn enabled(&self, controller: Controller) -> bool {
         self.enabled.contains(&controller)
     }
-}
-
-/// One warning for each loop that the flags ask for and that does not exist here, with its
-/// consequence. With upstream's defaults neither of them does anything.
-pub(super) fn absent(controllers: &Controllers, route: &Route, ipam: &Ipam) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let mut missing = |controller: Controller, consequence: &str| {
-        let name = controller.name();
-        warnings.push(format!(
-            "{name} is not part of this version yet: {consequence}"
-        ));
-    };
-    let is_asked = |controller| {
-        controllers.names(controller) || (ipam.enabled && controllers.enabled(controller))
-    };
-    if is_asked(Controller::NodeIpam) {
-        missing(
-            Controller::NodeIpam,
-            "no Node gets a Pod CIDR from it, whatever --allocate-node-cidrs says; have them \
-             allocated by kube-controller-manager or the network plugin",
-        );
-    }
-    if route.enabled && is_asked(Controller::NodeRoute) {
-        missing(
-            Controller::NodeRoute,
-            "no routes to Pods are made in the cloud; use a network plugin that needs none, and \
-             set --configure-cloud-routes=false",
-        );
-    }
-    warnings
 }
 
 /// Upstream's rules, for controllers and webhooks: `name` is on, `-name` is off, the first item

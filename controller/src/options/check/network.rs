@@ -4,7 +4,8 @@ use ipnet::IpNet;
 
 use super::Findings;
 use crate::options::{
-    config::{Cluster, Ipam},
+    config::{Cluster, Ipam, Route},
+    controllers::{Controller, Controllers},
     flags::{GenericFlags, IpamFlags},
 };
 
@@ -147,4 +148,34 @@ fn mask(flag: &str, size: i32, most: u8, f: &mut Findings) -> Option<u8> {
             .ok_or_else(|| format!("--{flag} must be between 0 and {most}, but got {size}")),
     );
     Some(size).filter(|size| *size > 0)
+}
+
+/// One warning for each loop that the flags ask for and that does not exist here, with its
+/// consequence. With upstream's defaults neither of them does anything.
+pub(super) fn absent_loops(controllers: &Controllers, route: &Route, ipam: &Ipam) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut missing = |controller: Controller, consequence: &str| {
+        let name = controller.name();
+        warnings.push(format!(
+            "{name} is not part of this version yet: {consequence}"
+        ));
+    };
+    let is_asked = |controller| {
+        controllers.names(controller) || (ipam.enabled && controllers.enabled(controller))
+    };
+    if is_asked(Controller::NodeIpam) {
+        missing(
+            Controller::NodeIpam,
+            "no Node gets a Pod CIDR from it, whatever --allocate-node-cidrs says; have them \
+             allocated by kube-controller-manager or the network plugin",
+        );
+    }
+    if route.enabled && is_asked(Controller::NodeRoute) {
+        missing(
+            Controller::NodeRoute,
+            "no routes to Pods are made in the cloud; use a network plugin that needs none, and \
+             set --configure-cloud-routes=false",
+        );
+    }
+    warnings
 }
