@@ -187,7 +187,7 @@ impl Demo {
             }
             // A request fails at once when a component dies, which explains more.
             Err(Failure::Request(error)) => {
-                let cause = timeout(stage::SILENCE * 2, stage.failure()).await;
+                let cause = timeout(cluster::SILENCE * 2, stage.failure()).await;
                 return Err(cause.unwrap_or(Error::Testbed(error)));
             }
         };

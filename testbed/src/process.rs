@@ -90,11 +90,7 @@ impl Process {
 
     /// The last lines that the component printed.
     pub(crate) fn log_end(&self) -> String {
-        const LINES: usize = 25;
-        let text = fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<_> = text.lines().collect();
-        lines[lines.len().saturating_sub(LINES)..].join("\n")
+        log_end(&self.log)
     }
 
     /// An error if the component has ended by itself.
@@ -121,6 +117,15 @@ impl Drop for Process {
         // Waiting closes the pipe first; a kill -9 is a matter of milliseconds.
         let _ = self.keeper.wait();
     }
+}
+
+/// The last lines of a log.
+pub(crate) fn log_end(path: &Path) -> String {
+    const LINES: usize = 25;
+    let text = fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
 
 /// A directory that is removed when dropped and, unlike a `TempDir`, when the process is

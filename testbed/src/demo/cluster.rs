@@ -13,19 +13,18 @@ use kube::{
 };
 use tokio::time::{interval, timeout};
 
-use super::{
-    Error, LABEL, Run,
-    error::root,
-    signals::Signals,
-    stage::{SILENCE, log_end},
-};
+use super::{Error, LABEL, Run, error::root, signals::Signals};
 use crate::{
     ControlPlane,
     nodes::{self, Load, UNINITIALIZED_TAINT},
+    process::log_end,
 };
 
 /// How long an existing API server may take to answer at first.
 const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long an API server of our own may not answer before it counts as gone.
+pub(super) const SILENCE: Duration = Duration::from_secs(3);
 
 /// An API server, and how to reach it.
 pub(super) struct Cluster {

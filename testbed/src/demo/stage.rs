@@ -1,7 +1,6 @@
 //! The processes of a demo.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -23,9 +22,6 @@ use crate::{
     ControlPlane, Options,
     process::{Process, Scratch},
 };
-
-/// How long an API server of our own may not answer before it counts as gone.
-pub(super) const SILENCE: Duration = Duration::from_secs(3);
 
 const MOCK: &str = "provider-mock";
 const CONTROLLER: &str = "cloud-controller-manager";
@@ -222,13 +218,4 @@ fn check(process: &mut Process) -> Result<(), Error> {
         },
         other => other.into(),
     })
-}
-
-/// The last lines of a log.
-pub(super) fn log_end(path: &Path) -> String {
-    const LINES: usize = 25;
-    let text = fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<_> = text.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
 }
