@@ -135,7 +135,7 @@ struct Shared {
     meter: Mutex<Meter>,
     faults: Faults,
     counters: Counters,
-    connections: Connections,
+    connections: Arc<Connections>,
     journal: OnceLock<Journal>,
     /// Counts the changes of the inventories, for whoever writes them down.
     changes: watch::Sender<u64>,
@@ -159,7 +159,7 @@ impl Cloud {
             meter: Mutex::new(meter),
             faults: Faults::new(random),
             counters: Counters::default(),
-            connections: Connections::default(),
+            connections: Arc::default(),
             journal: OnceLock::new(),
             changes: watch::Sender::new(0),
             saved: watch::Sender::new(0),

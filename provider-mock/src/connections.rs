@@ -17,11 +17,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
-use crate::cloud::Cloud;
-
 /// All connections of a mock.
 #[derive(Debug, Default)]
-pub(crate) struct Connections {
+pub struct Connections {
     /// Closes those that were accepted since the last time.
     close: Mutex<CancellationToken>,
     /// Until when a new one is left unanswered.
@@ -48,6 +46,19 @@ impl Connections {
         }
     }
 
+    /// The connections that a listener accepts.
+    pub fn incoming(
+        self: Arc<Self>,
+        listener: Listener,
+    ) -> impl Stream<Item = io::Result<Connection>> + Send {
+        futures::stream::unfold((self, listener), |(this, listener)| async move {
+            let accepted = listener.accept().await;
+            this.held().await;
+            let accepted = accepted.map(|stream| this.accepted(stream));
+            Some((accepted, (this, listener)))
+        })
+    }
+
     fn accepted(&self, stream: UnixStream) -> Connection {
         self.open.fetch_add(1, Ordering::Relaxed);
         Connection {
@@ -57,19 +68,6 @@ impl Connections {
             open: Arc::clone(&self.open),
         }
     }
-}
-
-/// The connections that a listener accepts for a cloud.
-pub fn incoming(
-    cloud: Cloud,
-    listener: Listener,
-) -> impl Stream<Item = io::Result<Connection>> + Send {
-    futures::stream::unfold((cloud, listener), |(cloud, listener)| async move {
-        let accepted = listener.accept().await;
-        cloud.connections().held().await;
-        let accepted = accepted.map(|stream| cloud.connections().accepted(stream));
-        Some((accepted, (cloud, listener)))
-    })
 }
 
 /// A connection of one caller.

@@ -9,7 +9,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Jitter, Preference, Quota};
-use outrigger_provider_mock::connections;
 use outrigger_provider_mock::control::{self, About, CONTROL_ENDPOINT_ENV, control_endpoint};
 use outrigger_provider_mock::instances::{LabelKey, LabelValue, Placement, ProviderName};
 use outrigger_provider_mock::journal::Journal;
@@ -267,7 +266,7 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
         cloud.clear_faults();
     };
     let serving = async {
-        let incoming = Box::pin(connections::incoming(cloud.clone(), socket));
+        let incoming = Box::pin(cloud.connections().incoming(socket));
         let served = provider
             .into_server()
             .serve_with_connected(incoming, stopping)

@@ -1,5 +1,6 @@
 //! Faults, counters and the journal of calls, and the connections of their callers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Cloud;
@@ -37,14 +38,15 @@ impl Cloud {
         &self.0.counters
     }
 
-    /// Closes every connection that [`incoming`](crate::connections::incoming) gave and leaves new
+    /// Closes every connection of [`Self::connections`] and leaves new
     /// ones unanswered for `hold`; says how many were closed. Calls on them are cancelled.
     pub fn close_connections(&self, hold: Duration) -> usize {
         self.0.connections.close(hold)
     }
 
-    pub(crate) fn connections(&self) -> &Connections {
-        &self.0.connections
+    /// The connections of callers.
+    pub fn connections(&self) -> Arc<Connections> {
+        Arc::clone(&self.0.connections)
     }
 
     /// Records calls and load balancers from now on. Only the first journal is kept.
