@@ -25,6 +25,17 @@ async fn secs(seconds: u64) {
     sleep(Duration::from_secs(seconds)).await;
 }
 
+async fn with_services(count: usize, setup: Setup) -> Rig {
+    let rig = Rig::with(setup).await;
+    for n in 0..count {
+        rig.cluster.create_service(service(&format!("web-{n}")));
+    }
+    for n in 0..count {
+        rig.ready(&format!("shop/web-{n}")).await;
+    }
+    rig
+}
+
 fn trouble() -> InjectedError {
     InjectedError::new(tonic::Code::ResourceExhausted).with_reason("QUOTA_EXCEEDED")
 }

@@ -65,6 +65,9 @@ const OWN_CLASS: &str = "mock.example/lb";
 /// A class that the mock does not serve, except for a while.
 const OTHER_CLASS: &str = "other.example/lb";
 
+/// The last time that Go writes, and that few others read.
+const LAST_TIME: &str = "9999-12-31T23:59:59Z";
+
 /// Another client's finalizer, which its owner removes once ours is gone.
 const HELD: &str = "drill.example/held";
 

@@ -2,7 +2,7 @@
 
 use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers};
 
-use super::{rollout::with_services, *};
+use super::*;
 use crate::{leader::tests::store::Mood, service::TARGETS_ANNOTATION};
 
 /// None: forgotten.

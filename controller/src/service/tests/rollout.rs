@@ -5,17 +5,6 @@ use outrigger_core::targets::{Allowance, LABEL_EXCLUDE};
 use super::{applied::annotation, *};
 use crate::{fixture::settled, leader::tests::store::Mood, service::ServiceSettings};
 
-pub(super) async fn with_services(count: usize, setup: Setup) -> Rig {
-    let rig = Rig::with(setup).await;
-    for n in 0..count {
-        rig.cluster.create_service(service(&format!("web-{n}")));
-    }
-    for n in 0..count {
-        rig.ready(&format!("shop/web-{n}")).await;
-    }
-    rig
-}
-
 /// 10 nodes for 100 Services in one call (not S-57).
 #[tokio::test(start_paused = true)]
 async fn nodes_that_join_go_out_together() {

@@ -23,7 +23,7 @@ use outrigger_provider_mock::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{OTHER_CLASS, OWN_CLASS, ledger::Ledger, person::LAST_TIME};
+use super::{LAST_TIME, OTHER_CLASS, OWN_CLASS, ledger::Ledger};
 use crate::{stage::Stage, wait::holds};
 
 /// Complaints that are shown of many.

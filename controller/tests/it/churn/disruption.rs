@@ -6,8 +6,6 @@ use std::{fmt, str::FromStr, time::Duration};
 use fastrand::Rng;
 use outrigger_provider_mock::faults::{BadAnswer, Method};
 
-use super::plan::millis;
-
 /// Kinds of disruptions. `OUTRIGGER_TEST_FAULTS` names those that a drill uses, separated by commas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
@@ -271,4 +269,8 @@ fn wrong(random: &mut Rng) -> Wrong {
             Wrong::Bad(method, bad)
         }
     }
+}
+
+pub(super) fn millis(random: &mut Rng, range: std::ops::Range<u64>) -> Duration {
+    Duration::from_millis(random.u64(range))
 }

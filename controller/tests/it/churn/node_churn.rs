@@ -14,9 +14,9 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    LAST_TIME,
     journal::Journal,
     ledger::Ledger,
-    person::LAST_TIME,
     plan::{Move, NodeChange},
 };
 

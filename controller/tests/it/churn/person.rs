@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    HELD,
+    HELD, LAST_TIME,
     agreement::typed,
     journal::Journal,
     ledger::Ledger,
@@ -29,9 +29,6 @@ use super::{
 
 /// How long a name that is to be made anew is waited for.
 const FREE: Duration = Duration::from_secs(5);
-
-/// The last time that Go writes, and that few others read.
-pub(super) const LAST_TIME: &str = "9999-12-31T23:59:59Z";
 
 const SOON: Duration = Duration::from_millis(50);
 

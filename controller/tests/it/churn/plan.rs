@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     HELD, NODES, OTHER_CLASS, OWN_CLASS,
-    disruption::{Disruption, Family, disruptions},
+    disruption::{Disruption, Family, disruptions, millis},
 };
 
 /// The inputs of a drill.
@@ -122,10 +122,6 @@ impl Plan {
     fn random(&self, stream: u64) -> Rng {
         Rng::with_seed(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ stream)
     }
-}
-
-pub(super) fn millis(random: &mut Rng, range: std::ops::Range<u64>) -> Duration {
-    Duration::from_millis(random.u64(range))
 }
 
 /// One change by one person.
