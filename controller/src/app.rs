@@ -7,7 +7,6 @@
 //! ```
 
 mod access;
-mod context;
 mod election;
 mod identity;
 mod lease_events;
@@ -29,13 +28,12 @@ use tracing::{info, warn};
 
 use self::{
     access::ApiAccess,
-    context::ControllerContext,
     election::Building,
     identity::ClusterIdentity,
     lease_task::SETTLE,
     metrics::Metrics,
     supervise::{Signals, Supervisor},
-    wiring::Wiring,
+    wiring::{ControllerContext, Wiring},
 };
 use crate::{
     kube::{authenticator::Authenticators, client::Clients, cluster, events::Kind},

@@ -13,7 +13,6 @@ pub mod nodes;
 pub mod patch;
 mod proxy;
 pub mod refusals;
-pub mod resync;
 pub mod service_account;
 pub mod services;
 pub mod store;

@@ -22,12 +22,13 @@ use outrigger_core::{
     lease::Terms,
 };
 
+use uuid::Uuid;
+
 use crate::kube::events::Recorder;
 
 mod annotations;
 mod election;
 mod handle;
-mod identity;
 mod leadership;
 mod leading_term;
 mod metrics;
@@ -38,7 +39,6 @@ mod watching;
 
 pub use election::{Elector, Ended};
 pub use handle::{Handle, NotLeading, Unhealthy};
-pub use identity::{host, identity};
 pub use leadership::{Leadership, Leading};
 pub use metrics::LeaderMetrics;
 pub use outrigger_core::lease::Lost;
@@ -64,6 +64,17 @@ impl LeaderConfig {
             self.namespace
         )
     }
+}
+
+/// `<hostname>_<random UUID>` (PROC-20), new at every call: a process asks once.
+pub fn identity() -> String {
+    format!("{}_{}", host(), Uuid::new_v4())
+}
+
+/// The name of the host: in a Pod without the host's network the Pod's own name.
+pub fn host() -> String {
+    let system = rustix::system::uname();
+    system.nodename().to_string_lossy().into_owned()
 }
 
 /// Reason of the events about the Lease (PROC-26).

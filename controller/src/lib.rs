@@ -19,7 +19,6 @@ pub mod node;
 pub mod options;
 pub mod provider;
 pub mod queue;
-pub mod runtime;
 pub mod service;
 pub mod serving;
 pub mod telemetry;

@@ -18,7 +18,6 @@ mod counts;
 mod health;
 mod metrics;
 mod pages;
-mod query;
 mod route;
 mod server;
 mod tls;

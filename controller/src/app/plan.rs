@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{Fatal, context::ControllerContext};
+use super::{Fatal, wiring::ControllerContext};
 use crate::{
     kube::{
         api::Api,

@@ -8,20 +8,47 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Fatal,
     access::{ApiAccess, Identity},
-    context::ControllerContext,
     loops::Loops,
+    metrics::Metrics,
     supervise::Supervisor,
 };
 use crate::{
     control_loop::{self, ControlLoop, LoopInputs, Term},
     kube::{
+        api::Api,
         events::Events,
-        resync,
         store::{Store, View},
         watch::{self, Resource},
     },
-    options::controllers::Controller,
+    options::{Config, controllers::Controller},
+    provider::Provider,
+    serving::{Checks, Pages, Scope},
 };
+
+/// Common inputs of all loops (upstream's `ControllerContext`).
+pub(super) struct ControllerContext<'a> {
+    pub(super) config: &'a Config,
+    /// For watches.
+    pub(super) informers: Api,
+    pub(super) provider: &'a Provider,
+    pub(super) metrics: &'a Metrics,
+    /// Show the sizes of stores.
+    pub(super) pages: &'a Pages,
+    /// Served on `/readyz`.
+    pub(super) checks: &'a Checks,
+}
+
+impl ControllerContext<'_> {
+    /// The readiness check `watch-<resource>`.
+    pub(super) fn watched(&self, resource: watch::Resource) -> watch::Health {
+        let health = watch::Health::new(resource);
+        let checked = health.clone();
+        let name = format!("watch-{}", resource.name);
+        self.checks
+            .add(&name, Scope::Readiness, move || checked.check());
+        health
+    }
+}
 
 /// Connects loops, one after the other, and starts the stores that they have subscribed to last.
 pub(super) struct Wiring<'a> {
@@ -110,7 +137,7 @@ impl<'a> Wiring<'a> {
                 }
             });
         let period = self.context.config.api.min_resync_period;
-        let resyncing = resync::run(Arc::clone(store), period, self.process.clone());
+        let resyncing = Arc::clone(store).keep_resyncing(period, self.process.clone());
         self.tasks
             .spawn(format!("resync of {}", resource.name), resyncing);
     }

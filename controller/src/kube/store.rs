@@ -1,10 +1,12 @@
 //! The views of all objects of one kind, kept in step by a watch, readable by every loop.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use parking_lot::RwLock;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
 
 use outrigger_core::{node::NodeView, service::ServiceView};
 
@@ -231,11 +233,29 @@ impl<V: View> Store<V> {
         }
     }
 
-    /// Tells about every object as if it had changed, so that all are looked at again.
+    /// Calls the handlers for every object, as if it had changed.
     pub fn resync(&self) {
         for view in self.all() {
             self.tell(&Change::Updated(&view, &view), Origin::List);
         }
+    }
+
+    /// Resyncs each time a period ends that is drawn once between `min_period` and twice that
+    /// (`--min-resync-period`), until `stop`, as client-go's informers: what a lost wake-up or a bug left
+    /// undone does not stay so until the next restart. Costs no request. Zero: never.
+    pub async fn keep_resyncing(self: Arc<Self>, min_period: Duration, stop: CancellationToken) {
+        if min_period.is_zero() {
+            return stop.cancelled().await;
+        }
+        let period = min_period.mul_f64(1.0 + fastrand::f64());
+        stop.run_until_cancelled(async {
+            loop {
+                tokio::time::sleep(period).await;
+                debug!(objects = self.len(), "looking at all objects again");
+                self.resync();
+            }
+        })
+        .await;
     }
 
     /// Forgets an object that was deleted.

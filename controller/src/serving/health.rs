@@ -13,10 +13,7 @@ use parking_lot::RwLock;
 use tracing::{debug, info};
 
 pub(super) use self::slis::Slis;
-use super::{
-    answer::{self, Answer},
-    query::Query,
-};
+use super::answer::{self, Answer};
 
 /// The checks of the process. Clones share the checks; they come and go while the server runs.
 #[derive(Clone, Default)]
@@ -130,10 +127,13 @@ impl Path {
     }
 }
 
-/// All checks of `path` at once.
-pub(super) fn all(checks: &Checks, slis: &Slis, path: Path, query: &Query) -> Answer {
+/// All checks of `path` at once; `query` is that of the request.
+pub(super) fn all(checks: &Checks, slis: &Slis, path: Path, query: Option<&str>) -> Answer {
     let name = path.name();
-    let mut excluded: BTreeSet<&str> = query.all("exclude").collect();
+    let parameters = || form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+    let mut excluded: BTreeSet<_> = parameters()
+        .filter_map(|(key, value)| (key == "exclude").then_some(value))
+        .collect();
     let (mut lines, mut failed, mut reasons) = (String::new(), Vec::new(), String::new());
     for check in checks.of(path) {
         let of = &check.name;
@@ -171,7 +171,7 @@ pub(super) fn all(checks: &Checks, slis: &Slis, path: Path, query: &Query) -> An
         let text = format!("{lines}{name} check failed");
         return answer::error(StatusCode::INTERNAL_SERVER_ERROR, &text);
     }
-    if query.has("verbose") {
+    if parameters().any(|(key, _)| key == "verbose") {
         return answer::text(format!("{lines}{name} check passed\n"));
     }
     answer::text("ok")

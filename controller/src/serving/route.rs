@@ -14,7 +14,6 @@ use super::{
     health::{self, Checks, Slis},
     metrics,
     pages::Pages,
-    query::Query,
     server::{Handler, Peer, Server},
 };
 
@@ -88,7 +87,7 @@ impl Routes {
         if let Some((of, check)) = health::Path::parse(path) {
             return match check {
                 Some(check) => health::one(&self.checks, of, check),
-                None => health::all(&self.checks, &self.slis, of, &Query::of(&head.uri)),
+                None => health::all(&self.checks, &self.slis, of, head.uri.query()),
             };
         }
         if path == "/metrics/slis" && head.method == Method::DELETE {

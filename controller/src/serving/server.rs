@@ -2,10 +2,9 @@
 
 mod connections;
 mod flushed;
-mod plain;
 mod socket;
 
-use std::{convert::Infallible, future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{Request, Response};
 use http_body_util::Full;
@@ -19,6 +18,7 @@ use hyper_util::{
 };
 use rustls::pki_types::CertificateDer;
 use tokio::{
+    io::AsyncWriteExt,
     net::{TcpListener, TcpStream},
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, sleep, timeout},
@@ -67,6 +67,13 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// The files of certificates are looked at once in this period, as upstream.
 const RELOAD: Duration = Duration::from_mins(1);
+
+/// The answer to plain HTTP on the HTTPS port, as Go's `net/http`: `http://` in a probe, mostly.
+const PLAIN_ANSWER: &[u8] =
+    b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+
+/// Beginnings of requests that Go recognises.
+const METHODS: [&[u8]; 5] = [b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO"];
 
 /// The server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -228,7 +235,7 @@ async fn connection(
 ) -> Result<(), Failure> {
     stream.set_nodelay(true)?;
     let handshake = async {
-        let Some(stream) = plain::refuse(stream).await? else {
+        let Some(stream) = refuse_plain(stream).await? else {
             return Err("an HTTP request on the HTTPS port".into());
         };
         Ok::<_, Failure>(acceptor.accept(stream).await?)
@@ -275,4 +282,21 @@ async fn connection(
         }
     }
     connection.await
+}
+
+/// Waits for the first byte. A connection that begins with an HTTP request gets an answer that says
+/// so, and `None`; any other is given back as it was.
+async fn refuse_plain(mut stream: TcpStream) -> io::Result<Option<TcpStream>> {
+    let mut first = [0; 5];
+    let length = stream.peek(&mut first).await?;
+    let begins = |method: &&[u8]| length > 0 && method.starts_with(&first[..length]);
+    if !METHODS.iter().any(begins) {
+        return Ok(Some(stream));
+    }
+    // A connection that is closed with bytes unread is reset, and the answer is lost.
+    let mut request = [0; 4096];
+    let _ = stream.try_read(&mut request)?;
+    stream.write_all(PLAIN_ANSWER).await?;
+    stream.shutdown().await?;
+    Ok(None)
 }

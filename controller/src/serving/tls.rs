@@ -2,7 +2,6 @@
 
 mod files;
 mod made;
-mod names;
 mod peer;
 mod resolver;
 

@@ -13,7 +13,6 @@
 //! better. `--vmodule` raises the verbosity of some modules, and never lowers it, as klog.
 
 mod klog;
-mod pattern;
 
 use tracing::{
     Level, Metadata, Subscriber,
@@ -109,7 +108,7 @@ impl Verbosity {
         let raised = self
             .modules
             .iter()
-            .find(|module| pattern::fits(&module.pattern, target))
+            .find(|module| fits(&module.pattern, target))
             .map_or(0, |module| module.verbosity);
         *metadata.level() <= level(target, self.verbosity.max(raised))
     }
@@ -144,6 +143,31 @@ impl<S: Subscriber> Layer<S> for Verbosity {
         let modules = self.modules.iter().map(|module| module.verbosity);
         let highest = modules.max().unwrap_or(0).max(self.verbosity);
         Some(level(OURS[0], highest))
+    }
+}
+
+/// Whether a pattern of `--vmodule` fits a module.
+///
+/// klog matches the name of a source file. Here a pattern matches any part of the module's path,
+/// so that `node=4` raises all of the node loop; one with `/` or `::` matches the whole path.
+fn fits(pattern: &str, module: &str) -> bool {
+    if pattern.contains('/') || pattern.contains("::") {
+        return glob(pattern.replace('/', "::").as_bytes(), module.as_bytes());
+    }
+    module
+        .split("::")
+        .any(|part| glob(pattern.as_bytes(), part.as_bytes()))
+}
+
+/// `*` stands for any letters, `?` for one.
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    match (pattern, text) {
+        ([b'*', rest @ ..], []) => glob(rest, text),
+        ([b'*', rest @ ..], [_, tail @ ..]) => glob(rest, text) || glob(pattern, tail),
+        ([letter, rest @ ..], [first, tail @ ..]) => {
+            (*letter == b'?' || letter == first) && glob(rest, tail)
+        }
+        _ => pattern.is_empty() && text.is_empty(),
     }
 }
 

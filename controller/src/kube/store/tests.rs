@@ -154,16 +154,14 @@ async fn resyncs_come_at_a_steady_period_of_one_to_two_times_the_least() {
 
     use tokio_util::sync::CancellationToken;
 
-    use crate::kube::resync;
-
     let (store, told) = recorded();
     store.apply(node("a", "1", 10, "x"), Origin::Watch);
     told.lock().clear();
     let (store, stop) = (Arc::new(store), CancellationToken::new());
     let hour = Duration::from_hours(1);
     let mut running = tokio::task::JoinSet::new();
-    running.spawn(resync::run(Arc::clone(&store), hour, stop.clone()));
-    running.spawn(resync::run(store, Duration::ZERO, stop.clone()));
+    running.spawn(Arc::clone(&store).keep_resyncing(hour, stop.clone()));
+    running.spawn(store.keep_resyncing(Duration::ZERO, stop.clone()));
     tokio::time::sleep(Duration::from_secs(3599)).await;
     assert_eq!(told.lock().len(), 0);
     tokio::time::sleep(hour + Duration::from_secs(1)).await;

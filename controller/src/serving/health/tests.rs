@@ -16,7 +16,7 @@ async fn ask(checks: &Checks, path: &str) -> (u16, String) {
     let (of, check) = Path::parse(uri.path()).unwrap();
     let answer = match check {
         Some(check) => one(checks, of, check),
-        None => all(checks, &Slis::default(), of, &Query::of(&uri)),
+        None => all(checks, &Slis::default(), of, uri.query()),
     };
     let code = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
@@ -40,6 +40,13 @@ async fn texts_are_upstreams() {
             "[+]leaderElection ok\n[-]provider failed: reason withheld\nreadyz check failed\n",
         ),
         ("/readyz?exclude=provider", 200, "ok"),
+        (
+            "/healthz?verbose&exclude=c%2Fd+%zz",
+            200,
+            "[+]leaderElection ok\n\
+             warn: some health checks cannot be excluded: no matches for \"c/d %zz\"\n\
+             healthz check passed\n",
+        ),
         (
             "/healthz?verbose=1&exclude=leaderElection&exclude=b&exclude=a",
             200,

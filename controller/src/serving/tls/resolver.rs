@@ -10,11 +10,12 @@ use rustls::{
     sign::CertifiedKey,
 };
 use tracing::{info, warn};
+use x509_parser::{extensions::GeneralName, prelude::FromDer};
 
 use super::{
     TlsError, files,
     files::{Files, Found},
-    made, names,
+    made,
 };
 use crate::options::config::{Certificate, Serving};
 
@@ -133,13 +134,11 @@ impl Entry {
     }
 
     fn fits(&self, name: &str) -> bool {
-        if self.domains.is_empty() {
-            let own = names::of(&self.key.read());
-            return own.iter().any(|pattern| names::fits(pattern, name));
-        }
-        self.domains
-            .iter()
-            .any(|pattern| names::fits(pattern, name))
+        let own = match &*self.domains {
+            [] => &names_of(&self.key.read()),
+            domains => domains,
+        };
+        own.iter().any(|pattern| fits(pattern, name))
     }
 }
 
@@ -147,4 +146,34 @@ impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.choose(hello.server_name()))
     }
+}
+
+/// The DNS names in the certificate itself, for `--tls-sni-cert-key` without domains.
+pub(super) fn names_of(key: &CertifiedKey) -> Vec<String> {
+    let Some(first) = key.cert.first() else {
+        return Vec::new();
+    };
+    let Ok((_, certificate)) = x509_parser::certificate::X509Certificate::from_der(first) else {
+        return Vec::new();
+    };
+    let Ok(Some(alternatives)) = certificate.subject_alternative_name() else {
+        return Vec::new();
+    };
+    let names = &alternatives.value.general_names;
+    let names = names.iter().filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Whether `pattern`, a name or `*.` and a name, stands for `name`. The star is one label.
+fn fits(pattern: &str, name: &str) -> bool {
+    if pattern.eq_ignore_ascii_case(name) {
+        return true;
+    }
+    let (Some(parent), Some((_, rest))) = (pattern.strip_prefix("*."), name.split_once('.')) else {
+        return false;
+    };
+    parent.eq_ignore_ascii_case(rest)
 }

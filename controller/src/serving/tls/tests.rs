@@ -35,7 +35,7 @@ fn self_signed_names_localhost_and_a_specific_address() {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     let pem = made::self_signed([10, 1, 2, 3].into(), now).unwrap();
     let key = files::in_memory(&pem, &crypto(&TlsPolicy::default())).unwrap();
-    assert_eq!(names::of(&key), ["localhost"]);
+    assert_eq!(resolver::names_of(&key), ["localhost"]);
     let der = key.cert[0].clone();
     let (_, parsed) = x509_parser::parse_x509_certificate(&der).unwrap();
     assert_eq!(parsed.subject().to_string(), "CN=localhost@1800000000");

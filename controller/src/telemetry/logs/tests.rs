@@ -121,3 +121,26 @@ fn verbosity_decides_and_can_be_changed() {
         assert_eq!(line["v"], 0);
     });
 }
+
+#[test]
+fn parts_and_whole_paths_fit() {
+    for (pattern, module, expected) in [
+        ("node", "outrigger_controller::node::sync", true),
+        ("sync", "outrigger_controller::node::sync", true),
+        ("nod", "outrigger_controller::node::sync", false),
+        ("n*e", "outrigger_controller::node::sync", true),
+        ("s?n?", "outrigger_controller::node::sync", true),
+        ("*", "outrigger_controller", true),
+        (
+            "outrigger_controller/node/*",
+            "outrigger_controller::node::sync",
+            true,
+        ),
+        ("*::sync", "outrigger_controller::node::sync", true),
+        ("node/sync", "outrigger_controller::node::sync", false),
+        ("*a*b*", "xxaxxbxx", true),
+        ("*a*b", "xxaxxbxx", false),
+    ] {
+        assert_eq!(fits(pattern, module), expected, "{pattern} {module}");
+    }
+}
