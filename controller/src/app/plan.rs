@@ -14,7 +14,6 @@ use outrigger_core::{
     },
     targets::{Revision, Targets},
 };
-use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -23,6 +22,7 @@ use super::{Fatal, wiring::ControllerContext};
 use crate::{
     kube::{
         api::Api,
+        cluster,
         store::{Store, View},
         watch::{self, Health, Resource},
     },
@@ -117,19 +117,10 @@ async fn listed<V: View>(context: &ControllerContext<'_>, resource: Resource) ->
 
 /// The targets that every load balancer has, as the leader wrote it on its Lease.
 async fn applied(api: &Api, config: &Config) -> Option<Revision> {
-    #[derive(Deserialize)]
-    struct Lease {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    struct Metadata {
-        #[serde(default)]
-        annotations: std::collections::BTreeMap<String, String>,
-    }
     let election = config.election.as_ref()?;
-    match api.get::<Lease>(&election.path()).await {
-        Ok(lease) => {
-            let text = lease.metadata.annotations.get(TARGETS_ANNOTATION);
+    match cluster::lease_annotations(api, &election.path()).await {
+        Ok(annotations) => {
+            let text = annotations.get(TARGETS_ANNOTATION);
             text.and_then(|text| stored_targets(text))
         }
         // No replica has led yet.

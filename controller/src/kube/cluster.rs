@@ -64,17 +64,6 @@ struct NamespaceMeta {
     uid: Box<str>,
 }
 
-#[derive(Deserialize)]
-struct Lease {
-    metadata: LeaseMeta,
-}
-
-#[derive(Deserialize)]
-struct LeaseMeta {
-    #[serde(default)]
-    annotations: BTreeMap<String, Box<str>>,
-}
-
 /// Asks the API server at `server` until it answers: it may come up after us. Says so once, and
 /// again every minute or so. `lease` is the path of the Lease that may remember the UID.
 pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
@@ -158,9 +147,27 @@ pub async fn uid(api: &Api) -> Result<Box<str>, Error> {
 
 async fn remembered(api: &Api, lease: Option<&str>) -> Option<Box<str>> {
     // Without an answer the namespace is asked for again, and then the Lease.
-    let lease: Lease = api.get(lease?).await.ok()?;
-    let uid = lease.metadata.annotations.get(CLUSTER_UID_ANNOTATION);
-    uid.filter(|uid| !uid.is_empty()).cloned()
+    let mut annotations = lease_annotations(api, lease?).await.ok()?;
+    let uid = annotations.remove(CLUSTER_UID_ANNOTATION);
+    uid.filter(|uid| !uid.is_empty())
+}
+
+/// Annotations of the Lease at `path`.
+///
+/// # Errors
+/// Any [`Error`]; 404 if no replica has led yet.
+pub async fn lease_annotations(api: &Api, path: &str) -> Result<BTreeMap<String, Box<str>>, Error> {
+    #[derive(Deserialize)]
+    struct Lease {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        #[serde(default)]
+        annotations: BTreeMap<String, Box<str>>,
+    }
+    let lease: Lease = api.get(path).await?;
+    Ok(lease.metadata.annotations)
 }
 
 #[cfg(test)]
