@@ -2,7 +2,7 @@
 
 pub mod api;
 pub mod authenticator;
-mod certificate;
+pub(crate) mod certificate;
 pub mod client;
 pub mod cluster;
 pub mod decode;

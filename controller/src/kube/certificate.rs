@@ -1,10 +1,10 @@
-//! The client certificate of a kubeconfig, looked at when the API server does not accept it.
+//! The validity of X.509 certificates, which explains why the API server may not accept one.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use kube::config::AuthInfo;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
-use x509_parser::prelude::FromDer;
+use x509_parser::time::ASN1Time;
 
 /// Explains why the API server may have answered 401 to the credentials in `auth`: its own answer says
 /// no more than "Unauthorized".
@@ -29,8 +29,15 @@ fn not_after(auth: &AuthInfo) -> Option<Timestamp> {
         (None, None) => return None,
     };
     let der = CertificateDer::from_pem_slice(&pem).ok()?;
-    let (_, certificate) = x509_parser::certificate::X509Certificate::from_der(&der).ok()?;
-    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+    validity(&[der]).map(|(_, end)| end)
+}
+
+/// When the first certificate of a chain begins and ends.
+pub(crate) fn validity(chain: &[CertificateDer<'_>]) -> Option<(Timestamp, Timestamp)> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(chain.first()?).ok()?;
+    let validity = certificate.validity();
+    let time = |at: ASN1Time| Timestamp::from_second(at.timestamp()).ok();
+    Some((time(validity.not_before)?, time(validity.not_after)?))
 }
 
 #[cfg(test)]

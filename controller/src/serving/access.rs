@@ -31,6 +31,7 @@ use super::{
     answer::{self, Answer},
     server::Peer,
 };
+use crate::kube::certificate::validity;
 
 /// The server cannot find out who may ask.
 #[derive(Debug, thiserror::Error)]
@@ -134,7 +135,7 @@ impl Access {
             ] {
                 match found {
                     Ok(Some(caller)) => {
-                        if let Some(end) = anchors::end(&peer.certificates) {
+                        if let Some((_, end)) = validity(&peer.certificates) {
                             self.metrics.shown(end);
                         }
                         return Ok(caller.authenticated());

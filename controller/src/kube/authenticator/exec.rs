@@ -16,6 +16,7 @@ use super::{
     metrics::{Call, ExecMetrics},
     tls,
 };
+use crate::kube::certificate::validity;
 
 /// How long a plugin may run.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -125,8 +126,9 @@ impl Plugin {
         match material {
             Ok(material) => {
                 self.metrics.called(Call::Good);
-                let life = material.certificate.as_deref().and_then(tls::life);
-                self.metrics.certificate(life.map(|(_, end)| end));
+                let pair = material.certificate.as_ref();
+                let valid = pair.and_then(|pair| validity(&pair.cert));
+                self.metrics.certificate(valid.map(|(_, end)| end));
                 Ok(material)
             }
             Err(reason) => {
@@ -138,7 +140,7 @@ impl Plugin {
 
     /// Its certificate `former` is replaced.
     pub(super) fn rotated(&self, former: &CertifiedKey) {
-        if let Some((begin, _)) = tls::life(former) {
+        if let Some((begin, _)) = validity(&former.cert) {
             self.metrics.rotated(begin);
         }
     }

@@ -2,7 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use jiff::Timestamp;
 use parking_lot::RwLock;
 use rustls::{
     SignatureScheme,
@@ -77,12 +76,4 @@ pub(super) fn pair(certificate: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, 
         return Err("the client key is not that of the client certificate".into());
     }
     Ok(Arc::new(CertifiedKey::new(chain, key)))
-}
-
-/// When a certificate begins and ends.
-pub(super) fn life(pair: &CertifiedKey) -> Option<(Timestamp, Timestamp)> {
-    let (_, certificate) = x509_parser::parse_x509_certificate(pair.cert.first()?).ok()?;
-    let life = certificate.validity();
-    let time = |at: x509_parser::time::ASN1Time| Timestamp::from_second(at.timestamp()).ok();
-    Some((time(life.not_before)?, time(life.not_after)?))
 }

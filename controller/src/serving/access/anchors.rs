@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, fs, path::PathBuf, sync::Arc};
 
 use http::HeaderMap;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use parking_lot::RwLock;
 use rustls::{
@@ -224,12 +223,6 @@ impl Authorities {
         let subject = verified(verifier, chain)?;
         Ok((!subject.name.is_empty()).then_some(subject))
     }
-}
-
-/// When the first certificate of a chain ends.
-pub(super) fn end(chain: &[CertificateDer<'static>]) -> Option<Timestamp> {
-    let (_, certificate) = x509_parser::parse_x509_certificate(chain.first()?).ok()?;
-    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
 
 fn verified(verifier: &Verifier, chain: &[CertificateDer<'static>]) -> Result<Caller, String> {
