@@ -10,6 +10,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 mod list;
 
+pub(crate) use list::one_of_each_family;
 pub use list::{CidrListError, cidr_list};
 
 /// Bits of an IPv6 address in front of the IPv4 address that is mapped into it.

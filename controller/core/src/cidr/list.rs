@@ -4,9 +4,10 @@ use super::Cidr;
 use crate::fault::Excerpt;
 
 /// The defect of a list of CIDRs, without the flag that it stands in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidrListError {
     /// An item that is no CIDR.
+    #[error("{item} is no CIDR")]
     Malformed {
         /// Its place.
         index: usize,
@@ -14,18 +15,26 @@ pub enum CidrListError {
         item: Excerpt,
     },
     /// Two of one family.
+    #[error("{0} and {1} are both {family}", family = .0.family())]
     OneFamily(Cidr, Cidr),
     /// Three or more.
+    #[error("{0} CIDRs are more than one for each IP family")]
     TooMany(usize),
 }
 
 /// The CIDRs of a flag: none, one, or one of each family, in the order given, which counts (I-8).
 pub fn cidr_list(text: &str) -> Result<Vec<Cidr>, CidrListError> {
-    if text.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    let items = text.split(',').map(str::trim).enumerate();
+    let is_empty = text.trim().is_empty();
+    let items = text.split(',').map(str::trim);
+    one_of_each_family(items.filter(|_| !is_empty))
+}
+
+/// `items` as CIDRs: none, one, or one of each family.
+pub(crate) fn one_of_each_family<'a>(
+    items: impl Iterator<Item = &'a str>,
+) -> Result<Vec<Cidr>, CidrListError> {
     let cidrs = items
+        .enumerate()
         .map(|(index, item)| {
             Cidr::parse(item).ok_or_else(|| CidrListError::Malformed {
                 index,

@@ -67,6 +67,11 @@ impl Pool {
         self.range
     }
 
+    /// Whether no block is free.
+    pub fn is_exhausted(&self) -> bool {
+        self.free_from(0).is_none()
+    }
+
     /// Takes the first free block after the one that was taken last, and begins anew at the end of
     /// the range (I-12). None: all are in use (I-13).
     pub fn take(&mut self) -> Option<Cidr> {

@@ -1,0 +1,272 @@
+//! The Pod CIDRs of all Nodes, as far as they are known in one lease term.
+
+use std::sync::Arc;
+
+use super::{
+    PodCidrProblem,
+    holders::{Holders, Holding},
+    pool::{Pool, PoolSize},
+};
+use crate::{
+    cidr::{Cidr, one_of_each_family},
+    error_class::ErrorClass,
+    fault::Excerpt,
+    node::NodeView,
+};
+
+/// State of one lease term. It begins empty: before the first CIDR is allocated, each Node of a list
+/// must be observed.
+///
+/// Nodes come in the order of the store, and a Node of another UID takes the place of the one that
+/// had its name.
+#[derive(Clone, Debug)]
+pub struct Allocator {
+    source: Source,
+    holders: Holders,
+}
+
+/// `--cidr-allocator-type`.
+#[derive(Clone, Debug)]
+enum Source {
+    /// `RangeAllocator`: one pool for each cluster CIDR, by their places (I-8).
+    Pools(Vec<Pool>),
+    /// `CloudAllocator`: the provider's `Instance.pod_cidrs`.
+    Provider,
+}
+
+/// A cluster CIDR has no CIDR left (I-13). Upstream's text, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "failed to allocate cidr from cluster cidr at idx:{pool}: CIDR allocation failed; there are no \
+     remaining CIDRs left to allocate in the accepted range {range}: delete Nodes that are not \
+     needed, or extend --cluster-cidr"
+)]
+pub struct Exhausted {
+    /// Place of the cluster CIDR.
+    pub pool: usize,
+    /// The cluster CIDR.
+    pub range: Cidr,
+}
+
+impl Exhausted {
+    /// Decides the requeue of the Node.
+    pub const fn class(&self) -> ErrorClass {
+        ErrorClass::Quota
+    }
+}
+
+impl Allocator {
+    /// Allocates from `pools`.
+    pub fn from_pools(pools: Vec<Pool>) -> Self {
+        Self {
+            source: Source::Pools(pools),
+            holders: Holders::default(),
+        }
+    }
+
+    /// Takes the CIDRs that the provider names.
+    pub fn from_provider() -> Self {
+        Self {
+            source: Source::Provider,
+            holders: Holders::default(),
+        }
+    }
+
+    /// Notes the Pod CIDRs of `node` (I-7). The problems are those of a Node that was not seen with
+    /// these CIDRs before, so that they are reported once.
+    ///
+    /// A Node without Pod CIDRs keeps those that were allocated to it.
+    pub fn observe(&mut self, node: &NodeView) -> Vec<PodCidrProblem> {
+        let known = self.holders.get(&node.name);
+        let is_same_node = known.is_some_and(|holding| holding.uid == node.uid);
+        if node.pod_cidrs.is_empty() && (is_same_node || known.is_none()) {
+            return Vec::new();
+        }
+        let cidrs = node
+            .pod_cidrs
+            .iter()
+            .map(|cidr| Cidr::parse(cidr))
+            .collect();
+        let seen = Holding {
+            uid: node.uid.clone(),
+            cidrs,
+            is_observed: true,
+        };
+        if known == Some(&seen) {
+            return Vec::new();
+        }
+        self.remove(&node.name);
+        if node.pod_cidrs.is_empty() {
+            return Vec::new();
+        }
+        let problems = self.problems(node, &seen);
+        self.insert(&node.name, seen);
+        problems
+    }
+
+    /// Allocates one CIDR of each pool, or none (Q-15). They are the Node's until it is observed with
+    /// Pod CIDRs or forgotten; asked once more, they are the same, unless another Node was seen with
+    /// one of them. None: the provider is to be asked.
+    pub(super) fn allocate(&mut self, node: &NodeView) -> Option<Result<Box<[Cidr]>, Exhausted>> {
+        let reserved = self.reserved(node);
+        let Source::Pools(pools) = &mut self.source else {
+            return None;
+        };
+        if let Some(cidrs) = reserved {
+            return Some(Ok(cidrs));
+        }
+        if let Some((pool, empty)) = pools.iter().enumerate().find(|(_, p)| p.is_exhausted()) {
+            let range = empty.range();
+            return Some(Err(Exhausted { pool, range }));
+        }
+        let cidrs: Box<[_]> = pools.iter_mut().filter_map(Pool::take).collect();
+        self.reserve(node, &cidrs);
+        Some(Ok(cidrs))
+    }
+
+    /// Reserves the CIDRs that the provider names for `node`, if they are legal and no other Node has
+    /// or gets them. Empty: the cloud has none for it yet.
+    pub(super) fn claim(
+        &mut self,
+        node: &NodeView,
+        given: &[impl AsRef<str>],
+    ) -> Result<Box<[Cidr]>, PodCidrProblem> {
+        let cidrs = one_of_each_family(given.iter().map(AsRef::as_ref));
+        let cidrs = cidrs.map_err(|defect| PodCidrProblem::Provider {
+            node: Arc::clone(&node.name),
+            defect,
+        })?;
+        // The answer of now counts, not the one before.
+        self.remove(&node.name);
+        for cidr in &cidrs {
+            if let Some((other_cidr, other)) = self.holders.overlapping(*cidr).next() {
+                return Err(PodCidrProblem::Duplicate {
+                    node: Arc::clone(&node.name),
+                    cidr: *cidr,
+                    other: Arc::clone(other),
+                    other_cidr,
+                });
+            }
+        }
+        if !cidrs.is_empty() {
+            self.reserve(node, &cidrs);
+        }
+        Ok(cidrs.into())
+    }
+
+    /// The Node of this UID is gone, perhaps before its CIDRs were written (Q-16): they are free,
+    /// except those that another Node has too (I-17).
+    pub fn forget(&mut self, node: &str, uid: &str) {
+        if self
+            .holders
+            .get(node)
+            .is_some_and(|holding| *holding.uid == *uid)
+        {
+            self.remove(node);
+        }
+    }
+
+    /// Each cluster CIDR, and how many CIDRs of it are left.
+    pub fn sizes(&self) -> impl Iterator<Item = (Cidr, PoolSize)> {
+        let pools = match &self.source {
+            Source::Pools(pools) => pools.as_slice(),
+            Source::Provider => &[],
+        };
+        pools.iter().map(|pool| (pool.range(), pool.size()))
+    }
+
+    /// The CIDRs that were allocated to `node`, if no other Node was seen with one of them since.
+    fn reserved(&mut self, node: &NodeView) -> Option<Box<[Cidr]>> {
+        let cidrs: Box<[_]> = self.holders.get(&node.name)?.cidrs().collect();
+        let is_others = |cidr: &Cidr| self.holders.other(*cidr, &node.name).is_some();
+        if cidrs.iter().any(is_others) {
+            self.remove(&node.name);
+            return None;
+        }
+        Some(cidrs)
+    }
+
+    fn reserve(&mut self, node: &NodeView, cidrs: &[Cidr]) {
+        let reserved = Holding {
+            uid: node.uid.clone(),
+            cidrs: cidrs.iter().copied().map(Some).collect(),
+            is_observed: false,
+        };
+        self.insert(&node.name, reserved);
+    }
+
+    fn insert(&mut self, node: &Arc<str>, holding: Holding) {
+        for cidr in holding.cidrs() {
+            self.put(cidr, true);
+        }
+        self.holders.insert(node, holding);
+    }
+
+    fn remove(&mut self, node: &str) {
+        let holding = self.holders.remove(node);
+        for cidr in holding.iter().flat_map(Holding::cidrs) {
+            self.put(cidr, false);
+        }
+    }
+
+    /// Puts `cidr` into the pool that it is from; one that reaches beyond the pool would use all of
+    /// it. A block stays in use as long as any Node has an address of it.
+    fn put(&mut self, cidr: Cidr, in_use: bool) {
+        let Source::Pools(pools) = &mut self.source else {
+            return;
+        };
+        for pool in pools.iter_mut().filter(|pool| pool.range().contains(cidr)) {
+            let range = pool.range();
+            pool.put(cidr, in_use);
+            let others = self.holders.overlapping(pool.rounded_out(cidr));
+            for (other, _) in others.filter(|(other, _)| range.contains(*other)) {
+                pool.put(other, true);
+            }
+        }
+    }
+
+    fn problems(&self, node: &NodeView, seen: &Holding) -> Vec<PodCidrProblem> {
+        let mut problems = Vec::new();
+        let pools = match &self.source {
+            Source::Pools(pools) => pools.as_slice(),
+            Source::Provider => &[],
+        };
+        if !pools.is_empty() && seen.cidrs.len() > pools.len() {
+            problems.push(PodCidrProblem::TooMany {
+                node: Arc::clone(&node.name),
+                count: seen.cidrs.len(),
+                pools: pools.len(),
+            });
+        }
+        for (place, cidr) in seen.cidrs.iter().enumerate() {
+            let Some(cidr) = *cidr else {
+                let item = node.pod_cidrs.get(place).map_or("", |item| item);
+                problems.push(PodCidrProblem::Malformed {
+                    node: Arc::clone(&node.name),
+                    item: Excerpt::of(item),
+                });
+                continue;
+            };
+            let range = pools.get(place).map(Pool::range);
+            if let Some(range) = range.filter(|range| !range.contains(cidr)) {
+                problems.push(PodCidrProblem::OutOfRange {
+                    node: Arc::clone(&node.name),
+                    cidr,
+                    range,
+                });
+            }
+            if let Some((other_cidr, other)) = self.holders.other(cidr, &node.name) {
+                problems.push(PodCidrProblem::Duplicate {
+                    node: Arc::clone(&node.name),
+                    cidr,
+                    other: Arc::clone(other),
+                    other_cidr,
+                });
+            }
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests;
