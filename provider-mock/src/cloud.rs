@@ -1,7 +1,7 @@
 //! The fake cloud: what it holds, what a call to it costs, and what was asked of it.
 //!
-//! Rooms for the resources stand beside: [`instances`](crate::instances) and
-//! [`load_balancers`](crate::load_balancers); this one holds what they share.
+//! Rooms for the resources stand beside: [`instances`](crate::instances),
+//! [`load_balancers`](crate::load_balancers) and [`routes`](crate::routes); this one holds what they share.
 
 mod calls;
 mod clock;
@@ -9,6 +9,7 @@ mod cost;
 mod counters;
 mod description;
 mod load_balancers;
+mod routes;
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
@@ -23,6 +24,7 @@ pub use cost::{Cost, Jitter, Quota, RateLimited};
 pub use counters::{CloudCounts, Counts};
 pub use description::{BadDescription, Description};
 pub use load_balancers::{Deletion, LoadBalancerError};
+pub use routes::RouteError;
 
 use crate::connections::Connections;
 use crate::faults::Faults;
@@ -32,6 +34,7 @@ use crate::instances::{
 };
 use crate::journal::Journal;
 use crate::load_balancers::{LoadBalancerInventory, LoadBalancerRules};
+use crate::routes::RouteTable;
 use cost::Meter;
 use counters::Counters;
 
@@ -61,7 +64,9 @@ pub struct CloudConfig {
     pub visibility_delay: Option<Duration>,
     /// How load balancers are made.
     pub load_balancers: LoadBalancerRules,
-    /// A change of a load balancer is answered once a [`Keeper`](crate::state::Keeper) has written it
+    /// Most routes that there is room for.
+    pub max_routes: Option<usize>,
+    /// A change of a load balancer or a route is answered once a [`Keeper`](crate::state::Keeper) has written it
     /// down; there must be one.
     pub durable: bool,
     /// Seed of all randomness.
@@ -85,6 +90,7 @@ impl CloudConfig {
             quota: None,
             visibility_delay: None,
             load_balancers: LoadBalancerRules::default(),
+            max_routes: None,
             durable: false,
             seed: 0,
             clock: Clock::Wall,
@@ -121,6 +127,8 @@ pub struct Holdings {
     pub instances: Inventory,
     /// Its load balancers.
     pub load_balancers: LoadBalancerInventory,
+    /// Its routes.
+    pub routes: RouteTable,
 }
 
 /// A cloud. Clones are the same cloud.
@@ -132,6 +140,7 @@ struct Shared {
     config: CloudConfig,
     inventory: Mutex<Inventory>,
     load_balancers: Mutex<LoadBalancerInventory>,
+    routes: Mutex<RouteTable>,
     meter: Mutex<Meter>,
     faults: Faults,
     counters: Counters,
@@ -156,6 +165,7 @@ impl Cloud {
         Self(Arc::new(Shared {
             inventory: Mutex::new(holdings.instances),
             load_balancers: Mutex::new(holdings.load_balancers),
+            routes: Mutex::new(holdings.routes),
             meter: Mutex::new(meter),
             faults: Faults::new(random),
             counters: Counters::default(),
@@ -346,6 +356,7 @@ impl Cloud {
         Holdings {
             instances: self.0.inventory.lock().clone(),
             load_balancers: self.0.load_balancers.lock().clone(),
+            routes: self.0.routes.lock().clone(),
         }
     }
 

@@ -18,6 +18,7 @@ pub use address::{Address, AddressType};
 pub use inventory::{Inventory, Refused};
 pub use lookup::{Asked, Found, Key};
 pub(crate) use lookup::{Rules, is_visible};
+pub(crate) use serve::{from_sdk, to_sdk};
 pub(crate) use spec::mixed;
 pub use spec::{InstanceSpec, Placement};
 pub use syntax::{BadText, InstanceId, LabelKey, LabelValue, NodeName, ProviderName};

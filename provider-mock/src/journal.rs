@@ -1,7 +1,7 @@
 //! A log of the calls that callers made, for tests that check the order of events while it happens.
 //!
-//! One JSON object a line: each call when it begins and when it ends, and each load balancer when it
-//! is created and when its deletion begins. A line is written in one step before the call goes on, so
+//! One JSON object a line: each call when it begins and when it ends, each load balancer when it is
+//! created and when its deletion begins, and each change of a route when it begins and when it ends. A line is written in one step before the call goes on, so
 //! that a `kill -9` of the mock loses none. Several mocks may append to one file.
 
 use std::fs::File;
@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use crate::cidr::Cidr;
 use crate::faults::{Code, Method};
 
 /// A file that lines are appended to.
@@ -20,18 +21,19 @@ use crate::faults::{Code, Method};
 pub struct Journal {
     file: Mutex<File>,
     calls: AtomicU64,
+    changes: AtomicU64,
 }
 
-/// One line.
+/// One line; lines about routes have a [`RouteEvent`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Line {
+pub struct Line<E = Event> {
     /// Microseconds since 1970, by the clock of the machine.
     pub at: u64,
     /// Process id of the mock: the numbers of calls are its own.
     pub process: u32,
     /// Event of the line.
-    pub event: Event,
+    pub event: E,
 }
 
 /// Event in the journal.
@@ -76,6 +78,45 @@ pub enum Event {
     LoadBalancerDeleted(LoadBalancerName),
 }
 
+/// Event about a route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub enum RouteEvent {
+    /// The provider is about to change a route in the cloud.
+    #[serde(rename_all = "camelCase")]
+    RouteChangeBegan {
+        /// Number of the change.
+        change: u64,
+        /// Whether it makes or removes the route.
+        kind: RouteChangeKind,
+        /// Tag of the cluster that asked for it.
+        cluster: String,
+        /// The Pod CIDR.
+        destination: Cidr,
+        /// Name of the node, as the request has it; empty where it has none.
+        node: String,
+    },
+    /// The cloud has answered. A change without this line may have happened or not.
+    #[serde(rename_all = "camelCase")]
+    RouteChangeEnded {
+        /// Number of the change.
+        change: u64,
+        /// Reason of the error; absent: it is done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+}
+
+/// How a route is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RouteChangeKind {
+    /// It is made.
+    Create,
+    /// It is removed.
+    Delete,
+}
+
 /// Which Service a call is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -105,6 +146,7 @@ impl Journal {
         Ok(Self {
             file: Mutex::new(file),
             calls: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
         })
     }
 
@@ -113,8 +155,13 @@ impl Journal {
         self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The number of the next change of a route.
+    pub(crate) fn next_change(&self) -> u64 {
+        self.changes.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Appends a line. A line that cannot be written is logged: the mock serves on.
-    pub(crate) fn record(&self, event: Event) {
+    pub(crate) fn record(&self, event: impl Serialize) {
         // Taken under the lock, so that times never go back within a process.
         let mut file = self.file.lock();
         let line = Line {

@@ -1,7 +1,7 @@
 //! A whole fake cloud behind Outrigger's contract, to play with and to test against.
 //!
 //! ```text
-//!   controller ── gRPC ──► FaultLayer ──► MockProvider ──► Cloud: instances, load balancers,
+//!   controller ── gRPC ──► FaultLayer ──► MockProvider ──► Cloud: instances, load balancers, routes,
 //!                          errors, hangs,  a correct         ▲      what a call costs
 //!                          bad answers     provider          │ create, stop, delete, faults, counters
 //!   provider-mock ctl ── HTTP and JSON ──► control ──────────┘
@@ -11,6 +11,7 @@
 //! [`MockProvider`], serve what [`MockProvider::into_server`] makes of it in-process, and script what
 //! goes wrong with [`Cloud::inject`].
 
+pub mod cidr;
 pub mod cloud;
 pub mod connections;
 pub mod control;
@@ -19,11 +20,14 @@ pub mod faults;
 pub mod instances;
 pub mod journal;
 pub mod load_balancers;
+pub mod routes;
 pub mod state;
 
 mod provider;
 mod wire;
 
 pub use cloud::{Cloud, CloudConfig};
-pub use provider::{MockProvider, ProviderOptions, ServedLoadBalancers};
+pub use provider::{
+    ListedTarget, MockProvider, ProviderOptions, ServedLoadBalancers, ServedRoutes,
+};
 pub use wire::{FaultLayer, Faulty};

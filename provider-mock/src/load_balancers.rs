@@ -16,7 +16,7 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use effects::capability as effects_capability;
+pub(crate) use effects::declare as declare_effects;
 pub use inventory::{LoadBalancerInventory, LoadBalancerRefused};
 pub(crate) use wanted::ANNOTATION_PREFIX;
 pub use wanted::{Family, Wanted};

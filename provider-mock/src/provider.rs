@@ -1,11 +1,13 @@
 //! The provider: what the contract asks, answered from the cloud.
 
 use outrigger_provider_sdk::{
-    CallClass, Provider, ProviderInfo, ProviderStatus, Quota, RateLimit, Server,
+    CallClass, Context, EffectsCapability, Provider, ProviderInfo, ProviderStatus, Quota,
+    RateLimit, Server,
 };
 
 use crate::cloud::Cloud;
-use crate::load_balancers::{ANNOTATION_PREFIX, effects_capability};
+use crate::load_balancers::{self, ANNOTATION_PREFIX};
+use crate::routes;
 use crate::wire::FaultLayer;
 
 /// Annotation in which a kubelet with `--node-ip` says which address its Node shall have.
@@ -24,6 +26,8 @@ pub struct ProviderOptions {
     pub announce_quota: bool,
     /// Which Services are served; none: there are no load balancers at all.
     pub load_balancers: Option<ServedLoadBalancers>,
+    /// How routes are served; none: there are none at all.
+    pub routes: Option<ServedRoutes>,
     /// Every load balancer call brings its backend nodes along.
     pub without_node_sets: bool,
     /// Prefixes of the Service annotations that are read.
@@ -60,6 +64,60 @@ impl Default for ServedLoadBalancers {
     }
 }
 
+/// How routes are declared, listed and answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a way of some cloud, and a thing of its own"
+)]
+pub struct ServedRoutes {
+    /// Most routes in one batch, 1 to 500.
+    pub max_batch_size: u32,
+    /// How a list names the target of a route.
+    pub target: ListedTarget,
+    /// Lists the whole table, as a cloud whose routes have no tags, and deletes routes of no cluster too.
+    pub whole_table: bool,
+    /// A list has the addresses that a route was made with, to be compared with the Node's.
+    pub compared_addresses: bool,
+    /// The answer to a creation leaves the route out.
+    pub bare_results: bool,
+    /// Results carry events, annotations and conditions of the Node.
+    pub effects: bool,
+}
+
+impl Default for ServedRoutes {
+    fn default() -> Self {
+        Self {
+            max_batch_size: 100,
+            target: ListedTarget::NodeName,
+            whole_table: false,
+            compared_addresses: false,
+            bare_results: false,
+            effects: false,
+        }
+    }
+}
+
+/// How a list names the target of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListedTarget {
+    /// By the name of the Node.
+    NodeName,
+    /// By its provider ID.
+    ProviderId,
+    /// By the address that packets are sent to.
+    NextHop,
+    /// By all of them.
+    All,
+}
+
+/// The tag of a cluster: its UID, or its name where it has none.
+pub(crate) fn cluster_of(ctx: &Context) -> String {
+    let cluster = ctx.cluster();
+    let uid = Some(&cluster.uid).filter(|uid| !uid.is_empty());
+    uid.unwrap_or(&cluster.name).clone()
+}
+
 impl Default for ProviderOptions {
     fn default() -> Self {
         Self {
@@ -68,6 +126,7 @@ impl Default for ProviderOptions {
             managed_label_keys: Vec::new(),
             announce_quota: false,
             load_balancers: Some(ServedLoadBalancers::default()),
+            routes: None,
             without_node_sets: false,
             service_annotation_prefixes: vec![ANNOTATION_PREFIX.to_owned()],
         }
@@ -107,7 +166,10 @@ impl MockProvider {
         let options = self.options.clone();
         let mut server = Server::new(self.clone()).instances(self.clone());
         if options.load_balancers.is_some() {
-            server = server.load_balancers(self);
+            server = server.load_balancers(self.clone());
+        }
+        if options.routes.is_some() {
+            server = server.routes(self);
         }
         if options.without_node_sets {
             server = server.without_node_sets();
@@ -122,21 +184,33 @@ impl MockProvider {
     pub(crate) fn options(&self) -> &ProviderOptions {
         &self.options
     }
+
+    fn effects(&self) -> Option<EffectsCapability> {
+        let (balancers, routes) = (&self.options.load_balancers, &self.options.routes);
+        let on_services = balancers.as_ref().is_some_and(|served| served.effects);
+        let on_nodes = routes.as_ref().is_some_and(|served| served.effects);
+        let mut effects = EffectsCapability::default();
+        if on_services {
+            effects = load_balancers::declare_effects(effects);
+        }
+        if on_nodes {
+            effects = routes::declare_effects(effects);
+        }
+        (on_services || on_nodes).then_some(effects)
+    }
 }
 
 impl Provider for MockProvider {
     fn info(&self) -> ProviderInfo {
         let config = self.cloud.config();
         let quota = config.quota.filter(|_| self.options.announce_quota);
-        let served = self.options.load_balancers.as_ref();
         let limits =
             quota.map(|quota| RateLimit::new(CallClass::Instances, quota.qps, quota.burst));
-        let effects = served.is_some_and(|served| served.effects);
         ProviderInfo::new(config.provider_name.as_str(), env!("CARGO_PKG_VERSION"))
             .with_no_cluster_id(self.options.without_cluster_id)
             .with_service_annotation_prefixes(self.options.service_annotation_prefixes.as_slice())
             .with_node_annotation_prefixes([PROVIDED_NODE_IP.to_owned()])
-            .with_effects(effects.then(effects_capability))
+            .with_effects(self.effects())
             .with_rate_limits(limits.into_iter().collect::<Vec<_>>())
     }
 

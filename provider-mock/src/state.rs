@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cloud::Holdings;
 use crate::instances::{Instance, Inventory, NodeName, ProviderName};
+use crate::routes::{Route, RouteTable};
 use load_balancers::{Saved, TargetLists};
 
 pub use keeper::Keeper;
@@ -88,6 +89,7 @@ struct Written<'a> {
     deleted: &'a BTreeMap<NodeName, u32>,
     load_balancers: Vec<Saved>,
     target_lists: TargetLists,
+    routes: Vec<&'a Route>,
 }
 
 #[derive(Deserialize)]
@@ -102,6 +104,8 @@ struct Read {
     load_balancers: Vec<Saved>,
     #[serde(default)]
     target_lists: TargetLists,
+    #[serde(default)]
+    routes: Vec<Route>,
 }
 
 impl StateFile {
@@ -149,9 +153,12 @@ impl StateFile {
             .map_err(|refused| self.damaged(refused.to_string()))?;
         let load_balancers = load_balancers::restore(state.load_balancers, &state.target_lists)
             .map_err(|reason| self.damaged(reason))?;
+        let routes = RouteTable::restore(state.routes)
+            .map_err(|refused| self.damaged(refused.to_string()))?;
         Ok(Some(Holdings {
             instances,
             load_balancers,
+            routes,
         }))
     }
 
@@ -166,6 +173,7 @@ impl StateFile {
             deleted: inventory.deleted(),
             load_balancers,
             target_lists,
+            routes: holdings.routes.iter().map(AsRef::as_ref).collect(),
         };
         self.replace(&state)
             .map_err(|source| StateError::Unwritable {

@@ -1,6 +1,7 @@
 //! `provider-mock serve`.
 
 mod load_balancers;
+mod routes;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::values::{at_least_one, calls_per_second, label};
 use load_balancers::LoadBalancerArgs;
+use routes::RouteArgs;
 
 #[derive(Debug, Args)]
 #[expect(
@@ -70,7 +72,7 @@ pub(crate) struct ServeCommand {
     #[arg(long, requires = "rate_limit")]
     announce_rate_limit: bool,
 
-    /// File in which instances and load balancers survive a restart; made if it is not there
+    /// File in which instances, load balancers and routes survive a restart; made if it is not there
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
@@ -78,8 +80,8 @@ pub(crate) struct ServeCommand {
     #[arg(long, default_value = "250ms", value_parser = duration::parse, value_name = "DURATION")]
     state_interval: Duration,
 
-    /// Answer a change of a load balancer only once it is in the state file, so that a kill loses
-    /// nothing that was answered; it waits up to --state-interval
+    /// Answer a change of a load balancer or a route only once it is in the state file, so that a kill
+    /// loses nothing that was answered; it waits up to --state-interval
     #[arg(long, requires = "state")]
     state_sync: bool,
 
@@ -91,13 +93,16 @@ pub(crate) struct ServeCommand {
     )]
     service_annotation_prefixes: Vec<String>,
 
-    /// File to which a JSON line is appended for each call that begins and ends, and for each load
-    /// balancer that is created and deleted
+    /// File to which a JSON line is appended for each call that begins and ends, for each load balancer
+    /// that is created and deleted, and for each change of a route that begins and ends
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
 
     #[command(flatten)]
     load_balancers: LoadBalancerArgs,
+
+    #[command(flatten)]
+    routes: RouteArgs,
 
     /// Name of the provider and scheme of its provider IDs
     #[arg(long, default_value = "mock", value_name = "NAME")]
@@ -187,6 +192,7 @@ impl ServeCommand {
             quota: quota.transpose().map_err(anyhow::Error::msg)?,
             visibility_delay: self.visibility_delay,
             load_balancers: self.load_balancers.rules(),
+            max_routes: self.routes.max_routes,
             durable: self.state_sync,
             seed: self.seed,
             clock: Clock::Wall,
@@ -200,6 +206,7 @@ impl ServeCommand {
             managed_label_keys: self.managed_labels.clone(),
             announce_quota: self.announce_rate_limit,
             load_balancers: self.load_balancers.served(),
+            routes: self.routes.served(),
             without_node_sets: self.load_balancers.without_node_sets,
             service_annotation_prefixes: self.service_annotation_prefixes.clone(),
         }

@@ -51,6 +51,11 @@ fn a_bad_value_gets_one_clear_sentence() {
             "write unix:///absolute/path",
         ),
         ("serve --region -x", "-x"),
+        ("serve --max-routes 5", "--routes"),
+        (
+            "serve --routes --route-target hop",
+            "[possible values: node-name",
+        ),
         ("serve --label kubernetes.io/x=y", "outside kubernetes.io"),
         ("serve --label xy", "write key=value"),
         ("ctl create Worker", "use at most 253 of a-z"),

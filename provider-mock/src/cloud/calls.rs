@@ -49,7 +49,7 @@ impl Cloud {
         Arc::clone(&self.0.connections)
     }
 
-    /// Records calls and load balancers from now on. Only the first journal is kept.
+    /// Records calls and changes from now on. Only the first journal is kept.
     pub fn keep_journal(&self, journal: Journal) {
         let _ = self.0.journal.set(journal);
     }

@@ -30,11 +30,17 @@ pub enum Method {
     ListLoadBalancers,
     /// `LoadBalancersService.PlanLoadBalancer`.
     PlanLoadBalancer,
+    /// `RoutesService.ListRoutes`.
+    ListRoutes,
+    /// `RoutesService.BatchCreateRoutes`.
+    BatchCreateRoutes,
+    /// `RoutesService.BatchDeleteRoutes`.
+    BatchDeleteRoutes,
 }
 
 impl Method {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Handshake,
         Self::GetStatus,
         Self::BatchGetInstances,
@@ -46,6 +52,9 @@ impl Method {
         Self::DeleteLoadBalancer,
         Self::ListLoadBalancers,
         Self::PlanLoadBalancer,
+        Self::ListRoutes,
+        Self::BatchCreateRoutes,
+        Self::BatchDeleteRoutes,
     ];
 
     /// As in the contract.
@@ -62,6 +71,9 @@ impl Method {
             Self::DeleteLoadBalancer => "DeleteLoadBalancer",
             Self::ListLoadBalancers => "ListLoadBalancers",
             Self::PlanLoadBalancer => "PlanLoadBalancer",
+            Self::ListRoutes => "ListRoutes",
+            Self::BatchCreateRoutes => "BatchCreateRoutes",
+            Self::BatchDeleteRoutes => "BatchDeleteRoutes",
         }
     }
 
@@ -85,6 +97,7 @@ impl Method {
             | Self::DeleteLoadBalancer
             | Self::ListLoadBalancers
             | Self::PlanLoadBalancer => "LoadBalancersService",
+            Self::ListRoutes | Self::BatchCreateRoutes | Self::BatchDeleteRoutes => "RoutesService",
         }
     }
 

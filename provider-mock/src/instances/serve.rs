@@ -155,7 +155,7 @@ fn answer(cloud: &Cloud, instance: &Instance) -> sdk::Instance {
         })
 }
 
-fn to_sdk(address: &Address) -> sdk::Address {
+pub(crate) fn to_sdk(address: &Address) -> sdk::Address {
     let text = || address.as_str().to_owned();
     let ip = address.as_str().parse::<IpAddr>();
     match (address.kind(), ip) {
@@ -168,6 +168,18 @@ fn to_sdk(address: &Address) -> sdk::Address {
             kind: kind.as_str().to_owned(),
             address: text(),
         },
+    }
+}
+
+/// None: of a type that the mock does not know, or no address of its type.
+pub(crate) fn from_sdk(address: &sdk::Address) -> Option<Address> {
+    match address {
+        sdk::Address::InternalIp(ip) => Some(Address::internal(*ip)),
+        sdk::Address::ExternalIp(ip) => Address::new(AddressType::ExternalIp, &ip.to_string()).ok(),
+        sdk::Address::Hostname(name) => Address::new(AddressType::Hostname, name).ok(),
+        sdk::Address::InternalDns(name) => Address::new(AddressType::InternalDns, name).ok(),
+        sdk::Address::ExternalDns(name) => Address::new(AddressType::ExternalDns, name).ok(),
+        _ => None,
     }
 }
 

@@ -15,9 +15,9 @@ fn listening() -> String {
     format!("{PREFIX}Listening")
 }
 
-/// The effects that it declares.
-pub(crate) fn capability() -> EffectsCapability {
-    EffectsCapability::default()
+/// With the effects on Services.
+pub(crate) fn declare(capability: EffectsCapability) -> EffectsCapability {
+    capability
         .with_service_annotation_prefixes([PREFIX.to_owned()])
         .with_condition_type_prefixes([PREFIX.to_owned()])
 }

@@ -14,7 +14,7 @@ use outrigger_provider_sdk::{
 use super::wanted::{ANNOTATION_PREFIX, targets as kept};
 use super::{AddressMode, LoadBalancer, LoadBalancerRefused, Target, Wanted, effects};
 use crate::cloud::{Cloud, Deletion, LoadBalancerError};
-use crate::provider::MockProvider;
+use crate::provider::{MockProvider, cluster_of};
 
 impl LoadBalancers for MockProvider {
     fn capability(&self) -> LoadBalancersCapability {
@@ -261,13 +261,6 @@ impl MockProvider {
 fn other_targets(known: &LoadBalancer, wanted: &[Target]) -> Option<String> {
     let (from, to) = (known.targets.len(), wanted.len());
     (*known.targets != *wanted).then(|| format!("the targets would be changed, {from} to {to}"))
-}
-
-/// The tag of a cluster: its UID, or its name where it has none.
-fn cluster_of(ctx: &Context) -> String {
-    let cluster = ctx.cluster();
-    let uid = Some(&cluster.uid).filter(|uid| !uid.is_empty());
-    uid.unwrap_or(&cluster.name).clone()
 }
 
 fn is_foreign(service: &Service) -> bool {

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::instances::{InstanceSpec, Placement, Power};
 use crate::load_balancers::{AddressMode, LoadBalancer, LoadBalancerInventory, ServiceTag, Target};
+use crate::routes::RouteTarget;
 use crate::{Cloud, CloudConfig};
 
 fn file(directory: &Path) -> StateFile {
@@ -121,6 +122,44 @@ fn load_balancers_are_read_as_they_were_with_their_targets_once() {
 }
 
 #[test]
+fn routes_are_read_as_they_were() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = file(directory.path());
+    let targets = [
+        RouteTarget {
+            node: "n-1".to_owned(),
+            provider_id: "mock://i-1".to_owned(),
+            next_hop: Some([10, 0, 0, 1].into()),
+            addresses: vec!["ExternalIP=192.0.2.1".parse().unwrap()],
+        },
+        RouteTarget::default(),
+    ];
+    let routes = targets.into_iter().zip(0..).map(|(target, index)| Route {
+        name: format!("r-{index}"),
+        cluster: (index == 0).then(|| "c".to_owned()),
+        destination: format!("10.1.{index}.7/24").parse().unwrap(),
+        target,
+        blackhole: index == 1,
+        created_at: Timestamp::from_second(1_800_000_000).unwrap(),
+    });
+    let written = Holdings {
+        routes: RouteTable::restore(routes.collect()).unwrap(),
+        ..Holdings::default()
+    };
+    state.write(&written).unwrap();
+    assert_eq!(state.read().unwrap(), Some(written));
+
+    let text = fs::read_to_string(state.path()).unwrap();
+    let twice = text.replacen("\"r-1\"", "\"r-0\"", 1);
+    let none = text.replacen("10.1.1.7/24", "10.1.1.7", 1);
+    for (text, says) in [(twice, "a route r-0 already"), (none, "is no CIDR")] {
+        fs::write(state.path(), text).unwrap();
+        let error = state.read().unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
 fn the_file_is_for_its_owner_alone() {
     let directory = tempfile::tempdir().unwrap();
     let state = file(directory.path());
@@ -132,7 +171,7 @@ fn the_file_is_for_its_owner_alone() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// Written before there were load balancers.
+/// Written before there were load balancers and routes.
 #[test]
 fn an_older_file_is_read() {
     let directory = tempfile::tempdir().unwrap();

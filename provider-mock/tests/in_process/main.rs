@@ -16,3 +16,5 @@ mod load_balancer_faults;
 mod load_balancer_offers;
 mod load_balancers;
 mod lookups;
+mod routed;
+mod routes;

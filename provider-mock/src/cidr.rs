@@ -1,0 +1,55 @@
+//! Ranges of addresses, as clouds spell them.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// An address and a prefix length, with host bits where they were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Cidr(IpNet);
+
+impl Cidr {
+    /// Without host bits: one for all spellings.
+    #[must_use]
+    pub fn network(self) -> Self {
+        Self(self.0.trunc())
+    }
+
+    /// Whether it is of the IP family of an address.
+    pub fn is_like(self, ip: IpAddr) -> bool {
+        self.0.addr().is_ipv4() == ip.is_ipv4()
+    }
+}
+
+impl FromStr for Cidr {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.parse().map(Self);
+        parsed.map_err(|_| format!("{text:?} is no CIDR; write it as 10.244.1.0/24"))
+    }
+}
+
+impl TryFrom<String> for Cidr {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Cidr> for String {
+    fn from(cidr: Cidr) -> Self {
+        cidr.to_string()
+    }
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

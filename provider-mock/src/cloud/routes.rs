@@ -1,0 +1,71 @@
+//! The cloud's operations on routes.
+
+use std::sync::Arc;
+
+use super::{Cloud, RateLimited};
+use crate::routes::{Route, RouteRefused, RouteTable, WantedRoute};
+
+/// Why a call about a route failed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RouteError {
+    /// The rate limit of the cloud.
+    #[error(transparent)]
+    RateLimited(#[from] RateLimited),
+    /// The cloud refused.
+    #[error(transparent)]
+    Refused(#[from] RouteRefused),
+}
+
+impl Cloud {
+    // ---- calls of a provider -------------------------------------------------------------
+
+    /// One call to the cloud for the page of all routes after a name, and whether there are more.
+    pub async fn route_page(
+        &self,
+        after: Option<&str>,
+    ) -> Result<(Vec<Arc<Route>>, bool), RouteError> {
+        self.pay("ListRoutes").await?;
+        let size = self.config().page_size.get();
+        let mut page = self.0.routes.lock().page(after, size.saturating_add(1));
+        let more = page.len() > size;
+        page.truncate(size);
+        Ok((page, more))
+    }
+
+    /// One call to the cloud that makes a route with its tag, or finds it made.
+    pub async fn create_route(&self, wanted: WantedRoute) -> Result<Arc<Route>, RouteError> {
+        self.pay("CreateRoute").await?;
+        let (most, now) = (self.config().max_routes, self.config().clock.now());
+        let made = self.0.routes.lock().create(wanted, most, now)?;
+        self.changed();
+        self.kept().await;
+        Ok(made)
+    }
+
+    /// One call to the cloud that removes a route of a cluster; with `of_any`, of no cluster too.
+    pub async fn delete_route(
+        &self,
+        unwanted: &WantedRoute,
+        of_any: bool,
+    ) -> Result<(), RouteError> {
+        self.pay("DeleteRoute").await?;
+        self.0.routes.lock().delete(unwanted, of_any)?;
+        self.changed();
+        self.kept().await;
+        Ok(())
+    }
+
+    // ---- actions of people -------------------------------------------------------------------
+
+    /// All routes, by name.
+    pub fn routes(&self) -> Vec<Arc<Route>> {
+        self.0.routes.lock().iter().cloned().collect()
+    }
+
+    /// Changes the table behind every provider's back.
+    pub fn edit_routes<T>(&self, edit: impl FnOnce(&mut RouteTable) -> T) -> T {
+        let edited = edit(&mut self.0.routes.lock());
+        self.changed();
+        edited
+    }
+}

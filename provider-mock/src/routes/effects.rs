@@ -1,0 +1,46 @@
+//! Effects of the mock on Nodes, where they are enabled.
+
+use outrigger_provider_sdk::{Condition, Effects, EffectsCapability, Event};
+
+use super::Route;
+
+/// Prefix of the annotations and conditions.
+const PREFIX: &str = "status.mock.example/";
+
+fn annotation() -> String {
+    format!("{PREFIX}route")
+}
+
+fn routed() -> String {
+    format!("{PREFIX}Routed")
+}
+
+/// With the effects on Nodes.
+pub(crate) fn declare(capability: EffectsCapability) -> EffectsCapability {
+    capability
+        .with_node_annotation_prefixes([PREFIX.to_owned()])
+        .with_condition_type_prefixes([PREFIX.to_owned()])
+}
+
+/// Of a route that is there.
+pub(super) fn of(route: &Route) -> Effects {
+    let text = format!("Route {} leads to this Node", route.name);
+    Effects::default()
+        .with_events([Event::normal("MockRouteMade", text.clone())])
+        .with_set_annotations([(annotation(), route.name.clone())])
+        .with_conditions([Condition::new(routed(), true, "RouteMade", text)])
+}
+
+/// Of a route that the cloud refused.
+pub(super) fn of_refused(reason: &str) -> Effects {
+    Effects::default()
+        .with_events([Event::warning("MockRouteRefused", reason)])
+        .with_conditions([Condition::new(routed(), false, "Refused", reason)])
+}
+
+/// Of a route that is gone.
+pub(super) fn of_none() -> Effects {
+    Effects::default()
+        .with_remove_annotations([annotation()])
+        .with_remove_conditions([routed()])
+}

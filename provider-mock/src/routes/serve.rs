@@ -1,0 +1,187 @@
+//! Routes as the contract asks for them.
+
+use outrigger_provider_sdk as sdk;
+use outrigger_provider_sdk::{Context, Error, RouteChange, RouteSink, Routes, RoutesCapability};
+
+use super::{Route, RouteRefused, RouteTarget, WantedRoute, effects};
+use crate::cidr::Cidr;
+use crate::cloud::RouteError;
+use crate::instances::{from_sdk, to_sdk};
+use crate::journal::{RouteChangeKind, RouteEvent};
+use crate::provider::{ListedTarget, MockProvider, ServedRoutes, cluster_of};
+
+impl Routes for MockProvider {
+    fn capability(&self) -> RoutesCapability {
+        RoutesCapability::default()
+            .with_max_batch_size(self.served_routes().max_batch_size)
+            .with_concurrency(self.cloud().config().parallel_calls.get())
+    }
+
+    async fn list_routes(&self, ctx: &Context, routes: &mut RouteSink) -> Result<(), Error> {
+        let (cloud, served, cluster) = (self.cloud(), self.served_routes(), cluster_of(ctx));
+        let is_shown =
+            |route: &Route| served.whole_table || route.cluster.as_ref() == Some(&cluster);
+        let mut after: Option<String> = None;
+        loop {
+            let (page, more) = tokio::select! {
+                () = ctx.cancelled() => return Err(Error::cancelled()),
+                page = cloud.route_page(after.as_deref()) => page.map_err(failed)?,
+            };
+            for route in page.iter().filter(|route| is_shown(route)) {
+                routes.send(served.listed(route)).await?;
+            }
+            after = page.last().map(|last| last.name.clone());
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn create_route(&self, ctx: &Context, route: &sdk::Route) -> Result<RouteChange, Error> {
+        let (cloud, served) = (self.cloud(), self.served_routes());
+        cloud.count().items_asked("BatchCreateRoutes", 1);
+        let wanted = WantedRoute {
+            target: target_of(route),
+            ..known(ctx, route)?
+        };
+        ctx.check()?;
+        let change = self.begin(RouteChangeKind::Create, &wanted);
+        let made = cloud.create_route(wanted).await.map_err(failed);
+        self.end(change, &made);
+        match made {
+            Ok(made) => {
+                let listed = (!served.bare_results).then(|| served.listed(&made));
+                let effects = served.effects.then(|| effects::of(&made));
+                Ok(RouteChange::created(listed).with_effects(effects))
+            }
+            Err(error) => {
+                let effects = served.effects.then(|| effects::of_refused(error.message()));
+                Err(error.with_effects(effects))
+            }
+        }
+    }
+
+    async fn delete_route(&self, ctx: &Context, route: &sdk::Route) -> Result<RouteChange, Error> {
+        let (cloud, served) = (self.cloud(), self.served_routes());
+        cloud.count().items_asked("BatchDeleteRoutes", 1);
+        let unwanted = known(ctx, route)?;
+        ctx.check()?;
+        let change = self.begin(RouteChangeKind::Delete, &unwanted);
+        let deleted = cloud.delete_route(&unwanted, served.whole_table).await;
+        let deleted = deleted.map_err(failed);
+        self.end(change, &deleted);
+        let effects = served.effects.then(effects::of_none);
+        deleted.map(|()| RouteChange::deleted().with_effects(effects))
+    }
+}
+
+impl MockProvider {
+    fn served_routes(&self) -> ServedRoutes {
+        self.options().routes.clone().unwrap_or_default()
+    }
+
+    /// Writes into the journal, if there is one, that a change begins; gives its number there.
+    fn begin(&self, kind: RouteChangeKind, route: &WantedRoute) -> Option<u64> {
+        let journal = self.cloud().journal()?;
+        let change = journal.next_change();
+        journal.record(RouteEvent::RouteChangeBegan {
+            change,
+            kind,
+            cluster: route.cluster.clone(),
+            destination: route.destination,
+            node: route.target.node.clone(),
+        });
+        Some(change)
+    }
+
+    /// Writes how it has ended.
+    fn end<T>(&self, change: Option<u64>, result: &Result<T, Error>) {
+        if let (Some(journal), Some(change)) = (self.cloud().journal(), change) {
+            let error = result.as_ref().err();
+            let error = error.map(|error| match error.reason() {
+                Some(reason) => reason.as_str().to_owned(),
+                None => error.message().to_owned(),
+            });
+            journal.record(RouteEvent::RouteChangeEnded { change, error });
+        }
+    }
+}
+
+impl ServedRoutes {
+    /// A route as the list shows it.
+    fn listed(&self, route: &Route) -> sdk::Route {
+        let target = &route.target;
+        let mut listed = sdk::Route::new(route.destination.to_string())
+            .with_name(route.name.as_str())
+            .with_blackhole(route.blackhole);
+        let shown = |by: ListedTarget| [by, ListedTarget::All].contains(&self.target);
+        if shown(ListedTarget::NodeName) {
+            listed = listed.with_node_name(target.node.as_str());
+        }
+        if shown(ListedTarget::ProviderId) {
+            listed = listed.with_provider_id(target.provider_id.as_str());
+        }
+        if shown(ListedTarget::NextHop) {
+            listed = listed.with_next_hop_ip(target.next_hop);
+        }
+        if self.compared_addresses {
+            let addresses = target.addresses.iter().map(to_sdk);
+            listed = listed
+                .with_node_addresses(addresses.collect::<Vec<_>>())
+                .with_compare_node_addresses(true);
+        }
+        listed
+    }
+}
+
+/// As much as a request about a route says of it in any case.
+fn known(ctx: &Context, route: &sdk::Route) -> Result<WantedRoute, Error> {
+    let destination = route.destination_cidr.parse::<Cidr>();
+    Ok(WantedRoute {
+        name: route.name.clone(),
+        cluster: cluster_of(ctx),
+        destination: destination.map_err(Error::invalid_request)?,
+        target: RouteTarget {
+            node: route.node_name.clone(),
+            provider_id: route.provider_id.clone(),
+            next_hop: route.next_hop_ip,
+            addresses: Vec::new(),
+        },
+    })
+}
+
+/// Where a route shall lead: to the first `InternalIP` of its family.
+fn target_of(route: &sdk::Route) -> RouteTarget {
+    let destination = route.destination_cidr.parse::<Cidr>();
+    let is_like = |ip| destination.as_ref().is_ok_and(|cidr| cidr.is_like(ip));
+    let next_hop = route
+        .node_addresses
+        .iter()
+        .find_map(|address| match address {
+            sdk::Address::InternalIp(ip) if is_like(*ip) => Some(*ip),
+            _ => None,
+        });
+    RouteTarget {
+        node: route.node_name.clone(),
+        provider_id: route.provider_id.clone(),
+        next_hop,
+        addresses: route.node_addresses.iter().filter_map(from_sdk).collect(),
+    }
+}
+
+fn failed(error: RouteError) -> Error {
+    match error {
+        RouteError::RateLimited(limited) => Error::rate_limited(limited.retry_after),
+        RouteError::Refused(refused) => {
+            let text = refused.to_string();
+            match refused {
+                RouteRefused::Full(_) => Error::quota_exceeded(text),
+                RouteRefused::Taken { .. } | RouteRefused::Foreign(_) | RouteRefused::Exists(_) => {
+                    Error::conflicting_resource(text)
+                }
+                // It was there a moment ago: a user removed it.
+                RouteRefused::Unknown(_) => Error::conflict(text),
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Routes, as a controller asks for them.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use outrigger_api::v1::{BatchCreateRoutesRequest, Route};
+use outrigger_provider_mock::cloud::Quota;
+use outrigger_provider_mock::journal::{Journal, Line, RouteChangeKind, RouteEvent};
+use outrigger_provider_mock::routes::{Route as CloudRoute, RouteTarget};
+use outrigger_provider_mock::{ListedTarget, ServedRoutes};
+use tokio::time::Instant;
+use tonic::Code;
+
+use crate::harness::Mock;
+use crate::routed::{Routed, list, outcomes, route};
+
+const POD_CIDR: &str = "10.1.0.0/24";
+
+#[tokio::test]
+async fn routes_are_declared_only_where_they_are_asked_for() {
+    let mock = Mock::start(|_| {}).await;
+    let capabilities = mock.handshake.capabilities.unwrap();
+    assert!(capabilities.routes.is_none() && capabilities.effects.is_none());
+    let served = ServedRoutes {
+        max_batch_size: 7,
+        effects: true,
+        ..ServedRoutes::default()
+    };
+    let routed = Routed::start(served).await;
+    let capabilities = routed.mock.handshake.capabilities.as_ref().unwrap();
+    assert_eq!(capabilities.routes.as_ref().unwrap().max_batch_size, 7);
+    let effects = capabilities.effects.as_ref().unwrap();
+    assert_eq!(effects.node_annotation_prefixes, ["status.mock.example/"]);
+    assert_eq!(effects.condition_type_prefixes, ["status.mock.example/"]);
+}
+
+/// RTE-01, RTE-03, RTE-04, RTE-10: however a list names the target.
+#[tokio::test]
+async fn routes_are_made_listed_and_removed() {
+    use ListedTarget::{All, NextHop, NodeName, ProviderId};
+    for target in [NodeName, ProviderId, NextHop, All] {
+        let routed = Routed::start(ServedRoutes {
+            target,
+            ..ServedRoutes::default()
+        })
+        .await;
+        let wanted = vec![route(POD_CIDR, "n-1"), route("2001:db8:1::/64", "n-1")];
+        let made = routed.made(wanted.clone()).await;
+        assert_eq!(routed.made(wanted.clone()).await, made, "again");
+        assert_eq!(routed.list().await.unwrap(), (made.clone(), true));
+        let named = |one: &Route| {
+            let (name, id) = (one.node_name.clone(), one.provider_id.clone());
+            (name, id, one.next_hop_ip.clone())
+        };
+        let shown = |by, text: &str| match target {
+            All => text.to_owned(),
+            _ if target == by => text.to_owned(),
+            _ => String::new(),
+        };
+        for (one, hop) in made.iter().zip(["10.0.0.1", "fd00::1"]) {
+            let expected = (
+                shown(NodeName, "n-1"),
+                shown(ProviderId, "mock://n-1"),
+                shown(NextHop, hop),
+            );
+            assert_eq!(named(one), expected);
+            assert!(one.name.starts_with("r-") && !one.blackhole);
+            assert!(!one.compare_node_addresses && one.node_addresses.is_empty());
+        }
+        // As listed, and as asked for.
+        for unwanted in [vec![made[0].clone()], vec![wanted[1].clone()]] {
+            for _ in 0..2 {
+                let gone = routed.delete(unwanted.clone()).await.unwrap();
+                assert!(outcomes(&gone).values().all(|(code, _)| *code == Code::Ok));
+            }
+        }
+        assert_eq!(routed.list().await.unwrap(), (vec![], true));
+    }
+}
+
+/// RTE-03.
+#[tokio::test]
+async fn a_list_has_the_routes_of_its_cluster() {
+    for whole_table in [false, true] {
+        let routed = Routed::start(ServedRoutes {
+            whole_table,
+            ..ServedRoutes::default()
+        })
+        .await;
+        routed.made(vec![route(POD_CIDR, "n-1")]).await;
+        let (mut other, context) = routed.of_cluster("another");
+        let request = BatchCreateRoutesRequest {
+            context: Some(context.clone()),
+            routes: vec![route("10.2.0.0/24", "n-1"), route(POD_CIDR, "n-1")],
+        };
+        let results = other.batch_create_routes(request).await.unwrap();
+        let results = results.into_inner().results;
+        let outcomes = outcomes(&results);
+        assert_eq!(outcomes["10.2.0.0/24"].0, Code::Ok);
+        let (_, reason) = &outcomes[POD_CIDR];
+        assert_eq!(reason.as_deref(), Some("CONFLICTING_RESOURCE"));
+        let untagged = CloudRoute {
+            name: "by-hand".into(),
+            cluster: None,
+            destination: "192.0.2.0/24".parse().unwrap(),
+            target: RouteTarget::default(),
+            blackhole: true,
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let added = routed
+            .mock
+            .cloud
+            .edit_routes(|table| table.insert(untagged));
+        added.unwrap();
+
+        let (listed, _) = routed.list().await.unwrap();
+        let seen: Vec<_> = listed
+            .iter()
+            .map(|one| one.destination_cidr.as_str())
+            .collect();
+        let (others, _) = list(other, context).await.unwrap();
+        let theirs = others
+            .iter()
+            .find(|one| one.destination_cidr == "10.2.0.0/24");
+        let theirs = theirs.unwrap();
+        if whole_table {
+            assert_eq!(seen, [POD_CIDR, "10.2.0.0/24", "192.0.2.0/24"]);
+            assert!(listed[2].blackhole);
+        } else {
+            assert_eq!(seen, [POD_CIDR]);
+            assert_eq!(others.len(), 1);
+        }
+        // Another cluster's route stays whatever is asked.
+        let theirs = Route {
+            name: theirs.name.clone(),
+            ..route("10.2.0.0/24", "n-1")
+        };
+        let refused = routed.delete(vec![theirs]).await.unwrap();
+        let (_, reason) = &crate::routed::outcomes(&refused)["10.2.0.0/24"];
+        assert_eq!(reason.as_deref(), Some("CONFLICTING_RESOURCE"));
+        assert_eq!(routed.mock.cloud.routes().len(), 3);
+    }
+}
+
+/// RTE-02, RTE-06.
+#[tokio::test]
+async fn a_full_table_refuses_one_route_and_makes_the_others() {
+    let served = ServedRoutes {
+        effects: true,
+        ..ServedRoutes::default()
+    };
+    let few = |config: &mut outrigger_provider_mock::CloudConfig| {
+        config.max_routes = Some(2);
+        config.parallel_calls = NonZeroUsize::MIN;
+    };
+    let routed = Routed::over(few, served).await;
+    routed.made(vec![route("10.1.1.0/24", "n-1")]).await;
+    let wanted = ["10.1.0.0/24", "10.1.1.0/24", "10.1.2.0/24"].map(|cidr| route(cidr, "n-1"));
+    let results = routed.create(wanted.to_vec()).await.unwrap();
+    let outcomes = outcomes(&results);
+    let codes: Vec<_> = outcomes.values().map(|(code, _)| *code).collect();
+    assert_eq!(codes, [Code::Ok, Code::Ok, Code::ResourceExhausted]);
+    assert_eq!(outcomes["10.1.2.0/24"].1.as_deref(), Some("QUOTA_EXCEEDED"));
+    for result in &results {
+        let effects = result.effects.as_ref().unwrap();
+        let is_made = result.destination_cidr != "10.1.2.0/24";
+        assert_eq!(effects.conditions[0].status == "True", is_made);
+        assert_eq!(effects.events[0].r#type == "Normal", is_made);
+        assert_eq!(effects.set_annotations.len(), usize::from(is_made));
+    }
+    let gone = routed.delete(vec![wanted[0].clone()]).await.unwrap();
+    let effects = gone[0].effects.as_ref().unwrap();
+    assert_eq!(effects.remove_conditions, ["status.mock.example/Routed"]);
+}
+
+#[tokio::test]
+async fn results_may_leave_the_route_out_and_lists_may_have_addresses() {
+    let routed = Routed::start(ServedRoutes {
+        bare_results: true,
+        compared_addresses: true,
+        ..ServedRoutes::default()
+    })
+    .await;
+    let wanted = route(POD_CIDR, "n-1");
+    assert!(routed.made(vec![wanted.clone()]).await.is_empty());
+    let (listed, _) = routed.list().await.unwrap();
+    assert!(listed[0].compare_node_addresses);
+    assert_eq!(listed[0].node_addresses, wanted.node_addresses);
+    routed.delete(listed).await.unwrap();
+    assert!(routed.mock.cloud.routes().is_empty());
+}
+
+/// One call to the cloud for each route and each page.
+#[tokio::test(start_paused = true)]
+async fn each_route_costs_a_call() {
+    let slow = |config: &mut outrigger_provider_mock::CloudConfig| {
+        config.latency = Duration::from_millis(20);
+        config.page_size = NonZeroUsize::new(40).unwrap();
+        config.parallel_calls = NonZeroUsize::new(10).unwrap();
+    };
+    let routed = Routed::over(slow, ServedRoutes::default()).await;
+    let wanted: Vec<_> = (0..100)
+        .map(|subnet| route(&format!("10.1.{subnet}.0/24"), "n-1"))
+        .collect();
+    let started = Instant::now();
+    let made = routed.made(wanted).await;
+    assert_eq!(started.elapsed(), Duration::from_millis(200));
+    routed.list().await.unwrap();
+    assert_eq!(started.elapsed(), Duration::from_millis(260));
+    routed.delete(made[..5].to_vec()).await.unwrap();
+    assert_eq!(started.elapsed(), Duration::from_millis(280));
+    let counts = routed.mock.cloud.counters();
+    assert_eq!(counts.calls("BatchCreateRoutes", "OK"), 1);
+    assert_eq!(counts.calls("ListRoutes", "OK"), 1);
+    assert_eq!(counts.items["BatchCreateRoutes"], 100);
+    assert_eq!(counts.items["BatchDeleteRoutes"], 5);
+    let served = |operation: &str| counts.cloud[operation].served;
+    let served = ["CreateRoute", "ListRoutes", "DeleteRoute"].map(served);
+    assert_eq!(served, [100, 3, 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_used_up_rate_limit_ends_the_batch() {
+    let few = |config: &mut outrigger_provider_mock::CloudConfig| {
+        config.quota = Some(Quota { qps: 1.0, burst: 2 });
+        config.parallel_calls = NonZeroUsize::MIN;
+    };
+    let routed = Routed::over(few, ServedRoutes::default()).await;
+    let wanted: Vec<_> = (0..4)
+        .map(|subnet| route(&format!("10.1.{subnet}.0/24"), "n-1"))
+        .collect();
+    let results = routed.create(wanted).await.unwrap();
+    let outcomes = outcomes(&results);
+    let reasons: Vec<_> = outcomes
+        .values()
+        .map(|(_, reason)| reason.as_deref())
+        .collect();
+    let limited = Some("RATE_LIMITED");
+    assert_eq!(reasons, [None, None, limited, limited]);
+    let counts = routed.mock.cloud.counters();
+    assert_eq!(counts.cloud["CreateRoute"].rate_limited, 1);
+}
+
+#[tokio::test]
+async fn the_journal_has_the_beginning_and_the_end_of_each_change() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("journal");
+    let routed = Routed::start(ServedRoutes::default()).await;
+    routed
+        .mock
+        .cloud
+        .keep_journal(Journal::open(&path).unwrap());
+    routed.made(vec![route(POD_CIDR, "n-1")]).await;
+    routed.create(vec![route(POD_CIDR, "n-2")]).await.unwrap();
+    routed.delete(vec![route(POD_CIDR, "n-1")]).await.unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    // The other lines are about calls.
+    let events: Vec<RouteEvent> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Line<RouteEvent>>(line).ok())
+        .map(|line| line.event)
+        .collect();
+    let began = |change, kind, node: &str| RouteEvent::RouteChangeBegan {
+        change,
+        kind,
+        cluster: "u".into(),
+        destination: POD_CIDR.parse().unwrap(),
+        node: node.into(),
+    };
+    let ended = |change, error: Option<&str>| RouteEvent::RouteChangeEnded {
+        change,
+        error: error.map(str::to_owned),
+    };
+    assert_eq!(
+        events,
+        [
+            began(0, RouteChangeKind::Create, "n-1"),
+            ended(0, None),
+            began(1, RouteChangeKind::Create, "n-2"),
+            ended(1, Some("CONFLICTING_RESOURCE")),
+            began(2, RouteChangeKind::Delete, "n-1"),
+            ended(2, None),
+        ]
+    );
+    // Beside them each call has two lines.
+    assert_eq!(text.lines().count(), 6 + 6);
+}
