@@ -11,7 +11,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 mod list;
 
 pub(crate) use list::one_of_each_family;
-pub use list::{CidrListError, cidr_list};
+pub use list::{CidrListError, ClusterCidrError, cidr_list, cluster_cidrs};
 
 /// Bits of an IPv6 address in front of the IPv4 address that is mapped into it.
 const MAPPED: u8 = 96;

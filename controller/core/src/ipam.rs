@@ -1,7 +1,7 @@
 //! The node-ipam loop's decisions: which Pod CIDRs a Node gets.
 //!
 //! ```text
-//!  --cluster-cidr … ─► settings ─► Pool ─┐
+//!  flags ─► IpamOptions::check ─► Pools ──┐
 //!                                        ▼
 //!  Node changed ─► plan ────────────► Allocator ─► Write(CIDRs), Wait, AskProvider, problems
 //!                                        ▲                              │
@@ -24,7 +24,9 @@ mod holders;
 mod plan;
 pub mod pool;
 mod problem;
+mod settings;
 
 pub use allocator::{Allocator, Exhausted};
 pub use plan::{PodCidrPlan, PodCidrStep, answered, plan};
 pub use problem::PodCidrProblem;
+pub use settings::{IpamOptions, IpamSettingsError};

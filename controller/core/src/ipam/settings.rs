@@ -1,0 +1,220 @@
+//! The flags of the node-ipam loop, checked.
+
+use super::{Allocator, pool::Pool};
+use crate::{
+    cidr::{Cidr, CidrListError, ClusterCidrError, IpFamily, cidr_list, cluster_cidrs},
+    text,
+};
+
+/// Bits between an IPv6 cluster CIDR and a Node's CIDR (I-6).
+const MAX_IPV6_BITS: u8 = 16;
+
+/// The flags as they were given.
+#[derive(Clone, Copy, Debug)]
+pub struct IpamOptions<'a> {
+    /// `--cidr-allocator-type`.
+    pub allocator_type: &'a str,
+    /// `--cluster-cidr`.
+    pub cluster_cidr: &'a str,
+    /// `--service-cluster-ip-range`.
+    pub service_cidrs: &'a str,
+    /// `--node-cidr-mask-size`; 0 is not set, as for the other two.
+    pub mask_size: i32,
+    /// `--node-cidr-mask-size-ipv4`.
+    pub mask_size_ipv4: i32,
+    /// `--node-cidr-mask-size-ipv6`.
+    pub mask_size_ipv6: i32,
+}
+
+/// Flags with which no Node can get a Pod CIDR. Upstream's texts, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IpamSettingsError {
+    /// I-20.
+    #[error(
+        "invalid CIDR allocator type: {0}: --cidr-allocator-type is RangeAllocator or \
+         CloudAllocator"
+    )]
+    AllocatorType(Box<str>),
+    /// I-3.
+    #[error(transparent)]
+    ClusterCidr(#[from] ClusterCidrError),
+    /// I-4; upstream goes on without it.
+    #[error(
+        "--service-cluster-ip-range: {item:?} is no CIDR; it takes one, such as 10.96.0.0/12, or \
+         two with a comma between them"
+    )]
+    ServiceCidr {
+        /// The item, cut and escaped.
+        item: Box<str>,
+    },
+    /// I-4.
+    #[error(
+        "serviceCIDR and secondaryServiceCIDR are not dualstack (from different IPfamiles): \
+         --service-cluster-ip-range has {0} and {1}; name one CIDR for each IP family"
+    )]
+    ServiceCidrsOfOneFamily(Cidr, Cidr),
+    /// I-2.
+    #[error(
+        "NodeIPAM controller values are not properly set. --service-cluster-ip-range has {0} \
+         CIDRs; name one for each IP family"
+    )]
+    TooManyServiceCidrs(usize),
+    /// No length of a prefix.
+    #[error("{flag} must be between 0 and {most}, but got {size}")]
+    MaskSize {
+        /// The flag.
+        flag: &'static str,
+        /// Its value.
+        size: i32,
+        /// The longest prefix.
+        most: u8,
+    },
+    /// I-5.
+    #[error(
+        "usage of --node-cidr-mask-size is not allowed with dual-stack clusters: use \
+         --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6"
+    )]
+    OneMaskSizeForBoth,
+    /// I-5.
+    #[error(
+        "usage of --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6 is not allowed if \
+         --node-cidr-mask-size is set. For dual-stack clusters please unset it and use IPFamily \
+         specific flags"
+    )]
+    MaskSizeTwice,
+    /// I-5.
+    #[error(
+        "usage of {flag} is not allowed for a single-stack {cluster} cluster: unset it, or name a \
+         CIDR of the other IP family in --cluster-cidr too"
+    )]
+    MaskSizeOfOtherFamily {
+        /// The flag.
+        flag: &'static str,
+        /// Family of the cluster.
+        cluster: IpFamily,
+    },
+    /// I-6.
+    #[error(
+        "Controller: Invalid --cluster-cidr, mask size of cluster CIDR must be less than or equal \
+         to --node-cidr-mask-size configured for CIDR family: {range} has no room for a /{size}; \
+         set {flag} to {least} or more, or name a larger range",
+        least = .range.prefix_len()
+    )]
+    ClusterCidrTooSmall {
+        /// The cluster CIDR.
+        range: Cidr,
+        /// Length of a Node's prefix.
+        size: u8,
+        /// The flag that sets it.
+        flag: &'static str,
+    },
+    /// I-6.
+    #[error(
+        "New CIDR set failed; the node CIDR size is too big: {range} has more than 65536 CIDRs of \
+         /{size}; set {flag} to {most} or less, or name a smaller range in --cluster-cidr",
+        most = .range.prefix_len() + MAX_IPV6_BITS
+    )]
+    NodeCidrTooSmall {
+        /// The cluster CIDR.
+        range: Cidr,
+        /// Length of a Node's prefix.
+        size: u8,
+        /// The flag that sets it.
+        flag: &'static str,
+    },
+    /// All addresses are for Services.
+    #[error(
+        "--service-cluster-ip-range leaves no CIDR of {range} in --cluster-cidr to Nodes; name \
+         ranges without a common address"
+    )]
+    NothingLeft {
+        /// The cluster CIDR.
+        range: Cidr,
+    },
+}
+
+impl From<CidrListError> for IpamSettingsError {
+    fn from(error: CidrListError) -> Self {
+        match error {
+            CidrListError::Malformed { item, .. } => Self::ServiceCidr { item },
+            CidrListError::OneFamily(first, second) => Self::ServiceCidrsOfOneFamily(first, second),
+            CidrListError::TooMany(count) => Self::TooManyServiceCidrs(count),
+        }
+    }
+}
+
+/// A flag for the length of a prefix, and its value if it is set.
+type MaskSize = (&'static str, Option<i32>);
+
+impl IpamOptions<'_> {
+    /// An allocator that knows of no Node: each lease term begins with a copy of it.
+    pub fn check(&self) -> Result<Allocator, IpamSettingsError> {
+        match self.allocator_type {
+            "RangeAllocator" => self.pools().map(Allocator::from_pools),
+            "CloudAllocator" => Ok(Allocator::from_provider()),
+            other => Err(IpamSettingsError::AllocatorType(
+                text::message(other).into(),
+            )),
+        }
+    }
+
+    fn pools(&self) -> Result<Vec<Pool>, IpamSettingsError> {
+        let ranges = cluster_cidrs(self.cluster_cidr)?;
+        let services = cidr_list(self.service_cidrs)?;
+        let families: Vec<_> = ranges.iter().map(|range| range.family()).collect();
+        let (ipv4, ipv6) = self.mask_sizes(&families)?;
+        let pools = ranges.into_iter().map(|range| match range.family() {
+            IpFamily::V4 => pool(range, prefix_len(range, ipv4, 24)?, ipv4.0, &services),
+            IpFamily::V6 => pool(range, prefix_len(range, ipv6, 64)?, ipv6.0, &services),
+        });
+        pools.collect()
+    }
+
+    /// The flag that counts for each family.
+    fn mask_sizes(&self, families: &[IpFamily]) -> Result<(MaskSize, MaskSize), IpamSettingsError> {
+        let set = |size: i32| Some(size).filter(|size| *size != 0);
+        let any = ("--node-cidr-mask-size", set(self.mask_size));
+        let ipv4 = ("--node-cidr-mask-size-ipv4", set(self.mask_size_ipv4));
+        let ipv6 = ("--node-cidr-mask-size-ipv6", set(self.mask_size_ipv6));
+        let other_family = |(flag, _): MaskSize, cluster| {
+            Err(IpamSettingsError::MaskSizeOfOtherFamily { flag, cluster })
+        };
+        match (families, any.1, ipv4.1, ipv6.1) {
+            ([_, _, ..], Some(_), _, _) => Err(IpamSettingsError::OneMaskSizeForBoth),
+            (_, Some(_), Some(_), _) | (_, Some(_), _, Some(_)) => {
+                Err(IpamSettingsError::MaskSizeTwice)
+            }
+            ([IpFamily::V6], _, Some(_), _) => other_family(ipv4, IpFamily::V6),
+            ([IpFamily::V4], _, _, Some(_)) => other_family(ipv6, IpFamily::V4),
+            ([_], None, None, None) | (_, Some(_), _, _) => Ok((any, any)),
+            _ => Ok((ipv4, ipv6)),
+        }
+    }
+}
+
+fn prefix_len(range: Cidr, (flag, size): MaskSize, default: u8) -> Result<u8, IpamSettingsError> {
+    let most = range.family().bits();
+    let Some(size) = size else {
+        return Ok(default);
+    };
+    let legal = u8::try_from(size).ok().filter(|size| *size <= most);
+    legal.ok_or(IpamSettingsError::MaskSize { flag, size, most })
+}
+
+fn pool(
+    range: Cidr,
+    size: u8,
+    flag: &'static str,
+    services: &[Cidr],
+) -> Result<Pool, IpamSettingsError> {
+    let Some(bits) = size.checked_sub(range.prefix_len()) else {
+        return Err(IpamSettingsError::ClusterCidrTooSmall { range, size, flag });
+    };
+    if range.family() == IpFamily::V6 && bits > MAX_IPV6_BITS {
+        return Err(IpamSettingsError::NodeCidrTooSmall { range, size, flag });
+    }
+    Pool::new(range, size, services).ok_or(IpamSettingsError::NothingLeft { range })
+}
+
+#[cfg(test)]
+mod tests;
