@@ -317,17 +317,13 @@ fn provider_options(config: &Config, facts: &cluster::Facts) -> provider::Option
         controller_name: COMPONENT.to_owned(),
         controller_version: env!("CARGO_PKG_VERSION").to_owned(),
         kubernetes_version: facts.version.clone(),
-        cluster: provider::Cluster {
-            name: config.cluster.name.clone(),
-            uid: facts
-                .uid
-                .as_deref()
-                .or(facts.remembered_uid.as_deref())
-                .unwrap_or_default()
-                .to_owned(),
-            pod_cidrs: config.cluster.pod_cidrs.clone(),
-            service_cidrs: config.cluster.service_cidrs.clone(),
-        },
+        cluster: config.cluster.clone(),
+        cluster_uid: facts
+            .uid
+            .as_deref()
+            .or(facts.remembered_uid.as_deref())
+            .unwrap_or_default()
+            .to_owned(),
         max_receive_bytes: outrigger_api::DEFAULT_MAX_MESSAGE_BYTES,
         standby: config.election.is_some(),
     }

@@ -82,6 +82,8 @@ pub struct Options {
     pub kubernetes_version: String,
     /// The cluster that all calls are about.
     pub cluster: Cluster,
+    /// UID of the namespace `kube-system`; empty: not known. See [`Provider::set_cluster_uid`].
+    pub cluster_uid: String,
     /// Largest message that is accepted, in bytes.
     pub max_receive_bytes: usize,
     /// Whether to begin as a standby; see [`Provider::set_standby`].
@@ -93,11 +95,9 @@ pub struct Options {
 pub struct Cluster {
     /// `--cluster-name`.
     pub name: String,
-    /// UID of the namespace `kube-system`; empty: not known. See [`Provider::set_cluster_uid`].
-    pub uid: String,
-    /// `--cluster-cidr`.
+    /// `--cluster-cidr`: none, one, or one for each IP family; canonical.
     pub pod_cidrs: Vec<String>,
-    /// `--service-cluster-ip-range`.
+    /// `--service-cluster-ip-range`, in the same form.
     pub service_cidrs: Vec<String>,
 }
 
@@ -186,13 +186,13 @@ impl Provider {
         cancel: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         metrics.state(&State::default());
-        metrics.cluster_uid(&ClusterUid::judge(Some(&options.cluster.uid), None));
+        metrics.cluster_uid(&ClusterUid::judge(Some(&options.cluster_uid), None));
         let (wishes, inbox) = mpsc::channel(WISHES);
         let (lookups, looked_up) = mpsc::channel(QUESTIONS);
         let (updates, updated) = mpsc::channel(QUESTIONS);
         let shared = Arc::new(Shared {
             cluster_name: options.cluster.name.clone(),
-            cluster_uid: watch::Sender::new(ClusterUid::judge(Some(&options.cluster.uid), None)),
+            cluster_uid: watch::Sender::new(ClusterUid::judge(Some(&options.cluster_uid), None)),
             allow_untagged: options.allow_untagged,
             state: watch::Sender::new(State::default()),
             session: watch::Sender::new(None),

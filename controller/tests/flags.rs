@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use outrigger_controller::options::{
     Config, Exit,
-    catalogue::{self, Flag, Standing},
+    catalogue::{self, Flag, Parity},
     config::{Certificate, PlanOutput},
     parse_from,
 };
@@ -88,7 +88,7 @@ fn nothing_given_is_a_complete_configuration() {
     assert_eq!(config.api.budget.burst, 2000);
     let election = config.election.expect("leader election");
     assert_eq!(election.namespace, "kube-system");
-    assert_eq!(election.lease_duration.as_secs(), 15);
+    assert_eq!(election.terms.lease_duration().as_secs(), 15);
     assert_eq!(election.migration, None);
     let serving = config.serving.expect("a server");
     assert_eq!(serving.port, 10258);
@@ -237,7 +237,7 @@ fn flags_without_effect_warn_once_and_only_when_given() {
     );
     let every: Vec<Flag> = catalogue::flags()
         .into_iter()
-        .filter(|flag| matches!(flag.standing, Standing::NoEffect(_)))
+        .filter(|flag| matches!(flag.parity, Parity::NoEffect(_)))
         .filter(|flag| flag.deprecation.is_none() && flag.name != "kube-api-content-type")
         .collect();
     for flag in every {

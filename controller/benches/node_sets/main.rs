@@ -122,6 +122,7 @@ impl Rig {
             controller_version: "v1".into(),
             kubernetes_version: String::new(),
             cluster: Cluster::default(),
+            cluster_uid: String::new(),
             max_receive_bytes: MESSAGE,
             standby: false,
         };

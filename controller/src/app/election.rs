@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_core::lease::Terms;
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -60,14 +59,8 @@ impl Building {
                 _electors: electors,
             });
         };
-        let terms = Terms::new(
-            election.lease_duration,
-            election.renew_deadline,
-            election.retry_period,
-        )
-        .map_err(|error| Fatal::setup(&error))?;
         // One that gave its lease up lets the others try for this long.
-        let hold_off = election.lease_duration * 2;
+        let hold_off = election.terms.lease_duration() * 2;
         let migration = election.migration.as_ref();
         let identity = leader::identity();
         let mut locks = vec![(election.name.clone(), Lock::Main)];
@@ -80,7 +73,7 @@ impl Building {
                 namespace: election.namespace.clone(),
                 name,
                 identity: identity.clone(),
-                terms,
+                terms: election.terms,
             };
             let (may_contend, candidacy) = watch::channel(false);
             let (elector, handle) = Elector::new(

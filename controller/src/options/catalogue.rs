@@ -29,14 +29,14 @@ pub struct Flag {
     /// The warning for its use.
     pub deprecation: Option<String>,
     /// How it stands to upstream's.
-    pub standing: Standing,
+    pub parity: Parity,
     /// Its field in upstream's configuration object: `Generic.Port`.
     pub configz: Option<String>,
 }
 
 /// How a flag stands to upstream's of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Parity {
     /// Type, default and meaning are upstream's.
     Same,
     /// Our default or range differs, for this reason.
@@ -57,14 +57,14 @@ fn said(arg: &clap::Arg, name: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-fn standing(arg: &clap::Arg) -> Standing {
-    let no_effect = || said(arg, "No effect").map(Standing::NoEffect);
-    let better = || said(arg, "Better").map(Standing::Better);
-    let ours = || said(arg, "Ours").map(Standing::Ours);
+fn parity(arg: &clap::Arg) -> Parity {
+    let no_effect = || said(arg, "No effect").map(Parity::NoEffect);
+    let better = || said(arg, "Better").map(Parity::Better);
+    let ours = || said(arg, "Ours").map(Parity::Ours);
     no_effect()
         .or_else(better)
         .or_else(ours)
-        .unwrap_or(Standing::Same)
+        .unwrap_or(Parity::Same)
 }
 
 /// All flags, in the order of `--help`.
@@ -84,7 +84,7 @@ pub fn flags() -> Vec<Flag> {
             help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
             hidden: arg.is_hide_set(),
             deprecation: said(arg, "Deprecated"),
-            standing: standing(arg),
+            parity: parity(arg),
             configz: said(arg, "Configz"),
         }
     };

@@ -1,20 +1,27 @@
 //! From flags to a configuration: what clap's types cannot say is checked here, all at once.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use super::{
-    catalogue::{self, Flag, Standing},
+    catalogue::{self, Flag, Parity},
     command_line::CommandLine,
-    config::{ApiAccess, Cluster, Config, Debugging, Provider, Route},
+    config::{ApiSettings, Config, Debugging, ProviderSettings, Route},
     controllers::{self, Controllers},
     flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
     logging::Logging,
-    values::{not_negative, positive},
+    values::GoDuration,
 };
 use crate::{
     kube::client::{Budget, Source},
-    provider::Endpoint,
+    provider::{Cluster, Endpoint},
 };
+
+/// A flag by its name, which is the name of its field, and its value.
+macro_rules! flag {
+    ($($path:ident).+) => {
+        ($crate::options::check::name(stringify!($($path).+)), &$($path).+)
+    };
+}
 
 mod access;
 mod election;
@@ -39,9 +46,9 @@ impl Findings {
         })
     }
 
-    fn workers(&mut self, flag: &str, count: i32) -> usize {
+    fn workers(&mut self, (flag, count): (String, &i32)) -> usize {
         self.take(
-            usize::try_from(count)
+            usize::try_from(*count)
                 .ok()
                 .filter(|count| *count > 0)
                 .ok_or_else(|| format!("{flag} must be at least 1, but got {count}")),
@@ -49,31 +56,49 @@ impl Findings {
     }
 
     /// A part of a whole.
-    fn fraction(&mut self, flag: &str, fraction: f64) -> f64 {
-        if !(0.0..=1.0).contains(&fraction) {
+    fn fraction(&mut self, (flag, fraction): (String, &f64)) -> f64 {
+        if !(0.0..=1.0).contains(fraction) {
             self.errors.push(format!(
                 "--{flag} must be between 0 and 1, but got {fraction}"
             ));
         }
-        fraction
+        *fraction
     }
 
     /// A number of things.
-    fn count(&mut self, flag: &str, count: i32) -> u32 {
+    fn count(&mut self, (flag, count): (String, &i32)) -> u32 {
         self.take(
-            u32::try_from(count)
+            u32::try_from(*count)
                 .map_err(|_| format!("--{flag} must not be negative, but got {count}")),
         )
     }
 
-    fn port(&mut self, flag: &str, port: i64) -> u16 {
-        self.take(u16::try_from(port).map_err(|_| {
+    /// A duration that may be 0.
+    fn duration(&mut self, (flag, value): (String, &GoDuration)) -> Duration {
+        let duration = value.as_std();
+        self.take(duration.ok_or_else(|| format!("--{flag} must not be negative, but got {value}")))
+    }
+
+    /// A duration in or after which something is done.
+    fn period(&mut self, (flag, value): (String, &GoDuration)) -> Duration {
+        let period = value.as_std().filter(|period| !period.is_zero());
+        self.take(period.ok_or_else(|| format!("--{flag} must be greater than 0, but got {value}")))
+    }
+
+    fn port(&mut self, (flag, port): (String, &i64)) -> u16 {
+        self.take(u16::try_from(*port).map_err(|_| {
             format!(
                 "--{flag} {port} must be between 0 and 65535, inclusive. 0 for turning off secure \
                  port"
             )
         }))
     }
+}
+
+/// The flag of a field, whose path is given.
+fn name(path: &str) -> String {
+    let field = path.rsplit('.').next().unwrap_or_default();
+    field.trim().replace('_', "-")
 }
 
 /// Checks everything.
@@ -98,12 +123,8 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     let election = election::check(&flags.generic, &flags.migration, f);
     let cluster = Cluster {
         name: flags.generic.cluster_name.clone(),
-        pod_cidrs: network::cidrs("cluster-cidr", &flags.generic.cluster_cidr, f),
-        service_cidrs: network::cidrs(
-            "service-cluster-ip-range",
-            &flags.ipam.service_cluster_ip_range,
-            f,
-        ),
+        pod_cidrs: network::cidrs(flag!(flags.generic.cluster_cidr), f),
+        service_cidrs: network::cidrs(flag!(flags.ipam.service_cluster_ip_range), f),
     };
     let ipam = network::ipam(&flags.generic, &flags.ipam, &cluster, f);
     let serving = serving::secure(&flags.serving, f);
@@ -113,38 +134,22 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     let provider = provider(&flags.provider.provider_endpoint, &flags.generic, line, f);
 
     let selector = nodes::selector(&flags.lifecycle.node_selector, f);
-    let node = nodes::initialisation(
-        &flags.node,
-        flags.misc.node_status_update_frequency,
-        selector.clone(),
-        f,
-    );
+    let refresh_period = f.period(flag!(flags.misc.node_status_update_frequency));
+    let node = nodes::initialisation(&flags.node, refresh_period, selector.clone(), f);
     let lifecycle = nodes::lifecycle(&flags.lifecycle, selector, f);
     let service = service::check(&flags.service, f);
     let plan = service::plan(&flags.service, f);
     let route = Route {
         enabled: flags.generic.configure_cloud_routes.0,
-        reconciliation_period: f.take(positive(
-            "route-reconciliation-period",
-            flags.generic.route_reconciliation_period,
-        )),
+        reconciliation_period: f.period(flag!(flags.generic.route_reconciliation_period)),
     };
-    let api = ApiAccess {
+    let api = ApiSettings {
         budget: budget(&flags.generic, f),
         service_account_credentials: flags.generic.use_service_account_credentials.0,
-        min_resync_period: f.take(not_negative(
-            "min-resync-period",
-            flags.generic.min_resync_period,
-        )),
+        min_resync_period: f.duration(flag!(flags.generic.min_resync_period)),
     };
-    let controller_start_interval = f.take(not_negative(
-        "controller-start-interval",
-        flags.generic.controller_start_interval,
-    ));
-    let shutdown_grace = f.take(not_negative(
-        "shutdown-grace-period",
-        flags.generic.shutdown_grace_period,
-    ));
+    let controller_start_interval = f.duration(flag!(flags.generic.controller_start_interval));
+    let shutdown_grace = f.duration(flag!(flags.generic.shutdown_grace_period));
     let mut warnings = without_effect(line);
     warnings.append(&mut findings.warnings);
     warnings.extend(line.warnings.iter().cloned());
@@ -203,8 +208,8 @@ fn without_effect(line: &CommandLine) -> Vec<String> {
             flag.deprecation.is_none()
                 && (&*flag.name, *value) != ("kube-api-content-type", "application/json")
         })
-        .filter_map(|(flag, _)| match flag.standing {
-            Standing::NoEffect(why) => Some(format!("--{} has no effect: {why}", flag.name)),
+        .filter_map(|(flag, _)| match flag.parity {
+            Parity::NoEffect(why) => Some(format!("--{} has no effect: {why}", flag.name)),
             _ => None,
         })
         .collect()
@@ -258,7 +263,7 @@ fn provider(
     generic: &GenericFlags,
     line: &CommandLine,
     f: &mut Findings,
-) -> Option<Provider> {
+) -> Option<ProviderSettings> {
     let place = line.place("provider-endpoint");
     let endpoint = endpoint.parse::<Endpoint>().map_err(|error| {
         f.errors
@@ -274,7 +279,7 @@ fn provider(
         );
         name = None;
     }
-    Some(Provider {
+    Some(ProviderSettings {
         endpoint,
         name,
         allow_untagged_cloud: generic.allow_untagged_cloud.0,

@@ -2,6 +2,8 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
+use outrigger_core::lease::Terms;
+
 use super::{
     controllers::Controllers, features::FeatureGates, logging::Logging, migration::Migration,
 };
@@ -9,7 +11,7 @@ use crate::{
     kube::client::{Budget, Source},
     lifecycle::LifecycleSettings,
     node::NodeSettings,
-    provider::Endpoint,
+    provider::{Cluster, Endpoint},
     service::ServiceSettings,
 };
 
@@ -19,7 +21,7 @@ pub struct Config {
     /// Where the API server is.
     pub kube: Source,
     /// How it may be used.
-    pub api: ApiAccess,
+    pub api: ApiSettings,
     /// Which controllers run.
     pub controllers: Controllers,
     /// Pause between the starts of two controllers, stretched by up to its own length.
@@ -32,7 +34,7 @@ pub struct Config {
     /// Facts of the cluster for providers.
     pub cluster: Cluster,
     /// How the provider is reached and who it must be.
-    pub provider: Provider,
+    pub provider: ProviderSettings,
     /// The cloud-node loop.
     pub node: NodeSettings,
     /// The cloud-node-lifecycle loop.
@@ -78,7 +80,7 @@ pub struct FlagValue {
 
 /// How the API server may be used.
 #[derive(Clone, Debug)]
-pub struct ApiAccess {
+pub struct ApiSettings {
     /// Of each client.
     pub budget: Budget,
     /// A service account for each controller instead of one for all.
@@ -87,20 +89,9 @@ pub struct ApiAccess {
     pub min_resync_period: Duration,
 }
 
-/// Facts of the cluster for providers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cluster {
-    /// `--cluster-name`.
-    pub name: String,
-    /// `--cluster-cidr`: none, one, or one for each IP family; canonical.
-    pub pod_cidrs: Vec<String>,
-    /// `--service-cluster-ip-range`, in the same form.
-    pub service_cidrs: Vec<String>,
-}
-
 /// How the provider is reached and who it must be.
 #[derive(Clone, Debug)]
-pub struct Provider {
+pub struct ProviderSettings {
     /// `--provider-endpoint`.
     pub endpoint: Endpoint,
     /// `--cloud-provider`: the name that the provider must give; absent: any.
@@ -145,12 +136,8 @@ pub struct Election {
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// A Lease whose record has not changed for so long may be taken.
-    pub lease_duration: Duration,
-    /// A leader that could not renew for so long gives up.
-    pub renew_deadline: Duration,
-    /// Pause between two tries to acquire or renew.
-    pub retry_period: Duration,
+    /// How long a lease term lasts, and how often it is renewed.
+    pub terms: Terms,
     /// `--enable-leader-migration`: the second Lease and who runs under it.
     pub migration: Option<Migration>,
 }

@@ -9,7 +9,7 @@ const ALL_BETA: &str = "AllBeta";
 
 /// A gate that decides something here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub enum Feature {
     /// `/flagz` is served.
     ComponentFlagz,
     /// `/statusz` is served.
@@ -18,7 +18,7 @@ pub enum Gate {
     RemoteRequestHeaderUid,
 }
 
-impl Gate {
+impl Feature {
     const ALL: [Self; 3] = [
         Self::ComponentFlagz,
         Self::ComponentStatusz,
@@ -40,7 +40,7 @@ pub struct FeatureGates(Vec<(String, bool)>);
 
 impl FeatureGates {
     /// Whether the gate is open. The last mention of a gate counts, and before `AllBeta`.
-    pub fn enabled(&self, gate: Gate) -> bool {
+    pub fn enabled(&self, gate: Feature) -> bool {
         let last = |name: &str| self.0.iter().rfind(|(named, _)| named == name);
         let mention = last(gate.name()).or_else(|| last(ALL_BETA));
         mention.is_none_or(|(_, on)| *on)
@@ -49,7 +49,7 @@ impl FeatureGates {
     /// One warning that names all gates that decide nothing here.
     pub(super) fn warning(&self) -> Option<String> {
         let decides =
-            |name: &str| name == ALL_BETA || Gate::ALL.iter().any(|gate| gate.name() == name);
+            |name: &str| name == ALL_BETA || Feature::ALL.iter().any(|gate| gate.name() == name);
         let names = self.0.iter().map(|(name, _)| name.as_str());
         let idle: Vec<&str> = names.filter(|name| !decides(name)).collect();
         (!idle.is_empty())

@@ -56,7 +56,7 @@ const CURVES: [u16; 3] = [23, 24, 29];
 const NONE_LEFT: &str = "; none that exists is left, so that the flag is not followed";
 
 /// The values of the three flags.
-pub(super) struct Asked<'a> {
+pub(super) struct TlsFlags<'a> {
     /// `""` or `"webhook-"`.
     pub(super) prefix: &'a str,
     pub(super) min_version: &'a str,
@@ -64,7 +64,7 @@ pub(super) struct Asked<'a> {
     pub(super) curves: &'a Int32s,
 }
 
-impl Asked<'_> {
+impl TlsFlags<'_> {
     pub(super) fn policy(&self, errors: &mut Vec<String>, warnings: &mut Vec<String>) -> TlsPolicy {
         TlsPolicy {
             min_version: self.min_version(errors, warnings),

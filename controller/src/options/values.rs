@@ -1,6 +1,6 @@
 //! Values as Go's flag library reads and prints them.
 
-use std::{fmt, net::IpAddr, str::FromStr, time::Duration};
+use std::{fmt, net::IpAddr, str::FromStr};
 
 mod duration;
 pub(in crate::options) mod number;
@@ -159,21 +159,6 @@ impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
-}
-
-/// A duration that may not be negative.
-pub(super) fn not_negative(flag: &str, value: GoDuration) -> Result<Duration, String> {
-    value
-        .as_std()
-        .ok_or_else(|| format!("--{flag} must not be negative, but got {value}"))
-}
-
-/// A duration that something is done in or after.
-pub(super) fn positive(flag: &str, value: GoDuration) -> Result<Duration, String> {
-    value
-        .as_std()
-        .filter(|duration| !duration.is_zero())
-        .ok_or_else(|| format!("--{flag} must be greater than 0, but got {value}"))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::answer::{self, Answer};
 use crate::options::{
     Config, VERSION,
     config::{Debugging, FlagValue},
-    features::{FeatureGates, Gate},
+    features::{Feature, FeatureGates},
 };
 
 const NAME: &str = "cloud-controller-manager";
@@ -80,7 +80,7 @@ impl Pages {
 
     /// In the format of Kubernetes' z-pages.
     pub(super) fn flagz(&self) -> Answer {
-        if !self.features.enabled(Gate::ComponentFlagz) {
+        if !self.features.enabled(Feature::ComponentFlagz) {
             return answer::not_found();
         }
         let mut page = format!("\n{NAME} flags\n{WARNING}\n\n");
@@ -92,7 +92,7 @@ impl Pages {
 
     /// In the format of Kubernetes' z-pages.
     pub(super) fn statusz(&self) -> Answer {
-        if !self.features.enabled(Gate::ComponentStatusz) {
+        if !self.features.enabled(Feature::ComponentStatusz) {
             return answer::not_found();
         }
         let paths: Vec<_> = PATHS.into_iter().filter(|path| self.serves(path)).collect();
@@ -111,7 +111,7 @@ impl Pages {
     fn serves(&self, path: &str) -> bool {
         match path {
             "/debug/" => self.debugging.profiling,
-            "/flagz" => self.features.enabled(Gate::ComponentFlagz),
+            "/flagz" => self.features.enabled(Feature::ComponentFlagz),
             _ => true,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use outrigger_controller::options::catalogue::{self, Flag, Standing};
+use outrigger_controller::options::catalogue::{self, Flag, Parity};
 
 const INTRODUCTION: &str = "\
 # Flags
@@ -135,16 +135,16 @@ fn row(text: &mut String, flag: &Flag) {
         "" => String::new(),
         default => format!("`{default}`"),
     };
-    let (stands, why) = match &flag.standing {
-        Standing::Same => ("same", ""),
-        Standing::Better(why) => ("better", why.as_str()),
-        Standing::NoEffect(why) => ("no effect", why.as_str()),
-        Standing::Ours(why) => ("ours", why.as_str()),
+    let (stands, why) = match &flag.parity {
+        Parity::Same => ("same", ""),
+        Parity::Better(why) => ("better", why.as_str()),
+        Parity::NoEffect(why) => ("no effect", why.as_str()),
+        Parity::Ours(why) => ("ours", why.as_str()),
     };
     let help = flag.help.trim_end_matches('.');
     // A flag without effect needs no text but the reason.
-    let note = match (&flag.standing, why) {
-        (Standing::NoEffect(_), why) => why.to_owned(),
+    let note = match (&flag.parity, why) {
+        (Parity::NoEffect(_), why) => why.to_owned(),
         (_, "") => help.to_owned(),
         (_, why) => format!("{help}. Why: {why}"),
     };

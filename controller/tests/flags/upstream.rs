@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use outrigger_controller::options::catalogue::{self, Flag, Standing};
+use outrigger_controller::options::catalogue::{self, Flag, Parity};
 
 use super::document;
 
@@ -52,8 +52,8 @@ fn cli_9_every_flag_of_upstream_exists_with_its_type_group_and_default() {
             theirs.name
         );
         if flag.default != theirs.default {
-            let why = match &flag.standing {
-                Standing::Better(why) | Standing::NoEffect(why) => why,
+            let why = match &flag.parity {
+                Parity::Better(why) | Parity::NoEffect(why) => why,
                 other => panic!("--{}: {other:?}, but another default", theirs.name),
             };
             assert!(!why.is_empty());
@@ -78,7 +78,7 @@ fn cli_9_every_flag_of_upstream_exists_with_its_type_group_and_default() {
     );
     let names: Vec<&str> = upstream.iter().map(|flag| flag.name).collect();
     for flag in ours.values() {
-        let is_ours = matches!(flag.standing, Standing::Ours(_));
+        let is_ours = matches!(flag.parity, Parity::Ours(_));
         assert_eq!(
             is_ours,
             !names.contains(&flag.name.as_str()),

@@ -1,13 +1,11 @@
 //! Access to the HTTPS server.
 
-use std::time::Duration;
-
-use super::{Findings, not_negative, path};
+use super::{Findings, path};
 use crate::options::{
     config::{Authentication, Authorization, RequestHeader},
-    features::{FeatureGates, Gate},
+    features::{Feature, FeatureGates},
     flags::{AuthenticationFlags, AuthorizationFlags},
-    values::{GoDuration, Strings},
+    values::Strings,
 };
 
 pub(super) fn authentication(
@@ -16,38 +14,19 @@ pub(super) fn authentication(
     f: &mut Findings,
 ) -> Authentication {
     let lists = [
-        (
-            "requestheader-username-headers",
-            &flags.requestheader_username_headers,
-        ),
-        (
-            "requestheader-group-headers",
-            &flags.requestheader_group_headers,
-        ),
-        (
-            "requestheader-extra-headers-prefix",
-            &flags.requestheader_extra_headers_prefix,
-        ),
-        (
-            "requestheader-allowed-names",
-            &flags.requestheader_allowed_names,
-        ),
-        (
-            "requestheader-uid-headers",
-            &flags.requestheader_uid_headers,
-        ),
+        flag!(flags.requestheader_username_headers),
+        flag!(flags.requestheader_group_headers),
+        flag!(flags.requestheader_extra_headers_prefix),
+        flag!(flags.requestheader_allowed_names),
+        flag!(flags.requestheader_uid_headers),
     ];
-    for (flag, Strings(items)) in lists {
+    for (flag, Strings(items)) in &lists {
         if items.iter().any(|item| item.trim().is_empty()) {
             f.errors.push(format!("empty value in {flag:?}"));
         }
     }
-    let standard = [
-        (lists[0], "X-Remote-User"),
-        (lists[1], "X-Remote-Group"),
-        (lists[2], "X-Remote-Extra-"),
-    ];
-    for ((flag, Strings(items)), header) in standard {
+    let standard = ["X-Remote-User", "X-Remote-Group", "X-Remote-Extra-"];
+    for ((flag, Strings(items)), header) in lists.iter().zip(standard) {
         if lacks(items, header) {
             f.warnings.push(format!(
                 "--{flag} is set without specifying the standard {header} header - API \
@@ -56,7 +35,7 @@ pub(super) fn authentication(
         }
     }
     let uid_headers = &flags.requestheader_uid_headers.0;
-    if !uid_headers.is_empty() && !features.enabled(Gate::RemoteRequestHeaderUid) {
+    if !uid_headers.is_empty() && !features.enabled(Feature::RemoteRequestHeaderUid) {
         f.errors.push(
             "--requestheader-uid-headers requires the \"RemoteRequestHeaderUID\" feature to be \
              enabled"
@@ -73,11 +52,7 @@ pub(super) fn authentication(
         kubeconfig: path(flags.authentication_kubeconfig),
         skip_lookup: flags.authentication_skip_lookup.0,
         tolerate_lookup_failure: flags.authentication_tolerate_lookup_failure.0,
-        token_cache_ttl: ttl(
-            "authentication-token-webhook-cache-ttl",
-            flags.authentication_token_webhook_cache_ttl,
-            f,
-        ),
+        token_cache_ttl: f.duration(flag!(flags.authentication_token_webhook_cache_ttl)),
         client_ca_file: path(flags.client_ca_file),
         request_header: RequestHeader {
             client_ca_file: path(flags.requestheader_client_ca_file),
@@ -99,19 +74,7 @@ pub(super) fn authorization(flags: AuthorizationFlags, f: &mut Findings) -> Auth
     Authorization {
         kubeconfig: path(flags.authorization_kubeconfig),
         always_allow_paths: flags.authorization_always_allow_paths.0,
-        authorized_ttl: ttl(
-            "authorization-webhook-cache-authorized-ttl",
-            flags.authorization_webhook_cache_authorized_ttl,
-            f,
-        ),
-        unauthorized_ttl: ttl(
-            "authorization-webhook-cache-unauthorized-ttl",
-            flags.authorization_webhook_cache_unauthorized_ttl,
-            f,
-        ),
+        authorized_ttl: f.duration(flag!(flags.authorization_webhook_cache_authorized_ttl)),
+        unauthorized_ttl: f.duration(flag!(flags.authorization_webhook_cache_unauthorized_ttl)),
     }
-}
-
-fn ttl(flag: &str, value: GoDuration, f: &mut Findings) -> Duration {
-    f.take(not_negative(flag, value))
 }

@@ -1,6 +1,8 @@
 //! Leader election and migration.
 
-use super::{Findings, not_negative, positive};
+use outrigger_core::lease::{InvalidTerms, Terms};
+
+use super::Findings;
 use crate::options::{
     config::Election,
     flags::{GenericFlags, MigrationFlags},
@@ -27,40 +29,7 @@ pub(super) fn check(
         f.errors
             .push("resourceLock value must be \"leases\"".into());
     }
-    let lease_duration = f.take(not_negative(
-        "leader-elect-lease-duration",
-        flags.leader_elect_lease_duration,
-    ));
-    let renew_deadline = f.take(positive(
-        "leader-elect-renew-deadline",
-        flags.leader_elect_renew_deadline,
-    ));
-    let retry_period = f.take(positive(
-        "leader-elect-retry-period",
-        flags.leader_elect_retry_period,
-    ));
-    if lease_duration.as_secs() < 1 {
-        f.errors.push(format!(
-            "--leader-elect-lease-duration must be at least 1s, since a Lease counts in seconds, \
-             but got {}",
-            flags.leader_elect_lease_duration
-        ));
-    }
-    if lease_duration <= renew_deadline {
-        f.errors.push(format!(
-            "leaseDuration must be greater than renewDeadline: --leader-elect-lease-duration is \
-             {}, --leader-elect-renew-deadline is {}",
-            flags.leader_elect_lease_duration, flags.leader_elect_renew_deadline
-        ));
-    }
-    if renew_deadline <= retry_period.mul_f64(1.2) {
-        f.errors.push(format!(
-            "renewDeadline must be greater than retryPeriod*JitterFactor: \
-             --leader-elect-renew-deadline is {}, 1.2 times --leader-elect-retry-period of {} is \
-             not less",
-            flags.leader_elect_renew_deadline, flags.leader_elect_retry_period
-        ));
-    }
+    let terms = terms(flags, f);
     let names = [
         ("namespace", &flags.leader_elect_resource_namespace),
         ("name", &flags.leader_elect_resource_name),
@@ -80,11 +49,48 @@ pub(super) fn check(
     Some(Election {
         namespace: flags.leader_elect_resource_namespace.clone(),
         name: flags.leader_elect_resource_name.clone(),
-        lease_duration,
-        renew_deadline,
-        retry_period,
+        terms: terms?,
         migration,
     })
+}
+
+/// Absent beside an error.
+fn terms(flags: &GenericFlags, f: &mut Findings) -> Option<Terms> {
+    let errors = f.errors.len();
+    let lease_duration = f.duration(flag!(flags.leader_elect_lease_duration));
+    let renew_deadline = f.period(flag!(flags.leader_elect_renew_deadline));
+    let retry_period = f.period(flag!(flags.leader_elect_retry_period));
+    if lease_duration.as_secs() < 1 {
+        f.errors.push(format!(
+            "--leader-elect-lease-duration must be at least 1s, since a Lease counts in seconds, \
+             but got {}",
+            flags.leader_elect_lease_duration
+        ));
+    }
+    if f.errors.len() > errors {
+        return None;
+    }
+    let GenericFlags {
+        leader_elect_lease_duration: lease,
+        leader_elect_renew_deadline: renew,
+        leader_elect_retry_period: retry,
+        ..
+    } = flags;
+    let explain = |error| match error {
+        InvalidTerms::LeaseDuration => format!(
+            "{error}: --leader-elect-lease-duration is {lease}, --leader-elect-renew-deadline is \
+             {renew}"
+        ),
+        InvalidTerms::RenewDeadline => format!(
+            "{error}: --leader-elect-renew-deadline is {renew}, 1.2 times \
+             --leader-elect-retry-period of {retry} is not less"
+        ),
+        InvalidTerms::TooLong | InvalidTerms::RetryPeriod => {
+            format!("{error}: --leader-elect-lease-duration is {lease}")
+        }
+    };
+    let terms = Terms::new(lease_duration, renew_deadline, retry_period).map_err(explain);
+    terms.map_err(|error| f.errors.push(error)).ok()
 }
 
 fn is_object_name(name: &str) -> bool {

@@ -3,14 +3,17 @@
 use ipnet::IpNet;
 
 use super::Findings;
-use crate::options::{
-    config::{Cluster, Ipam, Route},
-    controllers::{Controller, Controllers},
-    flags::{GenericFlags, IpamFlags},
+use crate::{
+    options::{
+        config::{Ipam, Route},
+        controllers::{Controller, Controllers},
+        flags::{GenericFlags, IpamFlags},
+    },
+    provider::Cluster,
 };
 
 /// None, one, or one for each IP family, in canonical form.
-pub(super) fn cidrs(flag: &str, text: &str, f: &mut Findings) -> Vec<String> {
+pub(super) fn cidrs((flag, text): (String, &String), f: &mut Findings) -> Vec<String> {
     if text.trim().is_empty() {
         return Vec::new();
     }
@@ -55,19 +58,9 @@ pub(super) fn ipam(
             generic.cidr_allocator_type
         ));
     }
-    let any = mask("node-cidr-mask-size", flags.node_cidr_mask_size, 128, f);
-    let ipv4 = mask(
-        "node-cidr-mask-size-ipv4",
-        flags.node_cidr_mask_size_ipv4,
-        32,
-        f,
-    );
-    let ipv6 = mask(
-        "node-cidr-mask-size-ipv6",
-        flags.node_cidr_mask_size_ipv6,
-        128,
-        f,
-    );
+    let any = mask(flag!(flags.node_cidr_mask_size), 128, f);
+    let ipv4 = mask(flag!(flags.node_cidr_mask_size_ipv4), 32, f);
+    let ipv6 = mask(flag!(flags.node_cidr_mask_size_ipv6), 128, f);
     let pools: Vec<IpNet> = cluster
         .pod_cidrs
         .iter()
@@ -140,9 +133,9 @@ fn clash(
 }
 
 /// Absent if it is 0.
-fn mask(flag: &str, size: i32, most: u8, f: &mut Findings) -> Option<u8> {
+fn mask((flag, size): (String, &i32), most: u8, f: &mut Findings) -> Option<u8> {
     let size = f.take(
-        u8::try_from(size)
+        u8::try_from(*size)
             .ok()
             .filter(|size| *size <= most)
             .ok_or_else(|| format!("--{flag} must be between 0 and {most}, but got {size}")),

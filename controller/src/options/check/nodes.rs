@@ -1,6 +1,6 @@
 //! How the loops over Nodes work: which Nodes are this provider's, and when they may be deleted.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{node::brake::Limits, selector::Selector};
 
@@ -8,19 +8,16 @@ use super::Findings;
 use crate::{
     lifecycle::LifecycleSettings,
     node::NodeSettings,
-    options::{
-        flags::{LifecycleFlags, NodeFlags},
-        values::{GoDuration, positive},
-    },
+    options::flags::{LifecycleFlags, NodeFlags},
 };
 
 pub(super) fn initialisation(
     flags: &NodeFlags,
-    period: GoDuration,
+    refresh_period: Duration,
     selector: Option<Arc<Selector>>,
     f: &mut Findings,
 ) -> NodeSettings {
-    let workers = f.workers("concurrent-node-syncs", flags.concurrent_node_syncs);
+    let workers = f.workers(flag!(flags.concurrent_node_syncs));
     let refreshers = usize::try_from(flags.concurrent_node_status_updates);
     NodeSettings {
         workers,
@@ -28,7 +25,7 @@ pub(super) fn initialisation(
             .ok()
             .filter(|count| *count > 0)
             .unwrap_or(workers),
-        refresh_period: f.take(positive("node-status-update-frequency", period)),
+        refresh_period,
         selector,
     }
 }
@@ -38,24 +35,20 @@ pub(super) fn lifecycle(
     selector: Option<Arc<Selector>>,
     f: &mut Findings,
 ) -> LifecycleSettings {
-    let workers = f.workers(
-        "concurrent-node-lifecycle-syncs",
-        flags.concurrent_node_lifecycle_syncs,
-    );
-    let period = f.take(positive("node-monitor-period", flags.node_monitor_period));
-    let confirm = f.workers("node-deletion-confirm", flags.node_deletion_confirm);
-    let limits = Limits {
-        enabled: flags.node_deletion_enabled.0,
-        burst: f.count("node-deletion-burst", flags.node_deletion_burst),
-        fraction: f.fraction("node-deletion-fraction", flags.node_deletion_fraction),
-        window: f.take(positive("node-deletion-window", flags.node_deletion_window)),
-        confirm: u32::try_from(confirm).unwrap_or(u32::MAX),
-        period,
-    };
+    let workers = f.workers(flag!(flags.concurrent_node_lifecycle_syncs));
+    let period = f.period(flag!(flags.node_monitor_period));
+    let confirm = f.workers(flag!(flags.node_deletion_confirm));
     LifecycleSettings {
         workers,
         selector,
-        limits,
+        limits: Limits {
+            enabled: flags.node_deletion_enabled.0,
+            burst: f.count(flag!(flags.node_deletion_burst)),
+            fraction: f.fraction(flag!(flags.node_deletion_fraction)),
+            window: f.period(flag!(flags.node_deletion_window)),
+            confirm: u32::try_from(confirm).unwrap_or(u32::MAX),
+            period,
+        },
     }
 }
 

@@ -9,7 +9,7 @@ use crate::options::{
 
 /// Absent if there is none.
 pub(super) fn secure(flags: &ServingFlags, f: &mut Findings) -> Option<Serving> {
-    let port = f.port("secure-port", flags.secure_port);
+    let port = f.port(flag!(flags.secure_port));
     let streams = flags.http2_max_streams_per_connection;
     let streams = f.take(u32::try_from(streams).map_err(|_| {
         format!(
@@ -17,7 +17,7 @@ pub(super) fn secure(flags: &ServingFlags, f: &mut Findings) -> Option<Serving> 
             u32::MAX
         )
     }));
-    let tls = tls::Asked {
+    let tls = tls::TlsFlags {
         prefix: "",
         min_version: &flags.tls_min_version,
         cipher_suites: &flags.tls_cipher_suites,
@@ -46,12 +46,12 @@ pub(super) fn secure(flags: &ServingFlags, f: &mut Findings) -> Option<Serving> 
 /// Nothing is served there, but a mistake is one.
 pub(super) fn webhook(flags: &Flags, f: &mut Findings) {
     let webhook = &flags.webhook_serving;
-    let port = f.port("webhook-secure-port", webhook.webhook_secure_port);
+    let port = f.port(flag!(webhook.webhook_secure_port));
     if port != 0 && webhook.webhook_secure_port == flags.serving.secure_port {
         f.errors
             .push("--webhook-secure-port cannot be the same value as --secure-port".into());
     }
-    let tls = tls::Asked {
+    let tls = tls::TlsFlags {
         prefix: "webhook-",
         min_version: &webhook.webhook_tls_min_version,
         cipher_suites: &webhook.webhook_tls_cipher_suites,

@@ -7,22 +7,22 @@ fn gates(flag: &str) -> FeatureGates {
 #[test]
 fn defaults_are_upstreams() {
     let gates = gates("");
-    assert!(Gate::ALL.into_iter().all(|gate| gates.enabled(gate)));
+    assert!(Feature::ALL.into_iter().all(|gate| gates.enabled(gate)));
     assert_eq!(gates.warning(), None);
 }
 
 #[test]
 fn a_named_gate_goes_before_the_bulk_switch() {
     let gates = gates("ComponentFlagz=true,AllBeta=false");
-    assert!(gates.enabled(Gate::ComponentFlagz));
-    assert!(!gates.enabled(Gate::ComponentStatusz));
+    assert!(gates.enabled(Feature::ComponentFlagz));
+    assert!(!gates.enabled(Feature::ComponentStatusz));
     assert_eq!(gates.warning(), None);
 }
 
 #[test]
 fn the_last_mention_counts() {
     let gates = gates("ComponentFlagz=true,ComponentFlagz=false");
-    assert!(!gates.enabled(Gate::ComponentFlagz));
+    assert!(!gates.enabled(Feature::ComponentFlagz));
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn cli_80_gates_without_effect_are_accepted_with_one_warning() {
         gates("InPlacePodVerticalScaling=true,ComponentFlagz=true,AllAlpha=false,Bogus=true");
     let warning = "feature gates without effect here: InPlacePodVerticalScaling, AllAlpha, Bogus";
     assert_eq!(gates.warning().as_deref(), Some(warning));
-    assert!(gates.enabled(Gate::ComponentFlagz));
+    assert!(gates.enabled(Feature::ComponentFlagz));
 }
 
 #[test]

@@ -2,7 +2,7 @@ use super::*;
 
 fn policy(min_version: &str, suites: &str, curves: &str) -> (TlsPolicy, Vec<String>, Vec<String>) {
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
-    let policy = Asked {
+    let policy = TlsFlags {
         prefix: "",
         min_version,
         cipher_suites: &suites.parse().unwrap(),

@@ -19,6 +19,7 @@ fn options() -> Options {
         controller_version: String::new(),
         kubernetes_version: String::new(),
         cluster: Cluster::default(),
+        cluster_uid: String::new(),
         max_receive_bytes: 4 << 20,
         standby: false,
     }

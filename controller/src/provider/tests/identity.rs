@@ -42,7 +42,7 @@ fn made(rig: &Rig) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
-    let rig = balancing(|options| options.cluster.uid.clear()).await;
+    let rig = balancing(|options| options.cluster_uid.clear()).await;
     for result in Box::pin(changes(&rig.provider)).await {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::Unidentified { .. }), "{error}");
@@ -80,7 +80,7 @@ async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
 #[tokio::test(start_paused = true)]
 async fn a_uid_that_becomes_known_during_a_handshake_is_sent_before_the_first_call() {
     let rig = Rig::with(|options: &mut Options, fake: &Fake| {
-        options.cluster.uid.clear();
+        options.cluster_uid.clear();
         fake.on_handshake(|_| Reply::After(secs(5), Box::new(Reply::Say(handshake()))));
     });
     sleep(secs(2)).await;
@@ -102,7 +102,7 @@ async fn a_uid_that_becomes_known_during_a_handshake_is_sent_before_the_first_ca
 #[tokio::test(start_paused = true)]
 async fn an_untagged_cloud_may_be_allowed_but_another_cluster_may_not() {
     let rig = balancing(|options| {
-        options.cluster.uid.clear();
+        options.cluster_uid.clear();
         options.allow_untagged = true;
     })
     .await;

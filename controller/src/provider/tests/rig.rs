@@ -125,9 +125,9 @@ pub(in crate::provider) fn options() -> Options {
         kubernetes_version: "v1.36.3".into(),
         cluster: Cluster {
             name: "blue".into(),
-            uid: "uid-1".into(),
             ..Cluster::default()
         },
+        cluster_uid: "uid-1".into(),
         max_receive_bytes: 4 << 20,
         standby: false,
     }
