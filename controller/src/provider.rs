@@ -3,13 +3,14 @@
 //! ```text
 //!              ┌ connection: dial ─► handshake ─► GetStatus … (again, for ever)
 //!  Provider ───┤        publishes State and Session
-//!              ├ lookup, load_balancers::update: questions ─► coalesce ─► call ─► checked answers
-//!              └ load_balancers: call                  └─ pause: may this class of calls go out now?
-//!                                └─ node_sets: does this process hold the targets?
+//!              ├ lookup, load_balancers::update: questions ─► coalesce ─┐
+//!              └ load_balancers, list ────────────────────────────────► admission ─► call ─► checked answers
+//!                                                                                     └─ node_sets: targets by name
 //! ```
 //!
 //! Never here: Kubernetes, decisions about nodes, and trust in what the provider says.
 
+mod admission;
 mod call;
 mod coalesce;
 mod connection;
@@ -27,7 +28,6 @@ mod lookup;
 mod metrics;
 mod node_sets;
 mod not_managed;
-mod pause;
 mod session;
 mod state;
 mod text;
@@ -55,6 +55,7 @@ pub use session::{HandshakeResult, Instances, LoadBalancers, Session};
 pub use state::{Cause, State};
 pub use transport::{Connect, Connecting, Transport};
 
+use admission::{Admission, Urgency};
 use call::Wish;
 use coalesce::{Coalescer, QUESTIONS, Question};
 use connection::Manager;
@@ -62,7 +63,6 @@ use leave::Leave;
 use load_balancers::Update;
 use lookup::{Doubts, Node};
 use node_sets::NodeSets;
-use pause::Gate;
 
 /// Wishes that may wait; more would say the same again.
 const WISHES: usize = 16;
@@ -136,28 +136,17 @@ impl Purpose {
     }
 }
 
-/// Classes of calls that are limited and paused together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// Lookups and lists of instances.
-    Instances,
-    /// Load balancers.
-    LoadBalancers,
-    /// Routes.
-    Routes,
-}
-
 /// The provider, as the loops see it. Cheap to clone.
 ///
 /// Works from the start: before there is a connection, and whenever there is none, calls end at
-/// once with [`Error::Unavailable`]. Loops wait for [`Provider::serving`] and [`Provider::open`]
-/// before they take work.
+/// once with [`Error::Unavailable`]. Loops wait for [`Provider::serving`] before they take work.
 #[derive(Clone)]
 pub struct Provider {
     shared: Arc<Shared>,
     lookups: mpsc::Sender<Question<Node>>,
     updates: mpsc::Sender<Question<Update>>,
     leave: Leave,
+    is_in_background: bool,
 }
 
 /// The state that the handle, the connection and the calls share.
@@ -170,7 +159,7 @@ struct Shared {
     health: watch::Sender<Health>,
     standby: watch::Sender<bool>,
     wishes: mpsc::Sender<(u64, Wish)>,
-    gate: Arc<Gate>,
+    admission: Arc<Admission>,
     node_sets: NodeSets,
     doubts: Doubts,
     metrics: ProviderMetrics,
@@ -199,7 +188,7 @@ impl Provider {
             health: watch::Sender::new(Health::default()),
             standby: watch::Sender::new(options.standby),
             wishes,
-            gate: Arc::new(Gate::new(metrics.clone())),
+            admission: Arc::new(Admission::new(metrics.clone())),
             node_sets: NodeSets::default(),
             doubts: Doubts::default(),
             metrics,
@@ -225,6 +214,7 @@ impl Provider {
             lookups,
             updates,
             leave: Leave::default(),
+            is_in_background: false,
         };
         (provider, run)
     }
@@ -248,6 +238,24 @@ impl Provider {
         Self {
             leave: self.leave.only_while(check),
             ..self.clone()
+        }
+    }
+
+    /// The same provider, but a call that changes one load balancer goes out only while no other such call
+    /// waits: no change in the cluster asks for it.
+    #[must_use]
+    pub fn in_background(&self) -> Self {
+        Self {
+            is_in_background: true,
+            ..self.clone()
+        }
+    }
+
+    const fn urgency_of_changes(&self) -> Urgency {
+        if self.is_in_background {
+            Urgency::LoadBalancersInBackground
+        } else {
+            Urgency::LoadBalancers
         }
     }
 
@@ -328,11 +336,6 @@ impl Provider {
             }
         };
         self.each_session(follow).await;
-    }
-
-    /// Waits until calls of `class` are not paused. Returns at once if they are not.
-    pub async fn open(&self, class: Class) {
-        self.shared.gate.open(class).await;
     }
 
     /// A standby makes no calls but its heartbeat, and that each minute instead of each 10 s.

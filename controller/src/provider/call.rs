@@ -16,11 +16,11 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Error, Session, Shared,
+    Error, Provider, Session, Shared,
+    admission::{Permit, Urgency},
     details::Checked,
     leave::Leave,
     metrics::ProviderMetrics,
-    pause::{Claim, Held, Permit},
 };
 
 /// A unary method of the contract.
@@ -49,7 +49,7 @@ pub(super) trait Unary {
     /// Sends it.
     fn send(
         channel: Checked,
-        limits: Limits,
+        limits: MessageLimits,
         request: Request<Self::Request>,
     ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
 
@@ -73,7 +73,7 @@ pub(super) type Wishes = mpsc::Receiver<(u64, Wish)>;
 
 /// Largest messages, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct MessageLimits {
     pub(super) send: usize,
     pub(super) receive: usize,
 }
@@ -89,7 +89,7 @@ impl Unary for Handshake {
 
     async fn send(
         channel: Checked,
-        limits: Limits,
+        limits: MessageLimits,
         request: Request<Self::Request>,
     ) -> Result<Response<Self::Response>, Status> {
         ProviderServiceClient::new(channel)
@@ -110,7 +110,7 @@ impl Unary for GetStatus {
 
     async fn send(
         channel: Checked,
-        limits: Limits,
+        limits: MessageLimits,
         request: Request<Self::Request>,
     ) -> Result<Response<Self::Response>, Status> {
         ProviderServiceClient::new(channel)
@@ -132,7 +132,7 @@ impl Unary for BatchGetInstances {
 
     async fn send(
         channel: Checked,
-        limits: Limits,
+        limits: MessageLimits,
         request: Request<Self::Request>,
     ) -> Result<Response<Self::Response>, Status> {
         InstancesServiceClient::new(channel)
@@ -147,7 +147,7 @@ impl Unary for BatchGetInstances {
 pub(super) async fn unary<R: Unary>(
     metrics: &ProviderMetrics,
     channel: Checked,
-    limits: Limits,
+    limits: MessageLimits,
     message: R::Request,
 ) -> Result<R::Response, Error> {
     let bytes = R::bytes(&message);
@@ -175,6 +175,16 @@ pub(super) async fn unary<R: Unary>(
     };
     metrics.ended(R::NAME, started.elapsed(), result.as_ref().err());
     result
+}
+
+impl Provider {
+    /// [`Shared::admit`], but not past the stop.
+    pub(super) async fn admit<R: Unary>(
+        &self,
+        urgency: Urgency,
+    ) -> Result<(Permit, Arc<Session>), Error> {
+        self.leave.wait(R::NAME, self.shared.admit(urgency)).await?
+    }
 }
 
 impl Shared {
@@ -209,36 +219,21 @@ impl Shared {
         }
     }
 
-    /// Leave for a call, and the session to make it on, as soon as there is leave.
-    pub(super) async fn admit(
-        &self,
-        rpc: &'static str,
-        claim: Claim,
-        leave: &Leave,
-    ) -> Result<(Permit, Arc<Session>), Error> {
-        leave.wait(rpc, self.permit(claim)).await?
-    }
-
-    async fn permit(&self, claim: Claim) -> Result<(Permit, Arc<Session>), Error> {
-        let mut gate = self.gate.changes();
+    /// Waits for a permit of a call. Returns it with the session to make the call on.
+    pub(super) async fn admit(&self, urgency: Urgency) -> Result<(Permit, Arc<Session>), Error> {
         let mut sessions = self.session.subscribe();
         loop {
             let session = self.session()?;
-            match self.gate.try_enter(claim) {
-                Ok(permit) => return Ok((permit, session)),
-                Err(Held { wait, place }) => {
-                    tokio::select! {
-                        () = wait.over(&mut gate) => {}
-                        // Without a session nothing waits, not even at the gate.
-                        Ok(()) = sessions.changed() => {}
-                    }
-                    drop(place);
-                }
+            tokio::select! {
+                biased;
+                // No call waits without a session.
+                Ok(()) = sessions.changed() => {}
+                permit = self.admission.enter(urgency) => return Ok((permit, session)),
             }
         }
     }
 
-    /// Makes a call of a class: [`Shared::exchange`], and tells the gate how it ended.
+    /// Makes a call of a class: [`Shared::exchange`], whose result counts for the admission of others.
     pub(super) async fn call<R: Unary>(
         &self,
         permit: &Permit,

@@ -8,6 +8,10 @@ use std::{
     },
 };
 
+use futures::{
+    FutureExt,
+    future::{BoxFuture, OptionFuture},
+};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -17,13 +21,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 
 use super::{
-    Error, Session, Shared, ending,
+    Error, Session, Shared,
+    admission::{Permit, Urgency},
+    ending,
     leave::Leave,
-    pause::{Claim, Held, Permit, Place, Wait},
 };
 
 mod batch;
-mod fit;
 
 use batch::Batches;
 pub(super) use batch::{Ask, Batch};
@@ -39,8 +43,6 @@ pub(super) trait Subject: Sized + Send + 'static {
     type Key: Clone + Eq + Hash + Send;
     /// The answer, in one copy for each caller.
     type Answer: Clone + Send;
-    /// The least of it leaves first, where calls have to wait.
-    type Urgency: Ord;
     /// Name of the call.
     const RPC: &'static str;
 
@@ -49,10 +51,8 @@ pub(super) trait Subject: Sized + Send + 'static {
     /// Whether who asks about the one, in the same group and with the same key, may have the answer
     /// about the other.
     fn is_as_good_as(&self, other: &Self) -> bool;
-    /// See [`Subject::Urgency`].
-    fn urgency(group: &Self::Group) -> Self::Urgency;
-    /// The claim of the call at the gate.
-    fn claim(group: &Self::Group) -> Claim;
+    /// Of the calls that have to wait, the most urgent goes out first.
+    fn urgency(group: &Self::Group) -> Urgency;
     /// The answer that needs no call.
     fn without_asking(&self, session: &Session) -> Option<Result<Self::Answer, Error>>;
     /// How many a call may hold. There may be no session yet.
@@ -122,13 +122,14 @@ pub(super) async fn ask<S: Subject>(
     }
 }
 
+/// A call that waits for its permit.
+type Admitted = Result<(Permit, Arc<Session>), Error>;
+
 /// Gathers questions and sends them.
 pub(super) struct Coalescer<S: Subject> {
     shared: Arc<Shared>,
     questions: mpsc::Receiver<Question<S>>,
     batches: Batches<S>,
-    /// Of the batch that waits at the gate.
-    place: Option<Place>,
     calls: JoinSet<()>,
 }
 
@@ -138,7 +139,6 @@ impl<S: Subject> Coalescer<S> {
             shared,
             questions,
             batches: Batches::default(),
-            place: None,
             calls: JoinSet::new(),
         }
     }
@@ -149,28 +149,38 @@ impl<S: Subject> Coalescer<S> {
     }
 
     async fn serve(&mut self) {
-        let mut gate = self.shared.gate.changes();
-        let mut sessions = self.shared.session.subscribe();
+        // A batch is joined for as long as it waits: the permit is for the most urgent one then.
+        let mut urgency: Option<Urgency> = None;
+        let mut admission = OptionFuture::default();
         loop {
-            let held = self.send_due();
-            let due = self.batches.next_due();
+            let now = Instant::now();
+            let most_urgent = self.batches.most_urgent(now);
+            if most_urgent != urgency {
+                urgency = most_urgent;
+                admission = urgency.map(|urgency| self.admit(urgency)).into();
+            }
+            let next = self.batches.next_due(now);
             tokio::select! {
                 Some(question) = self.questions.recv() => self.join(question),
-                // A batch that already waits at the gate needs no new wake-up.
-                () = async { sleep_until(due.unwrap_or_else(Instant::now)).await },
-                    if due.is_some() && held.is_none() => {}
-                () = async { held.unwrap_or(Wait::ForOthers).over(&mut gate).await },
-                    if held.is_some() => {}
-                // Without a session nothing waits, not even at the gate.
-                Ok(()) = sessions.changed() => {}
+                Some(admitted) = &mut admission => {
+                    (urgency, admission) = (None, OptionFuture::default());
+                    self.send(admitted, now);
+                }
+                () = sleep_until(next.unwrap_or(now)), if next.is_some() => {}
                 Some(ended) = self.calls.join_next() => {
-                    if let Err(panic) = ended {
-                        // Those who asked see their reply dropped, which is an error.
-                        error!(rpc = S::RPC, "a batch ended in a bug: {panic}");
+                    if let Err(error) = ended {
+                        // The callers see their reply dropped, which is an error.
+                        error!(rpc = S::RPC, %error, "batch panicked");
                     }
                 }
+                else => return,
             }
         }
+    }
+
+    fn admit(&self, urgency: Urgency) -> BoxFuture<'static, Admitted> {
+        let shared = Arc::clone(&self.shared);
+        async move { shared.admit(urgency).await }.boxed()
     }
 
     fn join(&mut self, question: Question<S>) {
@@ -185,35 +195,23 @@ impl<S: Subject> Coalescer<S> {
             .join(question, Instant::now(), S::most(session));
     }
 
-    /// Sends what is due. Returns what the rest has to wait for, if there is a rest.
-    fn send_due(&mut self) -> Option<Wait> {
-        while let Some(batch) = self.batches.take_due(Instant::now()) {
-            let session = match self.shared.session() {
-                Ok(session) => session,
-                Err(error) => {
-                    batch.fail(&error);
-                    continue;
-                }
-            };
-            let permit = match self.shared.gate.try_enter(S::claim(&batch.group)) {
-                Ok(permit) => permit,
-                Err(Held { wait, place }) => {
-                    self.batches.put_back(batch);
-                    self.place = place;
-                    return Some(wait);
-                }
-            };
-            let (batch, rest) = batch.fit(&session);
-            if let Some(rest) = rest {
-                self.batches.put_back(rest);
-            }
-            if !batch.asks.is_empty() {
-                batch.leaves();
-                self.calls
-                    .spawn(S::call(Arc::clone(&self.shared), session, permit, batch));
-            }
+    /// Sends the most urgent of the batches that were due at `now`.
+    fn send(&mut self, admitted: Admitted, now: Instant) {
+        let Some(batch) = self.batches.take_due(now) else {
+            return;
+        };
+        let (permit, session) = match admitted {
+            Ok(admitted) => admitted,
+            Err(error) => return batch.fail(&error),
+        };
+        let (batch, rest) = batch.fit(&session);
+        if let Some(rest) = rest {
+            self.batches.put_back(rest);
         }
-        self.place = None;
-        None
+        if !batch.asks.is_empty() {
+            batch.leaves();
+            self.calls
+                .spawn(S::call(Arc::clone(&self.shared), session, permit, batch));
+        }
     }
 }

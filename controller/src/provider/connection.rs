@@ -8,11 +8,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
 use super::{
-    Cause, Class, Connect, Endpoint, Error, Options, Session, Shared,
-    call::{GetStatus, Handshake, Limits, Unary, Wish, Wishes, unary},
+    Cause, Connect, Endpoint, Error, Options, Session, Shared,
+    admission::CallClass,
+    call::{GetStatus, Handshake, MessageLimits, Unary, Wish, Wishes, unary},
     handshake::{self, Refusal},
     health::{self, Heartbeat},
-    pause::Rate,
     session::HandshakeResult,
     text,
     transport::Connection,
@@ -152,8 +152,8 @@ impl Manager {
             match tried {
                 // The UID became another one meanwhile.
                 Ok(Ok(_)) if !self.shared.has_told(&self.told) => {}
-                Ok(Ok((result, rates))) => {
-                    let session = self.publish(&connection, result, &rates, new_connection);
+                Ok(Ok(result)) => {
+                    let session = self.publish(&connection, result, new_connection);
                     new_connection = false;
                     if let ControlFlow::Break(loss) =
                         self.run_heartbeat(&connection, &session).await
@@ -196,8 +196,8 @@ impl Manager {
     async fn shake_hands(
         &mut self,
         connection: &Connection,
-    ) -> Result<Result<(HandshakeResult, Vec<Rate>), Refusal>, Loss> {
-        let limits = Limits {
+    ) -> Result<Result<HandshakeResult, Refusal>, Loss> {
+        let limits = MessageLimits {
             send: usize::MAX,
             receive: self.options.max_receive_bytes,
         };
@@ -241,7 +241,6 @@ impl Manager {
         &mut self,
         connection: &Connection,
         result: HandshakeResult,
-        rates: &[Rate],
         new_connection: bool,
     ) -> Arc<Session> {
         self.handshakes = result.generation;
@@ -262,11 +261,10 @@ impl Manager {
             connection,
             self.options.max_receive_bytes,
         ));
-        self.shared.gate.renew(rates, new_process);
+        let admission = &self.shared.admission;
+        admission.renew(&session.rates, new_process);
         if let Some(offered) = &session.load_balancers {
-            self.shared
-                .gate
-                .allow(Class::LoadBalancers, offered.max_in_flight);
+            admission.allow(CallClass::LoadBalancers, offered.max_in_flight);
         }
         self.shared.publish(&session, reconnect);
         session

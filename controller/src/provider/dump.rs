@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tokio::time::Instant;
 
-use super::{Class, HandshakeResult, Health, Provider, Session, State};
+use super::{HandshakeResult, Health, Provider, Session, State, admission::CallClass};
 
 impl Provider {
     /// State, session, what the provider says about itself, and pauses; a few lines of text.
@@ -37,8 +37,8 @@ impl Provider {
             None => writeln!(lines, "session: none")?,
         }
         write_health(lines, &self.health())?;
-        for class in Class::ALL {
-            if let Some(until) = shared.gate.paused_until(class) {
+        for class in CallClass::ALL {
+            if let Some(until) = shared.admission.paused_until(class) {
                 let left = (until - now).as_secs_f64();
                 writeln!(lines, "paused: {} for {left:.3}s", class.as_str())?;
             }

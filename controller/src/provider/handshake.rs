@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::{
     Cause, Error, Options,
-    pause::Rate,
+    admission::Rate,
     session::{HandshakeResult, Instances, LoadBalancers},
     text,
 };
@@ -104,7 +104,7 @@ pub(super) fn accept(
     known_name: Option<&str>,
     generation: u64,
     answer: v1::HandshakeResponse,
-) -> Result<(HandshakeResult, Vec<Rate>), Refusal> {
+) -> Result<HandshakeResult, Refusal> {
     if answer.minor == 0 {
         return Err(Refusal::bad(
             "minor is not set; it is the lower of both maxima, so 1 where both speak only that",
@@ -152,7 +152,7 @@ pub(super) fn accept(
         "service_annotation_prefixes",
         answer.service_annotation_prefixes,
     )?;
-    let result = HandshakeResult {
+    Ok(HandshakeResult {
         generation,
         version: text::cut(&answer.provider_version, MAX_NAME).into(),
         minor: answer.minor,
@@ -173,10 +173,9 @@ pub(super) fn accept(
             answer.node_annotation_prefixes,
         )?,
         max_send_bytes: max_send,
+        rates: answer.rate_limits.iter().filter_map(Rate::read).collect(),
         name,
-    };
-    let rates = answer.rate_limits.iter().filter_map(Rate::read).collect();
-    Ok((result, rates))
+    })
 }
 
 fn accept_name(

@@ -9,7 +9,7 @@ use tracing::warn;
 
 use super::{
     Error, Provider, Purpose,
-    call::{Limits, Unary},
+    call::{MessageLimits, Unary},
     details::Checked,
     gather::{Gathered, gather},
     lookup,
@@ -27,7 +27,7 @@ impl Unary for ListInstances {
 
     async fn send(
         channel: Checked,
-        limits: Limits,
+        limits: MessageLimits,
         request: Request<Self::Request>,
     ) -> Result<Response<Self::Response>, Status> {
         let mut client =
@@ -43,7 +43,7 @@ impl Provider {
     /// An instance that breaks the contract is left out. So being missing here is a hint and no
     /// more: ask with [`Provider::lookup`] before anything follows from it.
     ///
-    /// Waits while the class [`Class::Instances`](super::Class::Instances) is paused.
+    /// Waits while calls about instances are paused.
     ///
     /// # Errors
     /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].

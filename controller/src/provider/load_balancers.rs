@@ -13,12 +13,7 @@ use outrigger_core::{
     targets::Targets,
 };
 
-use super::{
-    Error, LoadBalancers, Provider, Session,
-    call::Unary,
-    pause::{Claim, Permit},
-    wire,
-};
+use super::{Error, LoadBalancers, Provider, Session, admission::Urgency, call::Unary, wire};
 
 mod answer;
 mod calls;
@@ -43,7 +38,7 @@ pub struct EnsureInput {
     pub held: Option<Vec<IpAddr>>,
 }
 
-/// Each waits while the class [`Class::LoadBalancers`](super::Class::LoadBalancers) is paused, and ends with
+/// Each waits while calls about load balancers are paused, and ends with
 /// [`Error::Unavailable`] as soon as there is no provider. Dropping the future cancels the call; what
 /// the provider has begun by then may still happen.
 impl Provider {
@@ -59,7 +54,7 @@ impl Provider {
         targets: &Arc<Targets>,
     ) -> Result<Answer, Error> {
         let (permit, session) = self
-            .admit::<GetLoadBalancer>(Claim::LoadBalancerChecks)
+            .admit::<GetLoadBalancer>(Urgency::LoadBalancerChecks)
             .await?;
         let offered = offered(&session, GetLoadBalancer::NAME)?;
         let call = self.shared.call_with_targets::<GetLoadBalancer>(
@@ -107,7 +102,7 @@ impl Provider {
         const RPC: &str = EnsureLoadBalancer::NAME;
         let ranges = ranges(service)?;
         let (permit, session) = self
-            .admit::<EnsureLoadBalancer>(Claim::LoadBalancers)
+            .admit::<EnsureLoadBalancer>(self.urgency_of_changes())
             .await?;
         let offered = offered(&session, RPC)?;
         let EnsureInput { targets, held } = input.await.ok_or(Error::Fenced { rpc: RPC })?;
@@ -149,7 +144,7 @@ impl Provider {
     ) -> Result<Answer, Error> {
         const RPC: &str = DeleteLoadBalancer::NAME;
         let (permit, session) = self
-            .admit::<DeleteLoadBalancer>(Claim::LoadBalancers)
+            .admit::<DeleteLoadBalancer>(Urgency::LoadBalancers)
             .await?;
         let offered = offered(&session, RPC)?;
         if !goes_out() {
@@ -165,14 +160,6 @@ impl Provider {
                     request(context)
                 });
         Said::from(call.await?.answer.unwrap_or_default()).check(Call::Delete, service, &session)
-    }
-
-    /// Leave for a call of `R`, and the session to make it on.
-    pub(super) async fn admit<R: Unary>(
-        &self,
-        claim: Claim,
-    ) -> Result<(Permit, Arc<Session>), Error> {
-        self.shared.admit(R::NAME, claim, &self.leave).await
     }
 
     /// Waits until there is a provider that serves load balancers; `without` is called once if one

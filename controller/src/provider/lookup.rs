@@ -10,9 +10,9 @@ use tracing::warn;
 
 use super::{
     Error, Provider, Purpose, Session, Shared,
+    admission::{Permit, Urgency},
     call::{BatchGetInstances, Unary},
     coalesce::{self, Ask, Batch, Subject},
-    pause::{Claim, Permit},
     wire,
 };
 
@@ -66,7 +66,6 @@ impl Subject for Node {
     type Group = Purpose;
     type Key = Arc<str>;
     type Answer = Lookup;
-    type Urgency = Purpose;
     const RPC: &'static str = BatchGetInstances::NAME;
 
     fn key(&self) -> Self::Key {
@@ -78,11 +77,7 @@ impl Subject for Node {
         self.0.uid == other.0.uid && self.0.provider_id == other.0.provider_id
     }
 
-    fn urgency(purpose: &Purpose) -> Purpose {
-        *purpose
-    }
-
-    fn claim(purpose: &Purpose) -> Claim {
+    fn urgency(purpose: &Purpose) -> Urgency {
         (*purpose).into()
     }
 
@@ -148,7 +143,7 @@ impl Provider {
     /// with [`Purpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
     /// error, never absence.
     ///
-    /// Waits while the class [`Class::Instances`](super::Class::Instances) is paused. Dropping the future takes back this
+    /// Waits while calls about instances are paused. Dropping the future takes back this
     /// one question only.
     ///
     /// # Errors

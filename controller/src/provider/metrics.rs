@@ -13,7 +13,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{Class, Error, Health, Purpose, Session, State, error};
+use super::{Error, Health, Purpose, Session, State, admission::CallClass, error};
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type OwnLabels<const N: usize> = [(&'static str, String); N];
@@ -161,7 +161,7 @@ impl ProviderMetrics {
         self.asked(Purpose::Lifecycle);
         self.node_set_synced("delta");
         self.cluster_uid(&ClusterUid::Unknown);
-        self.paused(Class::Instances, "rate_limited", Duration::from_secs(1));
+        self.paused(CallClass::Instances, "rate_limited", Duration::from_secs(1));
         self.health(&Health {
             quotas: vec![super::Quota {
                 name: "reads \"per\" second\n".into(),
@@ -236,7 +236,7 @@ impl ProviderMetrics {
         }
     }
 
-    pub(super) fn paused(&self, class: Class, reason: &'static str, pause: Duration) {
+    pub(super) fn paused(&self, class: CallClass, reason: &'static str, pause: Duration) {
         let labels = [("class", class.as_str()), ("reason", reason)];
         self.0
             .paused

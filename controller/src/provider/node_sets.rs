@@ -17,7 +17,7 @@ use outrigger_core::targets::{Revision, Targets};
 use parking_lot::Mutex;
 use tracing::debug;
 
-use super::{Error, Session, Shared, call::Unary, leave::Leave, pause::Permit, wire};
+use super::{Error, Session, Shared, admission::Permit, call::Unary, leave::Leave, wire};
 
 mod upload;
 

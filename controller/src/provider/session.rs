@@ -25,7 +25,8 @@ use tracing::warn;
 
 use super::{
     Error,
-    call::{Limits, Unary},
+    admission::Rate,
+    call::{MessageLimits, Unary},
     details::Checked,
     transport::Connection,
 };
@@ -37,7 +38,7 @@ use super::{
 pub struct Session {
     result: HandshakeResult,
     pub(super) channel: Checked,
-    pub(super) limits: Limits,
+    pub(super) limits: MessageLimits,
     /// Cancelled when this process ends the connection under the calls on it.
     aborted: CancellationToken,
     /// Methods that the provider answered with UNIMPLEMENTED.
@@ -73,6 +74,8 @@ pub struct HandshakeResult {
     pub node_annotation_prefixes: Box<[Box<str>]>,
     /// Largest message that may be sent, in bytes.
     pub max_send_bytes: usize,
+    /// Rates of the cloud.
+    pub(super) rates: Box<[Rate]>,
 }
 
 impl Deref for Session {
@@ -86,7 +89,7 @@ impl Deref for Session {
 impl Session {
     pub(super) fn new(result: HandshakeResult, connection: &Connection, receive: usize) -> Self {
         Self {
-            limits: Limits {
+            limits: MessageLimits {
                 send: result.max_send_bytes,
                 receive,
             },

@@ -8,7 +8,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{Error, Leave, Question, Reply, Subject};
+use super::{Error, Leave, Question, Reply, Session, Subject, Urgency};
 
 /// A batch leaves when nothing has joined it for this long: the time in which one event makes many
 /// workers ask, and far below a cloud call.
@@ -57,23 +57,37 @@ impl<S: Subject> Batches<S> {
         self.0.push_back(batch);
     }
 
-    /// When the next batch is due.
-    pub(super) fn next_due(&self) -> Option<Instant> {
-        self.0.iter().map(Batch::due).min()
+    /// When the next batch becomes due after `now`.
+    pub(super) fn next_due(&self, now: Instant) -> Option<Instant> {
+        let due = self.0.iter().map(Batch::due);
+        due.filter(|due| *due > now).min()
     }
 
-    /// Takes a batch that is due out, without subjects whose callers are gone: the most urgent, and
-    /// of these the oldest.
+    /// The urgency of the batch that leaves next, if one is due.
+    pub(super) fn most_urgent(&mut self, now: Instant) -> Option<Urgency> {
+        let at = self.next(now)?;
+        self.0.get(at).map(|batch| S::urgency(&batch.group))
+    }
+
+    /// Takes out the batch that leaves next, if one is due.
     pub(super) fn take_due(&mut self, now: Instant) -> Option<Batch<S>> {
+        let at = self.next(now)?;
+        self.0.remove(at)
+    }
+
+    /// Place of the batch that leaves next, without subjects whose callers are gone: of those that are
+    /// due the most urgent, and of these the oldest.
+    fn next(&mut self, now: Instant) -> Option<usize> {
         loop {
             let batches = self.0.iter().enumerate();
             let due = batches.filter(|(_, batch)| batch.due() <= now);
             let (at, _) = due.min_by_key(|(_, batch)| S::urgency(&batch.group))?;
-            let mut batch = self.0.remove(at)?;
+            let batch = self.0.get_mut(at)?;
             batch.drop_abandoned();
             if !batch.asks.is_empty() {
-                return Some(batch);
+                return Some(at);
             }
+            self.0.remove(at);
         }
     }
 
@@ -128,11 +142,14 @@ impl<S: Subject> Batch<S> {
     }
 
     fn drop_abandoned(&mut self) {
+        let before = self.asks.len();
         self.asks.retain_mut(|ask| {
             ask.replies.retain(|reply| !reply.to.is_closed());
             !ask.replies.is_empty()
         });
-        self.index();
+        if self.asks.len() < before {
+            self.index();
+        }
     }
 
     fn index(&mut self) {
@@ -140,8 +157,37 @@ impl<S: Subject> Batch<S> {
         self.by_key = keys.zip(0..).collect();
     }
 
+    /// Cuts it to what the provider takes in one call. Returns that and what is left. A subject
+    /// that would not even fit alone is answered here.
+    pub(super) fn fit(mut self, session: &Session) -> (Self, Option<Self>) {
+        let limit = session.max_send_bytes;
+        let envelope = S::envelope(&self.group, session);
+        let most = S::most(Some(session));
+        let mut room = limit.saturating_sub(envelope);
+        let mut count = 0;
+        while let Some(ask) = self.asks.get(count).filter(|_| count < most) {
+            let bytes = ask.subject.bytes(session);
+            if envelope + bytes > limit {
+                let error = Error::TooLarge {
+                    rpc: S::RPC,
+                    bytes: envelope + bytes,
+                    limit,
+                };
+                self.remove(count).answer(&Err(error));
+                continue;
+            }
+            if bytes > room {
+                break;
+            }
+            room -= bytes;
+            count += 1;
+        }
+        let rest = self.split_off(count);
+        (self, rest)
+    }
+
     /// Keeps the first `count` and returns the others.
-    pub(super) fn split_off(&mut self, count: usize) -> Option<Self> {
+    fn split_off(&mut self, count: usize) -> Option<Self> {
         if count >= self.asks.len() {
             return None;
         }
@@ -159,7 +205,7 @@ impl<S: Subject> Batch<S> {
     }
 
     /// Takes one out.
-    pub(super) fn remove(&mut self, at: usize) -> Ask<S> {
+    fn remove(&mut self, at: usize) -> Ask<S> {
         let ask = self.asks.remove(at);
         self.index();
         ask

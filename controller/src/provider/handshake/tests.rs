@@ -25,28 +25,25 @@ fn options() -> Options {
     }
 }
 
-fn accept_changed(
-    change: impl FnOnce(&mut HandshakeResponse),
-) -> Result<(HandshakeResult, Vec<Rate>), Refusal> {
+fn accept_changed(change: impl FnOnce(&mut HandshakeResponse)) -> Result<HandshakeResult, Refusal> {
     let mut answer = fake::handshake();
     change(&mut answer);
     accept(&options(), None, 1, answer)
 }
 
 fn capabilities(change: impl FnOnce(&mut Capabilities)) -> Result<HandshakeResult, Refusal> {
-    let accepted = accept_changed(|answer| change(answer.capabilities.as_mut().unwrap()));
-    accepted.map(|(session, _)| session)
+    accept_changed(|answer| change(answer.capabilities.as_mut().unwrap()))
 }
 
 #[test]
 fn absent_fields_have_the_contracts_defaults() {
-    let (session, rates) = accept_changed(|answer| {
+    let session = accept_changed(|answer| {
         answer.provider_version = String::new();
     })
     .unwrap();
     assert_eq!(session.max_send_bytes, 4 << 20);
     assert!(session.load_balancers.is_none() && session.routes.is_none() && !session.node_sets);
-    assert!(rates.is_empty());
+    assert!(session.rates.is_empty());
     let instances = session.instances.unwrap();
     assert_eq!(instances.max_batch_size, 100);
     assert_eq!(instances.visibility_delay, Duration::from_mins(1));
@@ -108,7 +105,7 @@ fn load_balancers_are_declared_within_bounds() {
 
 #[test]
 fn declarations_that_decide_about_a_service_are_taken_over() {
-    let (session, _) = accept_changed(|answer| {
+    let session = accept_changed(|answer| {
         answer.service_annotation_prefixes = vec!["read.example/".into()];
         let offered = answer.capabilities.as_mut().unwrap();
         offered.load_balancers = Some(LoadBalancersCapability {
@@ -161,7 +158,7 @@ fn nonsense_is_refused_by_name() {
         assert!(refusal.reason.contains(says), "{says}: {}", refusal.reason);
         assert!(!refusal.reason.contains('\n'), "{}", refusal.reason);
     };
-    let answer = |change: fn(&mut HandshakeResponse)| accept_changed(change).map(|(s, _)| s);
+    let answer = |change: fn(&mut HandshakeResponse)| accept_changed(change);
     let bad = Cause::BadHandshake;
     check(answer(|a| a.minor = 0), bad, "minor is not set");
     check(
@@ -171,7 +168,7 @@ fn nonsense_is_refused_by_name() {
     );
     for name in ["", "Fake", "a b", "a_b", "é", "a\n", &"x".repeat(64)] {
         let refused = accept_changed(|answer| answer.provider_name = name.into());
-        check(refused.map(|(s, _)| s), bad, "provider_name");
+        check(refused, bad, "provider_name");
     }
     check(answer(|a| a.boot_id = "x".repeat(65)), bad, "boot_id");
     check(answer(|a| a.boot_id.clear()), bad, "boot_id is empty");
@@ -307,7 +304,7 @@ fn rate_limits_that_make_no_sense_limit_nothing() {
         });
         accept_changed(|answer| answer.rate_limits = limits.collect())
             .unwrap()
-            .1
+            .rates
             .len()
     };
     assert_eq!(

@@ -7,11 +7,14 @@ use prost::Message;
 use tonic::{Request, Response, Status};
 
 use crate::provider::{
-    call::{Limits, Unary},
+    call::{MessageLimits, Unary},
     details::Checked,
 };
 
-pub(super) fn client(channel: Checked, limits: Limits) -> LoadBalancersServiceClient<Checked> {
+pub(super) fn client(
+    channel: Checked,
+    limits: MessageLimits,
+) -> LoadBalancersServiceClient<Checked> {
     LoadBalancersServiceClient::new(channel)
         .max_decoding_message_size(limits.receive)
         .max_encoding_message_size(limits.send)
@@ -34,7 +37,7 @@ macro_rules! unary {
 
             async fn send(
                 channel: Checked,
-                limits: Limits,
+                limits: MessageLimits,
                 request: Request<Self::Request>,
             ) -> Result<Response<Self::Response>, Status> {
                 client(channel, limits).$method(request).await

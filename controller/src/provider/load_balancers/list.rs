@@ -8,10 +8,10 @@ use tonic::{Request, Response, Status};
 use super::calls::client;
 use crate::provider::{
     Error, Provider,
-    call::{Limits, Unary},
+    admission::Urgency,
+    call::{MessageLimits, Unary},
     details::Checked,
     gather::{Gathered, gather},
-    pause::Claim,
     text,
 };
 
@@ -52,7 +52,7 @@ impl Unary for ListLoadBalancers {
 
     async fn send(
         channel: Checked,
-        limits: Limits,
+        limits: MessageLimits,
         request: Request<Self::Request>,
     ) -> Result<Response<Self::Response>, Status> {
         let mut client = client(channel, limits);
@@ -73,7 +73,7 @@ impl Provider {
     pub async fn list_load_balancers(&self) -> Result<Vec<OwnedLoadBalancer>, Error> {
         let rpc = ListLoadBalancers::NAME;
         let (permit, session) = self
-            .admit::<ListLoadBalancers>(Claim::LoadBalancerChecks)
+            .admit::<ListLoadBalancers>(Urgency::LoadBalancerChecks)
             .await?;
         let offered = session.load_balancers.as_ref();
         if !offered.is_some_and(|offered| offered.list) {

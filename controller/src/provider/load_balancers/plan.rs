@@ -6,7 +6,7 @@ use outrigger_api::v1;
 use outrigger_core::{service::ServiceView, targets::Targets};
 
 use super::{calls::PlanLoadBalancer, offered, ranges, whatever_its_ranges};
-use crate::provider::{Error, Provider, call::Unary, pause::Claim, text, wire};
+use crate::provider::{Error, Provider, admission::Urgency, call::Unary, text, wire};
 
 /// Changes in one plan: more says nothing to a person.
 const MOST: usize = 1_000;
@@ -80,7 +80,7 @@ impl Provider {
             PlanOperation::Delete => Vec::new(),
         };
         let (permit, session) = self
-            .admit::<PlanLoadBalancer>(Claim::LoadBalancerChecks)
+            .admit::<PlanLoadBalancer>(Urgency::LoadBalancerChecks)
             .await?;
         let offered = offered(&session, rpc)?;
         if !offered.plan {

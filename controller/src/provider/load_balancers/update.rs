@@ -20,11 +20,11 @@ use tracing::warn;
 use super::{answer::Said, ranges};
 use crate::provider::{
     Error, Provider, Session, Shared,
+    admission::{Permit, Urgency},
     call::Unary,
     coalesce::{self, Ask, Batch, Subject},
     gather::SILENCE,
     node_sets::wire_targets,
-    pause::{Claim, Permit},
     wire,
 };
 
@@ -66,7 +66,6 @@ impl Subject for Update {
     type Group = Wanted;
     type Key = Box<str>;
     type Answer = Answer;
-    type Urgency = ();
     const RPC: &'static str = UpdateLoadBalancerNodes::NAME;
 
     fn key(&self) -> Self::Key {
@@ -78,10 +77,8 @@ impl Subject for Update {
         true
     }
 
-    fn urgency(_: &Wanted) {}
-
-    fn claim(_: &Wanted) -> Claim {
-        Claim::LoadBalancers
+    fn urgency(_: &Wanted) -> Urgency {
+        Urgency::LoadBalancers
     }
 
     fn without_asking(&self, session: &Session) -> Option<Result<Answer, Error>> {

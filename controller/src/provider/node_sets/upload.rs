@@ -15,7 +15,7 @@ use tonic::{Request, Response, Status};
 use super::SET_ID;
 use crate::provider::{
     Error, Session,
-    call::{Limits, Unary},
+    call::{MessageLimits, Unary},
     details::Checked,
     wire,
 };
@@ -39,7 +39,7 @@ impl Unary for SyncNodeSet {
 
     async fn send(
         channel: Checked,
-        limits: Limits,
+        limits: MessageLimits,
         request: Request<Self::Request>,
     ) -> Result<Response<Self::Response>, Status> {
         let messages = |(upload, context)| tokio_stream::iter(messages(upload, context));

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     fence::Fence,
-    provider::{Class, Error, PlanOperation},
+    provider::{Error, PlanOperation, admission::CallClass},
 };
 
 async fn ensure(rig: &Rig, name: &str) -> Result<Answer, Error> {
@@ -55,7 +55,7 @@ async fn a_pause_holds_calls_back_and_the_end_of_the_provider_tells_them() {
         .ensure
         .on(move |_| Reply::Fail(limited.clone()));
     ensure(&rig, "web").await.unwrap_err();
-    let open = timeout(secs(1), rig.provider.open(Class::LoadBalancers));
+    let open = timeout(secs(1), rig.open(CallClass::LoadBalancers));
     assert!(open.await.is_err());
     let started = Instant::now();
     let (waited, ()) = tokio::join!(ensure(&rig, "web"), async {

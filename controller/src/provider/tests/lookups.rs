@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     fixture::Warnings,
-    provider::{Class, Error, Purpose},
+    provider::{Error, Purpose, admission::CallClass},
 };
 
 fn names(count: usize) -> impl Iterator<Item = String> {
@@ -339,7 +339,7 @@ async fn a_rate_limit_holds_back_the_whole_class_until_it_is_over() {
         sleep(secs(3)).await;
         rig.look_up("c").await
     };
-    let (open, b, c) = tokio::join!(rig.provider.open(Class::Instances), rig.look_up("b"), late);
+    let (open, b, c) = tokio::join!(rig.open(CallClass::Instances), rig.look_up("b"), late);
     let ((), b, c) = (open, b.unwrap(), c.unwrap());
     assert!(matches!((b, c), (Lookup::Found(_), Lookup::Found(_))));
     assert_eq!(limited.elapsed(), secs(7));
@@ -350,7 +350,7 @@ async fn a_rate_limit_holds_back_the_whole_class_until_it_is_over() {
             .map(|(at, _)| at.duration_since(limited));
         assert_eq!(sent.collect::<Vec<_>>(), vec![secs(7); batches.len() - 1]);
     }
-    rig.provider.open(Class::Routes).await;
+    rig.open(CallClass::Routes).await;
     assert_eq!(limited.elapsed(), secs(7));
 }
 

@@ -13,7 +13,9 @@ use tokio::{task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::fake::{Fake, Pipe};
-use crate::provider::{Cluster, Error, Options, Provider, ProviderMetrics, Purpose, State};
+use crate::provider::{
+    Cluster, Error, Options, Provider, ProviderMetrics, Purpose, State, admission::CallClass,
+};
 
 /// Of the paused clock: what does not come by then does not come.
 const LONG: Duration = Duration::from_hours(1);
@@ -89,6 +91,11 @@ impl Rig {
         timeout(LONG, serving)
             .await
             .expect("a provider that serves");
+    }
+
+    /// Waits until calls of `class` are not paused.
+    pub(in crate::provider) async fn open(&self, class: CallClass) {
+        self.provider.shared.admission.open(class).await;
     }
 
     pub(in crate::provider) async fn look_up(&self, name: &str) -> Result<Lookup, Error> {

@@ -13,7 +13,7 @@ use super::{
     secs,
     updates::{update, update_all},
 };
-use crate::provider::{Class, Error};
+use crate::provider::{Error, admission::CallClass};
 
 fn item(status: &Status) -> Outcome {
     let details: outrigger_api::RpcStatus = prost::Message::decode(status.details()).unwrap();
@@ -194,7 +194,7 @@ async fn an_error_of_the_call_is_that_of_all_without_result() {
     };
     assert_eq!(results[1].as_ref().unwrap_err().class(), limited);
     let started = Instant::now();
-    rig.provider.open(Class::LoadBalancers).await;
+    rig.open(CallClass::LoadBalancers).await;
     assert_eq!(started.elapsed(), secs(7));
 }
 
@@ -218,7 +218,7 @@ async fn an_error_of_one_service_is_its_own_unless_it_speaks_for_all() {
     };
     let paused = async || {
         let started = Instant::now();
-        rig.provider.open(Class::LoadBalancers).await;
+        rig.open(CallClass::LoadBalancers).await;
         started.elapsed().as_secs()
     };
     let all = targets(["a"]);

@@ -7,7 +7,7 @@ use tokio::{sync::mpsc, time::timeout};
 use tonic::{Request, Response, Status};
 
 use crate::provider::{
-    call::{Limits, Unary},
+    call::{MessageLimits, Unary},
     details::Checked,
     gather::SILENCE,
     load_balancers::calls::client,
@@ -48,7 +48,7 @@ impl Unary for UpdateLoadBalancerNodes {
 
     async fn send(
         channel: Checked,
-        limits: Limits,
+        limits: MessageLimits,
         request: Request<Feed>,
     ) -> Result<Response<Ending>, Status> {
         let (metadata, extensions, Feed { message, results }) = request.into_parts();

@@ -1,0 +1,289 @@
+//! The arithmetic of the limits on calls.
+
+use std::time::Duration;
+
+use outrigger_api::v1;
+use tokio::time::Instant;
+
+use super::{CallClass, Urgency};
+
+const OVERLOADED: Duration = Duration::from_secs(1);
+const CLOUD_UNAVAILABLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+const CREDENTIALS_INVALID: (Duration, Duration) = (Duration::from_mins(1), Duration::from_mins(10));
+
+/// A limit that calls wait for in the order of their urgency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// Calls of a class in flight.
+    InFlight,
+    /// Calls of a class a second.
+    Rate,
+    /// Calls of all classes a second.
+    TotalRate,
+}
+
+/// Why a call has to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    /// None: its class is paused.
+    pub(super) limit: Option<Limit>,
+    /// None: until another call ends.
+    pub(super) until: Option<Instant>,
+}
+
+/// The limits on all calls.
+#[derive(Debug)]
+pub(super) struct CallLimits {
+    classes: [ClassLimits; CallClass::ALL.len()],
+    rate: Option<TokenBucket>,
+    pub(super) credentials: GrowingPause,
+    /// Calls that wait, by limit and urgency.
+    waiting: [[usize; Urgency::ALL.len()]; 3],
+}
+
+/// The limits on the calls of one class.
+#[derive(Debug)]
+pub(super) struct ClassLimits {
+    pub(super) in_flight: usize,
+    pub(super) max_in_flight: usize,
+    rate: Option<TokenBucket>,
+    rate_limited_until: Option<Instant>,
+    pub(super) overloaded: GrowingPause,
+    pub(super) cloud: GrowingPause,
+}
+
+impl CallLimits {
+    pub(super) fn new() -> Self {
+        let (first, longest) = CREDENTIALS_INVALID;
+        Self {
+            classes: CallClass::ALL.map(|class| ClassLimits::new(class.max_in_flight())),
+            rate: None,
+            credentials: GrowingPause::new(first, longest),
+            waiting: Default::default(),
+        }
+    }
+
+    pub(super) const fn class(&mut self, class: CallClass) -> &mut ClassLimits {
+        &mut self.classes[class as usize]
+    }
+
+    /// Calls of this urgency that wait for `limit`.
+    pub(super) const fn waiting(&mut self, limit: Limit, urgency: Urgency) -> &mut usize {
+        &mut self.waiting[limit as usize][urgency as usize]
+    }
+
+    /// More urgent calls that wait for `limit`.
+    fn ahead(&self, limit: Limit, urgency: Urgency) -> usize {
+        let waiting = Urgency::ALL.iter().zip(&self.waiting[limit as usize]);
+        waiting
+            .take(urgency as usize)
+            .filter(|(other, _)| limit == Limit::TotalRate || other.class() == urgency.class())
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// Admits a call that goes out at once, or returns what it has to wait for.
+    pub(super) fn admit(&mut self, urgency: Urgency, now: Instant) -> Result<(), Wait> {
+        if let Some(until) = self.paused_until(urgency.class(), now) {
+            return Err(Wait {
+                limit: None,
+                until: Some(until),
+            });
+        }
+        let [calls_ahead, ahead, total_ahead] = [Limit::InFlight, Limit::Rate, Limit::TotalRate]
+            .map(|limit| self.ahead(limit, urgency));
+        let class = &mut self.classes[urgency.class() as usize];
+        if urgency.is_counted() && class.in_flight + calls_ahead >= class.max_in_flight {
+            return Err(Wait {
+                limit: Some(Limit::InFlight),
+                until: None,
+            });
+        }
+        let mut rates = [
+            (Limit::Rate, class.rate.as_mut(), ahead),
+            (Limit::TotalRate, self.rate.as_mut(), total_ahead),
+        ];
+        for (limit, bucket, ahead) in &rates {
+            if let Some(until) = bucket.as_ref().and_then(|bucket| bucket.next(now, *ahead)) {
+                return Err(Wait {
+                    limit: Some(*limit),
+                    until: Some(until),
+                });
+            }
+        }
+        for bucket in rates
+            .iter_mut()
+            .filter_map(|(_, bucket, _)| bucket.as_mut())
+        {
+            bucket.take(now);
+        }
+        if urgency.is_counted() {
+            class.in_flight += 1;
+        }
+        Ok(())
+    }
+
+    /// When the pause of `class` ends, if it is paused.
+    pub(super) fn paused_until(&self, class: CallClass, now: Instant) -> Option<Instant> {
+        let class = &self.classes[class as usize];
+        let until = class
+            .rate_limited_until
+            .max(class.overloaded.until)
+            .max(class.cloud.until)
+            .max(self.credentials.until);
+        until.filter(|until| *until > now)
+    }
+
+    /// Adopts what a handshake declared. A new process may have new credentials and a new way to its
+    /// cloud, so its predecessor's pauses end; the cloud's own limits stay.
+    pub(super) fn renew(&mut self, rates: &[Rate], new_process: bool) {
+        let bucket_of = |class: Option<CallClass>| {
+            let named = rates.iter().filter(|rate| rate.class == class);
+            // Two for one class break the contract; the lower one is safe.
+            named
+                .min_by(|a, b| a.qps.total_cmp(&b.qps))
+                .map(TokenBucket::new)
+        };
+        self.rate = bucket_of(None);
+        for class in CallClass::ALL {
+            let limits = self.class(class);
+            limits.rate = bucket_of(Some(class));
+            if new_process {
+                limits.overloaded.reset();
+                limits.cloud.reset();
+            }
+        }
+        if new_process {
+            self.credentials.reset();
+        }
+    }
+}
+
+impl ClassLimits {
+    const fn new(max_in_flight: usize) -> Self {
+        Self {
+            in_flight: 0,
+            max_in_flight,
+            rate: None,
+            rate_limited_until: None,
+            overloaded: GrowingPause::new(OVERLOADED, OVERLOADED),
+            cloud: GrowingPause::new(CLOUD_UNAVAILABLE.0, CLOUD_UNAVAILABLE.1),
+        }
+    }
+
+    /// Returns how long the pause is, unless one that ends no earlier is on.
+    pub(super) fn rate_limited(&mut self, pause: Duration) -> Option<Duration> {
+        let until = Instant::now() + pause;
+        if self.rate_limited_until >= Some(until) {
+            return None;
+        }
+        self.rate_limited_until = Some(until);
+        Some(pause)
+    }
+}
+
+/// A pause that doubles from failure to failure.
+#[derive(Debug)]
+pub(super) struct GrowingPause {
+    first: Duration,
+    longest: Duration,
+    failures: u32,
+    began: Option<Instant>,
+    until: Option<Instant>,
+}
+
+impl GrowingPause {
+    const fn new(first: Duration, longest: Duration) -> Self {
+        Self {
+            first,
+            longest,
+            failures: 0,
+            began: None,
+            until: None,
+        }
+    }
+
+    /// Returns how long the pause is. A call that was in flight when the last one began does not
+    /// begin another: one outage fails all calls in flight.
+    pub(super) fn failed(&mut self, started: Instant, asked: Option<Duration>) -> Option<Duration> {
+        if self.began >= Some(started) {
+            return None;
+        }
+        let doubled = self.first.saturating_mul(1 << self.failures.min(16));
+        let pause = doubled.min(self.longest).max(asked.unwrap_or_default());
+        let now = Instant::now();
+        self.failures += 1;
+        self.began = Some(now);
+        self.until = Some(now + pause);
+        Some(pause)
+    }
+
+    pub(super) fn succeeded(&mut self, started: Instant) {
+        if self.began < Some(started) {
+            self.failures = 0;
+        }
+    }
+
+    const fn reset(&mut self) {
+        *self = Self::new(self.first, self.longest);
+    }
+}
+
+/// A limit from the handshake, on one class or on all together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::provider) struct Rate {
+    pub(super) class: Option<CallClass>,
+    pub(super) qps: f64,
+    pub(super) burst: u32,
+}
+
+impl Rate {
+    /// Reads one limit of a handshake. An invalid limit limits nothing.
+    pub(in crate::provider) fn read(limit: &v1::RateLimit) -> Option<Self> {
+        let class = match limit.call_class() {
+            v1::CallClass::Unspecified => return None,
+            v1::CallClass::All => None,
+            v1::CallClass::Instances => Some(CallClass::Instances),
+            v1::CallClass::LoadBalancers => Some(CallClass::LoadBalancers),
+            v1::CallClass::Routes => Some(CallClass::Routes),
+        };
+        (limit.qps.is_finite() && limit.qps > 0.0).then(|| Self {
+            class,
+            qps: limit.qps,
+            burst: limit.burst.max(1),
+        })
+    }
+}
+
+/// A token bucket, kept as the time at which it is full again. That of governor can neither be read
+/// without taking a token nor serve calls by their urgency.
+#[derive(Debug)]
+struct TokenBucket {
+    token: Duration,
+    tolerance: Duration,
+    full: Option<Instant>,
+}
+
+impl TokenBucket {
+    fn new(rate: &Rate) -> Self {
+        // An hour a call is as slow as makes a difference, and keeps the sums within bounds.
+        let token = Duration::from_secs_f64(rate.qps.recip().clamp(1e-9, 3600.0));
+        Self {
+            token,
+            tolerance: token.saturating_mul(rate.burst.clamp(1, 100_000) - 1),
+            full: None,
+        }
+    }
+
+    /// When the next call may go out, if not now, once `ahead` others have.
+    fn next(&self, now: Instant, ahead: usize) -> Option<Instant> {
+        let full = self.full.map_or(now, |full| full.max(now));
+        let full = full + self.token.saturating_mul(ahead as u32);
+        let earliest = full.checked_sub(self.tolerance)?;
+        (earliest > now).then_some(earliest)
+    }
+
+    fn take(&mut self, now: Instant) {
+        self.full = Some(self.full.map_or(now, |full| full.max(now)) + self.token);
+    }
+}

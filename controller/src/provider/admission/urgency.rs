@@ -1,0 +1,90 @@
+//! Classes of calls, and which of their calls goes first.
+
+use crate::provider::Purpose;
+
+/// Classes of calls that are limited and paused together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::provider) enum CallClass {
+    /// Lookups and lists of instances.
+    Instances,
+    /// Load balancers.
+    LoadBalancers,
+    /// Routes.
+    Routes,
+}
+
+impl CallClass {
+    pub(in crate::provider) const ALL: [Self; 3] =
+        [Self::Instances, Self::LoadBalancers, Self::Routes];
+
+    /// The value of the metric's label `class`.
+    pub(in crate::provider) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Instances => "instances",
+            Self::LoadBalancers => "load_balancers",
+            Self::Routes => "routes",
+        }
+    }
+
+    /// Calls in flight, unless the provider declares another number.
+    pub(super) const fn max_in_flight(self) -> usize {
+        match self {
+            Self::Instances | Self::Routes => 4,
+            Self::LoadBalancers => 16,
+        }
+    }
+}
+
+/// The purpose of a call, the most urgent first: where a limit leaves too little for all, the others
+/// wait behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::provider) enum Urgency {
+    /// [`Purpose::Initialization`].
+    Initialization,
+    /// [`Purpose::Lifecycle`].
+    Lifecycle,
+    /// To change a load balancer, after a change in the cluster.
+    LoadBalancers,
+    /// [`Purpose::Refresh`].
+    Refresh,
+    /// To change a load balancer that no change in the cluster concerns.
+    LoadBalancersInBackground,
+    /// To look at load balancers. The provider's limit on calls in flight is on changes alone, and a
+    /// long list must not delay them.
+    LoadBalancerChecks,
+}
+
+impl Urgency {
+    pub(super) const ALL: [Self; 6] = [
+        Self::Initialization,
+        Self::Lifecycle,
+        Self::LoadBalancers,
+        Self::Refresh,
+        Self::LoadBalancersInBackground,
+        Self::LoadBalancerChecks,
+    ];
+
+    pub(super) const fn class(self) -> CallClass {
+        match self {
+            Self::Initialization | Self::Lifecycle | Self::Refresh => CallClass::Instances,
+            Self::LoadBalancers | Self::LoadBalancersInBackground | Self::LoadBalancerChecks => {
+                CallClass::LoadBalancers
+            }
+        }
+    }
+
+    /// Whether it counts as one of the calls in flight.
+    pub(super) const fn is_counted(self) -> bool {
+        !matches!(self, Self::LoadBalancerChecks)
+    }
+}
+
+impl From<Purpose> for Urgency {
+    fn from(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Initialization => Self::Initialization,
+            Purpose::Lifecycle => Self::Lifecycle,
+            Purpose::Refresh { .. } => Self::Refresh,
+        }
+    }
+}
