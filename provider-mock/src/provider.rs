@@ -43,6 +43,8 @@ pub struct ServedLoadBalancers {
     pub without_default_class: bool,
     /// Most Services in one update, 1 to 200.
     pub max_services_per_update: u32,
+    /// Changing calls at one time; 0 leaves it to the controller.
+    pub max_in_flight: u32,
     /// Names how a Service becomes a load balancer.
     pub configuration_revision: String,
     /// Load balancers are lost with the process.
@@ -57,6 +59,7 @@ impl Default for ServedLoadBalancers {
             classes: Vec::new(),
             without_default_class: false,
             max_services_per_update: 200,
+            max_in_flight: 0,
             configuration_revision: String::new(),
             volatile: false,
             effects: false,

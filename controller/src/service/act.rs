@@ -35,11 +35,15 @@ impl ServiceLb {
         service: Arc<ServiceView>,
         mut ensure: Ensure,
         inputs: &DecisionInputs,
+        is_background: bool,
     ) -> Outcome {
         let cause = ensure.cause.as_str();
         let mut given = None;
         let is_current = self.is_current(&service, inputs);
-        let provider = self.parts.provider.only_while(is_current.clone());
+        let mut provider = self.parts.provider.only_while(is_current.clone());
+        if is_background {
+            provider = provider.in_background();
+        }
         // Read when the call has leave to go out: it may have waited for long.
         let input = async {
             if !is_current() {

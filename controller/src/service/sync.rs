@@ -147,7 +147,11 @@ impl ServiceLb {
                         }
                     }
                 },
-                Step::Ensure(ensure) => return self.ensure(key, service, ensure, &inputs).await,
+                Step::Ensure(ensure) => {
+                    return self
+                        .ensure(key, service, ensure, &inputs, is_background)
+                        .await;
+                }
                 Step::Delete { events } => {
                     return self.delete(key, service, &inputs, &events).await;
                 }

@@ -25,6 +25,7 @@ impl LoadBalancers for MockProvider {
             .with_classes(served.classes)
             .with_no_default_class(served.without_default_class)
             .with_max_services_per_update(served.max_services_per_update)
+            .with_max_in_flight(served.max_in_flight)
             .with_configuration_revision(served.configuration_revision)
             .with_volatile(served.volatile)
     }

@@ -217,6 +217,40 @@ async fn another_configuration_of_the_provider_is_rolled_out_slowly() {
     assert_eq!((not_settled(&rig), rig.events()), (vec![], events));
 }
 
+/// To a provider that takes one call at a time, new Services go before all that waits in the background.
+#[tokio::test(start_paused = true)]
+async fn background_work_takes_no_call_from_a_change() {
+    let setup = Setup {
+        cloud: cloud(|config| config.latency = Duration::from_secs(5)),
+        provider: ProviderOptions {
+            load_balancers: Some(ServedLoadBalancers {
+                max_in_flight: 1,
+                ..ServedLoadBalancers::default()
+            }),
+            ..ProviderOptions::default()
+        },
+        ..Setup::default()
+    };
+    for n in 0..20 {
+        setup.cluster.create_service(adopted(&format!("web-{n}")));
+    }
+    let rig = Rig::with(setup).await;
+    secs(12).await;
+    let before = rig.calls("EnsureLoadBalancer");
+    let names = ["new-0", "new-1", "new-2", "new-3"];
+    for name in names {
+        rig.cluster.create_service(service(name));
+    }
+    for name in names {
+        rig.ready(&format!("shop/{name}")).await;
+    }
+    // The one that was in flight has ended meanwhile, and another may be in flight by now.
+    let calls = rig.calls("EnsureLoadBalancer") - before;
+    assert!(calls <= 5, "{calls}");
+    secs(300).await;
+    assert!(not_settled(&rig).is_empty());
+}
+
 /// A call that could begin only after the end would keep the process from ending.
 #[tokio::test(start_paused = true)]
 async fn a_stop_does_not_wait_for_services_that_wait() {

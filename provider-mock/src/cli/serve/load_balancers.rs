@@ -77,6 +77,10 @@ pub(super) struct LoadBalancerArgs {
     #[arg(long = "lb-max-services-per-update", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=200), value_name = "N")]
     max_services_per_update: u32,
 
+    /// Changing calls at one time; 0 leaves it to the controller
+    #[arg(long = "lb-max-in-flight", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=256), value_name = "N")]
+    max_in_flight: u32,
+
     /// Names how a Service becomes a load balancer: another one has all ensured again
     #[arg(
         long = "lb-configuration-revision",
@@ -120,6 +124,7 @@ impl LoadBalancerArgs {
             classes: self.classes.clone(),
             without_default_class: self.without_default_class,
             max_services_per_update: self.max_services_per_update,
+            max_in_flight: self.max_in_flight,
             configuration_revision: self.configuration_revision.clone(),
             volatile: self.volatile,
             effects: self.effects,
