@@ -7,6 +7,7 @@ mod answer;
 mod client;
 mod load_balancers;
 mod messages;
+mod routes;
 mod server;
 
 pub use client::{Client, ClientError};
@@ -17,6 +18,7 @@ pub use messages::{
     ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
     Listed, NewQuota, Status, Targets,
 };
+pub use routes::{EditRoutes, NewRoute, ShownRoutes};
 pub use server::{About, serve};
 
 use outrigger_provider_sdk::{Endpoint, InvalidEndpoint};

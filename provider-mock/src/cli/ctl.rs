@@ -2,6 +2,7 @@
 
 mod fault;
 mod load_balancers;
+mod routes;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use super::show::{Output, Shown};
 use super::values::label;
 use fault::{AnswersArgs, ErrorsArgs, HangArgs, LoseArgs};
 use load_balancers::LoadBalancerAction;
+use routes::RouteAction;
 
 #[derive(Debug, Args)]
 pub(crate) struct CtlCommand {
@@ -60,6 +62,9 @@ enum Action {
     /// List, show, change, delete or make load balancers
     #[command(subcommand, name = "lb")]
     LoadBalancers(LoadBalancerAction),
+    /// List, add, change or remove routes
+    #[command(subcommand)]
+    Routes(RouteAction),
     /// Change what a call costs, or let calls fail
     #[command(subcommand)]
     Set(SetAction),
@@ -210,6 +215,7 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
             Shown::changed(done, client.delete(&targets.targets(terminating)).await?)
         }
         Action::LoadBalancers(action) => load_balancers::ask(client, action).await?,
+        Action::Routes(action) => routes::ask(client, action).await?,
         Action::Set(SetAction::Latency { latency, jitter }) => {
             let jitter = jitter.map(|jitter| jitter.to_string());
             let change = ChangeCost {

@@ -1,6 +1,7 @@
 //! How answers are printed: for people, for `cut` and `awk`, for `jq`.
 
 mod load_balancers;
+mod routes;
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -8,7 +9,7 @@ use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use outrigger_provider_mock::cloud::Counts;
 use outrigger_provider_mock::control::{
-    Changed, Cleared, ClosedConnections, Listed, ShownLoadBalancers, Status,
+    Changed, Cleared, ClosedConnections, Listed, ShownLoadBalancers, ShownRoutes, Status,
 };
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::faults::{Budget, Effect, Fault, InjectedError, Method};
@@ -51,6 +52,11 @@ pub(crate) enum Shown {
         done: &'static str,
         changed: ShownLoadBalancers,
     },
+    Routes(ShownRoutes),
+    ChangedRoutes {
+        done: &'static str,
+        changed: ShownRoutes,
+    },
     Fault(Fault),
     Cleared(Cleared),
     Closed(ClosedConnections),
@@ -85,6 +91,8 @@ impl Shown {
             Self::ChangedLoadBalancers { done, changed } => {
                 load_balancers::print_changed(done, changed, out)
             }
+            Self::Routes(shown) => routes::print(shown, output, out),
+            Self::ChangedRoutes { done, changed } => routes::print_changed(done, changed, out),
             Self::Fault(fault) => writeln!(out, "set: {}", sentence(fault)),
             Self::Cleared(Cleared { cleared: 1 }) => writeln!(out, "1 fault removed"),
             Self::Cleared(Cleared { cleared }) => writeln!(out, "{cleared} faults removed"),
@@ -117,6 +125,7 @@ impl Shown {
             Self::LoadBalancers(shown)
             | Self::Whole(shown)
             | Self::ChangedLoadBalancers { changed: shown, .. } => json(shown, out),
+            Self::Routes(shown) | Self::ChangedRoutes { changed: shown, .. } => json(shown, out),
             Self::Fault(fault) => json(fault, out),
             Self::Cleared(cleared) => json(cleared, out),
             Self::Closed(closed) => json(closed, out),
@@ -261,6 +270,7 @@ fn print_status(status: &Status, output: Output, out: &mut impl Write) -> io::Re
         ),
         ("deleted", status.deleted.to_string()),
         ("load balancers", status.load_balancers.to_string()),
+        ("routes", status.routes.to_string()),
         (
             "synthesizes",
             if status.synthesizes { "yes" } else { "no" }.to_owned(),

@@ -31,3 +31,13 @@ pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
     serde_json::from_slice(body)
         .map_err(|error| Refusal::bad_request(format!("the request is wrong: {error}")))
 }
+
+/// Refuses control characters in text that terminals show.
+pub(super) fn printable(text: &str) -> Result<(), Refusal> {
+    if !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Refusal::bad_request(format!(
+        "{text:?} holds control characters; use letters, digits and punctuation"
+    )))
+}

@@ -18,6 +18,7 @@ use super::messages::{
     ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
     Listed, Status, Targets,
 };
+use super::routes::{EditRoutes, NewRoute, ShownRoutes};
 use crate::cloud::Counts;
 use crate::faults::Fault;
 use crate::instances::InstanceSpec;
@@ -140,6 +141,26 @@ impl Client {
     ) -> Result<ShownLoadBalancers, ClientError> {
         self.ask(Method::POST, "/v1/load-balancers/delete", targets)
             .await
+    }
+
+    /// Which routes there are.
+    pub async fn routes(&self) -> Result<ShownRoutes, ClientError> {
+        self.ask(Method::GET, "/v1/routes", &()).await
+    }
+
+    /// Makes a route that no controller asked for.
+    pub async fn add_route(&self, new: &NewRoute) -> Result<ShownRoutes, ClientError> {
+        self.ask(Method::POST, "/v1/routes", new).await
+    }
+
+    /// Lets routes lead elsewhere behind their provider's back.
+    pub async fn edit_routes(&self, edit: &EditRoutes) -> Result<ShownRoutes, ClientError> {
+        self.ask(Method::POST, "/v1/routes/edit", edit).await
+    }
+
+    /// Removes routes behind their provider's back.
+    pub async fn remove_routes(&self, targets: &Targets) -> Result<ShownRoutes, ClientError> {
+        self.ask(Method::POST, "/v1/routes/remove", targets).await
     }
 
     /// Changes what a call to the cloud costs.

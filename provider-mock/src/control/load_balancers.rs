@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, Refusal, json, read};
+use super::answer::{Answer, Refusal, json, printable, read};
 use super::messages::Targets;
 use crate::cloud::Cloud;
 use crate::load_balancers::{
@@ -172,17 +172,6 @@ fn unknown(targets: &[&str]) -> Refusal {
             targets.join(", ")
         ),
     }
-}
-
-/// Refuses control characters in text that terminals show.
-fn printable(text: &str) -> Result<(), Refusal> {
-    if !text.chars().any(char::is_control) {
-        return Ok(());
-    }
-    Err(Refusal {
-        status: StatusCode::BAD_REQUEST,
-        error: format!("{text:?} holds control characters; use letters, digits and punctuation"),
-    })
 }
 
 fn conflict(refused: &LoadBalancerRefused) -> Refusal {

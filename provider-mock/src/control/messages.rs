@@ -31,6 +31,8 @@ pub struct Status {
     pub deleted: usize,
     /// How many load balancers there are.
     pub load_balancers: usize,
+    /// How many routes there are.
+    pub routes: usize,
     /// How long a call to the cloud takes, in Go's syntax.
     pub latency: String,
     /// How much that varies: a part of the latency, or a duration.

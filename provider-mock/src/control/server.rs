@@ -15,11 +15,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::answer::{Answer, Refusal, json, read};
-use super::load_balancers;
 use super::messages::{
     ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
     Listed, NewQuota, Status, Targets,
 };
+use super::{load_balancers, routes};
 use crate::cloud::{Cloud, Jitter, Quota};
 use crate::instances::{Instance, InstanceSpec, Power};
 
@@ -104,6 +104,10 @@ fn route(cloud: &Cloud, about: &About, method: &Method, path: &str, body: &[u8])
         ("POST", "/v1/load-balancers/show") => load_balancers::show(cloud, body),
         ("POST", "/v1/load-balancers/edit") => load_balancers::edit(cloud, body),
         ("POST", "/v1/load-balancers/delete") => load_balancers::delete(cloud, body),
+        ("GET", "/v1/routes") => routes::list(cloud),
+        ("POST", "/v1/routes") => routes::add(cloud, body),
+        ("POST", "/v1/routes/edit") => routes::edit(cloud, body),
+        ("POST", "/v1/routes/remove") => routes::remove(cloud, body),
         ("PUT", "/v1/cost") => change_cost(cloud, body),
         ("GET", "/v1/faults") => json(&cloud.faults().list()),
         ("POST", "/v1/faults") => inject(cloud, body),
@@ -118,7 +122,8 @@ fn route(cloud: &Cloud, about: &About, method: &Method, path: &str, body: &[u8])
             error: format!(
                 "there is no {method} {path}; there are /v1/status, /v1/instances, \
                  /v1/instances/start, …/stop, …/delete, /v1/load-balancers, …/show, …/edit, \
-                 …/delete, /v1/cost, /v1/faults, /v1/counters and /v1/connections/close"
+                 …/delete, /v1/routes, …/edit, …/remove, /v1/cost, /v1/faults, /v1/counters and \
+                 /v1/connections/close"
             ),
         }),
     }
@@ -139,6 +144,7 @@ fn status(cloud: &Cloud, about: &About) -> Status {
         instances: by_power,
         deleted: cloud.deleted().len(),
         load_balancers: cloud.load_balancers().len(),
+        routes: cloud.routes().len(),
         latency: crate::duration::format(cost.latency),
         jitter: cost.jitter.to_string(),
         rate_limit: cost.quota,

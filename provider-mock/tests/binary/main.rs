@@ -10,4 +10,5 @@
 mod control;
 mod harness;
 mod load_balancers;
+mod routes;
 mod state;

@@ -1,0 +1,175 @@
+//! Routes on the control socket.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use super::answer::{Answer, Refusal, json, printable, read};
+use super::messages::Targets;
+use crate::cidr::Cidr;
+use crate::cloud::Cloud;
+use crate::routes::{Route, RouteRefused, RouteTable, RouteTarget};
+
+/// `GET /v1/routes`, and what any change answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownRoutes {
+    /// By name; removed ones as they were.
+    pub routes: Vec<Route>,
+}
+
+/// `POST /v1/routes`: one that no controller asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct NewRoute {
+    /// Its destination; there may be others to it.
+    pub destination: Cidr,
+    /// Its name; absent: `by-hand-` and a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Tag of the cluster: its UID, or its name where it has none; absent: it is of no cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// Where it leads.
+    #[serde(default)]
+    pub target: RouteTarget,
+    /// It leads nowhere.
+    #[serde(default)]
+    pub blackhole: bool,
+}
+
+/// `POST /v1/routes/edit`: what is absent stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct EditRoutes {
+    /// Names or destinations. If one is not known, nothing is changed.
+    pub targets: Vec<String>,
+    /// Name of the node that they lead to now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Its provider ID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// The address that packets are sent to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_hop: Option<IpAddr>,
+    /// Whether they lead nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blackhole: Option<bool>,
+    /// Takes the tag of the cluster away.
+    #[serde(default)]
+    pub untag: bool,
+}
+
+pub(super) fn list(cloud: &Cloud) -> Answer {
+    shown(cloud.routes())
+}
+
+pub(super) fn add(cloud: &Cloud, body: &[u8]) -> Answer {
+    let new: NewRoute = read(body)?;
+    let named = [&new.name, &new.cluster].into_iter().flatten();
+    let target = [&new.target.node, &new.target.provider_id];
+    named.chain(target).try_for_each(|text| printable(text))?;
+    let created_at = cloud.config().clock.now();
+    let added = cloud.edit_routes(|table| {
+        table.insert(Route {
+            name: new.name.unwrap_or_else(|| free_name(table)),
+            cluster: new.cluster,
+            destination: new.destination,
+            target: new.target,
+            blackhole: new.blackhole,
+            created_at,
+        })
+    });
+    shown([added.map_err(|refused| conflict(&refused))?])
+}
+
+pub(super) fn edit(cloud: &Cloud, body: &[u8]) -> Answer {
+    let edit: EditRoutes = read(body)?;
+    let texts = [&edit.node, &edit.provider_id].into_iter().flatten();
+    texts.into_iter().try_for_each(|text| printable(text))?;
+    let edited = cloud.edit_routes(|table| {
+        let known = resolve(table, &edit.targets)?;
+        let edited = known.into_iter().map(|route| {
+            let mut route = Route::clone(&route);
+            let target = &mut route.target;
+            target.node = edit.node.clone().unwrap_or_else(|| target.node.clone());
+            let provider_id = edit.provider_id.clone();
+            target.provider_id = provider_id.unwrap_or_else(|| target.provider_id.clone());
+            target.next_hop = edit.next_hop.or(target.next_hop);
+            route.blackhole = edit.blackhole.unwrap_or(route.blackhole);
+            if edit.untag {
+                route.cluster = None;
+            }
+            table.replace(route).map_err(|refused| conflict(&refused))
+        });
+        edited.collect::<Result<Vec<_>, Refusal>>()
+    });
+    shown(edited?)
+}
+
+pub(super) fn remove(cloud: &Cloud, body: &[u8]) -> Answer {
+    let targets: Targets = read(body)?;
+    let removed = cloud.edit_routes(|table| {
+        let known = if targets.all {
+            table.iter().cloned().collect()
+        } else {
+            resolve(table, &targets.targets)?
+        };
+        for route in &known {
+            table.remove(&route.name);
+        }
+        Ok(known)
+    });
+    shown(removed?)
+}
+
+fn free_name(table: &RouteTable) -> String {
+    let mut names = (1..).map(|number| format!("by-hand-{number}"));
+    let free = names.find(|name| table.by_name(name).is_none());
+    free.unwrap_or_default()
+}
+
+/// Those with these names or destinations; one that is not known refuses them all.
+fn resolve(table: &RouteTable, targets: &[String]) -> Result<Vec<Arc<Route>>, Refusal> {
+    if targets.is_empty() {
+        return Err(Refusal::bad_request(
+            "no route is named; give names or destinations".to_owned(),
+        ));
+    }
+    let (mut found, mut unknown) = (Vec::<Arc<Route>>::new(), Vec::new());
+    for target in targets {
+        let to = target.parse::<Cidr>().ok();
+        let to = to.into_iter().flat_map(|to| table.to(to));
+        let mut meant = table.by_name(target).into_iter().chain(to).peekable();
+        if meant.peek().is_none() {
+            unknown.push(target.as_str());
+        }
+        found.extend(meant.cloned());
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found.dedup_by(|a, b| a.name == b.name);
+    if unknown.is_empty() {
+        return Ok(found);
+    }
+    let unknown = unknown.join(", ");
+    Err(Refusal {
+        status: StatusCode::NOT_FOUND,
+        error: format!("there is no route {unknown}; nothing was changed"),
+    })
+}
+
+fn conflict(refused: &RouteRefused) -> Refusal {
+    Refusal {
+        status: StatusCode::CONFLICT,
+        error: refused.to_string(),
+    }
+}
+
+fn shown(routes: impl IntoIterator<Item = Arc<Route>>) -> Answer {
+    json(&ShownRoutes {
+        routes: routes.into_iter().map(Arc::unwrap_or_clone).collect(),
+    })
+}
