@@ -5,8 +5,9 @@ pub(crate) mod serve;
 mod show;
 mod values;
 
-use clap::{Parser, Subcommand};
-use outrigger_provider_sdk::ProbeArgs;
+use clap::{Args, Parser, Subcommand};
+use outrigger_provider_mock::control::{CONTROL_ENDPOINT_ENV, control_endpoint};
+use outrigger_provider_sdk::{Endpoint, EndpointArgs, InvalidEndpoint, ProbeArgs};
 
 /// A fake cloud behind Outrigger's contract: play with it, break it, watch what the controller does.
 #[derive(Debug, Parser)]
@@ -24,6 +25,26 @@ pub(crate) enum Command {
     Ctl(Box<ctl::CtlCommand>),
     /// Ask a running provider how it is, for exec probes
     Probe(ProbeArgs),
+}
+
+/// Both sockets of a mock.
+#[derive(Debug, Args)]
+struct SocketArgs {
+    #[command(flatten)]
+    provider: EndpointArgs,
+
+    /// Socket on which the mock is controlled; by default the endpoint with .ctl at its end
+    #[arg(long, env = CONTROL_ENDPOINT_ENV, value_name = "ENDPOINT", global = true)]
+    control_endpoint: Option<Endpoint>,
+}
+
+impl SocketArgs {
+    fn control(&self) -> Result<Endpoint, InvalidEndpoint> {
+        match &self.control_endpoint {
+            Some(endpoint) => Ok(endpoint.clone()),
+            None => control_endpoint(&self.provider.endpoint),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@
 //!
 //! | feature | default | addition |
 //! |---|---|---|
-//! | `cli` | yes | [`main`], [`main_with_args`], [`ServeArgs`] and [`ProbeArgs`], made with clap |
+//! | `cli` | yes | [`main`], [`main_with_args`], [`EndpointArgs`] and [`ProbeArgs`], made with clap |
 //! | `logging` | yes | [`init_logging`], made with tracing-subscriber; [`main`] calls it |
 //! | `tonic` | no | `Server::wrap` and `Server::serve_with_connected`, whose types are tonic's |
 //!
@@ -101,7 +101,7 @@ pub use provider::{
 };
 pub use routes::{Route, RouteChange, RouteChanges, RouteSink, Routes, RoutesCapability};
 #[cfg(feature = "cli")]
-pub use runner::{ProbeArgs, ServeArgs, main, main_with_args};
+pub use runner::{EndpointArgs, ProbeArgs, main, main_with_args};
 pub use serve_error::ServeError;
 pub use server::Server;
 pub use service::{Service, ServicePort};

@@ -9,11 +9,11 @@ use clap::{Args, Command, FromArgMatches};
 use crate::signals::Signals;
 use crate::{BoxError, Endpoint, Probe, ProbeFailure, ServeError, Server, probe};
 
-/// Flags of a server, to be flattened into a vendor's own.
+/// The flag of the provider's socket, to be flattened into a vendor's own.
 #[derive(Clone, Debug, Args)]
 #[non_exhaustive]
-pub struct ServeArgs {
-    /// Where to serve, as `unix:///absolute/path`
+pub struct EndpointArgs {
+    /// Socket of the provider, as `unix:///absolute/path`
     #[arg(
         long,
         env = outrigger_api::ENDPOINT_ENV,
@@ -27,14 +27,9 @@ pub struct ServeArgs {
 #[derive(Clone, Debug, Args)]
 #[non_exhaustive]
 pub struct ProbeArgs {
-    /// Where the provider serves, as `unix:///absolute/path`
-    #[arg(
-        long,
-        env = outrigger_api::ENDPOINT_ENV,
-        default_value = outrigger_api::DEFAULT_ENDPOINT,
-        value_name = "ENDPOINT"
-    )]
-    pub endpoint: Endpoint,
+    /// The provider to ask.
+    #[command(flatten)]
+    pub socket: EndpointArgs,
 
     /// Fail also while the provider is starting (for a readiness probe; without it, for a liveness
     /// probe, only a provider that a restart would help fails)
@@ -54,7 +49,12 @@ impl ProbeArgs {
         } else {
             Probe::Liveness
         };
-        probe(&self.endpoint, kind, Duration::from_secs(self.timeout)).await
+        probe(
+            &self.socket.endpoint,
+            kind,
+            Duration::from_secs(self.timeout),
+        )
+        .await
     }
 }
 
@@ -103,10 +103,10 @@ where
         }
     };
     let code = match Action::<A>::parse() {
-        Action::Serve(args, vendor) => {
+        Action::Serve(socket, vendor) => {
             #[cfg(feature = "logging")]
             crate::init_logging();
-            match runtime.block_on(serve(&args, || make(vendor))) {
+            match runtime.block_on(serve(&socket, || make(vendor))) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
                     tracing::error!("{error}");
@@ -130,7 +130,7 @@ where
     code
 }
 
-async fn serve<F>(args: &ServeArgs, make: impl FnOnce() -> F) -> Result<(), BoxError>
+async fn serve<F>(socket: &EndpointArgs, make: impl FnOnce() -> F) -> Result<(), BoxError>
 where
     F: Future<Output = Result<Server, BoxError>>,
 {
@@ -143,14 +143,14 @@ where
         }
     };
     server
-        .serve_signalled(&args.endpoint, &mut signals)
+        .serve_signalled(&socket.endpoint, &mut signals)
         .await
         .map_err(ServeError::into)
 }
 
 /// The action that the command line asks for.
 enum Action<A> {
-    Serve(ServeArgs, A),
+    Serve(EndpointArgs, A),
     Probe(ProbeArgs),
 }
 
@@ -163,7 +163,7 @@ impl<A: Args> Action<A> {
 
     fn command() -> Command {
         // The flags' structs bring texts of their own, so ours come last.
-        let serve = |command| A::augment_args(ServeArgs::augment_args(command));
+        let serve = |command| A::augment_args(EndpointArgs::augment_args(command));
         serve(Command::new("provider"))
             .about("A cloud provider for Outrigger; without a sub-command it serves")
             // Flags belong to the sub-command once there is one, and so does what they require.
@@ -185,7 +185,7 @@ impl<A: Args> Action<A> {
             None => matches,
         };
         Ok(Self::Serve(
-            ServeArgs::from_arg_matches(matches)?,
+            EndpointArgs::from_arg_matches(matches)?,
             A::from_arg_matches(matches)?,
         ))
     }

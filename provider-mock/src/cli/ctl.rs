@@ -9,15 +9,14 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use outrigger_provider_mock::cloud::Jitter;
 use outrigger_provider_mock::control::{
-    CONTROL_ENDPOINT_ENV, ChangeCost, Client, CloseConnections, InjectFault, NewQuota, Targets,
-    control_endpoint,
+    ChangeCost, Client, CloseConnections, InjectFault, NewQuota, Targets,
 };
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::instances::{
     Address, InstanceId, InstanceSpec, LabelKey, LabelValue, NodeName, Power,
 };
-use outrigger_provider_sdk::{Endpoint, ServeArgs};
 
+use super::SocketArgs;
 use super::show::{Output, Shown};
 use super::values::label;
 use fault::{AnswersArgs, ErrorsArgs, HangArgs, LoseArgs};
@@ -27,11 +26,7 @@ use routes::RouteAction;
 #[derive(Debug, Args)]
 pub(crate) struct CtlCommand {
     #[command(flatten)]
-    serve: ServeArgs,
-
-    /// Where the mock is controlled; by default the endpoint with .ctl at its end
-    #[arg(long, env = CONTROL_ENDPOINT_ENV, value_name = "ENDPOINT", global = true)]
-    control_endpoint: Option<Endpoint>,
+    sockets: SocketArgs,
 
     /// How to print [default: table on a terminal, plain elsewhere]
     #[arg(long, short, value_name = "FORMAT", global = true)]
@@ -179,11 +174,8 @@ impl TargetArgs {
 }
 
 pub(crate) async fn run(args: CtlCommand) -> anyhow::Result<()> {
-    let endpoint = match args.control_endpoint {
-        Some(control) => control,
-        None => control_endpoint(&args.serve.endpoint)?,
-    };
-    let shown = ask(&Client::new(endpoint.path().to_owned()), args.action).await?;
+    let client = Client::new(args.sockets.control()?.path().to_owned());
+    let shown = ask(&client, args.action).await?;
     let output = args.output.unwrap_or_else(Output::for_stdout);
     shown
         .print(output, &mut std::io::stdout().lock())

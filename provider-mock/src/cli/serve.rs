@@ -10,15 +10,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Jitter, Preference, Quota};
-use outrigger_provider_mock::control::{self, About, CONTROL_ENDPOINT_ENV, control_endpoint};
+use outrigger_provider_mock::control::{self, About};
 use outrigger_provider_mock::instances::{LabelKey, LabelValue, Placement, ProviderName};
 use outrigger_provider_mock::journal::Journal;
 use outrigger_provider_mock::state::{Keeper, StateFile};
 use outrigger_provider_mock::{Cloud, CloudConfig, MockProvider, ProviderOptions, duration};
-use outrigger_provider_sdk::{Endpoint, Listener, ServeArgs};
+use outrigger_provider_sdk::Listener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::SocketArgs;
 use super::values::{at_least_one, calls_per_second, label};
 use load_balancers::LoadBalancerArgs;
 use routes::RouteArgs;
@@ -30,11 +31,7 @@ use routes::RouteArgs;
 )]
 pub(crate) struct ServeCommand {
     #[command(flatten)]
-    serve: ServeArgs,
-
-    /// Where `ctl` reaches this mock; by default the endpoint with .ctl at its end
-    #[arg(long, env = CONTROL_ENDPOINT_ENV, value_name = "ENDPOINT")]
-    control_endpoint: Option<Endpoint>,
+    sockets: SocketArgs,
 
     /// YAML file that describes the instances of the cloud
     #[arg(long, value_name = "FILE")]
@@ -215,11 +212,8 @@ impl ServeCommand {
 
 /// Serves until SIGTERM or SIGINT; a second signal ends it at once.
 pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
-    let endpoint = args.serve.endpoint.clone();
-    let control_endpoint = match &args.control_endpoint {
-        Some(control) => control.clone(),
-        None => control_endpoint(&endpoint)?,
-    };
+    let endpoint = args.sockets.provider.endpoint.clone();
+    let control_endpoint = args.sockets.control()?;
     let state_file = args
         .state
         .as_ref()
