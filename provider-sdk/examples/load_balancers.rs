@@ -1,7 +1,7 @@
 //! A cloud that makes load balancers in memory, found again by the UID of their Service.
 //!
 //! ```sh
-//! cargo run --example load_balancers -- --endpoint unix:///tmp/load-balancers/provider.sock
+//! cargo run --example load_balancers -- --endpoint unix://$PWD/run/provider.sock
 //! ```
 
 use std::collections::BTreeMap;

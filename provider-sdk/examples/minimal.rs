@@ -1,8 +1,8 @@
 //! The smallest provider: a cloud of two machines, looked up by provider ID, else by name.
 //!
 //! ```sh
-//! cargo run --example minimal -- --endpoint unix:///tmp/minimal/provider.sock
-//! cargo run --example minimal -- probe --endpoint unix:///tmp/minimal/provider.sock
+//! cargo run --example minimal -- --endpoint unix://$PWD/run/provider.sock
+//! cargo run --example minimal -- probe --endpoint unix://$PWD/run/provider.sock
 //! ```
 
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! A cloud with one route table in memory, each route marked with its cluster.
 //!
 //! ```sh
-//! cargo run --example routes -- --endpoint unix:///tmp/routes/provider.sock
+//! cargo run --example routes -- --endpoint unix://$PWD/run/provider.sock
 //! ```
 
 use std::collections::BTreeMap;
