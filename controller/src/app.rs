@@ -39,7 +39,7 @@ use crate::{
     kube::{authenticator::Authenticators, client::Clients, cluster, events::Kind},
     leader,
     options::{Config, config::Election},
-    provider::{self, Cause, Provider},
+    provider::{self, DownCause, Provider},
     serving::{self, Access, Checks, Pages, Scope, Server},
     telemetry::Telemetry,
 };
@@ -303,9 +303,9 @@ async fn refused_for_good(provider: &Provider) {
     let mut state = provider.state();
     // The sender lives in the provider's handle.
     let _ = state
-        .wait_for(|state| state.serves() || state.cause() == Some(Cause::NoClusterId))
+        .wait_for(|state| state.serves() || state.cause() == Some(DownCause::NoClusterId))
         .await;
-    if state.borrow().cause() != Some(Cause::NoClusterId) {
+    if state.borrow().cause() != Some(DownCause::NoClusterId) {
         std::future::pending::<()>().await;
     }
 }

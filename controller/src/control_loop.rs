@@ -23,7 +23,7 @@ use tracing::{error, info};
 use crate::{
     fence::Fence,
     leader::Handle,
-    provider::{Provider, State},
+    provider::{Provider, ProviderState},
     queue::{self, Backoff, Gate, Outcome, Priority, Queue, QueueMetrics, Taken, Work},
 };
 
@@ -139,7 +139,7 @@ pub async fn run<L: ControlLoop>(
     let _published = inputs.state.publish(control_loop.state());
     let tasks = named(control_loop.begin());
 
-    let gate = Gate::new(provider.state(), State::serves);
+    let gate = Gate::new(provider.state(), ProviderState::serves);
     let handler = {
         let control_loop = Arc::clone(&control_loop);
         move |work: Work<L::Key>| {

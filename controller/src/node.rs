@@ -44,7 +44,7 @@ use crate::{
         nodes::NodeWriter,
         store::{Change, Origin, Store},
     },
-    provider::{Instances, NotManaged, Provider},
+    provider::{InstancesCapability, NotManaged, Provider},
     queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
     telemetry::Repeats,
 };
@@ -190,7 +190,7 @@ impl CloudNode {
 
     /// Whether the node may be asked about and written to: it has no other provider's id, and
     /// without any the operator's selector selects it.
-    fn may_touch(&self, node: &NodeView, instances: &Instances) -> bool {
+    fn may_touch(&self, node: &NodeView, instances: &InstancesCapability) -> bool {
         let scope = Scope {
             prefixes: &instances.prefixes,
             selector: self.parts.settings.selector.as_deref(),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!              ┌ connection: dial ─► handshake ─► GetStatus … (again, for ever)
-//!  Provider ───┤        publishes State and Session
+//!  Provider ───┤        publishes ProviderState and Session
 //!              ├ lookup, load_balancers::update: questions ─► coalesce ─┐
 //!              └ load_balancers, list ────────────────────────────────► admission ─► call ─► checked answers
 //!                                                                                     └─ node_sets: targets by name
@@ -45,15 +45,15 @@ use crate::fence::Fence;
 
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
-pub use health::{Dependency, Health, Quota};
+pub use health::{Dependency, ProviderHealth, Quota};
 pub use load_balancers::{
     ChangeAction, EnsureInput, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange,
 };
 pub use metrics::ProviderMetrics;
 pub use not_managed::NotManaged;
-pub use session::{HandshakeResult, Instances, LoadBalancers, Session};
-pub use state::{Cause, State};
-pub use transport::{Connect, Connecting, Transport};
+pub use session::{HandshakeResult, InstancesCapability, LoadBalancersCapability, Session};
+pub use state::{DownCause, ProviderState};
+pub use transport::{ByteStream, Connect, Connecting};
 
 use admission::{Admission, Urgency};
 use call::Wish;
@@ -61,7 +61,7 @@ use coalesce::{Coalescer, QUESTIONS, Question};
 use connection::Manager;
 use leave::Leave;
 use load_balancers::Update;
-use lookup::{Doubts, Node};
+use lookup::{Doubts, NodeLookup};
 use node_sets::NodeSets;
 
 /// Wishes that may wait; more would say the same again.
@@ -104,7 +104,7 @@ pub struct Cluster {
 /// The purpose of a lookup: its urgency, the wanted detail, and how old the answer may be. Where
 /// calls have to wait, the first of these goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Purpose {
+pub enum LookupPurpose {
     /// To initialise a node: all but the power state, as it is now.
     Initialization,
     /// To decide whether a node that is not ready still has a machine: existence and power state,
@@ -117,7 +117,7 @@ pub enum Purpose {
     },
 }
 
-impl Purpose {
+impl LookupPurpose {
     /// The value of the metric's label `purpose`.
     const fn as_str(self) -> &'static str {
         match self {
@@ -143,7 +143,7 @@ impl Purpose {
 #[derive(Clone)]
 pub struct Provider {
     shared: Arc<Shared>,
-    lookups: mpsc::Sender<Question<Node>>,
+    lookups: mpsc::Sender<Question<NodeLookup>>,
     updates: mpsc::Sender<Question<Update>>,
     leave: Leave,
     is_in_background: bool,
@@ -154,9 +154,9 @@ struct Shared {
     cluster_name: String,
     cluster_uid: watch::Sender<ClusterUid>,
     allow_untagged: bool,
-    state: watch::Sender<State>,
+    state: watch::Sender<ProviderState>,
     session: watch::Sender<Option<Arc<Session>>>,
-    health: watch::Sender<Health>,
+    health: watch::Sender<ProviderHealth>,
     standby: watch::Sender<bool>,
     wishes: mpsc::Sender<(u64, Wish)>,
     admission: Arc<Admission>,
@@ -174,7 +174,7 @@ impl Provider {
         metrics: ProviderMetrics,
         cancel: CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        metrics.state(&State::default());
+        metrics.state(&ProviderState::default());
         metrics.cluster_uid(&ClusterUid::judge(Some(&options.cluster_uid), None));
         let (wishes, inbox) = mpsc::channel(WISHES);
         let (lookups, looked_up) = mpsc::channel(QUESTIONS);
@@ -183,9 +183,9 @@ impl Provider {
             cluster_name: options.cluster.name.clone(),
             cluster_uid: watch::Sender::new(ClusterUid::judge(Some(&options.cluster_uid), None)),
             allow_untagged: options.allow_untagged,
-            state: watch::Sender::new(State::default()),
+            state: watch::Sender::new(ProviderState::default()),
             session: watch::Sender::new(None),
-            health: watch::Sender::new(Health::default()),
+            health: watch::Sender::new(ProviderHealth::default()),
             standby: watch::Sender::new(options.standby),
             wishes,
             admission: Arc::new(Admission::new(metrics.clone())),
@@ -267,7 +267,7 @@ impl Provider {
     }
 
     /// How the provider is, now and whenever that changes.
-    pub fn state(&self) -> watch::Receiver<State> {
+    pub fn state(&self) -> watch::Receiver<ProviderState> {
         self.shared.state.subscribe()
     }
 
@@ -286,7 +286,7 @@ impl Provider {
     }
 
     /// The provider's last report about its dependencies and quotas.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> ProviderHealth {
         self.shared.health.borrow().clone()
     }
 
@@ -295,7 +295,7 @@ impl Provider {
         let mut state = self.state();
         loop {
             // The senders live as long as this handle.
-            if state.wait_for(State::serves).await.is_err() {
+            if state.wait_for(ProviderState::serves).await.is_err() {
                 return future::pending().await;
             }
             if let Some(session) = self.session() {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use outrigger_controller::provider::{Connect, Connecting, Endpoint, Transport};
+use outrigger_controller::provider::{ByteStream, Connect, Connecting, Endpoint};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::Instant,
@@ -94,13 +94,13 @@ impl Connect for Meter {
         let (connecting, bytes) = (self.endpoint.connect(), Arc::clone(&self.bytes));
         Box::pin(async move {
             let io = connecting.await?;
-            Ok(Box::new(Metered { io, bytes }) as Box<dyn Transport>)
+            Ok(Box::new(Metered { io, bytes }) as Box<dyn ByteStream>)
         })
     }
 }
 
 struct Metered {
-    io: Box<dyn Transport>,
+    io: Box<dyn ByteStream>,
     bytes: Arc<Bytes>,
 }
 

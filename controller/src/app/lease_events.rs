@@ -7,7 +7,7 @@ use tokio::{sync::watch, time::timeout};
 use crate::{
     kube::events::{Kind, ObjectRef, Recorder},
     options::config::Election,
-    provider::State,
+    provider::ProviderState,
 };
 
 /// A provider that is away for less is being restarted or upgraded: no event.
@@ -40,7 +40,7 @@ fn lease_of(election: &Election) -> ObjectRef {
 /// Records `ProviderDown` when the provider of the replica on `host` has not served for [`GRACE`], and
 /// `ProviderUp` when it serves again. Never returns.
 pub(super) async fn report(
-    mut state: watch::Receiver<State>,
+    mut state: watch::Receiver<ProviderState>,
     host: &str,
     record: impl Fn(Kind, &'static str, String),
 ) {
@@ -59,7 +59,7 @@ pub(super) async fn report(
 }
 
 /// Waits until the provider serves, or does not. Never returns once its handle is gone with the process.
-async fn until(state: &mut watch::Receiver<State>, serves: bool) {
+async fn until(state: &mut watch::Receiver<ProviderState>, serves: bool) {
     let reached = state
         .wait_for(|state| state.serves() == serves)
         .await
@@ -77,11 +77,11 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     use super::*;
-    use crate::provider::Cause;
+    use crate::provider::DownCause;
 
-    fn down() -> State {
-        State::Down {
-            cause: Cause::Disconnected,
+    fn down() -> ProviderState {
+        ProviderState::Down {
+            cause: DownCause::Disconnected,
             reason: "no provider answers".into(),
             since: Instant::now(),
         }
@@ -89,7 +89,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_outage_is_two_events_and_a_restart_none() {
-        let (sender, state) = watch::channel(State::Connecting);
+        let (sender, state) = watch::channel(ProviderState::Connecting);
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let noted = Arc::clone(&said);
         let record = move |kind: Kind, reason: &'static str, message: String| {
@@ -99,17 +99,17 @@ mod tests {
         };
         let script = async {
             sleep(GRACE / 2).await;
-            sender.send_replace(State::Ready);
+            sender.send_replace(ProviderState::Ready);
             sleep(GRACE).await;
             sender.send_replace(down());
             sleep(GRACE / 2).await;
-            sender.send_replace(State::Ready);
+            sender.send_replace(ProviderState::Ready);
             sleep(GRACE).await;
             assert!(said.lock().is_empty(), "{:?}", said.lock());
 
             sender.send_replace(down());
             sleep(GRACE * 2).await;
-            sender.send_replace(State::Ready);
+            sender.send_replace(ProviderState::Ready);
             sleep(GRACE).await;
         };
         tokio::select! {

@@ -11,7 +11,7 @@ use crate::{
     fence::Fence,
     leader::{Handle, Leadership, Leading},
     options::controllers::Controller,
-    provider::{Provider, State},
+    provider::{Provider, ProviderState},
 };
 
 /// A leader whose provider has been away for so long lets another replica try.
@@ -235,7 +235,7 @@ impl LeaseTask {
         loop {
             // The sender lives in the provider's handle, which we hold.
             let _ = state.wait_for(|state| !state.serves()).await;
-            let back = state.wait_for(State::serves);
+            let back = state.wait_for(ProviderState::serves);
             if timeout(PROVIDER_GRACE, back).await.is_err() {
                 return;
             }

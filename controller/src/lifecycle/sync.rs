@@ -14,7 +14,7 @@ use tracing::debug;
 use super::{NodeLifecycle, act::Failed};
 use crate::{
     clock::until,
-    provider::{Instances, Purpose, Session},
+    provider::{InstancesCapability, LookupPurpose, Session},
     queue::Outcome,
 };
 
@@ -55,12 +55,17 @@ impl NodeLifecycle {
         }
     }
 
-    async fn ask(&self, asked: Arc<NodeView>, session: &Session, instances: &Instances) -> Outcome {
+    async fn ask(
+        &self,
+        asked: Arc<NodeView>,
+        session: &Session,
+        instances: &InstancesCapability,
+    ) -> Outcome {
         let began = self.memory.clock.now();
         let lookup = self
             .parts
             .provider
-            .lookup(Arc::clone(&asked), Purpose::Lifecycle)
+            .lookup(Arc::clone(&asked), LookupPurpose::Lifecycle)
             .await;
         self.parts.metrics.asked(&lookup);
         if let Err(error) = &lookup {
@@ -102,7 +107,7 @@ impl NodeLifecycle {
         &'a self,
         node: &NodeView,
         session: &Session,
-        instances: &'a Instances,
+        instances: &'a InstancesCapability,
         census: Census,
     ) -> Facts<'a> {
         Facts {
@@ -118,7 +123,7 @@ impl NodeLifecycle {
     }
 
     /// Looks at all nodes: cheap, and asked for only when one is absent.
-    pub(super) fn census(&self, instances: &Instances) -> Census {
+    pub(super) fn census(&self, instances: &InstancesCapability) -> Census {
         let selector = self.parts.settings.selector.as_deref();
         let (mut ours, mut unset, mut foreign) = (0, 0, false);
         self.parts.nodes.for_each(

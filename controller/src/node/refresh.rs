@@ -23,7 +23,7 @@ use tracing::{debug, info, warn};
 
 use super::{CloudNode, sync::policy};
 use crate::{
-    provider::{Error, Instances, Purpose, Session},
+    provider::{Error, InstancesCapability, LookupPurpose, Session},
     queue::Priority,
 };
 
@@ -42,9 +42,9 @@ const FALLBACK: usize = 10;
 struct Sweep<'a> {
     cloud_node: &'a CloudNode,
     session: &'a Session,
-    instances: &'a Instances,
+    instances: &'a InstancesCapability,
     policy: Policy,
-    purpose: Purpose,
+    purpose: LookupPurpose,
     tally: Tally,
 }
 
@@ -70,7 +70,7 @@ impl CloudNode {
                     session: &session,
                     instances,
                     policy: policy(instances),
-                    purpose: Purpose::Refresh {
+                    purpose: LookupPurpose::Refresh {
                         max_staleness: period.mul_f64(STALENESS),
                     },
                     tally: Tally::default(),

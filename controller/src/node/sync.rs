@@ -22,7 +22,7 @@ use crate::{
         events::{Kind, ObjectRef},
         nodes::Write,
     },
-    provider::{Instances, Purpose},
+    provider::{InstancesCapability, LookupPurpose},
     queue::Outcome,
 };
 
@@ -129,7 +129,10 @@ impl CloudNode {
     }
 
     async fn lookup(&self, node: Arc<NodeView>) -> Result<Lookup, Error> {
-        let lookup = self.parts.provider.lookup(node, Purpose::Initialization);
+        let lookup = self
+            .parts
+            .provider
+            .lookup(node, LookupPurpose::Initialization);
         Ok(lookup.await?)
     }
 
@@ -164,7 +167,7 @@ impl CloudNode {
         &self,
         node: Arc<NodeView>,
         instance: &Instance,
-        instances: &Instances,
+        instances: &InstancesCapability,
     ) -> Result<(), Error> {
         // Never closed.
         let _permit = self.writing.acquire().await;
@@ -293,7 +296,7 @@ fn write_of(addresses: Wanted) -> Option<Write> {
     }
 }
 
-pub(super) fn policy(instances: &Instances) -> Policy {
+pub(super) fn policy(instances: &InstancesCapability) -> Policy {
     Policy {
         without_provider_id: instances.without_provider_id,
         managed_label_keys: instances.managed_label_keys.clone(),

@@ -8,14 +8,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
 use super::{
-    Cause, Connect, Endpoint, Error, Options, Session, Shared,
+    Connect, DownCause, Endpoint, Error, Options, Session, Shared,
     admission::CallClass,
     call::{GetStatus, Handshake, MessageLimits, Unary, Wish, Wishes, unary},
-    handshake::{self, Refusal},
+    handshake::{self, RefusedHandshake},
     health::{self, Heartbeat},
     session::HandshakeResult,
     text,
-    transport::Connection,
+    transport::ProviderConnection,
 };
 
 mod again;
@@ -108,8 +108,8 @@ impl Manager {
                 return;
             }
             let (cause, reason) = match loss {
-                Loss::Disconnected(reason) => (Cause::Disconnected, reason),
-                Loss::Silent(reason) => (Cause::Silent, reason),
+                Loss::Disconnected(reason) => (DownCause::Disconnected, reason),
+                Loss::Silent(reason) => (DownCause::Silent, reason),
             };
             self.shared.down(cause, &reason);
             self.shared.withdraw();
@@ -123,7 +123,7 @@ impl Manager {
     }
 
     async fn connect_once(&mut self) -> Loss {
-        let dial = Connection::dial(&*self.connector, &self.tasks, &self.cancel);
+        let dial = ProviderConnection::dial(&*self.connector, &self.tasks, &self.cancel);
         let connection = match timeout(Handshake::DEADLINE, dial).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => {
@@ -161,7 +161,7 @@ impl Manager {
                         return loss;
                     }
                 }
-                Ok(Err(Refusal { cause, reason })) => {
+                Ok(Err(RefusedHandshake { cause, reason })) => {
                     self.shared.down(cause, &reason);
                     self.shared.withdraw();
                     tokio::select! {
@@ -195,8 +195,8 @@ impl Manager {
     /// One handshake. The outer error asks for a new connection.
     async fn shake_hands(
         &mut self,
-        connection: &Connection,
-    ) -> Result<Result<HandshakeResult, Refusal>, Loss> {
+        connection: &ProviderConnection,
+    ) -> Result<Result<HandshakeResult, RefusedHandshake>, Loss> {
         let limits = MessageLimits {
             send: usize::MAX,
             receive: self.options.max_receive_bytes,
@@ -223,7 +223,7 @@ impl Manager {
                 }
                 Ok(accepted)
             }
-            Err(error) => match Refusal::from_error(&error) {
+            Err(error) => match RefusedHandshake::from_error(&error) {
                 Some(refusal) => Ok(Err(refusal)),
                 None if matches!(error, Error::Timeout { .. }) => Err(Loss::Silent(format!(
                     "the provider at {} accepted the connection and does not answer: {error}",
@@ -239,7 +239,7 @@ impl Manager {
 
     fn publish(
         &mut self,
-        connection: &Connection,
+        connection: &ProviderConnection,
         result: HandshakeResult,
         new_connection: bool,
     ) -> Arc<Session> {
@@ -273,7 +273,7 @@ impl Manager {
     /// Runs the heartbeat. Continues when another handshake is due on the same connection.
     async fn run_heartbeat(
         &mut self,
-        connection: &Connection,
+        connection: &ProviderConnection,
         session: &Session,
     ) -> ControlFlow<Loss> {
         let mut standby = self.shared.standby.subscribe();
@@ -361,7 +361,7 @@ impl Manager {
     /// in a row on that is reported, and takes longer each time.
     async fn again(
         &mut self,
-        connection: &Connection,
+        connection: &ProviderConnection,
         why: &str,
         is_degraded: bool,
     ) -> ControlFlow<Loss> {

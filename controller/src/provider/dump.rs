@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use tokio::time::Instant;
 
-use super::{HandshakeResult, Health, Provider, Session, State, admission::CallClass};
+use super::{
+    HandshakeResult, Provider, ProviderHealth, ProviderState, Session, admission::CallClass,
+};
 
 impl Provider {
     /// State, session, what the provider says about itself, and pauses; a few lines of text.
@@ -20,7 +22,7 @@ impl Provider {
         let now = Instant::now();
         let state = shared.state.borrow().clone();
         writeln!(lines, "state: {state}")?;
-        if let State::Down { since, .. } = state {
+        if let ProviderState::Down { since, .. } = state {
             writeln!(lines, "down_for: {:.3}s", (now - since).as_secs_f64())?;
         }
         writeln!(
@@ -103,7 +105,7 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
     )
 }
 
-fn write_health(lines: &mut String, health: &Health) -> std::fmt::Result {
+fn write_health(lines: &mut String, health: &ProviderHealth) -> std::fmt::Result {
     for part in &health.dependencies {
         write!(lines, "dependency: {:?} ready={}", part.name, part.ready)?;
         if let Some(last) = part.last_success {

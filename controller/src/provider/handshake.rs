@@ -8,9 +8,9 @@ use outrigger_core::{node::ownership::Prefixes, service::capability::Capability}
 use tracing::warn;
 
 use super::{
-    Cause, Error, Options,
+    DownCause, Error, Options,
     admission::Rate,
-    session::{HandshakeResult, Instances, LoadBalancers},
+    session::{HandshakeResult, InstancesCapability, LoadBalancersCapability},
     text,
 };
 
@@ -35,14 +35,14 @@ const MAX_VISIBILITY_DELAY: Duration = Duration::from_hours(24);
 
 /// Why no session came of a handshake, though the provider answered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) cause: Cause,
+pub(super) struct RefusedHandshake {
+    pub(super) cause: DownCause,
     /// The failure and its remedy, for people.
     pub(super) reason: String,
 }
 
-impl Refusal {
-    fn new(cause: Cause, reason: impl Into<String>) -> Self {
+impl RefusedHandshake {
+    fn new(cause: DownCause, reason: impl Into<String>) -> Self {
         Self {
             cause,
             reason: reason.into(),
@@ -51,7 +51,7 @@ impl Refusal {
 
     fn bad(what: impl std::fmt::Display) -> Self {
         Self::new(
-            Cause::BadHandshake,
+            DownCause::BadHandshake,
             format!("the provider's answer to the handshake breaks the contract: {what}"),
         )
     }
@@ -60,7 +60,7 @@ impl Refusal {
     pub(super) fn from_error(error: &Error) -> Option<Self> {
         match error {
             Error::NotServed { .. } => Some(Self::new(
-                Cause::Incompatible,
+                DownCause::Incompatible,
                 "what listens there does not serve cloudprovider.v1 (Handshake is not \
                  implemented); is it a provider for Outrigger?",
             )),
@@ -69,7 +69,7 @@ impl Refusal {
                 message,
                 ..
             } => Some(Self::new(
-                Cause::Incompatible,
+                DownCause::Incompatible,
                 format!(
                     "the provider speaks no common revision of cloudprovider.v1 (the controller \
                      speaks {MIN_MINOR} to {MINOR}): {message}; upgrade the older of the two"
@@ -104,15 +104,15 @@ pub(super) fn accept(
     known_name: Option<&str>,
     generation: u64,
     answer: v1::HandshakeResponse,
-) -> Result<HandshakeResult, Refusal> {
+) -> Result<HandshakeResult, RefusedHandshake> {
     if answer.minor == 0 {
-        return Err(Refusal::bad(
+        return Err(RefusedHandshake::bad(
             "minor is not set; it is the lower of both maxima, so 1 where both speak only that",
         ));
     }
     if !(MIN_MINOR..=MINOR).contains(&answer.minor) {
-        return Err(Refusal::new(
-            Cause::Incompatible,
+        return Err(RefusedHandshake::new(
+            DownCause::Incompatible,
             format!(
                 "the provider chose revision {} of cloudprovider.v1, the controller speaks \
                  {MIN_MINOR} to {MINOR}; upgrade the older of the two",
@@ -122,25 +122,25 @@ pub(super) fn accept(
     }
     let name = accept_name(options, known_name, &answer.provider_name)?;
     if answer.without_cluster_id && !options.allow_untagged {
-        return Err(Refusal::new(
-            Cause::NoClusterId,
+        return Err(RefusedHandshake::new(
+            DownCause::NoClusterId,
             format!(
                 "provider {name}: the cloud has no cluster id that separates this cluster's resources from another's; give it one, or set --allow-untagged-cloud"
             ),
         ));
     }
     if answer.boot_id.is_empty() {
-        return Err(Refusal::bad(
+        return Err(RefusedHandshake::bad(
             "boot_id is empty; it is required, new for each process, and the same in GetStatus",
         ));
     }
     if answer.boot_id.len() > 64 {
-        return Err(Refusal::bad("boot_id has more than 64 bytes"));
+        return Err(RefusedHandshake::bad("boot_id has more than 64 bytes"));
     }
     let max_send = match answer.max_receive_message_bytes {
         0 => DEFAULT_MAX_MESSAGE_BYTES,
         less if less < MIN_MESSAGE => {
-            return Err(Refusal::bad(format!(
+            return Err(RefusedHandshake::bad(format!(
                 "max_receive_message_bytes is {less}, at least {MIN_MESSAGE} are needed"
             )));
         }
@@ -182,10 +182,10 @@ fn accept_name(
     options: &Options,
     known_name: Option<&str>,
     name: &str,
-) -> Result<Box<str>, Refusal> {
+) -> Result<Box<str>, RefusedHandshake> {
     let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if name.is_empty() || name.len() > 63 || !name.bytes().all(legal) {
-        return Err(Refusal::bad(format!(
+        return Err(RefusedHandshake::bad(format!(
             "provider_name \"{}\" is not 1 to 63 of a-z, 0-9 and -",
             text::cut(name, 64)
         )));
@@ -193,8 +193,8 @@ fn accept_name(
     if let Some(expected) = &options.expected_name
         && expected != name
     {
-        return Err(Refusal::new(
-            Cause::WrongName,
+        return Err(RefusedHandshake::new(
+            DownCause::WrongName,
             format!(
                 "the provider calls itself {name}, but --cloud-provider is {expected}; point \
                  --provider-endpoint at provider {expected}, or change the flag"
@@ -204,8 +204,8 @@ fn accept_name(
     if let Some(known) = known_name
         && known != name
     {
-        return Err(Refusal::new(
-            Cause::WrongName,
+        return Err(RefusedHandshake::new(
+            DownCause::WrongName,
             format!(
                 "the provider was {known} and now calls itself {name}; nodes of one must not be \
                  looked up with the other: bring back {known}, or restart the controller"
@@ -215,7 +215,10 @@ fn accept_name(
     Ok(name.into())
 }
 
-fn accept_instances(name: &str, instances: v1::InstancesCapability) -> Result<Instances, Refusal> {
+fn accept_instances(
+    name: &str,
+    instances: v1::InstancesCapability,
+) -> Result<InstancesCapability, RefusedHandshake> {
     let mut preference = instances.lookup_preference();
     if preference == v1::LookupPreference::ListAll && !instances.list {
         warn!(
@@ -230,20 +233,20 @@ fn accept_instances(name: &str, instances: v1::InstancesCapability) -> Result<In
         Some(delay) => Duration::try_from(delay)
             .ok()
             .filter(|delay| *delay <= MAX_VISIBILITY_DELAY)
-            .ok_or_else(|| Refusal::bad("instances.visibility_delay is not 0 to 24 h"))?,
+            .ok_or_else(|| RefusedHandshake::bad("instances.visibility_delay is not 0 to 24 h"))?,
     };
     let prefixes = entries(
         "instances.provider_id_prefixes",
         instances.provider_id_prefixes,
     )?;
-    Ok(Instances {
+    Ok(InstancesCapability {
         max_batch_size: match instances.max_batch_size {
             0 => DEFAULT_BATCH,
             some => some.min(MAX_BATCH),
         } as usize,
         list: instances.list,
         preference,
-        prefixes: Prefixes::new(name, prefixes).map_err(Refusal::bad)?,
+        prefixes: Prefixes::new(name, prefixes).map_err(RefusedHandshake::bad)?,
         visibility_delay,
         without_provider_id: instances.without_provider_id,
         managed_label_keys: entries("instances.managed_label_keys", instances.managed_label_keys)?,
@@ -256,9 +259,9 @@ fn accept_load_balancers(
     offered: v1::LoadBalancersCapability,
     reads: Box<[Box<str>]>,
     effects: Option<&v1::EffectsCapability>,
-) -> Result<LoadBalancers, Refusal> {
+) -> Result<LoadBalancersCapability, RefusedHandshake> {
     if offered.configuration_revision.len() > 64 {
-        return Err(Refusal::bad(
+        return Err(RefusedHandshake::bad(
             "load_balancers.configuration_revision has more than 64 bytes",
         ));
     }
@@ -278,7 +281,7 @@ fn accept_load_balancers(
             boxed(&effects.condition_type_prefixes)
         }),
     };
-    Ok(LoadBalancers {
+    Ok(LoadBalancersCapability {
         capability: capability.into(),
         list: offered.list,
         plan: offered.plan,
@@ -293,9 +296,9 @@ fn accept_load_balancers(
 }
 
 /// The entries of a list whose empty form already says "all" or "none": so none may be empty.
-fn entries(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, Refusal> {
+fn entries(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, RefusedHandshake> {
     if list.len() > MAX_ENTRIES {
-        return Err(Refusal::bad(format!(
+        return Err(RefusedHandshake::bad(format!(
             "{field} has {} entries, at most {MAX_ENTRIES} are possible",
             list.len()
         )));
@@ -304,7 +307,7 @@ fn entries(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, Refusal> {
         .map(|entry| {
             let visible = entry.bytes().all(|b| b.is_ascii_graphic());
             if entry.is_empty() || entry.len() > MAX_NAME || !visible {
-                return Err(Refusal::bad(format!(
+                return Err(RefusedHandshake::bad(format!(
                     "{field} has the entry \"{}\", which is not 1 to {MAX_NAME} visible characters",
                     text::cut(&entry, 64)
                 )));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use outrigger_api::v1::{self, Readiness};
 
-use super::{Cause, State, text};
+use super::{DownCause, ProviderState, text};
 
 /// Dependencies, and quotas, that are looked at.
 const MAX_ENTRIES: usize = 32;
@@ -14,7 +14,7 @@ const MAX_NAME: usize = 63;
 
 /// The provider's last report; empty before its first answer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Health {
+pub struct ProviderHealth {
     /// The parts that its readiness is made of; at most 32.
     pub dependencies: Vec<Dependency>,
     /// Quotas of the cloud; at most 32.
@@ -54,9 +54,9 @@ pub(super) enum Heartbeat {
 }
 
 /// Reads an answer. Too many parts are cut, for a status must not cost the connection.
-pub(super) fn read(status: &v1::GetStatusResponse) -> (Heartbeat, Health) {
+pub(super) fn read(status: &v1::GetStatusResponse) -> (Heartbeat, ProviderHealth) {
     let dependencies = status.dependencies.iter().take(MAX_ENTRIES);
-    let health = Health {
+    let health = ProviderHealth {
         dependencies: dependencies
             .map(|dependency| Dependency {
                 name: text::cut(&dependency.name, MAX_NAME).into(),
@@ -98,7 +98,7 @@ fn read_quotas(quotas: &[v1::QuotaStatus]) -> Vec<Quota> {
     read
 }
 
-fn why(health: &Health, summary: &str) -> Arc<str> {
+fn why(health: &ProviderHealth, summary: &str) -> Arc<str> {
     let broken = health.dependencies.iter().filter(|part| !part.ready);
     let parts: Vec<String> = broken
         .map(|part| match &*part.message {
@@ -113,14 +113,14 @@ fn why(health: &Health, summary: &str) -> Arc<str> {
 }
 
 impl Heartbeat {
-    /// The state that follows, where [`State::Down`] has been so since `since`.
-    pub(super) fn state(self, since: tokio::time::Instant) -> State {
+    /// The state that follows, where [`ProviderState::Down`] has been so since `since`.
+    pub(super) fn state(self, since: tokio::time::Instant) -> ProviderState {
         match self {
-            Self::Starting => State::Starting,
-            Self::Ready => State::Ready,
-            Self::Degraded(reason) => State::Degraded { reason },
-            Self::Broken(reason) => State::Down {
-                cause: Cause::Broken,
+            Self::Starting => ProviderState::Starting,
+            Self::Ready => ProviderState::Ready,
+            Self::Degraded(reason) => ProviderState::Degraded { reason },
+            Self::Broken(reason) => ProviderState::Down {
+                cause: DownCause::Broken,
                 reason,
                 since,
             },

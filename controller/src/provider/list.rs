@@ -8,7 +8,7 @@ use tonic::{Request, Response, Status};
 use tracing::warn;
 
 use super::{
-    Error, Provider, Purpose,
+    Error, LookupPurpose, Provider,
     call::{MessageLimits, Unary},
     details::Checked,
     gather::{Gathered, gather},
@@ -47,7 +47,7 @@ impl Provider {
     ///
     /// # Errors
     /// [`Error::NotOffered`] where the provider does not offer lists, else any [`Error`].
-    pub async fn list(&self, purpose: Purpose) -> Result<Vec<Instance>, Error> {
+    pub async fn list(&self, purpose: LookupPurpose) -> Result<Vec<Instance>, Error> {
         let rpc = ListInstances::NAME;
         let (permit, session) = self.admit::<ListInstances>(purpose.into()).await?;
         let offered = session.instances.as_ref().filter(|offered| offered.list);

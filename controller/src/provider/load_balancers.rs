@@ -13,7 +13,9 @@ use outrigger_core::{
     targets::Targets,
 };
 
-use super::{Error, LoadBalancers, Provider, Session, admission::Urgency, call::Unary, wire};
+use super::{
+    Error, LoadBalancersCapability, Provider, Session, admission::Urgency, call::Unary, wire,
+};
 
 mod answer;
 mod calls;
@@ -170,7 +172,10 @@ impl Provider {
     }
 }
 
-fn offered<'a>(session: &'a Session, rpc: &'static str) -> Result<&'a LoadBalancers, Error> {
+fn offered<'a>(
+    session: &'a Session,
+    rpc: &'static str,
+) -> Result<&'a LoadBalancersCapability, Error> {
     let offered = session.load_balancers.as_ref();
     offered.ok_or(Error::NotOffered { rpc })
 }
@@ -181,7 +186,7 @@ fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
 
 /// For calls that do not say who may reach the load balancer: ranges that do not parse must not keep
 /// it from being deleted.
-fn whatever_its_ranges(service: &ServiceView, offered: &LoadBalancers) -> v1::Service {
+fn whatever_its_ranges(service: &ServiceView, offered: &LoadBalancersCapability) -> v1::Service {
     let ranges = source_ranges(service).unwrap_or_default();
     wire::service(service, &offered.capability, &ranges)
 }

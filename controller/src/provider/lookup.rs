@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::{
-    Error, Provider, Purpose, Session, Shared,
+    Error, LookupPurpose, Provider, Session, Shared,
     admission::{Permit, Urgency},
     call::{BatchGetInstances, Unary},
     coalesce::{self, Ask, Batch, Subject},
@@ -38,10 +38,10 @@ impl Doubts {
     const MOST: usize = 10_000;
 
     /// Reports what is new: reasons by the places in `asks`.
-    fn report(&self, asks: &[Ask<Node>], doubts: &[(usize, String)]) {
+    fn report(&self, asks: &[Ask<NodeLookup>], doubts: &[(usize, String)]) {
         let mut known = self.0.lock();
         for (at, why) in doubts {
-            let Some(Node(node)) = asks.get(*at).map(|ask| &ask.subject) else {
+            let Some(NodeLookup(node)) = asks.get(*at).map(|ask| &ask.subject) else {
                 continue;
             };
             if known.len() >= Self::MOST {
@@ -60,10 +60,10 @@ impl Doubts {
 }
 
 /// A node whose instance is asked about.
-pub(super) struct Node(Arc<NodeView>);
+pub(super) struct NodeLookup(Arc<NodeView>);
 
-impl Subject for Node {
-    type Group = Purpose;
+impl Subject for NodeLookup {
+    type Group = LookupPurpose;
     type Key = Arc<str>;
     type Answer = Lookup;
     const RPC: &'static str = BatchGetInstances::NAME;
@@ -77,7 +77,7 @@ impl Subject for Node {
         self.0.uid == other.0.uid && self.0.provider_id == other.0.provider_id
     }
 
-    fn urgency(purpose: &Purpose) -> Urgency {
+    fn urgency(purpose: &LookupPurpose) -> Urgency {
         (*purpose).into()
     }
 
@@ -93,7 +93,7 @@ impl Subject for Node {
         offered.map_or(BATCH, |instances| instances.max_batch_size)
     }
 
-    fn envelope(_: &Purpose, _: &Session) -> usize {
+    fn envelope(_: &LookupPurpose, _: &Session) -> usize {
         ENVELOPE
     }
 
@@ -140,7 +140,7 @@ impl Provider {
     /// Asks about the instance behind `node`, together with whoever asks at the same time.
     ///
     /// Only where the cloud is asked now can the answer be [`Lookup::Absent`] with `confirmed`: never
-    /// with [`Purpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
+    /// with [`LookupPurpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
     /// error, never absence.
     ///
     /// Waits while calls about instances are paused. Dropping the future takes back this
@@ -148,7 +148,11 @@ impl Provider {
     ///
     /// # Errors
     /// Any [`Error`]; all but its class is for people.
-    pub async fn lookup(&self, node: Arc<NodeView>, purpose: Purpose) -> Result<Lookup, Error> {
-        coalesce::ask(&self.lookups, Node(node), purpose, &self.leave).await
+    pub async fn lookup(
+        &self,
+        node: Arc<NodeView>,
+        purpose: LookupPurpose,
+    ) -> Result<Lookup, Error> {
+        coalesce::ask(&self.lookups, NodeLookup(node), purpose, &self.leave).await
     }
 }

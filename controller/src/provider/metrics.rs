@@ -13,7 +13,9 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{Error, Health, Purpose, Session, State, admission::CallClass, error};
+use super::{
+    Error, LookupPurpose, ProviderHealth, ProviderState, Session, admission::CallClass, error,
+};
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type OwnLabels<const N: usize> = [(&'static str, String); N];
@@ -156,28 +158,28 @@ impl ProviderMetrics {
     pub(crate) fn sample(&self) {
         drop(self.started("GetStatus"));
         self.ended("GetStatus", Duration::from_millis(1), None);
-        self.state(&State::Ready);
-        self.state_changed(&State::Ready);
-        self.asked(Purpose::Lifecycle);
+        self.state(&ProviderState::Ready);
+        self.state_changed(&ProviderState::Ready);
+        self.asked(LookupPurpose::Lifecycle);
         self.node_set_synced("delta");
         self.cluster_uid(&ClusterUid::Unknown);
         self.paused(CallClass::Instances, "rate_limited", Duration::from_secs(1));
-        self.health(&Health {
+        self.health(&ProviderHealth {
             quotas: vec![super::Quota {
                 name: "reads \"per\" second\n".into(),
                 limit: 100,
                 remaining: 7,
             }],
-            ..Health::default()
+            ..ProviderHealth::default()
         });
         let labels = ["name", "version", "minor"].map(|name| (name, "\\".to_owned()));
         self.0.info.get_or_create(&labels).set(1);
     }
 
-    pub(super) fn started(&self, rpc: &'static str) -> InFlight {
+    pub(super) fn started(&self, rpc: &'static str) -> CallInFlight {
         let gauge = self.0.in_flight.get_or_create_owned(&[("rpc", rpc)]);
         gauge.inc();
-        InFlight(gauge)
+        CallInFlight(gauge)
     }
 
     pub(super) fn ended(&self, rpc: &'static str, took: Duration, error: Option<&Error>) {
@@ -208,19 +210,19 @@ impl ProviderMetrics {
         self.0.info.clear();
     }
 
-    pub(super) fn state(&self, now: &State) {
-        for state in State::LABELS {
+    pub(super) fn state(&self, now: &ProviderState) {
+        for state in ProviderState::LABELS {
             let gauge = self.0.state.get_or_create_owned(&[("state", state)]);
             gauge.set(i64::from(state == now.as_str()));
         }
     }
 
-    pub(super) fn state_changed(&self, now: &State) {
+    pub(super) fn state_changed(&self, now: &ProviderState) {
         let labels = [("state", now.as_str())];
         self.0.state_changes.get_or_create(&labels).inc();
     }
 
-    pub(super) fn health(&self, health: &Health) {
+    pub(super) fn health(&self, health: &ProviderHealth) {
         self.0.quota_limit.clear();
         self.0.quota_remaining.clear();
         for quota in &health.quotas {
@@ -249,7 +251,7 @@ impl ProviderMetrics {
     }
 
     /// A list of instances, or part of a batch.
-    pub(super) fn asked(&self, purpose: Purpose) {
+    pub(super) fn asked(&self, purpose: LookupPurpose) {
         let labels = [("purpose", purpose.as_str())];
         self.0.asked.get_or_create(&labels).inc();
     }
@@ -259,16 +261,16 @@ impl ProviderMetrics {
         self.0.node_set_syncs.get_or_create(&labels).inc();
     }
 
-    pub(super) fn batched(&self, purpose: Purpose, nodes: usize) {
+    pub(super) fn batched(&self, purpose: LookupPurpose, nodes: usize) {
         self.asked(purpose);
         self.0.batched.observe(nodes as f64);
     }
 }
 
 /// Counts one call for as long as it lives.
-pub(super) struct InFlight(Gauge);
+pub(super) struct CallInFlight(Gauge);
 
-impl Drop for InFlight {
+impl Drop for CallInFlight {
     fn drop(&mut self) {
         self.0.dec();
     }

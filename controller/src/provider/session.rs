@@ -28,7 +28,7 @@ use super::{
     admission::Rate,
     call::{MessageLimits, Unary},
     details::Checked,
-    transport::Connection,
+    transport::ProviderConnection,
 };
 
 /// A connection that a handshake was made on, with its result. A new one is published after each
@@ -61,9 +61,9 @@ pub struct HandshakeResult {
     /// Another value tells that the provider's caches are gone.
     pub boot_id: Box<str>,
     /// How instances are looked up; `None` when the provider serves none.
-    pub instances: Option<Instances>,
+    pub instances: Option<InstancesCapability>,
     /// Which Services are served, and how; `None` when the provider serves none.
-    pub load_balancers: Option<LoadBalancers>,
+    pub load_balancers: Option<LoadBalancersCapability>,
     /// Routes, as declared.
     pub routes: Option<v1::RoutesCapability>,
     /// Whether node sets are declared.
@@ -87,7 +87,11 @@ impl Deref for Session {
 }
 
 impl Session {
-    pub(super) fn new(result: HandshakeResult, connection: &Connection, receive: usize) -> Self {
+    pub(super) fn new(
+        result: HandshakeResult,
+        connection: &ProviderConnection,
+        receive: usize,
+    ) -> Self {
         Self {
             limits: MessageLimits {
                 send: result.max_send_bytes,
@@ -153,7 +157,7 @@ impl Session {
 
 /// How instances are looked up.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Instances {
+pub struct InstancesCapability {
     /// Nodes in one call, 1 to 500.
     pub max_batch_size: usize,
     /// Whether they can be listed.
@@ -174,7 +178,7 @@ pub struct Instances {
 
 /// Which Services are served, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoadBalancers {
+pub struct LoadBalancersCapability {
     /// The part that decides about a Service.
     pub capability: Arc<Capability>,
     /// Whether they can be listed.

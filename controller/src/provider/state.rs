@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// How the provider is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum State {
+pub enum ProviderState {
     /// The first connection is being made.
     #[default]
     Connecting,
@@ -22,7 +22,7 @@ pub enum State {
     /// Does not serve. Retried for ever; no action on the connection is needed.
     Down {
         /// The kind of trouble.
-        cause: Cause,
+        cause: DownCause,
         /// For people: what happened, and what to do where something can be done.
         reason: Arc<str>,
         /// Since when, through all reasons.
@@ -30,7 +30,7 @@ pub enum State {
     },
 }
 
-impl State {
+impl ProviderState {
     /// Whether queues may send work.
     pub const fn serves(&self) -> bool {
         matches!(self, Self::Ready | Self::Degraded { .. })
@@ -45,7 +45,7 @@ impl State {
     }
 
     /// The kind of trouble, if the provider is down.
-    pub const fn cause(&self) -> Option<Cause> {
+    pub const fn cause(&self) -> Option<DownCause> {
         match self {
             Self::Down { cause, .. } => Some(*cause),
             _ => None,
@@ -67,7 +67,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ProviderState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason() {
             Some(reason) => write!(f, "{}: {reason}", self.as_str()),
@@ -78,7 +78,7 @@ impl fmt::Display for State {
 
 /// Why the provider is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum DownCause {
     /// Nothing to connect to, or the connection was lost.
     Disconnected,
     /// Connected, but it does not answer.

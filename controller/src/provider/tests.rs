@@ -23,7 +23,7 @@ mod urgency;
 
 use std::time::Duration;
 
-use super::{Cause, State};
+use super::{DownCause, ProviderState};
 
 const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
@@ -33,6 +33,6 @@ const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-fn is_down(cause: Cause) -> impl Fn(&State) -> bool {
+fn is_down(cause: DownCause) -> impl Fn(&ProviderState) -> bool {
     move |state| state.cause() == Some(cause)
 }

@@ -27,12 +27,12 @@ use super::{Endpoint, details::Checked};
 const MAX_HEADER_LIST: u32 = 4 << 20;
 
 /// A connected stream of bytes.
-pub trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Transport for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> ByteStream for T {}
 
 /// A stream on its way.
-pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Transport>>> + Send>>;
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn ByteStream>>> + Send>>;
 
 /// Makes connections to the provider: an [`Endpoint`], or in tests one end of a pipe.
 pub trait Connect: fmt::Display + Send + Sync + 'static {
@@ -50,7 +50,7 @@ impl Connect for Endpoint {
         let path = self.path().to_owned();
         Box::pin(async move {
             let stream = UnixStream::connect(path).await?;
-            Ok(Box::new(stream) as Box<dyn Transport>)
+            Ok(Box::new(stream) as Box<dyn ByteStream>)
         })
     }
 
@@ -62,14 +62,14 @@ impl Connect for Endpoint {
 /// One connection, from dialling to its end. It never becomes another one: a call that waits must
 /// not reach a process that no handshake was made with.
 ///
-/// Dropping it leaves calls in flight alone; [`Connection::abort`] ends them too.
-pub(super) struct Connection {
+/// Dropping it leaves calls in flight alone; [`ProviderConnection::abort`] ends them too.
+pub(super) struct ProviderConnection {
     channel: Checked,
     closed: CancellationToken,
     abort: CancellationToken,
 }
 
-impl Connection {
+impl ProviderConnection {
     /// Dials. The connection's tasks are spawned on `tasks`, and end with it or with `cancel`.
     pub(super) async fn dial(
         connector: &dyn Connect,
@@ -132,7 +132,7 @@ impl Connection {
 
 /// A stream that tells at once when it is done for: at its end, an error, or when dropped.
 struct Watched {
-    io: Box<dyn Transport>,
+    io: Box<dyn ByteStream>,
     closed: DropGuard,
 }
 

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 
 use super::{ServiceLb, intake::Key};
-use crate::{provider::State, queue::Priority};
+use crate::{provider::ProviderState, queue::Priority};
 
 /// For how long no provider serves before Services say that they wait for it. Shorter than the time
 /// after which the leader gives its lease up.
@@ -24,10 +24,10 @@ impl ServiceLb {
         let mut known = self.capability();
         loop {
             // The sender lives in the provider's handle.
-            let _ = state.wait_for(State::serves).await;
+            let _ = state.wait_for(ProviderState::serves).await;
             known = self.capability().or(known);
             let _ = state.wait_for(|state| !state.serves()).await;
-            if timeout(TOLD_AFTER, state.wait_for(State::serves))
+            if timeout(TOLD_AFTER, state.wait_for(ProviderState::serves))
                 .await
                 .is_ok()
             {
@@ -37,7 +37,10 @@ impl ServiceLb {
                 if let Some(capability) = &known {
                     self.tell_waiting(capability).await;
                 }
-                if timeout(LOOK, state.wait_for(State::serves)).await.is_ok() {
+                if timeout(LOOK, state.wait_for(ProviderState::serves))
+                    .await
+                    .is_ok()
+                {
                     break;
                 }
             }

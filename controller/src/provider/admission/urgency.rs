@@ -1,6 +1,6 @@
 //! Classes of calls, and which of their calls goes first.
 
-use crate::provider::Purpose;
+use crate::provider::LookupPurpose;
 
 /// Classes of calls that are limited and paused together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +39,13 @@ impl CallClass {
 /// wait behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::provider) enum Urgency {
-    /// [`Purpose::Initialization`].
+    /// [`LookupPurpose::Initialization`].
     Initialization,
-    /// [`Purpose::Lifecycle`].
+    /// [`LookupPurpose::Lifecycle`].
     Lifecycle,
     /// To change a load balancer, after a change in the cluster.
     LoadBalancers,
-    /// [`Purpose::Refresh`].
+    /// [`LookupPurpose::Refresh`].
     Refresh,
     /// To change a load balancer that no change in the cluster concerns.
     LoadBalancersInBackground,
@@ -79,12 +79,12 @@ impl Urgency {
     }
 }
 
-impl From<Purpose> for Urgency {
-    fn from(purpose: Purpose) -> Self {
+impl From<LookupPurpose> for Urgency {
+    fn from(purpose: LookupPurpose) -> Self {
         match purpose {
-            Purpose::Initialization => Self::Initialization,
-            Purpose::Lifecycle => Self::Lifecycle,
-            Purpose::Refresh { .. } => Self::Refresh,
+            LookupPurpose::Initialization => Self::Initialization,
+            LookupPurpose::Lifecycle => Self::Lifecycle,
+            LookupPurpose::Refresh { .. } => Self::Refresh,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use crate::provider::{Cause, Session, Shared, State};
+use crate::provider::{DownCause, ProviderState, Session, Shared};
 
 impl Shared {
     pub(super) fn publish(&self, session: &Arc<Session>, reconnect: bool) {
@@ -25,12 +25,12 @@ impl Shared {
 
     pub(super) fn degraded(&self, reason: &str) {
         let reason = reason.into();
-        self.enter(|_| State::Degraded { reason });
+        self.enter(|_| ProviderState::Degraded { reason });
     }
 
-    pub(super) fn down(&self, cause: Cause, reason: &str) {
+    pub(super) fn down(&self, cause: DownCause, reason: &str) {
         let reason = reason.into();
-        self.enter(|since| State::Down {
+        self.enter(|since| ProviderState::Down {
             cause,
             reason,
             since,
@@ -39,10 +39,10 @@ impl Shared {
 
     /// Goes over to the state that `next` makes, given since when the provider is down. Says so
     /// once, and not again while only the wording changes.
-    pub(super) fn enter(&self, next: impl FnOnce(Instant) -> State) {
+    pub(super) fn enter(&self, next: impl FnOnce(Instant) -> ProviderState) {
         self.state.send_if_modified(|state| {
             let since = match state {
-                State::Down { since, .. } => *since,
+                ProviderState::Down { since, .. } => *since,
                 _ => Instant::now(),
             };
             let next = next(since);
@@ -60,18 +60,18 @@ impl Shared {
     }
 }
 
-fn announce(before: &State, now: &State) {
+fn announce(before: &ProviderState, now: &ProviderState) {
     match now {
-        State::Connecting => {}
-        State::Starting => info!("the provider is starting; queues wait"),
-        State::Ready => {
-            if let State::Down { since, .. } = before {
+        ProviderState::Connecting => {}
+        ProviderState::Starting => info!("the provider is starting; queues wait"),
+        ProviderState::Ready => {
+            if let ProviderState::Down { since, .. } = before {
                 info!(after = ?since.elapsed(), "the provider is ready");
             } else {
                 info!("the provider is ready");
             }
         }
-        State::Degraded { reason } => warn!("the provider is degraded: {reason}"),
-        State::Down { reason, .. } => warn!("the provider is down, queues wait: {reason}"),
+        ProviderState::Degraded { reason } => warn!("the provider is degraded: {reason}"),
+        ProviderState::Down { reason, .. } => warn!("the provider is down, queues wait: {reason}"),
     }
 }

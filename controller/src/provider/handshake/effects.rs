@@ -2,7 +2,7 @@
 
 use outrigger_api::v1;
 
-use super::{Refusal, entries};
+use super::{RefusedHandshake, entries};
 
 /// Only the controller and kubectl write under these.
 const RESERVED: [&str; 2] = ["outrigger.dev", "kubectl.kubernetes.io"];
@@ -10,7 +10,9 @@ const RESERVED: [&str; 2] = ["outrigger.dev", "kubectl.kubernetes.io"];
 const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
 
 /// Checks what it asks for.
-pub(super) fn accept(effects: v1::EffectsCapability) -> Result<v1::EffectsCapability, Refusal> {
+pub(super) fn accept(
+    effects: v1::EffectsCapability,
+) -> Result<v1::EffectsCapability, RefusedHandshake> {
     let lists = [
         (
             "effects.service_annotation_prefixes",
@@ -36,7 +38,7 @@ pub(super) fn accept(effects: v1::EffectsCapability) -> Result<v1::EffectsCapabi
                         .iter()
                         .any(|domain| reaches_under(&prefix, domain));
             if reserved {
-                return Err(Refusal::bad(format!(
+                return Err(RefusedHandshake::bad(format!(
                     "{field} asks for {prefix:?}, which is not a provider's to write"
                 )));
             }

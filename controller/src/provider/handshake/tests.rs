@@ -25,13 +25,17 @@ fn options() -> Options {
     }
 }
 
-fn accept_changed(change: impl FnOnce(&mut HandshakeResponse)) -> Result<HandshakeResult, Refusal> {
+fn accept_changed(
+    change: impl FnOnce(&mut HandshakeResponse),
+) -> Result<HandshakeResult, RefusedHandshake> {
     let mut answer = fake::handshake();
     change(&mut answer);
     accept(&options(), None, 1, answer)
 }
 
-fn capabilities(change: impl FnOnce(&mut Capabilities)) -> Result<HandshakeResult, Refusal> {
+fn capabilities(
+    change: impl FnOnce(&mut Capabilities),
+) -> Result<HandshakeResult, RefusedHandshake> {
     accept_changed(|answer| change(answer.capabilities.as_mut().unwrap()))
 }
 
@@ -152,18 +156,19 @@ fn a_preference_that_is_not_served_is_reported() {
 
 #[test]
 fn nonsense_is_refused_by_name() {
-    let check = |refused: Result<HandshakeResult, Refusal>, cause: Cause, says: &str| {
-        let refusal = refused.unwrap_err();
-        assert_eq!(refusal.cause, cause, "{says}");
-        assert!(refusal.reason.contains(says), "{says}: {}", refusal.reason);
-        assert!(!refusal.reason.contains('\n'), "{}", refusal.reason);
-    };
+    let check =
+        |refused: Result<HandshakeResult, RefusedHandshake>, cause: DownCause, says: &str| {
+            let refusal = refused.unwrap_err();
+            assert_eq!(refusal.cause, cause, "{says}");
+            assert!(refusal.reason.contains(says), "{says}: {}", refusal.reason);
+            assert!(!refusal.reason.contains('\n'), "{}", refusal.reason);
+        };
     let answer = |change: fn(&mut HandshakeResponse)| accept_changed(change);
-    let bad = Cause::BadHandshake;
+    let bad = DownCause::BadHandshake;
     check(answer(|a| a.minor = 0), bad, "minor is not set");
     check(
         answer(|a| a.minor = MINOR + 1),
-        Cause::Incompatible,
+        DownCause::Incompatible,
         "upgrade the older",
     );
     for name in ["", "Fake", "a b", "a_b", "é", "a\n", &"x".repeat(64)] {
@@ -179,7 +184,7 @@ fn nonsense_is_refused_by_name() {
     );
     check(
         answer(|a| a.without_cluster_id = true),
-        Cause::NoClusterId,
+        DownCause::NoClusterId,
         "--allow-untagged-cloud",
     );
     let field = "service_annotation_prefixes";
@@ -328,14 +333,14 @@ fn names_are_held_against_the_flag_and_the_past() {
     };
     assert!(accept_as(Some("fake"), Some("fake")).is_ok());
     let other = accept_as(Some("other"), None).unwrap_err();
-    assert_eq!(other.cause, Cause::WrongName);
+    assert_eq!(other.cause, DownCause::WrongName);
     assert!(
         other.reason.contains("--cloud-provider is other"),
         "{}",
         other.reason
     );
     let changed = accept_as(None, Some("before")).unwrap_err();
-    assert_eq!(changed.cause, Cause::WrongName);
+    assert_eq!(changed.cause, DownCause::WrongName);
     assert!(
         changed
             .reason

@@ -54,16 +54,16 @@ impl Update {
 
 /// Equal where the revisions are.
 #[derive(Clone)]
-pub(in super::super) struct Wanted(Arc<Targets>);
+pub(in super::super) struct WantedTargets(Arc<Targets>);
 
-impl PartialEq for Wanted {
+impl PartialEq for WantedTargets {
     fn eq(&self, other: &Self) -> bool {
         self.0.revision() == other.0.revision()
     }
 }
 
 impl Subject for Update {
-    type Group = Wanted;
+    type Group = WantedTargets;
     type Key = Box<str>;
     type Answer = Answer;
     const RPC: &'static str = UpdateLoadBalancerNodes::NAME;
@@ -77,7 +77,7 @@ impl Subject for Update {
         true
     }
 
-    fn urgency(_: &Wanted) -> Urgency {
+    fn urgency(_: &WantedTargets) -> Urgency {
         Urgency::LoadBalancers
     }
 
@@ -91,7 +91,7 @@ impl Subject for Update {
         offered.map_or(1, |offered| offered.max_services_per_update)
     }
 
-    fn envelope(wanted: &Wanted, session: &Session) -> usize {
+    fn envelope(wanted: &WantedTargets, session: &Session) -> usize {
         ENVELOPE + wire_targets(&wanted.0, session).encoded_len()
     }
 
@@ -282,7 +282,7 @@ impl Provider {
             service: Arc::clone(&service),
             ranges,
         };
-        let wanted = Wanted(Arc::clone(&targets));
+        let wanted = WantedTargets(Arc::clone(&targets));
         match coalesce::ask(&self.updates, update, wanted, &self.leave).await {
             Err(Error::NotServed { .. }) => self.ensure_load_balancer(&service, &targets).await,
             result => result,

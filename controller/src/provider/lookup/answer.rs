@@ -11,12 +11,12 @@ use outrigger_core::node::{
 };
 
 use super::{BatchGetInstances, Error, Unary};
-use crate::provider::{Instances, Purpose, text};
+use crate::provider::{InstancesCapability, LookupPurpose, text};
 
 /// The request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    pub(super) purpose: Purpose,
+    pub(super) purpose: LookupPurpose,
     /// Whether the cloud was to be asked now.
     pub(super) is_fresh: bool,
     /// How long the call took.
@@ -46,7 +46,7 @@ impl Read {
 }
 
 /// The answer about a node that the provider is never asked about.
-pub(super) fn without_asking(node: &NodeView, instances: &Instances) -> Option<Lookup> {
+pub(super) fn without_asking(node: &NodeView, instances: &InstancesCapability) -> Option<Lookup> {
     let foreign = instances.prefixes.ownership(&node.provider_id) == Ownership::Foreign;
     foreign.then(|| Lookup::NotManaged {
         reason: "its provider ID starts with none of the provider's prefixes".into(),
@@ -58,7 +58,7 @@ pub(super) fn read<'a>(
     answer: v1::BatchGetInstancesResponse,
     nodes: impl ExactSizeIterator<Item = &'a NodeView>,
     asked: Asked,
-    instances: Option<&Instances>,
+    instances: Option<&InstancesCapability>,
 ) -> Read {
     let nodes: Vec<&NodeView> = nodes.collect();
     let places: HashMap<&str, usize> = nodes.iter().map(|node| &*node.name).zip(0..).collect();
@@ -94,7 +94,7 @@ pub(super) fn read<'a>(
 fn read_one(
     outcome: Option<Outcome>,
     asked: Asked,
-    instances: Option<&Instances>,
+    instances: Option<&InstancesCapability>,
 ) -> Result<Lookup, Error> {
     match outcome {
         None => Err(malformed("a result without an outcome")),
@@ -157,7 +157,7 @@ fn doubt(absent: &v1::InstanceAbsent, asked: Asked) -> Option<String> {
 /// Checks an instance. Of a view, only what it asks for is read.
 pub(in super::super) fn read_instance(
     raw: v1::Instance,
-    purpose: Purpose,
+    purpose: LookupPurpose,
     rules: Rules<'_>,
 ) -> Result<Instance, Error> {
     let power_state = match raw.power_state() {
@@ -167,7 +167,7 @@ pub(in super::super) fn read_instance(
         v1::PowerState::Shutdown => PowerState::Shutdown,
         v1::PowerState::Terminating => PowerState::Terminating,
     };
-    let read = if purpose == Purpose::Lifecycle {
+    let read = if purpose == LookupPurpose::Lifecycle {
         RawInstance {
             provider_id: raw.provider_id,
             power_state,

@@ -2,12 +2,12 @@
 
 use outrigger_api::v1;
 
-use super::{Batch, Node};
-use crate::provider::{Purpose, Session, wire};
+use super::{Batch, NodeLookup};
+use crate::provider::{LookupPurpose, Session, wire};
 
 /// The request for a batch.
 pub(super) fn message(
-    batch: &Batch<Node>,
+    batch: &Batch<NodeLookup>,
     session: &Session,
     context: v1::CallContext,
 ) -> v1::BatchGetInstancesRequest {
@@ -25,9 +25,9 @@ pub(super) fn message(
 }
 
 /// How much is wanted, in the words of the contract.
-pub(in super::super) const fn wire_view(purpose: Purpose) -> v1::InstanceView {
+pub(in super::super) const fn wire_view(purpose: LookupPurpose) -> v1::InstanceView {
     match purpose {
-        Purpose::Initialization | Purpose::Refresh { .. } => v1::InstanceView::Metadata,
-        Purpose::Lifecycle => v1::InstanceView::State,
+        LookupPurpose::Initialization | LookupPurpose::Refresh { .. } => v1::InstanceView::Metadata,
+        LookupPurpose::Lifecycle => v1::InstanceView::State,
     }
 }

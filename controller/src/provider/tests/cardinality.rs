@@ -14,7 +14,7 @@ use super::{
     rig::Rig,
     secs,
 };
-use crate::provider::Cause;
+use crate::provider::DownCause;
 
 /// Series by name, without the buckets.
 fn series(scrape: &str) -> BTreeMap<&str, usize> {
@@ -72,7 +72,7 @@ async fn words_that_a_provider_makes_up_are_not_kept_as_labels() {
         }
         tokio::time::sleep(secs(30)).await;
         rig.fake.kill();
-        rig.reaches(is_down(Cause::Disconnected)).await;
+        rig.reaches(is_down(DownCause::Disconnected)).await;
         rig.fake.restart();
     }
     rig.serving().await;

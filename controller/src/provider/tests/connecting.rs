@@ -9,7 +9,7 @@ use super::{
     rig::{Rig, node},
     secs,
 };
-use crate::provider::{Cause, Error, Purpose};
+use crate::provider::{DownCause, Error, LookupPurpose};
 
 #[tokio::test(start_paused = true)]
 async fn a_handshake_says_who_calls_and_its_answer_becomes_the_session() {
@@ -40,7 +40,7 @@ async fn a_killed_provider_is_seen_at_once_and_a_new_one_is_connected_within_a_s
     for round in 0..20 {
         let killed = Instant::now();
         rig.fake.kill();
-        let state = rig.reaches(is_down(Cause::Disconnected)).await;
+        let state = rig.reaches(is_down(DownCause::Disconnected)).await;
         assert_eq!(killed.elapsed(), millis(0), "{state}");
         assert!(matches!(
             rig.look_up("a").await,
@@ -68,7 +68,7 @@ async fn a_killed_provider_is_seen_at_once_and_a_new_one_is_connected_within_a_s
 #[tokio::test(start_paused = true)]
 async fn a_missing_provider_is_waited_for_and_named() {
     let rig = Rig::with(|_, fake| fake.kill());
-    let state = rig.reaches(is_down(Cause::Disconnected)).await;
+    let state = rig.reaches(is_down(DownCause::Disconnected)).await;
     assert!(
         state
             .to_string()
@@ -101,17 +101,17 @@ async fn a_provider_that_ends_when_spoken_to_is_not_asked_in_a_storm() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_provider_is_asked_again_each_minute_on_the_same_connection() {
     type Introduce = fn(&mut v1::HandshakeResponse);
-    let refused: [(Cause, &str, Introduce); 4] = [
-        (Cause::Incompatible, "chose revision 9", |answer| {
+    let refused: [(DownCause, &str, Introduce); 4] = [
+        (DownCause::Incompatible, "chose revision 9", |answer| {
             answer.minor = 9;
         }),
-        (Cause::WrongName, "--cloud-provider is fake", |answer| {
+        (DownCause::WrongName, "--cloud-provider is fake", |answer| {
             answer.provider_name = "other".into();
         }),
-        (Cause::NoClusterId, "--allow-untagged-cloud", |answer| {
+        (DownCause::NoClusterId, "--allow-untagged-cloud", |answer| {
             answer.without_cluster_id = true;
         }),
-        (Cause::BadHandshake, "boot_id", |answer| {
+        (DownCause::BadHandshake, "boot_id", |answer| {
             answer.boot_id = "x".repeat(65);
         }),
     ];
@@ -140,7 +140,7 @@ async fn a_refused_provider_is_asked_again_each_minute_on_the_same_connection() 
 #[tokio::test(start_paused = true)]
 async fn a_refused_provider_that_is_replaced_is_asked_at_once() {
     let rig = Rig::with(|_, fake| fake.introduce(|answer| answer.minor = 9));
-    rig.reaches(is_down(Cause::Incompatible)).await;
+    rig.reaches(is_down(DownCause::Incompatible)).await;
     rig.fake.introduce(|_| {});
     rig.fake.kill();
     rig.fake.restart();
@@ -155,7 +155,7 @@ async fn a_handshake_that_fails_says_why() {
     };
     let started = Instant::now();
     let state = fails(|| Reply::Fail(Status::unimplemented(""))).await;
-    assert_eq!(state.cause(), Some(Cause::Incompatible));
+    assert_eq!(state.cause(), Some(DownCause::Incompatible));
     assert!(
         state
             .to_string()
@@ -170,17 +170,17 @@ async fn a_handshake_that_fails_says_why() {
         ))
     });
     let state = state.await;
-    assert_eq!(state.cause(), Some(Cause::Incompatible));
+    assert_eq!(state.cause(), Some(DownCause::Incompatible));
     assert!(
         state.to_string().contains("because of VERSION_UNSUPPORTED"),
         "{state}"
     );
     let state = fails(|| Reply::Fail(Status::internal("oh\nno"))).await;
-    assert_eq!(state.cause(), Some(Cause::Disconnected));
+    assert_eq!(state.cause(), Some(DownCause::Disconnected));
     assert!(state.to_string().contains("oh\\nno"), "{state}");
     assert_eq!(started.elapsed(), secs(0));
     let state = fails(|| Reply::Hang).await;
-    assert_eq!(state.cause(), Some(Cause::Silent));
+    assert_eq!(state.cause(), Some(DownCause::Silent));
     assert_eq!(started.elapsed(), secs(10));
 }
 
@@ -192,7 +192,7 @@ async fn a_provider_may_not_change_its_name() {
     rig.fake
         .introduce(|answer| answer.provider_name = "other".into());
     rig.fake.restart();
-    let state = rig.reaches(is_down(Cause::WrongName)).await;
+    let state = rig.reaches(is_down(DownCause::WrongName)).await;
     assert!(
         state
             .to_string()
@@ -221,7 +221,11 @@ async fn the_work_ends_when_cancelled_and_all_callers_get_an_error() {
     rig.fake.on_batch(|_| Reply::Hang);
     let provider = rig.provider.clone();
     let mut waiting = tokio::task::JoinSet::new();
-    waiting.spawn(async move { provider.lookup(node("a"), Purpose::Initialization).await });
+    waiting.spawn(async move {
+        provider
+            .lookup(node("a"), LookupPurpose::Initialization)
+            .await
+    });
     sleep(secs(1)).await;
     rig.cancel.cancel();
     timeout(secs(1), rig.tasks.join_next()).await.unwrap();

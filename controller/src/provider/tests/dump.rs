@@ -10,7 +10,7 @@ use super::{
     rig::Rig,
     secs,
 };
-use crate::provider::Cause;
+use crate::provider::DownCause;
 
 #[tokio::test(start_paused = true)]
 async fn a_dump_tells_state_session_health_and_pauses() {
@@ -65,7 +65,7 @@ async fn a_dump_tells_state_session_health_and_pauses() {
     }
 
     rig.fake.kill();
-    rig.reaches(is_down(Cause::Disconnected)).await;
+    rig.reaches(is_down(DownCause::Disconnected)).await;
     sleep(secs(3)).await;
     rig.provider.set_standby(true);
     let dump = rig.provider.dump();

@@ -29,7 +29,7 @@ use tonic::{Code, Request, Response, Status, body::Body, transport::Server};
 use tonic_types::{ErrorDetails, StatusExt};
 use tower::ServiceBuilder;
 
-use crate::provider::{Connect, Connecting, Transport};
+use crate::provider::{ByteStream, Connect, Connecting};
 
 pub(in crate::provider) use load_balancers::{Balancers, Step, outcome, ready, taken};
 
@@ -245,7 +245,7 @@ impl Fake {
         self.batches.lock().len()
     }
 
-    fn accept(self: &Arc<Self>) -> io::Result<Box<dyn Transport>> {
+    fn accept(self: &Arc<Self>) -> io::Result<Box<dyn ByteStream>> {
         self.dials.fetch_add(1, Ordering::Relaxed);
         if !self.listens.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::ConnectionRefused.into());

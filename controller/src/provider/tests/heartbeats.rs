@@ -11,7 +11,7 @@ use super::{
     secs,
 };
 use crate::fixture::Warnings;
-use crate::provider::{Cause, Error, State};
+use crate::provider::{DownCause, Error, ProviderState};
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_hangs_is_down_after_two_heartbeats() {
@@ -24,10 +24,10 @@ async fn a_provider_that_hangs_is_down_after_two_heartbeats() {
     let started = Instant::now();
     let lost = rig.look_up("a");
     let watched = async {
-        rig.reaches(|state| matches!(state, State::Degraded { .. }))
+        rig.reaches(|state| matches!(state, ProviderState::Degraded { .. }))
             .await;
         assert_eq!(started.elapsed(), secs(6));
-        rig.reaches(is_down(Cause::Silent)).await
+        rig.reaches(is_down(DownCause::Silent)).await
     };
     let (lost, state) = tokio::join!(lost, watched);
     assert!(
@@ -50,9 +50,9 @@ async fn one_late_heartbeat_loses_nothing() {
             0 => Reply::Hang,
             _ => Reply::After(secs(1), Box::new(Reply::Say(status(Readiness::Ready)))),
         });
-    rig.reaches(|state| matches!(state, State::Degraded { .. }))
+    rig.reaches(|state| matches!(state, ProviderState::Degraded { .. }))
         .await;
-    rig.reaches(|state| *state == State::Ready).await;
+    rig.reaches(|state| *state == ProviderState::Ready).await;
     assert_eq!(rig.fake.dials(), 1);
 }
 
@@ -83,7 +83,7 @@ async fn heartbeats_run_every_10_s_or_60_s_on_a_standby() {
 #[tokio::test(start_paused = true)]
 async fn readiness_decides_whether_queues_run() {
     let rig = Rig::with(|_, fake| fake.on_status(|| Reply::Say(status(Readiness::Starting))));
-    rig.reaches(|state| *state == State::Starting).await;
+    rig.reaches(|state| *state == ProviderState::Starting).await;
     assert!(timeout(secs(5), rig.serving()).await.is_err());
     rig.fake.on_status(|| {
         let mut answer = status(Readiness::Degraded);
@@ -120,10 +120,10 @@ async fn readiness_decides_whether_queues_run() {
             .contains("outrigger_provider_quota_remaining{quota=\"calls\"} 7")
     );
     rig.fake.on_status(|| Reply::Say(status(Readiness::Broken)));
-    rig.reaches(is_down(Cause::Broken)).await;
+    rig.reaches(is_down(DownCause::Broken)).await;
     rig.fake
         .on_status(|| Reply::Say(status(Readiness::Unspecified)));
-    rig.reaches(|state| matches!(state, State::Degraded { .. }))
+    rig.reaches(|state| matches!(state, ProviderState::Degraded { .. }))
         .await;
     // A report of the provider is no reason to disconnect.
     assert_eq!(rig.fake.dials(), 1);
@@ -160,7 +160,7 @@ async fn a_boot_id_that_never_fits_is_no_storm_of_handshakes() {
             answer.boot_id = said.into();
             Reply::Say(answer)
         });
-        let degraded = |state: &State| matches!(state, State::Degraded { .. });
+        let degraded = |state: &ProviderState| matches!(state, ProviderState::Degraded { .. });
         rig.reaches(degraded).await;
         sleep(secs(600)).await;
         // At 0, 0, 1, 3, 7, 15, 31, 63, 123 s and each minute.
@@ -173,7 +173,7 @@ async fn a_boot_id_that_never_fits_is_no_storm_of_handshakes() {
         // It serves all the same.
         rig.look_up("a").await.unwrap();
         rig.fake.on_status(|| Reply::Say(status(Readiness::Ready)));
-        rig.reaches(|state| *state == State::Ready).await;
+        rig.reaches(|state| *state == ProviderState::Ready).await;
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     fence::Fence,
-    provider::{Error, Provider, Purpose},
+    provider::{Error, LookupPurpose, Provider},
 };
 
 /// Of a lease that is left to expire.
@@ -124,8 +124,8 @@ async fn calls_that_wait_at_a_pause_end_with_the_stop() {
         provider.update_load_balancer(web.clone(), all.clone()),
         provider.delete_load_balancer(&web),
         provider.get_load_balancer(&web, &all),
-        provider.lookup(node("b"), Purpose::Lifecycle),
-        provider.list(Purpose::Initialization),
+        provider.lookup(node("b"), LookupPurpose::Lifecycle),
+        provider.list(LookupPurpose::Initialization),
         async {
             sleep(secs(5)).await;
             fence.stop();
@@ -159,7 +159,7 @@ async fn calls_in_flight_go_on_after_the_stop_until_they_are_cancelled() {
             let ensured = provider.ensure_load_balancer(&web, &all).await;
             (ensured, started.elapsed(), fence.is_answered(LEASE))
         },
-        provider.lookup(node("a"), Purpose::Lifecycle),
+        provider.lookup(node("a"), LookupPurpose::Lifecycle),
         async {
             sleep(secs(5)).await;
             assert!(!fence.is_answered(LEASE));

@@ -1,4 +1,4 @@
-use crate::provider::Purpose;
+use crate::provider::LookupPurpose;
 use outrigger_api::v1::{Instance, ListInstancesResponse};
 use outrigger_core::error_class::ErrorClass;
 use tonic::Status;
@@ -22,7 +22,7 @@ async fn a_list_is_whole_or_an_error() {
     rig.serving().await;
     let list = async |messages| {
         rig.fake.on_list(messages, None);
-        let listed = rig.provider.list(Purpose::Initialization).await;
+        let listed = rig.provider.list(LookupPurpose::Initialization).await;
         listed.map(|listed| {
             listed
                 .iter()
@@ -49,7 +49,7 @@ async fn a_list_is_whole_or_an_error() {
     rig.fake.on_list(vec![part(&["fake://a"], false)], cut_off);
     let error = rig
         .provider
-        .list(Purpose::Initialization)
+        .list(LookupPurpose::Initialization)
         .await
         .unwrap_err();
     assert_eq!(error.class(), ErrorClass::Transient);
@@ -66,7 +66,7 @@ async fn a_provider_without_lists_is_not_asked() {
     rig.serving().await;
     let error = rig
         .provider
-        .list(Purpose::Initialization)
+        .list(LookupPurpose::Initialization)
         .await
         .unwrap_err();
     assert_eq!(error.class(), ErrorClass::Unimplemented);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     fixture::Warnings,
-    provider::{Error, Purpose, admission::CallClass},
+    provider::{Error, LookupPurpose, admission::CallClass},
 };
 
 fn names(count: usize) -> impl Iterator<Item = String> {
@@ -83,7 +83,7 @@ async fn a_batch_leaves_when_it_is_idle_old_or_full() {
 async fn equal_questions_share_a_call_and_others_do_not() {
     let rig = Rig::start();
     rig.serving().await;
-    let refresh = |seconds| Purpose::Refresh {
+    let refresh = |seconds| LookupPurpose::Refresh {
         max_staleness: secs(seconds),
     };
     let ask = async |uid: &str, id: &str, purpose| {
@@ -93,13 +93,13 @@ async fn equal_questions_share_a_call_and_others_do_not() {
             .unwrap()
     };
     tokio::join!(
-        ask("uid-1", "", Purpose::Initialization),
-        ask("uid-1", "", Purpose::Initialization),
-        ask("uid-1", "", Purpose::Lifecycle),
+        ask("uid-1", "", LookupPurpose::Initialization),
+        ask("uid-1", "", LookupPurpose::Initialization),
+        ask("uid-1", "", LookupPurpose::Lifecycle),
         ask("uid-1", "", refresh(30)),
         // Another machine, or known by another key: never in one request with the first.
-        ask("uid-2", "", Purpose::Initialization),
-        ask("uid-1", "fake://a", Purpose::Initialization),
+        ask("uid-2", "", LookupPurpose::Initialization),
+        ask("uid-1", "fake://a", LookupPurpose::Initialization),
     );
     let batches = rig.fake.batches.lock();
     let mut asked: Vec<_> = batches
@@ -210,7 +210,7 @@ async fn batches_are_cut_to_what_the_provider_takes() {
     };
     let ask = async |name: String, bytes| {
         rig.provider
-            .lookup(heavy(&name, bytes), Purpose::Initialization)
+            .lookup(heavy(&name, bytes), LookupPurpose::Initialization)
             .await
     };
     let mut asks: Vec<_> = (0..10).map(|n| ask(format!("n{n}"), 20 << 10)).collect();
@@ -274,7 +274,7 @@ async fn a_foreign_node_is_never_asked_about() {
     let foreign = node_with("a", "uid-1", "aws:///zone/i-1");
     let answer = rig
         .provider
-        .lookup(foreign, Purpose::Initialization)
+        .lookup(foreign, LookupPurpose::Initialization)
         .await
         .unwrap();
     assert!(matches!(answer, Lookup::NotManaged { .. }));

@@ -20,7 +20,7 @@ use super::{
     rig::{Rig, node, node_with, service, targets},
     secs,
 };
-use crate::provider::{Cause, Error};
+use crate::provider::{DownCause, Error};
 
 async fn ensure(rig: &Rig, name: &str, targets: &Arc<Targets>) -> Result<Answer, Error> {
     let service = service(name);
@@ -52,7 +52,7 @@ fn uploads(rig: &Rig) -> Vec<(bool, usize, usize)> {
 /// The provider's process ends, and another comes up with nothing of it.
 async fn restart(rig: &Rig, boot_id: &'static str) {
     rig.fake.kill();
-    rig.reaches(is_down(Cause::Disconnected)).await;
+    rig.reaches(is_down(DownCause::Disconnected)).await;
     rig.fake.balancers.forget_node_sets();
     introduce(rig, boot_id);
     rig.fake.restart();
@@ -298,7 +298,7 @@ async fn the_same_process_on_another_connection_holds_what_it_held() {
     let all = numbered(0..10);
     ensure(&rig, "web", &all).await.unwrap();
     rig.fake.kill();
-    rig.reaches(is_down(Cause::Disconnected)).await;
+    rig.reaches(is_down(DownCause::Disconnected)).await;
     rig.fake.restart();
     rig.serving().await;
     ensure(&rig, "web", &all).await.unwrap();

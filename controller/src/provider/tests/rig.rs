@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::fake::{Fake, Pipe};
 use crate::provider::{
-    Cluster, Error, Options, Provider, ProviderMetrics, Purpose, State, admission::CallClass,
+    Cluster, Error, LookupPurpose, Options, Provider, ProviderMetrics, ProviderState,
+    admission::CallClass,
 };
 
 /// Of the paused clock: what does not come by then does not come.
@@ -80,7 +81,10 @@ impl Rig {
     }
 
     /// Waits for a state.
-    pub(in crate::provider) async fn reaches(&self, wanted: impl FnMut(&State) -> bool) -> State {
+    pub(in crate::provider) async fn reaches(
+        &self,
+        wanted: impl FnMut(&ProviderState) -> bool,
+    ) -> ProviderState {
         let mut state = self.provider.state();
         let reached = timeout(LONG, state.wait_for(wanted)).await;
         reached.expect("a state").unwrap().clone()
@@ -99,7 +103,9 @@ impl Rig {
     }
 
     pub(in crate::provider) async fn look_up(&self, name: &str) -> Result<Lookup, Error> {
-        let lookup = self.provider.lookup(node(name), Purpose::Initialization);
+        let lookup = self
+            .provider
+            .lookup(node(name), LookupPurpose::Initialization);
         timeout(LONG, lookup).await.expect("an answer")
     }
 

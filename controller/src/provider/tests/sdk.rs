@@ -21,7 +21,7 @@ use super::{
     rig::{node_with, options, service},
     secs,
 };
-use crate::provider::{Connect, Connecting, Provider, ProviderMetrics, Transport};
+use crate::provider::{ByteStream, Connect, Connecting, Provider, ProviderMetrics};
 
 /// Provider ids by name.
 type Content = BTreeMap<String, String>;
@@ -97,7 +97,7 @@ impl Process {
         self.serving.lock().abort_all();
     }
 
-    fn connect(&self) -> Box<dyn Transport> {
+    fn connect(&self) -> Box<dyn ByteStream> {
         let (near, mut near_end) = duplex(1 << 16);
         let (mut far_end, far) = duplex(1 << 16);
         let server = Server::new(Vendor).load_balancers(self.cloud.clone());

@@ -4,7 +4,7 @@ use outrigger_api::v1;
 use tokio::time::Instant;
 
 use super::rig::{Rig, node, service, targets};
-use crate::provider::Purpose;
+use crate::provider::LookupPurpose;
 
 fn limited(qps: f64, burst: u32) -> Rig {
     limited_together(v1::CallClass::Instances, qps, burst)
@@ -48,9 +48,9 @@ async fn urgent_calls_go_before_those_that_wait_longer() {
     rig.look_up("takes-the-burst").await.unwrap();
     let max_staleness = std::time::Duration::from_mins(1);
     let asked = [
-        ("refreshed", Purpose::Refresh { max_staleness }),
-        ("looked-at", Purpose::Lifecycle),
-        ("initialized", Purpose::Initialization),
+        ("refreshed", LookupPurpose::Refresh { max_staleness }),
+        ("looked-at", LookupPurpose::Lifecycle),
+        ("initialized", LookupPurpose::Initialization),
     ];
     futures::future::join_all(asked.map(async |(name, purpose)| {
         rig.provider.lookup(node(name), purpose).await.unwrap();
@@ -91,7 +91,7 @@ async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() 
             rig.provider.get_load_balancer(&db, &all).await.unwrap();
             at()
         },
-        look_up("refreshed", Purpose::Refresh { max_staleness }),
+        look_up("refreshed", LookupPurpose::Refresh { max_staleness }),
         async {
             let update = rig.provider.update_load_balancer(db.clone(), all.clone());
             update.await.unwrap();
@@ -101,8 +101,8 @@ async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() 
             rig.provider.ensure_load_balancer(&web, &all).await.unwrap();
             at()
         },
-        look_up("looked-at", Purpose::Lifecycle),
-        look_up("initialized", Purpose::Initialization),
+        look_up("looked-at", LookupPurpose::Lifecycle),
+        look_up("initialized", LookupPurpose::Initialization),
     );
     let (get, refresh, update, ensure, lifecycle, initialization) = order;
     assert_eq!((initialization, lifecycle, refresh, get), (1, 2, 5, 6));

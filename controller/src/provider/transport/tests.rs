@@ -15,7 +15,9 @@ async fn the_end_of_a_real_socket_is_signalled_and_no_second_connection_is_made(
     let endpoint: Endpoint = format!("unix://{}", path.display()).parse().unwrap();
     let tasks = TaskTracker::new();
     let cancel = CancellationToken::new();
-    let connection = Connection::dial(&endpoint, &tasks, &cancel).await.unwrap();
+    let connection = ProviderConnection::dial(&endpoint, &tasks, &cancel)
+        .await
+        .unwrap();
     let (peer, _) = listener.accept().await.unwrap();
     {
         let closed = connection.closed();
@@ -45,7 +47,7 @@ async fn an_aborted_connection_closes_the_socket() {
     let listener = UnixListener::bind(&path).unwrap();
     let endpoint: Endpoint = format!("unix://{}", path.display()).parse().unwrap();
     let tasks = TaskTracker::new();
-    let connection = Connection::dial(&endpoint, &tasks, &CancellationToken::new())
+    let connection = ProviderConnection::dial(&endpoint, &tasks, &CancellationToken::new())
         .await
         .unwrap();
     // Never read from: a provider that hangs.
@@ -72,7 +74,7 @@ async fn a_socket_without_a_listener_is_an_error_that_says_so() {
     let path = directory.path().join("provider.sock");
     let endpoint: Endpoint = format!("unix://{}", path.display()).parse().unwrap();
     let tasks = TaskTracker::new();
-    let dial = Connection::dial(&endpoint, &tasks, &CancellationToken::new()).await;
+    let dial = ProviderConnection::dial(&endpoint, &tasks, &CancellationToken::new()).await;
     let error = dial.err().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 }

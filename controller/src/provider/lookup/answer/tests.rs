@@ -18,14 +18,14 @@ fn millis(millis: i32) -> prost_types::Duration {
 /// A call of one second.
 fn fresh() -> Asked {
     Asked {
-        purpose: Purpose::Initialization,
+        purpose: LookupPurpose::Initialization,
         is_fresh: true,
         took: Duration::from_secs(1),
     }
 }
 
-fn instances() -> Instances {
-    Instances {
+fn instances() -> InstancesCapability {
+    InstancesCapability {
         max_batch_size: 100,
         list: false,
         preference: v1::LookupPreference::Batch,
@@ -219,7 +219,7 @@ fn a_view_of_the_state_reads_nothing_else() {
         ..v1::Instance::default()
     };
     let asked = Asked {
-        purpose: Purpose::Lifecycle,
+        purpose: LookupPurpose::Lifecycle,
         ..fresh()
     };
     let read = read_results(&["a"], vec![result("a", Outcome::Found(instance))], asked);
