@@ -130,7 +130,7 @@ pub fn lost_finalizer(
     capability: Option<&Capability>,
 ) -> bool {
     // Both are written before the first call.
-    let was_begun = old.has_finalizer() || (capability.is_some() && Record::of(old).is_some());
+    let was_begun = old.has_finalizer() || Record::of(old).is_some();
     was_begun && Ownership::of(old, capability).may_be_ours() && is_released(old, new, capability)
 }
 

@@ -262,6 +262,9 @@ fn without_a_capability_each_begun_service_may_leave_a_load_balancer_behind() {
         ("finalizer", "type=ClusterIP", true),
         ("finalizer record=mock", "deleted record=mock", true),
         ("finalizer class=example.com/other", "type=ClusterIP", true),
+        // The finalizer went before.
+        ("record=mock", "type=ClusterIP record=mock", true),
+        ("record=mock", "deleted record=mock", true),
         ("finalizer record=mock", "record=mock", false),
         ("", "type=ClusterIP", false),
         ("", "deleted", false),
