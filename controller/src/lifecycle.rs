@@ -26,7 +26,7 @@ use futures::FutureExt;
 use outrigger_core::{
     node::{
         NodeView, Ready,
-        brake::{Counts, Limits},
+        brake::{Counts, DeletionLimits},
         lifecycle::Lifecycle,
     },
     selector::Selector,
@@ -84,7 +84,7 @@ pub struct LifecycleSettings {
     /// `--node-selector`: which nodes without a provider id are this provider's; absent: all.
     pub selector: Option<Arc<Selector>>,
     /// `--node-deletion-*`, `--node-monitor-period`: when a node may be deleted.
-    pub limits: Limits,
+    pub limits: DeletionLimits,
 }
 
 /// The cloud-node-lifecycle loop.
@@ -116,7 +116,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: DeletionLimits) -> Self {
         Self {
             lifecycle: Mutex::new(Lifecycle::new(limits)),
             withheld: Mutex::default(),

@@ -27,7 +27,7 @@ use outrigger_core::{
         claims::Claims,
         initialize,
         instance::{Instance, Lookup},
-        ownership::Scope,
+        ownership::NodeScope,
     },
     selector::Selector,
 };
@@ -191,7 +191,7 @@ impl CloudNode {
     /// Whether the node may be asked about and written to: it has no other provider's id, and
     /// without any the operator's selector selects it.
     fn may_touch(&self, node: &NodeView, instances: &InstancesCapability) -> bool {
-        let scope = Scope {
+        let scope = NodeScope {
             prefixes: &instances.prefixes,
             selector: self.parts.settings.selector.as_deref(),
             foreign_prefix_seen: false,

@@ -21,7 +21,7 @@ use outrigger_controller::options::{
     parse_from,
 };
 use outrigger_core::{
-    node::brake::Limits,
+    node::brake::DeletionLimits,
     targets::{Allowance, Pace},
 };
 
@@ -95,7 +95,7 @@ fn nothing_given_is_a_complete_configuration() {
     assert_eq!(serving.certificate, Certificate::SelfSigned);
     assert_eq!(config.authorization.always_allow_paths.len(), 3);
     assert_eq!(config.plan, None);
-    assert_eq!(config.lifecycle.limits, Limits::default());
+    assert_eq!(config.lifecycle.limits, DeletionLimits::default());
     let service = config.service;
     assert_eq!(service.workers, 32);
     assert_eq!(service.pace, Pace::default());

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     node::{
         ANNOTATION_PROVIDED_NODE_IP, NodeAddress, NodeView, TAINT_UNINITIALIZED, Taint,
-        address::Wanted, change::NodeChange, instance::Instance, labels,
+        address::DesiredAddresses, change::NodeChange, instance::Instance, labels,
     },
     string_map::StringMap,
 };
@@ -79,12 +79,12 @@ pub(crate) fn with_provided_ip(node: NodeView, value: &str) -> NodeView {
 pub(crate) fn written(
     node: &NodeView,
     change: Option<&NodeChange>,
-    addresses: &Wanted,
+    addresses: &DesiredAddresses,
 ) -> NodeView {
     let node = change.map_or_else(|| node.clone(), |change| change.applied_to(node, "8"));
     match addresses {
-        Wanted::Changed(addresses) => node.with_addresses(addresses, "9"),
-        Wanted::Unchanged | Wanted::Untouched => node,
+        DesiredAddresses::Changed(addresses) => node.with_addresses(addresses, "9"),
+        DesiredAddresses::Unchanged | DesiredAddresses::Untouched => node,
     }
 }
 

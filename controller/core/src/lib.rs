@@ -8,7 +8,7 @@
 //!  API JSON ─────────────────► NodeView ─┐
 //!                                        ├─► plan(...) ──► Plan ──► (executed by the loops)
 //!  provider ─► RawInstance ─► Instance ──┘
-//!               (absent, not managed) ───► Lifecycle ──► Verdict
+//!               (absent, not managed) ───► Lifecycle ──► LifecycleDecision
 //!
 //!  API JSON ─► ServiceView ─┐
 //!  nodes ────► Targets ─────┼─► Progress ──► Step, Outcome

@@ -50,7 +50,7 @@ pub const NETWORK_UNAVAILABLE: &str = "NetworkUnavailable";
 /// A `v1.Node` as the loops see it, deserialised straight from the API's JSON with everything else
 /// skipped. Cheap to share, immutable: a change makes a new view.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(from = "wire::Node")]
+#[serde(from = "wire::NodeJson")]
 pub struct NodeView {
     /// `metadata.name`.
     pub name: Arc<str>,

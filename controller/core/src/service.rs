@@ -49,7 +49,7 @@ pub const ANNOTATION_RESYNC: &str = "outrigger.dev/resync";
 /// One that is not of [`TYPE_LOAD_BALANCER`] and has no [`FINALIZER`] has metadata, finalizers,
 /// `spec.type` and the condition [`condition::WAITING`] only, so that it costs half a kilobyte.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(from = "wire::Service")]
+#[serde(from = "wire::ServiceJson")]
 pub struct ServiceView {
     /// `metadata.namespace`, `/`, `metadata.name`.
     pub key: Arc<str>,

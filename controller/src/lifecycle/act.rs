@@ -6,8 +6,8 @@ use outrigger_core::{
     error_class::ErrorClass,
     node::{
         NodeView, Ready,
-        brake::Refusal,
-        lifecycle::{self, Action, Deletion, Withheld},
+        brake::DeletionRefusal,
+        lifecycle::{self, Deletion, LifecycleAction, Withheld},
     },
 };
 use tracing::{debug, info, warn};
@@ -31,24 +31,24 @@ impl NodeLifecycle {
         &self,
         node: &Arc<NodeView>,
         session: &Session,
-        action: Action,
+        action: LifecycleAction,
     ) -> Result<(), Failed> {
-        if !matches!(action, Action::Withhold(_)) {
+        if !matches!(action, LifecycleAction::Withhold(_)) {
             self.memory.withheld.lock().remove(&node.name);
         }
         match action {
-            Action::Keep => Ok(()),
-            Action::AddShutdownTaint(_) => self.add_shutdown_taint(node).await,
-            Action::Delete(deletion) => self.delete(node, &deletion).await,
-            Action::Withhold(why) => {
+            LifecycleAction::Keep => Ok(()),
+            LifecycleAction::AddShutdownTaint(_) => self.add_shutdown_taint(node).await,
+            LifecycleAction::Delete(deletion) => self.delete(node, &deletion).await,
+            LifecycleAction::Withhold(why) => {
                 self.withhold(node, why);
                 Ok(())
             }
-            Action::NotManaged { reason } => {
+            LifecycleAction::NotManaged { reason } => {
                 self.parts.not_managed.remember(node, session, &reason);
                 Ok(())
             }
-            Action::Doubt(doubt) => {
+            LifecycleAction::Doubt(doubt) => {
                 self.parts.metrics.doubted(doubt.as_str());
                 debug!(node = &*node.name, "keeping the node: {doubt}");
                 Ok(())
@@ -159,7 +159,7 @@ impl NodeLifecycle {
         self.parts.metrics.withheld(label);
         let expected = matches!(
             why,
-            Withheld::Young { .. } | Withheld::Refused(Refusal::LookAgain { .. })
+            Withheld::Young { .. } | Withheld::Refused(DeletionRefusal::LookAgain { .. })
         );
         if expected {
             debug!(

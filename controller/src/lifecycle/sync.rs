@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use outrigger_core::node::{
     NodeView,
     instance::Lookup,
-    lifecycle::{Check, Facts, Idle},
-    ownership::{Ownership, Scope},
+    lifecycle::{Check, Idle, LifecycleFacts},
+    ownership::{NodeScope, ProviderIdOwner},
 };
 use tracing::debug;
 
@@ -109,9 +109,9 @@ impl NodeLifecycle {
         session: &Session,
         instances: &'a InstancesCapability,
         census: Census,
-    ) -> Facts<'a> {
-        Facts {
-            scope: Scope {
+    ) -> LifecycleFacts<'a> {
+        LifecycleFacts {
+            scope: NodeScope {
                 prefixes: &instances.prefixes,
                 selector: self.parts.settings.selector.as_deref(),
                 foreign_prefix_seen: census.foreign,
@@ -126,15 +126,15 @@ impl NodeLifecycle {
     pub(super) fn census(&self, instances: &InstancesCapability) -> Census {
         let selector = self.parts.settings.selector.as_deref();
         let (mut ours, mut unset, mut foreign) = (0, 0, false);
-        self.parts.nodes.for_each(
-            |node| match instances.prefixes.ownership(&node.provider_id) {
-                Ownership::Ours => ours += 1,
-                Ownership::Foreign => foreign = true,
-                Ownership::Unset => {
+        self.parts
+            .nodes
+            .for_each(|node| match instances.prefixes.owner(&node.provider_id) {
+                ProviderIdOwner::Ours => ours += 1,
+                ProviderIdOwner::Foreign => foreign = true,
+                ProviderIdOwner::Unset => {
                     unset += usize::from(selector.is_none_or(|s| s.matches(&node.labels)));
                 }
-            },
-        );
+            });
         // Without a selector, nodes without an ID belong to no certain provider in a shared
         // cluster.
         let unset = if foreign && selector.is_none() {

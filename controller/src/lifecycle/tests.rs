@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_core::node::brake::Limits;
+use outrigger_core::node::brake::DeletionLimits;
 use outrigger_provider_mock::{
     cloud::Clock,
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},
@@ -25,7 +25,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 
 /// Hosts the loop, which takes the answers that another loop overhears.
-pub(crate) fn host(fixture: &mut Fixture, limits: Limits) -> Overheard {
+pub(crate) fn host(fixture: &mut Fixture, limits: DeletionLimits) -> Overheard {
     let inputs = subscribe(&fixture.nodes, &fixture.queues);
     let overheard = overheard(&inputs);
     let parts = Parts {
@@ -48,7 +48,7 @@ pub(crate) fn host(fixture: &mut Fixture, limits: Limits) -> Overheard {
 }
 
 /// The loop before the store has all nodes.
-fn unsynced(limits: Limits) -> Fixture {
+fn unsynced(limits: DeletionLimits) -> Fixture {
     let mut fixture = Fixture::new(Setup {
         // An absence is fresh by the machine's clock.
         cloud: cloud(|config| config.clock = Clock::Wall),
@@ -61,10 +61,10 @@ fn unsynced(limits: Limits) -> Fixture {
 
 /// So many nodes, lost or not, with a machine each; the first `gone` machines are deleted.
 fn fleet(count: usize, ready: &str, gone: usize) -> Fixture {
-    limited(count, ready, gone, Limits::default())
+    limited(count, ready, gone, DeletionLimits::default())
 }
 
-fn limited(count: usize, ready: &str, gone: usize, limits: Limits) -> Fixture {
+fn limited(count: usize, ready: &str, gone: usize, limits: DeletionLimits) -> Fixture {
     let fixture = unsynced(limits);
     fixture.nodes.finish_list(|_| true);
     for n in 0..count {
@@ -147,7 +147,7 @@ async fn l3_a_ready_node_is_never_asked_about() {
 
 #[tokio::test(start_paused = true)]
 async fn q20_no_node_is_looked_up_before_all_nodes_are_known() {
-    let fixture = unsynced(Limits::default());
+    let fixture = unsynced(DeletionLimits::default());
     fixture.register(settled("n0", "mock://gone", "Unknown"));
     sleep(MINUTE * 10).await;
     assert_eq!(fixture.cloud.counters().cloud_calls(), 0);
@@ -248,9 +248,9 @@ async fn when_all_are_gone_only_a_person_lets_go() {
 
 #[tokio::test(start_paused = true)]
 async fn deletion_can_be_switched_off() {
-    let limits = Limits {
+    let limits = DeletionLimits {
         enabled: false,
-        ..Limits::default()
+        ..DeletionLimits::default()
     };
     let fixture = limited(5, "False", 1, limits);
     sleep(MINUTE * 30).await;

@@ -7,7 +7,7 @@ use outrigger_core::{
     error_class::ErrorClass,
     node::{
         ANNOTATION_PAUSED, NodeView,
-        address::Wanted,
+        address::DesiredAddresses,
         initialize::{self, Policy},
         instance::{Instance, Lookup},
         refresh,
@@ -289,10 +289,10 @@ impl CloudNode {
     }
 }
 
-fn write_of(addresses: Wanted) -> Option<Write> {
+fn write_of(addresses: DesiredAddresses) -> Option<Write> {
     match addresses {
-        Wanted::Changed(wanted) => Some(Write::Addresses(wanted)),
-        Wanted::Unchanged | Wanted::Untouched => None,
+        DesiredAddresses::Changed(wanted) => Some(Write::Addresses(wanted)),
+        DesiredAddresses::Unchanged | DesiredAddresses::Untouched => None,
     }
 }
 

@@ -23,7 +23,7 @@ pub const EXTERNAL_DNS: &str = "ExternalDNS";
 
 /// The decision about a node's `status.addresses`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum DesiredAddresses {
     /// The provider gave none, so the kubelet's stay (N-41).
     Untouched,
     /// They are what they should be.
@@ -78,9 +78,9 @@ impl Error {
 /// The addresses that `node` should have, given those of its instance.
 ///
 /// For nodes that are being initialised and for those that are kept in step alike.
-pub fn wanted(node: &NodeView, of_instance: &[NodeAddress]) -> Result<Wanted, Error> {
+pub fn desired(node: &NodeView, of_instance: &[NodeAddress]) -> Result<DesiredAddresses, Error> {
     if of_instance.is_empty() {
-        return Ok(Wanted::Untouched);
+        return Ok(DesiredAddresses::Untouched);
     }
     let mut addresses = of_instance.to_vec();
     if !of_instance.iter().any(|address| &*address.kind == HOSTNAME) {
@@ -91,9 +91,9 @@ pub fn wanted(node: &NodeView, of_instance: &[NodeAddress]) -> Result<Wanted, Er
     let addresses = without_repeats(honour_provided(node, addresses)?);
     // Not Q-1: whole lists in their order, so that two addresses of one type are no change.
     Ok(if *addresses == *node.addresses {
-        Wanted::Unchanged
+        DesiredAddresses::Unchanged
     } else {
-        Wanted::Changed(addresses)
+        DesiredAddresses::Changed(addresses)
     })
 }
 

@@ -58,7 +58,7 @@ pub struct Rules<'a> {
 
 /// A part of an instance, by its name in the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum InstanceField {
     /// `provider_id`.
     ProviderId,
     /// `node_name`.
@@ -83,7 +83,7 @@ pub enum Field {
     LabelValue(Excerpt),
 }
 
-impl fmt::Display for Field {
+impl fmt::Display for InstanceField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ProviderId => f.write_str("provider_id"),
@@ -103,33 +103,37 @@ impl fmt::Display for Field {
 
 /// Why an answer is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum RefusedInstance {
     /// A part that breaks a limit.
     #[error(transparent)]
-    Fault(#[from] Fault<Field>),
+    Fault(#[from] Fault<InstanceField>),
     /// Nothing where something must be.
     #[error("the provider's {field} is empty")]
     Empty {
         /// Where it is missing.
-        field: Field,
+        field: InstanceField,
     },
 }
 
 impl RawInstance {
     /// The instance, if every part of it is legal.
-    pub fn check(self, rules: Rules<'_>) -> Result<Instance, Refusal> {
+    pub fn check(self, rules: Rules<'_>) -> Result<Instance, RefusedInstance> {
         provider_id(&self.provider_id, rules)?;
         if !self.node_name.is_empty() {
-            legal(Field::NodeName, &self.node_name, syntax::node_name)?;
+            legal(InstanceField::NodeName, &self.node_name, syntax::node_name)?;
         }
         legal(
-            Field::InstanceType,
+            InstanceField::InstanceType,
             &self.instance_type,
             syntax::label_value,
         )?;
-        legal(Field::Zone, &self.zone, syntax::label_value)?;
-        legal(Field::Region, &self.region, syntax::label_value)?;
-        few(Field::Addresses, self.addresses.len(), MAX_ADDRESSES)?;
+        legal(InstanceField::Zone, &self.zone, syntax::label_value)?;
+        legal(InstanceField::Region, &self.region, syntax::label_value)?;
+        few(
+            InstanceField::Addresses,
+            self.addresses.len(),
+            MAX_ADDRESSES,
+        )?;
         let addresses = self.addresses.into_iter().enumerate();
         let addresses = addresses
             .map(|(at, (kind, address))| node_address(at, kind, address))
@@ -147,17 +151,17 @@ impl RawInstance {
     }
 }
 
-fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), Refusal> {
+fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), RefusedInstance> {
     if id.is_empty() {
         return if rules.empty_provider_id {
             Ok(())
         } else {
-            Err(Refusal::Empty {
-                field: Field::ProviderId,
+            Err(RefusedInstance::Empty {
+                field: InstanceField::ProviderId,
             })
         };
     }
-    legal(Field::ProviderId, id, |id| {
+    legal(InstanceField::ProviderId, id, |id| {
         if id.len() > MAX_PROVIDER_ID {
             return Err("is longer than 1,024 bytes");
         }
@@ -177,8 +181,8 @@ fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn node_address(at: usize, kind: String, address: String) -> Result<NodeAddress, Refusal> {
-    legal(Field::AddressType(at), &kind, |kind| {
+fn node_address(at: usize, kind: String, address: String) -> Result<NodeAddress, RefusedInstance> {
+    legal(InstanceField::AddressType(at), &kind, |kind| {
         if kind.len() > syntax::MAX_LABEL {
             return Err("is longer than 63 bytes");
         }
@@ -188,13 +192,17 @@ fn node_address(at: usize, kind: String, address: String) -> Result<NodeAddress,
         }
         Ok(())
     })?;
-    legal(Field::Address(at), &address, |address| match &*kind {
-        INTERNAL_IP | EXTERNAL_IP => ip(address),
-        // A host name may be an IP address; a kubelet does that with --hostname-override.
-        HOSTNAME => ip(address).or_else(|_| syntax::dns_name(address)),
-        INTERNAL_DNS | EXTERNAL_DNS => syntax::dns_name(address),
-        _ => opaque(address),
-    })?;
+    legal(
+        InstanceField::Address(at),
+        &address,
+        |address| match &*kind {
+            INTERNAL_IP | EXTERNAL_IP => ip(address),
+            // A host name may be an IP address; a kubelet does that with --hostname-override.
+            HOSTNAME => ip(address).or_else(|_| syntax::dns_name(address)),
+            INTERNAL_DNS | EXTERNAL_DNS => syntax::dns_name(address),
+            _ => opaque(address),
+        },
+    )?;
     Ok(NodeAddress {
         kind: kind.into(),
         address: address.into(),
@@ -217,13 +225,17 @@ fn opaque(text: &str) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn additional_labels(labels: Vec<(String, String)>) -> Result<StringMap, Refusal> {
-    few(Field::AdditionalLabels, labels.len(), MAX_ADDITIONAL_LABELS)?;
+fn additional_labels(labels: Vec<(String, String)>) -> Result<StringMap, RefusedInstance> {
+    few(
+        InstanceField::AdditionalLabels,
+        labels.len(),
+        MAX_ADDITIONAL_LABELS,
+    )?;
     for (key, value) in &labels {
-        legal(Field::LabelKey, key, syntax::label_key)?;
+        legal(InstanceField::LabelKey, key, syntax::label_key)?;
         if let Err(complaint) = syntax::label_value(value) {
-            return Err(Refusal::Fault(Fault::Illegal {
-                field: Field::LabelValue(Excerpt::of(key)),
+            return Err(RefusedInstance::Fault(Fault::Illegal {
+                field: InstanceField::LabelValue(Excerpt::of(key)),
                 value: Excerpt::of(value),
                 complaint,
             }));

@@ -30,11 +30,11 @@ use jiff::Timestamp;
 
 mod decision;
 
-pub use decision::{Hold, Refusal, Release};
+pub use decision::{DeletionRefusal, Hold, Release};
 
 /// How many deletions are believed. The defaults are those of the flags.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limits {
+pub struct DeletionLimits {
     /// `--node-deletion-enabled`: off, absences are counted all the same.
     pub enabled: bool,
     /// `--node-deletion-burst`: so many nodes may be absent or deleted, however small the cluster.
@@ -50,7 +50,7 @@ pub struct Limits {
     pub period: Duration,
 }
 
-impl Default for Limits {
+impl Default for DeletionLimits {
     fn default() -> Self {
         Self {
             enabled: true,
@@ -96,7 +96,7 @@ impl Counts {
 /// each deletion of the window.
 #[derive(Clone, Debug)]
 pub struct Brake {
-    limits: Limits,
+    limits: DeletionLimits,
     absent: HashMap<Arc<str>, Absence>,
     deleted: VecDeque<Timestamp>,
     found_at: Option<Timestamp>,
@@ -126,7 +126,7 @@ struct Confirmed {
 
 impl Brake {
     /// A brake that has seen nothing.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: DeletionLimits) -> Self {
         Self {
             limits,
             absent: HashMap::new(),
@@ -144,7 +144,7 @@ impl Brake {
         name: &Arc<str>,
         nodes: usize,
         by_person: bool,
-    ) -> Result<Release, Refusal> {
+    ) -> Result<Release, DeletionRefusal> {
         let look = self.look(now, name);
         self.forget_old(now);
         let counts = self.counts(nodes);
@@ -152,26 +152,26 @@ impl Brake {
         let majority = self.hold_majority(&counts);
         if look.looks < self.limits.confirm {
             let at = after(look.last, self.limits.period);
-            return Err(Refusal::LookAgain { at });
+            return Err(DeletionRefusal::LookAgain { at });
         }
         if !self.limits.enabled {
-            return Err(Refusal::Off);
+            return Err(DeletionRefusal::Off);
         }
         if by_person {
             return Ok(Release::Person);
         }
         if majority || look.held {
-            return Err(Refusal::Held(Hold::Majority));
+            return Err(DeletionRefusal::Held(Hold::Majority));
         }
         if !counts.is_braked() {
             return Ok(Release::WithinLimit);
         }
         let until = after(look.since, self.limits.window);
         if now < until {
-            return Err(Refusal::Braked { until });
+            return Err(DeletionRefusal::Braked { until });
         }
         if self.found_at.is_none_or(|found_at| found_at < look.since) {
-            return Err(Refusal::Held(Hold::FindsNone));
+            return Err(DeletionRefusal::Held(Hold::FindsNone));
         }
         Ok(Release::SecondLook)
     }

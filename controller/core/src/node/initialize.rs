@@ -6,7 +6,7 @@ use crate::{
     error_class::ErrorClass,
     node::{
         NodeView, TAINT_UNINITIALIZED,
-        address::{self, Wanted},
+        address::{self, DesiredAddresses},
         change::{NodeChange, TaintRemoval},
         instance::Instance,
         labels::{self, DroppedLabel},
@@ -24,16 +24,16 @@ pub struct Policy {
 
 /// The write to metadata and spec of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct InitializationPlan {
     /// None: nothing has to be written.
     pub change: Option<NodeChange>,
     /// Values of the provider that are not written, to be logged.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<InitializationWarning>,
 }
 
 /// Something of the provider's answer that is not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Warning {
+pub enum InitializationWarning {
     /// A label.
     Label(DroppedLabel),
     /// A provider id, for the node has another, which can never change (N-13).
@@ -45,7 +45,7 @@ pub enum Warning {
     },
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for InitializationWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Label(label) => label.fmt(f),
@@ -94,9 +94,13 @@ impl Error {
 /// All of metadata and spec is one change, so that no node is ever seen without the taint and
 /// without the rest (N-20). A node without the taint only gets [`reconcile`] (N-10): its provider id
 /// is not looked at.
-pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<Plan, Error> {
+pub fn plan(
+    node: &NodeView,
+    instance: &Instance,
+    policy: &Policy,
+) -> Result<InitializationPlan, Error> {
     if !node.is_uninitialized() {
-        return Ok(Plan {
+        return Ok(InitializationPlan {
             change: reconcile(node),
             warnings: Vec::new(),
         });
@@ -106,8 +110,8 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<Pla
     address::check_provided(node, &instance.addresses).map_err(|e| invalid_node_ip(node, e))?;
     let (labels, dropped) =
         labels::from_instance(&node.labels, instance, &policy.managed_label_keys);
-    warnings.extend(dropped.into_iter().map(Warning::Label));
-    Ok(Plan {
+    warnings.extend(dropped.into_iter().map(InitializationWarning::Label));
+    Ok(InitializationPlan {
         change: NodeChange::of(node, cloud_taints(node), provider_id, labels),
         warnings,
     })
@@ -115,8 +119,8 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Result<Pla
 
 /// The addresses that `node` should have once the change of its [`plan`] is written (N-21). None of the
 /// instance are no reason to keep the taint (N-24).
-pub fn addresses(node: &NodeView, instance: &Instance) -> Result<Wanted, Error> {
-    address::wanted(node, &instance.addresses).map_err(|e| invalid_node_ip(node, e))
+pub fn addresses(node: &NodeView, instance: &Instance) -> Result<DesiredAddresses, Error> {
+    address::desired(node, &instance.addresses).map_err(|e| invalid_node_ip(node, e))
 }
 
 /// The write that an initialised node still needs, without a lookup (N-10).
@@ -130,7 +134,7 @@ fn provider_id(
     node: &NodeView,
     instance: &Instance,
     policy: &Policy,
-    warnings: &mut Vec<Warning>,
+    warnings: &mut Vec<InitializationWarning>,
 ) -> Result<Option<Box<str>>, Error> {
     let (given, kept) = (&instance.provider_id, &node.provider_id);
     match (given.is_empty(), kept.is_empty()) {
@@ -142,7 +146,7 @@ fn provider_id(
         (true, false) => Ok(None),
         (false, false) => {
             if given != kept {
-                warnings.push(Warning::ProviderId {
+                warnings.push(InitializationWarning::ProviderId {
                     given: given.clone(),
                     kept: kept.clone(),
                 });

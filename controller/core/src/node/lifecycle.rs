@@ -5,7 +5,7 @@
 //!  node changed, time came ─► check ─► Ask ─► (a lookup, nothing older than now) ─► answered
 //!                               │                                                       │
 //!                               └► At(time), Idle(reason), RemoveShutdownTaint          ▼
-//!                                                    Verdict { action, next: a Check again }
+//!                                              LifecycleDecision { action, next: a Check again }
 //! ```
 //!
 //! Only nodes that are not ready are asked about, and the time counts from when that was seen: at
@@ -16,7 +16,7 @@
 //!   wants, with nothing in between that says otherwise;
 //! - the answer is about the node as it is now: same UID, same provider ID, and the kubelet has not
 //!   been heard of since the question;
-//! - the node is the provider's ([`Scope::owns`]), old enough for its instance to be visible, not
+//! - the node is the provider's ([`NodeScope::owns`]), old enough for its instance to be visible, not
 //!   held by a person;
 //! - the [`Brake`] is open, or a person wants this node deleted.
 //!
@@ -31,9 +31,9 @@ use jiff::Timestamp;
 
 use crate::node::{
     NodeView, Ready,
-    brake::{Brake, Counts, Limits, after},
+    brake::{Brake, Counts, DeletionLimits, after},
     instance::{Instance, Lookup, PowerState},
-    ownership::Scope,
+    ownership::NodeScope,
 };
 
 mod schedule;
@@ -42,14 +42,14 @@ mod verdict;
 
 pub use schedule::Schedule;
 pub use shutdown::{addition as shutdown_addition, removal as shutdown_removal};
-pub use verdict::{Action, Check, Deletion, Doubt, Idle, Verdict, Withheld};
+pub use verdict::{Check, Deletion, Doubt, Idle, LifecycleAction, LifecycleDecision, Withheld};
 
 /// Facts beside the node itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct LifecycleFacts<'a> {
     /// Which nodes are the provider's.
-    pub scope: Scope<'a>,
-    /// For how many nodes of the cluster [`Scope::owns`] holds.
+    pub scope: NodeScope<'a>,
+    /// For how many nodes of the cluster [`NodeScope::owns`] holds.
     pub nodes: usize,
     /// No younger node is deleted: its instance may not be visible yet.
     pub visibility_delay: Duration,
@@ -83,7 +83,7 @@ struct Watched {
 
 impl Lifecycle {
     /// Knows of no node yet. `limits.period` is the monitor period of the checks too.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: DeletionLimits) -> Self {
         Self {
             period: limits.period,
             watched: HashMap::new(),
@@ -92,7 +92,7 @@ impl Lifecycle {
     }
 
     /// The next step for `node`. To be asked whenever it changed, and when [`Check::At`] has come.
-    pub fn check(&mut self, now: Timestamp, node: &NodeView, facts: &Facts<'_>) -> Check {
+    pub fn check(&mut self, now: Timestamp, node: &NodeView, facts: &LifecycleFacts<'_>) -> Check {
         match self.watched.get(&node.name) {
             // Deleted and registered anew.
             Some(watched) if watched.uid != node.uid => self.gone(now, &node.name),
@@ -152,8 +152,8 @@ impl Lifecycle {
         node: &NodeView,
         asked: &NodeView,
         lookup: Option<&Lookup>,
-        facts: &Facts<'_>,
-    ) -> Verdict {
+        facts: &LifecycleFacts<'_>,
+    ) -> LifecycleDecision {
         if let Some(watched) = self.watched.get_mut(&node.name) {
             watched.schedule.checked(now, self.period);
         }
@@ -161,16 +161,16 @@ impl Lifecycle {
         let action = match next {
             Check::Ask | Check::At(_) => self.judge(now, node, asked, lookup, facts),
             // A change meanwhile ends the question.
-            Check::Idle(_) | Check::RemoveShutdownTaint(_) => Action::Keep,
+            Check::Idle(_) | Check::RemoveShutdownTaint(_) => LifecycleAction::Keep,
         };
         let sooner = match &action {
-            Action::NotManaged { .. } => {
+            LifecycleAction::NotManaged { .. } => {
                 let next = self.leave(node, Idle::NotManaged);
-                return Verdict { action, next };
+                return LifecycleDecision { action, next };
             }
             // Should it fail, the question comes before it is tried again.
-            Action::Delete(_) => Some(after(now, self.period)),
-            Action::Withhold(withheld) => withheld.until(),
+            LifecycleAction::Delete(_) => Some(after(now, self.period)),
+            LifecycleAction::Withhold(withheld) => withheld.until(),
             _ => None,
         };
         let next = match (sooner, self.watched.get_mut(&node.name)) {
@@ -180,7 +180,7 @@ impl Lifecycle {
             }
             _ => next,
         };
-        Verdict { action, next }
+        LifecycleDecision { action, next }
     }
 
     /// Takes in an answer that another loop got, about a ready node as about any, from a snapshot of
@@ -232,21 +232,21 @@ impl Lifecycle {
         node: &NodeView,
         asked: &NodeView,
         lookup: Option<&Lookup>,
-        facts: &Facts<'_>,
-    ) -> Action {
+        facts: &LifecycleFacts<'_>,
+    ) -> LifecycleAction {
         let Some(lookup) = lookup else {
-            return Action::Doubt(Doubt::NoAnswer);
+            return LifecycleAction::Doubt(Doubt::NoAnswer);
         };
         if !is_same_question(node, asked) {
-            return Action::Doubt(Doubt::NodeChanged);
+            return LifecycleAction::Doubt(Doubt::NodeChanged);
         }
         match lookup {
-            Lookup::NotManaged { reason } => Action::NotManaged {
+            Lookup::NotManaged { reason } => LifecycleAction::NotManaged {
                 reason: reason.clone(),
             },
             Lookup::Found(instance) if instance.is_other_than(node) => {
                 self.brake.doubt(&node.name);
-                Action::Doubt(Doubt::AnotherInstance {
+                LifecycleAction::Doubt(Doubt::AnotherInstance {
                     given: instance.provider_id.clone(),
                 })
             }
@@ -256,7 +256,7 @@ impl Lifecycle {
             }
             Lookup::Absent { confirmed: false } => {
                 self.brake.doubt(&node.name);
-                Action::Doubt(Doubt::NotConfirmed)
+                LifecycleAction::Doubt(Doubt::NotConfirmed)
             }
             Lookup::Absent { confirmed: true } => self.absent(now, node, asked, facts),
         }
@@ -267,24 +267,24 @@ impl Lifecycle {
         now: Timestamp,
         node: &NodeView,
         asked: &NodeView,
-        facts: &Facts<'_>,
-    ) -> Action {
+        facts: &LifecycleFacts<'_>,
+    ) -> LifecycleAction {
         // The kubelet was heard of, or lost, since the question: perhaps the machine is back.
         if (node.ready, node.ready_since) != (asked.ready, asked.ready_since) {
             self.brake.dismiss(&node.name);
-            return Action::Doubt(Doubt::NodeChanged);
+            return LifecycleAction::Doubt(Doubt::NodeChanged);
         }
         if !facts.scope.owns(node) {
-            return Action::Withhold(Withheld::NotOwned);
+            return LifecycleAction::Withhold(Withheld::NotOwned);
         }
         let until = after(node.created, facts.visibility_delay);
         if now < until {
-            return Action::Withhold(Withheld::Young { until });
+            return LifecycleAction::Withhold(Withheld::Young { until });
         }
         let by_person = node.is_deletion_confirmed();
         match self.brake.absent(now, &node.name, facts.nodes, by_person) {
-            Ok(release) => Action::Delete(Deletion::of(node, release)),
-            Err(refusal) => Action::Withhold(Withheld::Refused(refusal)),
+            Ok(release) => LifecycleAction::Delete(Deletion::of(node, release)),
+            Err(refusal) => LifecycleAction::Withhold(Withheld::Refused(refusal)),
         }
     }
 }
@@ -300,13 +300,12 @@ fn is_same_question(node: &NodeView, asked: &NodeView) -> bool {
 
 /// The instance exists. Only a stopped one changes the node; what became of it since is the
 /// kubelet's word: the taint stays until the node is ready (L-10, L-13).
-fn powered(node: &NodeView, instance: &Instance) -> Action {
+fn powered(node: &NodeView, instance: &Instance) -> LifecycleAction {
     match instance.power_state {
         // An instance that is being deleted counts as stopped until it is absent.
-        PowerState::Shutdown | PowerState::Terminating => {
-            shutdown::addition(node).map_or(Action::Keep, Action::AddShutdownTaint)
-        }
-        PowerState::Unknown | PowerState::Pending | PowerState::Running => Action::Keep,
+        PowerState::Shutdown | PowerState::Terminating => shutdown::addition(node)
+            .map_or(LifecycleAction::Keep, LifecycleAction::AddShutdownTaint),
+        PowerState::Unknown | PowerState::Pending | PowerState::Running => LifecycleAction::Keep,
     }
 }
 

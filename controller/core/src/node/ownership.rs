@@ -8,7 +8,7 @@ pub struct Prefixes(Box<[Box<str>]>);
 
 /// Ownership of a provider ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ownership {
+pub enum ProviderIdOwner {
     /// It starts with one of the provider's prefixes.
     Ours,
     /// It does not: such a node is never asked about and never touched.
@@ -39,11 +39,11 @@ impl Prefixes {
     }
 
     /// Owner of `provider_id`.
-    pub fn ownership(&self, provider_id: &str) -> Ownership {
+    pub fn owner(&self, provider_id: &str) -> ProviderIdOwner {
         match provider_id {
-            "" => Ownership::Unset,
-            id if self.tail(id).is_some() => Ownership::Ours,
-            _ => Ownership::Foreign,
+            "" => ProviderIdOwner::Unset,
+            id if self.tail(id).is_some() => ProviderIdOwner::Ours,
+            _ => ProviderIdOwner::Foreign,
         }
     }
 
@@ -63,7 +63,7 @@ impl Prefixes {
 
 /// Which nodes of the cluster are this provider's.
 #[derive(Clone, Copy, Debug)]
-pub struct Scope<'a> {
+pub struct NodeScope<'a> {
     /// Prefixes of the provider's IDs.
     pub prefixes: &'a Prefixes,
     /// `--node-selector`.
@@ -73,25 +73,25 @@ pub struct Scope<'a> {
     pub foreign_prefix_seen: bool,
 }
 
-impl Scope<'_> {
+impl NodeScope<'_> {
     /// Whether the node may be asked about and written to: it has no other provider's id, and
     /// without any the selector selects it.
     pub fn may_touch(&self, node: &NodeView) -> bool {
-        match self.prefixes.ownership(&node.provider_id) {
-            Ownership::Ours => true,
-            Ownership::Foreign => false,
-            Ownership::Unset => self.selector.is_none_or(|s| s.matches(&node.labels)),
+        match self.prefixes.owner(&node.provider_id) {
+            ProviderIdOwner::Ours => true,
+            ProviderIdOwner::Foreign => false,
+            ProviderIdOwner::Unset => self.selector.is_none_or(|s| s.matches(&node.labels)),
         }
     }
 
     /// Whether the node is this provider's beyond doubt, so that it may be deleted when its
     /// instance does not exist.
     pub fn owns(&self, node: &NodeView) -> bool {
-        match (self.prefixes.ownership(&node.provider_id), self.selector) {
-            (Ownership::Ours, _) => true,
-            (Ownership::Foreign, _) => false,
-            (Ownership::Unset, Some(selector)) => selector.matches(&node.labels),
-            (Ownership::Unset, None) => !self.foreign_prefix_seen,
+        match (self.prefixes.owner(&node.provider_id), self.selector) {
+            (ProviderIdOwner::Ours, _) => true,
+            (ProviderIdOwner::Foreign, _) => false,
+            (ProviderIdOwner::Unset, Some(selector)) => selector.matches(&node.labels),
+            (ProviderIdOwner::Unset, None) => !self.foreign_prefix_seen,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::node::{
     NodeView,
-    address::{self, Wanted},
+    address::{self, DesiredAddresses},
     change::NodeChange,
     initialize::Policy,
     instance::Instance,
@@ -14,18 +14,18 @@ use crate::node::{
 
 /// The writes for one node, in two patches that do not depend on each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct RefreshPlan {
     /// Labels, all of them in one change.
     pub change: Option<NodeChange>,
     /// `status.addresses`.
-    pub addresses: Wanted,
+    pub addresses: DesiredAddresses,
     /// Why less is written than the provider gave, to be logged.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<RefreshWarning>,
 }
 
 /// Something of the provider's answer that is not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Warning {
+pub enum RefreshWarning {
     /// All of it: the instance is another node's. A machine that was made again under the old name
     /// has a new id, and a node's id can never change (N-13), so that this node has to go first.
     AnotherInstance {
@@ -38,7 +38,7 @@ pub enum Warning {
     ProvidedNodeIp(address::Error),
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for RefreshWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AnotherInstance { given, kept } => write!(
@@ -51,16 +51,16 @@ impl fmt::Display for Warning {
     }
 }
 
-impl Plan {
+impl RefreshPlan {
     const NOTHING: Self = Self {
         change: None,
-        addresses: Wanted::Untouched,
+        addresses: DesiredAddresses::Untouched,
         warnings: Vec::new(),
     };
 
     /// Whether nothing has to be written.
     pub const fn is_empty(&self) -> bool {
-        self.change.is_none() && !matches!(self.addresses, Wanted::Changed(_))
+        self.change.is_none() && !matches!(self.addresses, DesiredAddresses::Changed(_))
     }
 }
 
@@ -71,28 +71,31 @@ impl Plan {
 /// among them, stay as initialisation left them, as upstream. A node that is not initialised is
 /// left to [`crate::node::initialize`] (N-40).
 ///
-/// The caller has made sure that the node may be written to ([`crate::node::ownership::Scope`],
+/// The caller has made sure that the node may be written to ([`crate::node::ownership::NodeScope`],
 /// [`NodeView::is_paused`]), and that no other node claims its provider id ([`crate::node::claims`]).
-pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> Plan {
+pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> RefreshPlan {
     if node.is_uninitialized() {
-        return Plan::NOTHING;
+        return RefreshPlan::NOTHING;
     }
     if instance.is_other_than(node) {
-        return Plan {
-            warnings: vec![Warning::AnotherInstance {
+        return RefreshPlan {
+            warnings: vec![RefreshWarning::AnotherInstance {
                 given: instance.provider_id.clone(),
                 kept: node.provider_id.clone(),
             }],
-            ..Plan::NOTHING
+            ..RefreshPlan::NOTHING
         };
     }
-    let (addresses, warnings) = match address::wanted(node, &instance.addresses) {
+    let (addresses, warnings) = match address::desired(node, &instance.addresses) {
         Ok(wanted) => (wanted, Vec::new()),
-        Err(error) => (Wanted::Untouched, vec![Warning::ProvidedNodeIp(error)]),
+        Err(error) => (
+            DesiredAddresses::Untouched,
+            vec![RefreshWarning::ProvidedNodeIp(error)],
+        ),
     };
     let managed = &policy.managed_label_keys;
     let labels = labels::keep_in_step(&node.labels, instance, managed);
-    Plan {
+    RefreshPlan {
         change: NodeChange::of(node, Vec::new(), None, labels),
         addresses,
         warnings,

@@ -12,7 +12,7 @@ use super::{
 use crate::{api_time, null::or_default, service::condition, string_map::StringMap};
 
 #[derive(Deserialize)]
-pub(super) struct Node {
+pub(super) struct NodeJson {
     metadata: Metadata,
     #[serde(default, deserialize_with = "or_default")]
     spec: Spec,
@@ -88,9 +88,9 @@ impl Condition {
     }
 }
 
-impl From<Node> for NodeView {
-    fn from(node: Node) -> Self {
-        let Node {
+impl From<NodeJson> for NodeView {
+    fn from(node: NodeJson) -> Self {
+        let NodeJson {
             metadata,
             spec,
             status,

@@ -11,7 +11,7 @@ use super::{
 use crate::{api_time, node::ANNOTATION_LAST_APPLIED, null::or_default, string_map::StringMap};
 
 #[derive(Deserialize)]
-pub(super) struct Service {
+pub(super) struct ServiceJson {
     metadata: Metadata,
     #[serde(default, deserialize_with = "or_default")]
     spec: Spec,
@@ -96,9 +96,9 @@ where
     })
 }
 
-impl From<Service> for ServiceView {
-    fn from(service: Service) -> Self {
-        let Service {
+impl From<ServiceJson> for ServiceView {
+    fn from(service: ServiceJson) -> Self {
+        let ServiceJson {
             mut metadata,
             mut spec,
             mut status,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_core::node::brake::Limits;
+use outrigger_core::node::brake::DeletionLimits;
 use outrigger_provider_mock::{
     cloud::Preference,
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},
@@ -180,7 +180,7 @@ async fn nodes_that_are_deleted_during_a_sweep_do_not_speak_against_the_provider
     for preference in [Preference::List, Preference::Batch, Preference::Each] {
         let cloud = cloud(|config| config.preference = preference);
         let fixture = hosted(cloud, |fixture| {
-            lifecycle::tests::host(fixture, Limits::default())
+            lifecycle::tests::host(fixture, DeletionLimits::default())
         });
         for n in 0..200 {
             let name = format!("n{n:03}");

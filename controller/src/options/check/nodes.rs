@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_core::{node::brake::Limits, selector::Selector};
+use outrigger_core::{node::brake::DeletionLimits, selector::Selector};
 
 use super::Findings;
 use crate::{
@@ -41,7 +41,7 @@ pub(super) fn lifecycle(
     LifecycleSettings {
         workers,
         selector,
-        limits: Limits {
+        limits: DeletionLimits {
             enabled: flags.node_deletion_enabled.0,
             burst: f.count(flag!(flags.node_deletion_burst)),
             fraction: f.fraction(flag!(flags.node_deletion_fraction)),

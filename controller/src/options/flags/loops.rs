@@ -1,6 +1,6 @@
 use clap::Args;
 use outrigger_core::{
-    node::brake::Limits,
+    node::brake::DeletionLimits,
     targets::{Allowance, Pace},
 };
 
@@ -34,36 +34,36 @@ pub(in crate::options) struct LifecycleFlags {
     /// Period in which a Node that is not ready is checked.
     ///
     /// Configz: KubeCloudShared.NodeMonitorPeriod
-    #[arg(long, value_name = "duration", default_value_t = Limits::default().period.into())]
+    #[arg(long, value_name = "duration", default_value_t = DeletionLimits::default().period.into())]
     pub(in crate::options) node_monitor_period: GoDuration,
     /// Number of Nodes that may be absent from the cloud or deleted within --node-deletion-window
     /// before deletion stops, whatever the size of the cluster.
     ///
     /// Ours: a cloud that suddenly knows many instances no more is more likely to be wrong than
     /// right; upstream deletes all of their Nodes
-    #[arg(long, value_name = "int32", value_parser = number::int32, default_value_t = Limits::default().burst.cast_signed())]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value_t = DeletionLimits::default().burst.cast_signed())]
     pub(in crate::options) node_deletion_burst: i32,
     /// Number of consecutive answers that an instance does not exist, at least
     /// --node-monitor-period apart, before its Node is deleted.
     ///
     /// Ours: upstream deletes a Node on one answer; 1 does the same
-    #[arg(long, value_name = "int32", value_parser = number::int32, default_value_t = Limits::default().confirm.cast_signed())]
+    #[arg(long, value_name = "int32", value_parser = number::int32, default_value_t = DeletionLimits::default().confirm.cast_signed())]
     pub(in crate::options) node_deletion_confirm: i32,
     /// Delete Nodes whose instance does not exist; false: only report them.
     ///
     /// Ours: a cluster may want to keep its Nodes whatever the cloud says
-    #[arg(long, value_name = "bool", default_value_t = GoBool(Limits::default().enabled))]
+    #[arg(long, value_name = "bool", default_value_t = GoBool(DeletionLimits::default().enabled))]
     pub(in crate::options) node_deletion_enabled: GoBool,
     /// Fraction of this provider's Nodes, 0 to 1, that may be absent from the cloud or deleted
     /// within --node-deletion-window before deletion stops.
     ///
     /// Ours: as for --node-deletion-burst
-    #[arg(long, value_name = "float64", value_parser = number::float64, default_value_t = Limits::default().fraction)]
+    #[arg(long, value_name = "float64", value_parser = number::float64, default_value_t = DeletionLimits::default().fraction)]
     pub(in crate::options) node_deletion_fraction: f64,
     /// Sliding window of the deletion limit, and re-check delay for withheld Nodes.
     ///
     /// Ours: as for --node-deletion-burst
-    #[arg(long, value_name = "duration", default_value_t = Limits::default().window.into())]
+    #[arg(long, value_name = "duration", default_value_t = DeletionLimits::default().window.into())]
     pub(in crate::options) node_deletion_window: GoDuration,
     /// Label selector of this provider's Nodes among those without a provider ID, such as
     /// 'key=value,other in (a,b)'. Empty: all of them, as long as no Node has the provider ID of

@@ -3,7 +3,7 @@ use outrigger_api::v1::{
     LoadBalancersCapability, LookupPreference, RateLimit,
 };
 
-use outrigger_core::node::ownership::Ownership;
+use outrigger_core::node::ownership::ProviderIdOwner;
 
 use super::*;
 use crate::{
@@ -74,9 +74,9 @@ fn declared_values_are_kept_within_bounds() {
     assert_eq!(instances.max_batch_size, 500);
     assert_eq!(instances.visibility_delay, Duration::from_secs(5));
     assert_eq!(instances.preference, v1::LookupPreference::Unspecified);
-    let ownership = |id| instances.prefixes.ownership(id);
-    assert_eq!(ownership("ocid1.instance.oc1"), Ownership::Ours);
-    assert_eq!(ownership("fake://a"), Ownership::Foreign);
+    let ownership = |id| instances.prefixes.owner(id);
+    assert_eq!(ownership("ocid1.instance.oc1"), ProviderIdOwner::Ours);
+    assert_eq!(ownership("fake://a"), ProviderIdOwner::Foreign);
 }
 
 #[test]

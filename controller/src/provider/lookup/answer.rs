@@ -7,7 +7,7 @@ use outrigger_core::node::{
     NodeView,
     answer::{RawInstance, Rules},
     instance::{Instance, Lookup, PowerState},
-    ownership::Ownership,
+    ownership::ProviderIdOwner,
 };
 
 use super::{BatchGetInstances, Error, Unary};
@@ -47,7 +47,7 @@ impl Read {
 
 /// The answer about a node that the provider is never asked about.
 pub(super) fn without_asking(node: &NodeView, instances: &InstancesCapability) -> Option<Lookup> {
-    let foreign = instances.prefixes.ownership(&node.provider_id) == Ownership::Foreign;
+    let foreign = instances.prefixes.owner(&node.provider_id) == ProviderIdOwner::Foreign;
     foreign.then(|| Lookup::NotManaged {
         reason: "its provider ID starts with none of the provider's prefixes".into(),
     })

@@ -1,5 +1,5 @@
 use outrigger_api::v1;
-use outrigger_core::node::ownership::Ownership;
+use outrigger_core::node::ownership::ProviderIdOwner;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{Code, Status};
 
@@ -22,8 +22,8 @@ async fn a_handshake_says_who_calls_and_its_answer_becomes_the_session() {
     assert_eq!((&*session.name, &*session.boot_id), ("fake", "boot-1"));
     assert_eq!((session.minor, session.max_send_bytes), (1, 1 << 20));
     let prefixes = &session.instances.as_ref().unwrap().prefixes;
-    assert_eq!(prefixes.ownership("fake://x"), Ownership::Ours);
-    assert_eq!(prefixes.ownership("aws://x"), Ownership::Foreign);
+    assert_eq!(prefixes.owner("fake://x"), ProviderIdOwner::Ours);
+    assert_eq!(prefixes.owner("aws://x"), ProviderIdOwner::Foreign);
     let said = rig.fake.handshakes.lock()[0].clone();
     assert_eq!((said.min_minor, said.max_minor), (1, outrigger_api::MINOR));
     assert_eq!(said.controller_name, "cloud-controller-manager");

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{Error, ParseReason, Wanted, check_provided, provided::parse_ip, wanted};
+use super::{DesiredAddresses, Error, ParseReason, check_provided, desired, provided::parse_ip};
 use crate::{
     error_class::ErrorClass,
     fixture::{addresses, any_instance, any_node, registered, with_provided_ip},
@@ -19,8 +19,8 @@ fn node(existing: &str, provided: Option<&str>) -> NodeView {
     }
 }
 
-fn changed(words: &str) -> Wanted {
-    Wanted::Changed(addresses(words))
+fn changed(words: &str) -> DesiredAddresses {
+    DesiredAddresses::Changed(addresses(words))
 }
 
 fn no_match(ip: &str) -> Error {
@@ -32,10 +32,10 @@ fn no_match(ip: &str) -> Error {
 #[test]
 fn n41_no_addresses_leave_the_status_alone() {
     let node = node("InternalIP=10.0.0.5 Hostname=n6", None);
-    assert_eq!(wanted(&node, &[]), Ok(Wanted::Untouched));
+    assert_eq!(desired(&node, &[]), Ok(DesiredAddresses::Untouched));
     // Not even a provided IP that nothing can match is a reason to touch it.
     let node = with_provided_ip(node, "10.0.0.5");
-    assert_eq!(wanted(&node, &[]), Ok(Wanted::Untouched));
+    assert_eq!(desired(&node, &[]), Ok(DesiredAddresses::Untouched));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn n42_the_kubelets_host_names_stay_unless_the_provider_has_one() {
         ),
     ] {
         assert_eq!(
-            wanted(&node, &addresses(given)),
+            desired(&node, &addresses(given)),
             Ok(changed(expected)),
             "{given}"
         );
@@ -126,7 +126,7 @@ fn n43_the_provided_ip_comes_first_and_alone_of_its_type() {
     ] {
         let node = node("", Some(provided));
         assert_eq!(
-            wanted(&node, &addresses(given)),
+            desired(&node, &addresses(given)),
             Ok(changed(expected)),
             "{provided} of {given}"
         );
@@ -156,7 +156,7 @@ fn n43_an_annotation_that_is_no_ip_or_pair_is_an_error() {
         ("10.0.0.5,::", UnspecifiedInPair),
     ] {
         let node = node("", Some(value));
-        let error = wanted(&node, &instance).unwrap_err();
+        let error = desired(&node, &instance).unwrap_err();
         let expected = Error::Parse {
             value: value.into(),
             reason,
@@ -180,7 +180,7 @@ fn n43_an_ip_that_the_instance_lacks_is_an_error() {
         ("10.0.0.5", "InternalDNS=10.0.0.5.internal", "10.0.0.5"),
     ] {
         let node = node("", Some(provided));
-        let error = wanted(&node, &addresses(given)).unwrap_err();
+        let error = desired(&node, &addresses(given)).unwrap_err();
         assert_eq!(error, no_match(missing));
         // The address may be attached later.
         assert_eq!(error.class(), ErrorClass::NotReady);
@@ -194,7 +194,7 @@ fn n43_an_ip_that_the_instance_lacks_is_an_error() {
 fn n43_the_texts_are_upstreams() {
     let text = |provided: &str| {
         let node = node("", Some(provided));
-        wanted(&node, &addresses("InternalIP=10.0.0.5"))
+        desired(&node, &addresses("InternalIP=10.0.0.5"))
             .unwrap_err()
             .to_string()
     };
@@ -240,14 +240,17 @@ fn ips_are_parsed_by_their_number() {
 fn n45_any_difference_is_a_change_and_no_difference_is_none() {
     let same = "InternalIP=10.0.0.5 ExternalIP=198.51.100.7 Hostname=n6";
     let node = node(same, None);
-    assert_eq!(wanted(&node, &addresses(same)), Ok(Wanted::Unchanged));
+    assert_eq!(
+        desired(&node, &addresses(same)),
+        Ok(DesiredAddresses::Unchanged)
+    );
     for other in [
         "ExternalIP=198.51.100.7 InternalIP=10.0.0.5 Hostname=n6",
         "InternalIP=10.0.0.5 Hostname=n6",
         "InternalIP=10.0.0.5 InternalIP=198.51.100.7 Hostname=n6",
         "InternalIP=10.0.0.6 ExternalIP=198.51.100.7 Hostname=n6",
     ] {
-        assert_eq!(wanted(&node, &addresses(other)), Ok(changed(other)));
+        assert_eq!(desired(&node, &addresses(other)), Ok(changed(other)));
     }
 }
 
@@ -256,15 +259,15 @@ fn n45_any_difference_is_a_change_and_no_difference_is_none() {
 fn q1_n48_two_addresses_of_one_type_are_no_change() {
     let dual = "InternalIP=10.0.0.5 InternalIP=fd00::5 Hostname=n6";
     assert_eq!(
-        wanted(&node(dual, None), &addresses(dual)),
-        Ok(Wanted::Unchanged)
+        desired(&node(dual, None), &addresses(dual)),
+        Ok(DesiredAddresses::Unchanged)
     );
     let kubelets = node("Hostname=n6 InternalIP=10.0.0.5", None);
-    assert_eq!(wanted(&kubelets, &addresses(dual)), Ok(changed(dual)));
+    assert_eq!(desired(&kubelets, &addresses(dual)), Ok(changed(dual)));
     // Two of one type that trade places are a change: the first is the primary one.
     let swapped = "InternalIP=fd00::5 InternalIP=10.0.0.5 Hostname=n6";
     assert_eq!(
-        wanted(&node(dual, None), &addresses(swapped)),
+        desired(&node(dual, None), &addresses(swapped)),
         Ok(changed(swapped))
     );
 }
@@ -275,7 +278,7 @@ fn n47_a_write_of_another_client_is_corrected() {
     let node = node("InternalIP=10.0.0.5 Hostname=n6", None);
     let given = "ExternalIP=198.51.100.7 InternalIP=10.0.0.5";
     let expected = "ExternalIP=198.51.100.7 InternalIP=10.0.0.5 Hostname=n6";
-    assert_eq!(wanted(&node, &addresses(given)), Ok(changed(expected)));
+    assert_eq!(desired(&node, &addresses(given)), Ok(changed(expected)));
 }
 
 /// The API server refuses a status with a repeated address.
@@ -284,23 +287,23 @@ fn a_repeated_address_is_written_once() {
     let given = "InternalIP=10.0.0.5 Hostname=n6 InternalIP=10.0.0.5 ExternalIP=10.0.0.5";
     let expected = "InternalIP=10.0.0.5 Hostname=n6 ExternalIP=10.0.0.5";
     assert_eq!(
-        wanted(&node("", None), &addresses(given)),
+        desired(&node("", None), &addresses(given)),
         Ok(changed(expected))
     );
     assert_eq!(
-        wanted(&node(expected, None), &addresses(given)),
-        Ok(Wanted::Unchanged)
+        desired(&node(expected, None), &addresses(given)),
+        Ok(DesiredAddresses::Unchanged)
     );
 }
 
 proptest! {
     #[test]
     fn written_addresses_are_no_change(node in any_node(), instance in any_instance()) {
-        if let Ok(Wanted::Changed(list)) = wanted(&node, &instance.addresses) {
+        if let Ok(DesiredAddresses::Changed(list)) = desired(&node, &instance.addresses) {
             prop_assert!(!list.is_empty());
             prop_assert_ne!(&list, &node.addresses);
             let node = node.with_addresses(&list, "8");
-            prop_assert_eq!(wanted(&node, &instance.addresses), Ok(Wanted::Unchanged));
+            prop_assert_eq!(desired(&node, &instance.addresses), Ok(DesiredAddresses::Unchanged));
         }
     }
 
@@ -309,7 +312,7 @@ proptest! {
         node in any_node(),
         instance in any_instance(),
     ) {
-        if let Ok(Wanted::Changed(list)) = wanted(&node, &instance.addresses) {
+        if let Ok(DesiredAddresses::Changed(list)) = desired(&node, &instance.addresses) {
             for address in &list {
                 let kubelets = &*address.kind == "Hostname" && node.addresses.contains(address);
                 prop_assert!(kubelets || instance.addresses.contains(address));
@@ -320,7 +323,7 @@ proptest! {
     #[test]
     fn any_annotation_is_an_answer_or_an_error(value in "\\PC*|[0-9a-f:.,]{0,24}") {
         let node = node("Hostname=n6", Some(&value));
-        let _ = wanted(&node, &addresses("InternalIP=10.0.0.5"));
+        let _ = desired(&node, &addresses("InternalIP=10.0.0.5"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use super::{Field, RawInstance, Refusal, Rules};
+use super::{InstanceField, RawInstance, RefusedInstance, Rules};
 use crate::fault::{Excerpt, Fault};
 use crate::{
     fixture::{addresses, map},
@@ -18,7 +18,7 @@ fn good() -> RawInstance {
     }
 }
 
-fn check(raw: RawInstance) -> Result<Instance, Refusal> {
+fn check(raw: RawInstance) -> Result<Instance, RefusedInstance> {
     let prefixes = Prefixes::new("mock", [""; 0]).unwrap();
     raw.check(Rules {
         prefixes: &prefixes,
@@ -132,8 +132,8 @@ fn provider_ids() {
             provider_id: id.into(),
             ..good()
         };
-        let expected = Refusal::Fault(Fault::Illegal {
-            field: Field::ProviderId,
+        let expected = RefusedInstance::Fault(Fault::Illegal {
+            field: InstanceField::ProviderId,
             value: Excerpt::of(id),
             complaint,
         });
@@ -237,8 +237,8 @@ fn addresses_fit_their_type() {
         assert!(
             matches!(
                 expected,
-                Refusal::Fault(Fault::Illegal {
-                    field: Field::Address(0),
+                RefusedInstance::Fault(Fault::Illegal {
+                    field: InstanceField::Address(0),
                     ..
                 })
             ),
@@ -250,8 +250,8 @@ fn addresses_fit_their_type() {
         assert!(
             matches!(
                 expected,
-                Refusal::Fault(Fault::Illegal {
-                    field: Field::AddressType(0),
+                RefusedInstance::Fault(Fault::Illegal {
+                    field: InstanceField::AddressType(0),
                     ..
                 })
             ),

@@ -18,7 +18,7 @@ pub enum Release {
 /// Why a node may not be deleted now. The texts of all but [`Self::LookAgain`] stay the same for
 /// one node, so that events about it fold (not Q-36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum DeletionRefusal {
     /// Not on so few answers.
     #[error("the provider is asked once more at {at:.0}")]
     LookAgain {
@@ -61,7 +61,7 @@ impl Release {
     }
 }
 
-impl Refusal {
+impl DeletionRefusal {
     /// The metric label: snake case, stable across releases.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -2,7 +2,7 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::{Timestamp, ToSpan};
 
-use super::{Brake, Counts, Hold, Limits, Refusal, Release};
+use super::{Brake, Counts, DeletionLimits, DeletionRefusal, Hold, Release};
 
 const MINUTE: i64 = 60;
 
@@ -12,9 +12,9 @@ fn at(seconds: i64) -> Timestamp {
 
 /// A brake for which one answer is enough.
 fn quick() -> Brake {
-    Brake::new(Limits {
+    Brake::new(DeletionLimits {
         confirm: 1,
-        ..Limits::default()
+        ..DeletionLimits::default()
     })
 }
 
@@ -26,11 +26,20 @@ fn name(number: usize) -> Arc<str> {
 type Happens = fn(&mut Brake);
 
 impl Brake {
-    fn says(&mut self, seconds: i64, number: usize, nodes: usize) -> Result<Release, Refusal> {
+    fn says(
+        &mut self,
+        seconds: i64,
+        number: usize,
+        nodes: usize,
+    ) -> Result<Release, DeletionRefusal> {
         self.absent(at(seconds), &name(number), nodes, false)
     }
 
-    fn says_to_a_person(&mut self, seconds: i64, number: usize) -> Result<Release, Refusal> {
+    fn says_to_a_person(
+        &mut self,
+        seconds: i64,
+        number: usize,
+    ) -> Result<Release, DeletionRefusal> {
         self.absent(at(seconds), &name(number), 100, true)
     }
 
@@ -42,15 +51,15 @@ impl Brake {
     }
 }
 
-fn braked(since: i64) -> Result<Release, Refusal> {
+fn braked(since: i64) -> Result<Release, DeletionRefusal> {
     let until = at(since + 5 * MINUTE);
-    Err(Refusal::Braked { until })
+    Err(DeletionRefusal::Braked { until })
 }
 
-const HELD: Result<Release, Refusal> = Err(Refusal::Held(Hold::Majority));
-const FINDS_NONE: Result<Release, Refusal> = Err(Refusal::Held(Hold::FindsNone));
-const WITHIN: Result<Release, Refusal> = Ok(Release::WithinLimit);
-const SECOND_LOOK: Result<Release, Refusal> = Ok(Release::SecondLook);
+const HELD: Result<Release, DeletionRefusal> = Err(DeletionRefusal::Held(Hold::Majority));
+const FINDS_NONE: Result<Release, DeletionRefusal> = Err(DeletionRefusal::Held(Hold::FindsNone));
+const WITHIN: Result<Release, DeletionRefusal> = Ok(Release::WithinLimit);
+const SECOND_LOOK: Result<Release, DeletionRefusal> = Ok(Release::SecondLook);
 
 #[test]
 fn as_many_as_the_limit_says_are_allowed_and_then_none() {
@@ -76,11 +85,11 @@ fn as_many_as_the_limit_says_are_allowed_and_then_none() {
 
 #[test]
 fn limits_are_what_the_flags_say() {
-    let limits = |burst, fraction| Limits {
+    let limits = |burst, fraction| DeletionLimits {
         burst,
         fraction,
         confirm: 1,
-        ..Limits::default()
+        ..DeletionLimits::default()
     };
     for (limits, nodes, allowed) in [
         (limits(0, 0.0), 10, 0),
@@ -102,11 +111,11 @@ fn limits_are_what_the_flags_say() {
 
 #[test]
 fn one_answer_is_not_enough() {
-    let mut brake = Brake::new(Limits {
+    let mut brake = Brake::new(DeletionLimits {
         confirm: 3,
-        ..Limits::default()
+        ..DeletionLimits::default()
     });
-    let again = |seconds| Err(Refusal::LookAgain { at: at(seconds) });
+    let again = |seconds| Err(DeletionRefusal::LookAgain { at: at(seconds) });
     assert_eq!(brake.says(0, 1, 10), again(5));
     // Too early to count.
     assert_eq!(brake.says(4, 1, 10), again(5));
@@ -118,7 +127,7 @@ fn one_answer_is_not_enough() {
 
 #[test]
 fn an_answer_in_between_restarts_the_row() {
-    let again = |seconds| Err(Refusal::LookAgain { at: at(seconds) });
+    let again = |seconds| Err(DeletionRefusal::LookAgain { at: at(seconds) });
     let cases: [(&str, Happens); 4] = [
         ("found", |brake| brake.found(at(3), "n1")),
         ("ready", |brake| brake.ready("n1")),
@@ -126,14 +135,14 @@ fn an_answer_in_between_restarts_the_row() {
         ("not sure", |brake| brake.doubt("n1")),
     ];
     for (between, happens) in cases {
-        let mut brake = Brake::new(Limits::default());
+        let mut brake = Brake::new(DeletionLimits::default());
         assert_eq!(brake.says(0, 1, 10), again(5));
         happens(&mut brake);
         assert_eq!(brake.says(6, 1, 10), again(11), "{between}");
         assert_eq!(brake.says(11, 1, 10), WITHIN, "{between}");
     }
     // An older snapshot, or nothing at all, is no reason.
-    let mut brake = Brake::new(Limits::default());
+    let mut brake = Brake::new(DeletionLimits::default());
     brake.says(0, 1, 10).unwrap_err();
     brake.found_lately(at(3), "n1");
     assert_eq!(brake.says(6, 1, 10), WITHIN);
@@ -223,13 +232,13 @@ fn held_nodes_stay_held() {
 
 #[test]
 fn a_brake_switched_off_holds_no_node_and_counts() {
-    let mut brake = Brake::new(Limits {
+    let mut brake = Brake::new(DeletionLimits {
         enabled: false,
         confirm: 1,
-        ..Limits::default()
+        ..DeletionLimits::default()
     });
-    assert_eq!(brake.says(0, 1, 10), Err(Refusal::Off));
-    assert_eq!(brake.says_to_a_person(0, 1), Err(Refusal::Off));
+    assert_eq!(brake.says(0, 1, 10), Err(DeletionRefusal::Off));
+    assert_eq!(brake.says_to_a_person(0, 1), Err(DeletionRefusal::Off));
     assert_eq!(brake.count(at(0), 10).absent, 1);
 }
 
@@ -326,7 +335,7 @@ fn memory_is_bounded() {
 /// A clock that is set back makes it wait longer, never shorter.
 #[test]
 fn a_clock_that_goes_back_lets_nothing_go() {
-    let mut brake = Brake::new(Limits::default());
+    let mut brake = Brake::new(DeletionLimits::default());
     brake.says(0, 1, 10).unwrap_err();
     brake.says(-3_600, 1, 10).unwrap_err();
     assert_eq!(brake.says(6, 1, 10), WITHIN);
@@ -336,29 +345,29 @@ fn a_clock_that_goes_back_lets_nothing_go() {
 fn reasons_are_sentences_and_labels() {
     for (refusal, label, text) in [
         (
-            Refusal::LookAgain { at: at(5) },
+            DeletionRefusal::LookAgain { at: at(5) },
             "look_again",
             "the provider is asked once more at 2026-11-21T10:00:05Z",
         ),
         (
-            Refusal::Off,
+            DeletionRefusal::Off,
             "off",
             "deletion is switched off (--node-deletion-enabled=false)",
         ),
         (
-            Refusal::Braked {
+            DeletionRefusal::Braked {
                 until: at(300) + Duration::from_millis(120),
             },
             "braked",
             "too many nodes are absent at once; a second look at 2026-11-21T10:05:00Z decides",
         ),
         (
-            Refusal::Held(Hold::Majority),
+            DeletionRefusal::Held(Hold::Majority),
             "held_majority",
             "more than half of the provider's nodes are absent; it stays until an operator annotates it with outrigger.dev/confirm-deletion=true",
         ),
         (
-            Refusal::Held(Hold::FindsNone),
+            DeletionRefusal::Held(Hold::FindsNone),
             "held_finds_none",
             "many nodes are absent, and the provider finds no instance of any node; it stays until an operator annotates it with outrigger.dev/confirm-deletion=true",
         ),

@@ -1,10 +1,12 @@
-use super::{Error, Plan, Policy, Warning, addresses as wanted, plan, reconcile};
+use super::{
+    Error, InitializationPlan, InitializationWarning, Policy, addresses as desired, plan, reconcile,
+};
 use crate::{
     error_class::ErrorClass,
     fixture::{addresses, full_node, map, registered, taints, with_provided_ip, written},
     node::{
         NodeView, TAINT_UNINITIALIZED,
-        address::{self, Wanted},
+        address::{self, DesiredAddresses},
         change::{LabelWrite, NodeChange, TaintRemoval},
         instance::Instance,
         labels::{self, DroppedLabel},
@@ -26,14 +28,14 @@ fn full() -> Instance {
     }
 }
 
-fn planned(node: &NodeView, instance: &Instance) -> Result<Plan, Error> {
+fn planned(node: &NodeView, instance: &Instance) -> Result<InitializationPlan, Error> {
     plan(node, instance, &Policy::default())
 }
 
 /// `node` once it is initialised.
 fn initialized(node: &NodeView, instance: &Instance) -> NodeView {
     let change = planned(node, instance).unwrap().change;
-    written(node, change.as_ref(), &wanted(node, instance).unwrap())
+    written(node, change.as_ref(), &desired(node, instance).unwrap())
 }
 
 fn cloud_taint(index: usize) -> TaintRemoval {
@@ -56,7 +58,7 @@ fn write(key: &str, value: &str, must_be_absent: bool) -> LabelWrite {
 #[test]
 fn n20_a_registered_node_becomes_initialised_in_one_change() {
     let plan = planned(&registered("n6"), &full()).unwrap();
-    let expected = Plan {
+    let expected = InitializationPlan {
         change: Some(NodeChange {
             uid: "uid-n6".into(),
             remove_taints: vec![cloud_taint(0)],
@@ -129,16 +131,19 @@ fn n10_an_initialised_node_only_has_its_labels_reconciled() {
         taints: taints("a:NoExecute"),
         ..registered("n6")
     };
-    assert_eq!(planned(&node, &full()), Ok(Plan::default()));
+    assert_eq!(planned(&node, &full()), Ok(InitializationPlan::default()));
     // N-13, N-14, N-31: neither an id nor an error comes late.
     let invalid = with_provided_ip(node.clone(), "nonsense");
-    assert_eq!(planned(&invalid, &Instance::default()), Ok(Plan::default()));
+    assert_eq!(
+        planned(&invalid, &Instance::default()),
+        Ok(InitializationPlan::default())
+    );
 
     let node = NodeView {
         labels: map(&[(labels::ZONE_BETA, "z9")]),
         ..node
     };
-    let expected = Plan {
+    let expected = InitializationPlan {
         change: Some(NodeChange {
             uid: "uid-n6".into(),
             remove_taints: Vec::new(),
@@ -146,7 +151,7 @@ fn n10_an_initialised_node_only_has_its_labels_reconciled() {
             labels: vec![write(labels::ZONE, "z9", false)],
             create_labels: false,
         }),
-        ..Plan::default()
+        ..InitializationPlan::default()
     };
     assert_eq!(planned(&node, &full()), Ok(expected.clone()));
     assert_eq!(reconcile(&node), expected.change);
@@ -192,7 +197,7 @@ fn n13_another_id_than_the_nodes_is_not_written_but_told() {
         ..node
     };
     assert_eq!(planned(&same, &full()).unwrap().warnings, []);
-    let expected = Warning::ProviderId {
+    let expected = InitializationWarning::ProviderId {
         given: "mock://i-1".into(),
         kept: "mock://kept".into(),
     };
@@ -312,7 +317,7 @@ fn n18_dropped_labels_are_reported() {
     let dropped = DroppedLabel::Reserved {
         key: "k8s.io/x".into(),
     };
-    assert_eq!(warnings, [Warning::Label(dropped)]);
+    assert_eq!(warnings, [InitializationWarning::Label(dropped)]);
     assert_eq!(
         warnings[0].to_string(),
         "discarding node label k8s.io/x with kubernetes namespace"
@@ -363,12 +368,15 @@ fn n19_every_taint_with_the_key_goes_and_the_others_keep_their_order() {
 fn n21_addresses_follow_the_change() {
     let node = with_provided_ip(registered("n6"), "198.51.100.7");
     let expected = addresses("ExternalIP=198.51.100.7 InternalIP=10.0.0.5 Hostname=n6");
-    assert_eq!(wanted(&node, &full()), Ok(Wanted::Changed(expected)));
+    assert_eq!(
+        desired(&node, &full()),
+        Ok(DesiredAddresses::Changed(expected))
+    );
     let same = NodeView {
         addresses: addresses("InternalIP=10.0.0.5 ExternalIP=198.51.100.7 Hostname=n6"),
         ..registered("n6")
     };
-    assert_eq!(wanted(&same, &full()), Ok(Wanted::Unchanged));
+    assert_eq!(desired(&same, &full()), Ok(DesiredAddresses::Unchanged));
 }
 
 /// N-24.
@@ -379,7 +387,7 @@ fn n24_no_addresses_are_no_reason_to_keep_the_taint() {
         ..full()
     };
     let node = registered("n6");
-    assert_eq!(wanted(&node, &instance), Ok(Wanted::Untouched));
+    assert_eq!(desired(&node, &instance), Ok(DesiredAddresses::Untouched));
     let plan = planned(&node, &instance).unwrap();
     assert_eq!(plan.change.unwrap().remove_taints, [cloud_taint(0)]);
 }
@@ -394,8 +402,8 @@ fn n25_a_foreign_host_name_is_no_error() {
     };
     let node = registered("n6");
     assert!(planned(&node, &instance).is_ok());
-    let expected = Wanted::Changed(instance.addresses.clone());
-    assert_eq!(wanted(&node, &instance), Ok(expected));
+    let expected = DesiredAddresses::Changed(instance.addresses.clone());
+    assert_eq!(desired(&node, &instance), Ok(expected));
 }
 
 /// Labels are made only where there are none to write into.

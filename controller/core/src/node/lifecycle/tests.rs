@@ -2,16 +2,19 @@ use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan};
 
-use super::{Action, Check, Deletion, Doubt, Facts, Idle, Lifecycle, Verdict, Withheld};
+use super::{
+    Check, Deletion, Doubt, Idle, Lifecycle, LifecycleAction, LifecycleDecision, LifecycleFacts,
+    Withheld,
+};
 use crate::{
     fixture::{map, registered, taints},
     node::{
         ANNOTATION_CONFIRM_DELETION, ANNOTATION_PAUSED, EFFECT_NO_SCHEDULE, NodeView, Ready,
         TAINT_SHUTDOWN, Taint,
-        brake::{Hold, Limits, Refusal, Release},
+        brake::{DeletionLimits, DeletionRefusal, Hold, Release},
         change::{NodeChange, TaintAddition, TaintRemoval},
         instance::{Instance, Lookup, PowerState},
-        ownership::{Prefixes, Scope},
+        ownership::{NodeScope, Prefixes},
     },
     selector::Selector,
 };
@@ -87,7 +90,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: DeletionLimits) -> Self {
         Self {
             lifecycle: Lifecycle::new(limits),
             prefixes: Prefixes::new("mock", [""; 0]).unwrap(),
@@ -100,15 +103,15 @@ impl Rig {
 
     /// One answer is enough, as in most of these tests.
     fn quick() -> Self {
-        Self::new(Limits {
+        Self::new(DeletionLimits {
             confirm: 1,
-            ..Limits::default()
+            ..DeletionLimits::default()
         })
     }
 
-    fn with<T>(&mut self, call: impl FnOnce(&mut Lifecycle, &Facts<'_>) -> T) -> T {
-        let facts = Facts {
-            scope: Scope {
+    fn with<T>(&mut self, call: impl FnOnce(&mut Lifecycle, &LifecycleFacts<'_>) -> T) -> T {
+        let facts = LifecycleFacts {
+            scope: NodeScope {
                 prefixes: &self.prefixes,
                 selector: self.selector.as_ref(),
                 foreign_prefix_seen: self.foreign_prefix_seen,
@@ -124,7 +127,7 @@ impl Rig {
         self.with(|lifecycle, facts| lifecycle.check(at(seconds), node, facts))
     }
 
-    fn answered(&mut self, seconds: i64, node: &NodeView, lookup: &Lookup) -> Verdict {
+    fn answered(&mut self, seconds: i64, node: &NodeView, lookup: &Lookup) -> LifecycleDecision {
         self.answered_late(seconds, node, node, lookup)
     }
 
@@ -134,26 +137,26 @@ impl Rig {
         node: &NodeView,
         asked: &NodeView,
         lookup: &Lookup,
-    ) -> Verdict {
+    ) -> LifecycleDecision {
         self.with(|lifecycle, facts| {
             lifecycle.answered(at(seconds), node, asked, Some(lookup), facts)
         })
     }
 
-    fn failed(&mut self, seconds: i64, node: &NodeView) -> Verdict {
+    fn failed(&mut self, seconds: i64, node: &NodeView) -> LifecycleDecision {
         self.with(|lifecycle, facts| lifecycle.answered(at(seconds), node, node, None, facts))
     }
 }
 
 /// The action after a first answer about `node`.
-fn verdict(node: &NodeView, lookup: &Lookup) -> Action {
+fn verdict(node: &NodeView, lookup: &Lookup) -> LifecycleAction {
     let mut rig = Rig::quick();
     assert_eq!(rig.check(0, node), Check::Ask);
     rig.answered(1, node, lookup).action
 }
 
-fn deletion(node: &NodeView) -> Action {
-    Action::Delete(Deletion {
+fn deletion(node: &NodeView) -> LifecycleAction {
+    LifecycleAction::Delete(Deletion {
         uid: node.uid.clone(),
         resource_version: node.resource_version.clone(),
         release: Release::WithinLimit,

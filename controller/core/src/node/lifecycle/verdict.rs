@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::node::{
     NodeView,
-    brake::{Refusal, Release},
+    brake::{DeletionRefusal, Release},
     change::{NodeChange, TaintAddition},
 };
 
@@ -39,16 +39,16 @@ pub enum Idle {
 
 /// The result of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct LifecycleDecision {
     /// To be done now.
-    pub action: Action,
+    pub action: LifecycleAction,
     /// To be done after it.
     pub next: Check,
 }
 
 /// The action that an answer leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum LifecycleAction {
     /// Nothing.
     Keep,
     /// Its instance is stopped (L-10).
@@ -58,7 +58,7 @@ pub enum Action {
     /// Its instance does not exist, and it is not deleted all the same.
     Withhold(Withheld),
     /// The provider does not manage it: to be remembered with the question
-    /// ([`super::Facts::not_managed`]).
+    /// ([`super::LifecycleFacts::not_managed`]).
     NotManaged {
         /// The provider's word, for logs.
         reason: Box<str>,
@@ -106,7 +106,7 @@ pub enum Withheld {
     },
     /// The brake says no.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] DeletionRefusal),
 }
 
 impl Withheld {
@@ -123,10 +123,10 @@ impl Withheld {
     pub(super) const fn until(self) -> Option<Timestamp> {
         match self {
             Self::Young { until }
-            | Self::Refused(Refusal::LookAgain { at: until } | Refusal::Braked { until }) => {
-                Some(until)
-            }
-            Self::NotOwned | Self::Refused(Refusal::Off | Refusal::Held(_)) => None,
+            | Self::Refused(
+                DeletionRefusal::LookAgain { at: until } | DeletionRefusal::Braked { until },
+            ) => Some(until),
+            Self::NotOwned | Self::Refused(DeletionRefusal::Off | DeletionRefusal::Held(_)) => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::{EmptyPrefix, Ownership, Prefixes, Scope};
+use super::{EmptyPrefix, NodeScope, Prefixes, ProviderIdOwner};
 use crate::{
     fixture::{map, registered},
     node::NodeView,
@@ -13,15 +13,15 @@ fn prefixes(declared: &[&str]) -> Result<Prefixes, EmptyPrefix> {
 fn a_provider_that_declares_nothing_owns_its_name() {
     let prefixes = prefixes(&[]).unwrap();
     for (id, ownership) in [
-        ("mock://a", Ownership::Ours),
-        ("mock:///zone/a", Ownership::Ours),
-        ("mock:/a", Ownership::Foreign),
-        ("mocker://a", Ownership::Foreign),
-        ("MOCK://a", Ownership::Foreign),
-        (" mock://a", Ownership::Foreign),
-        ("", Ownership::Unset),
+        ("mock://a", ProviderIdOwner::Ours),
+        ("mock:///zone/a", ProviderIdOwner::Ours),
+        ("mock:/a", ProviderIdOwner::Foreign),
+        ("mocker://a", ProviderIdOwner::Foreign),
+        ("MOCK://a", ProviderIdOwner::Foreign),
+        (" mock://a", ProviderIdOwner::Foreign),
+        ("", ProviderIdOwner::Unset),
     ] {
-        assert_eq!(prefixes.ownership(id), ownership, "{id:?}");
+        assert_eq!(prefixes.owner(id), ownership, "{id:?}");
     }
     assert!(prefixes.iter().eq(["mock://"]));
 }
@@ -30,12 +30,12 @@ fn a_provider_that_declares_nothing_owns_its_name() {
 fn declared_prefixes_replace_the_name_and_need_no_scheme() {
     let prefixes = prefixes(&["ocid1.instance.", "oci://"]).unwrap();
     assert_eq!(
-        prefixes.ownership("ocid1.instance.oc1.phx.abc"),
-        Ownership::Ours
+        prefixes.owner("ocid1.instance.oc1.phx.abc"),
+        ProviderIdOwner::Ours
     );
-    assert_eq!(prefixes.ownership("oci://a"), Ownership::Ours);
-    assert_eq!(prefixes.ownership("ocid1.volume.oc1"), Ownership::Foreign);
-    assert_eq!(prefixes.ownership("mock://a"), Ownership::Foreign);
+    assert_eq!(prefixes.owner("oci://a"), ProviderIdOwner::Ours);
+    assert_eq!(prefixes.owner("ocid1.volume.oc1"), ProviderIdOwner::Foreign);
+    assert_eq!(prefixes.owner("mock://a"), ProviderIdOwner::Foreign);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_node_without_an_id_is_ours_if_selected_or_if_we_are_alone() {
             labels: map(&[("pool", pool)]),
             ..registered("n1")
         };
-        let scope = Scope {
+        let scope = NodeScope {
             prefixes: &prefixes,
             selector,
             foreign_prefix_seen,

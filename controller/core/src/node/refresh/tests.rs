@@ -1,13 +1,13 @@
 use proptest::prelude::*;
 
-use super::{Plan, Warning, plan};
+use super::{RefreshPlan, RefreshWarning, plan};
 use crate::{
     fixture::{
         addresses, any_instance, any_node, map, registered, taints, with_provided_ip, written,
     },
     node::{
         NodeView,
-        address::Wanted,
+        address::DesiredAddresses,
         change::{LabelWrite, NodeChange},
         initialize::Policy,
         instance::Instance,
@@ -45,16 +45,16 @@ fn managing(keys: &[&str]) -> Policy {
     }
 }
 
-fn planned(node: &NodeView, instance: &Instance) -> Plan {
+fn planned(node: &NodeView, instance: &Instance) -> RefreshPlan {
     plan(node, instance, &Policy::default())
 }
 
-fn applied(plan: &Plan, node: &NodeView) -> NodeView {
+fn applied(plan: &RefreshPlan, node: &NodeView) -> NodeView {
     written(node, plan.change.as_ref(), &plan.addresses)
 }
 
-fn nothing(wanted: Wanted) -> Plan {
-    Plan {
+fn nothing(wanted: DesiredAddresses) -> RefreshPlan {
+    RefreshPlan {
         change: None,
         addresses: wanted,
         warnings: Vec::new(),
@@ -65,7 +65,7 @@ fn nothing(wanted: Wanted) -> Plan {
 fn a_node_in_step_is_left_alone() {
     let (node, instance) = in_step();
     let plan = planned(&node, &instance);
-    assert_eq!(plan, nothing(Wanted::Unchanged));
+    assert_eq!(plan, nothing(DesiredAddresses::Unchanged));
     assert!(plan.is_empty());
     assert_eq!(applied(&plan, &node), node);
 }
@@ -80,47 +80,50 @@ fn n40_a_node_that_is_not_initialised_is_left_alone() {
         labels: map(&[(labels::ZONE_BETA, "z9")]),
         ..node
     };
-    assert_eq!(planned(&node, &instance), nothing(Wanted::Untouched));
+    assert_eq!(
+        planned(&node, &instance),
+        nothing(DesiredAddresses::Untouched)
+    );
 }
 
 #[test]
 fn n41_to_n45_addresses_are_compared_whole() {
     for (before, of_instance, expected) in [
         // N-41: lost all of them, or the provider does not say.
-        ("InternalIP=10.0.0.5", "", Wanted::Untouched),
+        ("InternalIP=10.0.0.5", "", DesiredAddresses::Untouched),
         // Moved.
         (
             "InternalIP=10.0.0.5",
             "InternalIP=10.0.0.6",
-            Wanted::Changed(addresses("InternalIP=10.0.0.6")),
+            DesiredAddresses::Changed(addresses("InternalIP=10.0.0.6")),
         ),
         // Got one, lost one.
         (
             "InternalIP=10.0.0.5",
             "InternalIP=10.0.0.5 ExternalIP=198.51.100.7",
-            Wanted::Changed(addresses("InternalIP=10.0.0.5 ExternalIP=198.51.100.7")),
+            DesiredAddresses::Changed(addresses("InternalIP=10.0.0.5 ExternalIP=198.51.100.7")),
         ),
         (
             "InternalIP=10.0.0.5 ExternalIP=198.51.100.7",
             "InternalIP=10.0.0.5",
-            Wanted::Changed(addresses("InternalIP=10.0.0.5")),
+            DesiredAddresses::Changed(addresses("InternalIP=10.0.0.5")),
         ),
         // Q-1: two of one type are no change, another order of them is.
         (
             "InternalIP=10.0.0.5 InternalIP=fd00::5",
             "InternalIP=10.0.0.5 InternalIP=fd00::5",
-            Wanted::Unchanged,
+            DesiredAddresses::Unchanged,
         ),
         (
             "InternalIP=10.0.0.5 InternalIP=fd00::5",
             "InternalIP=fd00::5 InternalIP=10.0.0.5",
-            Wanted::Changed(addresses("InternalIP=fd00::5 InternalIP=10.0.0.5")),
+            DesiredAddresses::Changed(addresses("InternalIP=fd00::5 InternalIP=10.0.0.5")),
         ),
         // N-42: the kubelet's host name stays.
         (
             "Hostname=n6 InternalIP=10.0.0.5",
             "InternalIP=10.0.0.6",
-            Wanted::Changed(addresses("InternalIP=10.0.0.6 Hostname=n6")),
+            DesiredAddresses::Changed(addresses("InternalIP=10.0.0.6 Hostname=n6")),
         ),
     ] {
         let (node, instance) = in_step();
@@ -134,7 +137,7 @@ fn n41_to_n45_addresses_are_compared_whole() {
         };
         let plan = planned(&node, &instance);
         assert_eq!(plan, nothing(expected.clone()), "{before} {of_instance}");
-        if let Wanted::Changed(wanted) = expected {
+        if let DesiredAddresses::Changed(wanted) = expected {
             let after = applied(&plan, &node);
             assert_eq!((&*after.resource_version, after.addresses), ("9", wanted));
         }
@@ -150,7 +153,7 @@ fn n44_a_provided_ip_that_cannot_be_honoured_keeps_the_addresses() {
         ..with_provided_ip(node, "10.0.0.99")
     };
     let plan = planned(&node, &instance);
-    assert_eq!(plan.addresses, Wanted::Untouched);
+    assert_eq!(plan.addresses, DesiredAddresses::Untouched);
     assert_eq!(
         plan.warnings[0].to_string(),
         "leaving the addresses as they are: \
@@ -171,13 +174,19 @@ fn fields_of_initialisation_stay() {
         additional_labels: map(&[("example.com/rack", "8"), ("example.com/row", "1")]),
         ..instance
     };
-    assert_eq!(planned(&node, &instance), nothing(Wanted::Unchanged));
+    assert_eq!(
+        planned(&node, &instance),
+        nothing(DesiredAddresses::Unchanged)
+    );
     // N-13: not even where there is none.
     let unnamed = NodeView {
         provider_id: "".into(),
         ..node
     };
-    assert_eq!(planned(&unnamed, &instance), nothing(Wanted::Unchanged));
+    assert_eq!(
+        planned(&unnamed, &instance),
+        nothing(DesiredAddresses::Unchanged)
+    );
 }
 
 #[test]
@@ -227,7 +236,7 @@ fn another_instance_is_reported_and_changes_no_field() {
     };
     let plan = plan(&node, &instance, &managing(&[labels::ZONE]));
     assert!(plan.is_empty());
-    let expected = Warning::AnotherInstance {
+    let expected = RefreshWarning::AnotherInstance {
         given: "mock://i-2".into(),
         kept: "mock://i-1".into(),
     };

@@ -8,9 +8,9 @@ use crate::{
     fixture::{any_instance, any_node, written},
     node::{
         NodeView, TAINT_UNINITIALIZED, Taint,
-        address::Wanted,
+        address::DesiredAddresses,
         change::NodeChange,
-        initialize::{Plan, Policy, addresses, plan, reconcile},
+        initialize::{InitializationPlan, Policy, addresses, plan, reconcile},
         labels::{self, is_reserved},
     },
 };
@@ -55,8 +55,8 @@ proptest! {
             prop_assert_eq!(second.change, None);
             prop_assert_eq!(reconcile(&after), None);
             let again = addresses(&after, &instance);
-            prop_assert!(matches!(again, Ok(Wanted::Unchanged | Wanted::Untouched)));
-            let is_written = first.change.is_some() || matches!(wanted, Wanted::Changed(_));
+            prop_assert!(matches!(again, Ok(DesiredAddresses::Unchanged | DesiredAddresses::Untouched)));
+            let is_written = first.change.is_some() || matches!(wanted, DesiredAddresses::Changed(_));
             prop_assert_eq!(!is_written, after == node);
         }
     }
@@ -88,7 +88,7 @@ proptest! {
         policy in any_policy(),
     ) {
         if let Ok(plan) = plan(&node, &instance, &policy) {
-            let after = written(&node, plan.change.as_ref(), &Wanted::Untouched);
+            let after = written(&node, plan.change.as_ref(), &DesiredAddresses::Untouched);
             let others: Vec<_> = node.taints.iter().filter(|t| &*t.key != TAINT_UNINITIALIZED).collect();
             prop_assert!(after.taints.iter().eq(others.iter().copied()));
             if let Some(change) = &plan.change {
@@ -118,7 +118,7 @@ proptest! {
         instance in any_instance(),
         policy in any_policy(),
     ) {
-        if let Ok(Plan { change: Some(change), .. }) = plan(&node, &instance, &policy) {
+        if let Ok(InitializationPlan { change: Some(change), .. }) = plan(&node, &instance, &policy) {
             for label in &change.labels {
                 prop_assert_ne!(node.labels.get(&label.key), Some(&*label.value));
                 prop_assert!(!(label.must_be_absent && node.labels.contains_key(&label.key)));

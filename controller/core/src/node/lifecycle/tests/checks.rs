@@ -93,9 +93,9 @@ fn l1_checks_are_prompt_at_first() {
 
 #[test]
 fn l1_a_longer_period_is_kept() {
-    let mut rig = Rig::new(Limits {
+    let mut rig = Rig::new(DeletionLimits {
         period: Duration::from_mins(2),
-        ..Limits::default()
+        ..DeletionLimits::default()
     });
     let node = lost("n1");
     for check in 0..20 {
@@ -121,7 +121,7 @@ fn l10_a_stopped_instance_taints_the_node_once() {
     let expected = addition(&node, true);
     assert_eq!(
         verdict(&node, &stopped),
-        Action::AddShutdownTaint(expected.clone())
+        LifecycleAction::AddShutdownTaint(expected.clone())
     );
     let after = expected.applied_to(&node, "9");
     assert_eq!(
@@ -131,13 +131,13 @@ fn l10_a_stopped_instance_taints_the_node_once() {
             ..tainted(&node, "shutdown:NoSchedule")
         }
     );
-    assert_eq!(verdict(&after, &stopped), Action::Keep);
+    assert_eq!(verdict(&after, &stopped), LifecycleAction::Keep);
 
     let other = tainted(&node, "shutdown:NoExecute a:NoSchedule");
     let expected = addition(&other, false);
     assert_eq!(
         verdict(&other, &stopped),
-        Action::AddShutdownTaint(expected.clone())
+        LifecycleAction::AddShutdownTaint(expected.clone())
     );
     assert_eq!(
         expected.applied_to(&other, "9").taints,
@@ -155,7 +155,7 @@ fn l13_other_power_states_change_nothing() {
     ] {
         for node in [lost("n1"), tainted(&lost("n1"), "shutdown:NoSchedule")] {
             let action = verdict(&node, &found(&node, power_state));
-            assert_eq!(action, Action::Keep, "{power_state:?}");
+            assert_eq!(action, LifecycleAction::Keep, "{power_state:?}");
         }
     }
 }
@@ -200,7 +200,7 @@ fn l3_a_ready_node_loses_the_taint_without_a_question() {
 /// A long wait between two checks does not delay the second answer, nor a deletion that failed.
 #[test]
 fn the_second_answer_is_asked_for_soon_however_long_the_node_was_lost() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(DeletionLimits::default());
     let node = lost("n1");
     let mut now = 0;
     for _ in 0..12 {
@@ -214,7 +214,9 @@ fn the_second_answer_is_asked_for_soon_however_long_the_node_was_lost() {
     for (answer, action) in [
         (
             1,
-            Action::Withhold(Withheld::Refused(Refusal::LookAgain { at: at(now + 5) })),
+            LifecycleAction::Withhold(Withheld::Refused(DeletionRefusal::LookAgain {
+                at: at(now + 5),
+            })),
         ),
         (2, deletion(&node)),
         (3, deletion(&node)),
@@ -230,15 +232,15 @@ fn the_second_answer_is_asked_for_soon_however_long_the_node_was_lost() {
 #[test]
 fn a_node_that_is_not_managed_is_left_to_whoever_manages_it() {
     let node = lost("n1");
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(DeletionLimits::default());
     rig.check(0, &node);
     rig.answered(0, &node, &GONE);
     assert_eq!(rig.lifecycle.counts(at(0), 100).absent, 1);
     let reason = "on premises".into();
     assert_eq!(
         rig.answered(5, &node, &not_managed()),
-        Verdict {
-            action: Action::NotManaged { reason },
+        LifecycleDecision {
+            action: LifecycleAction::NotManaged { reason },
             next: Check::Idle(Idle::NotManaged)
         }
     );
@@ -273,7 +275,10 @@ fn nothing_is_remembered_of_nodes_that_are_gone() {
 fn an_instance_being_deleted_counts_as_stopped() {
     let node = lost("n1");
     let action = verdict(&node, &found(&node, PowerState::Terminating));
-    assert!(matches!(action, Action::AddShutdownTaint(_)), "{action:?}");
+    assert!(
+        matches!(action, LifecycleAction::AddShutdownTaint(_)),
+        "{action:?}"
+    );
 }
 
 /// Nodes of a cluster that is being made are not ready for a while, and nothing could follow.

@@ -9,20 +9,20 @@ fn l5_only_a_confirmed_absence_deletes() {
     assert_eq!(verdict(&node, &GONE), deletion(&node));
     assert_eq!(
         verdict(&node, &NOT_SEEN),
-        Action::Doubt(Doubt::NotConfirmed)
+        LifecycleAction::Doubt(Doubt::NotConfirmed)
     );
     let other = found(&lost("n2"), PowerState::Shutdown);
     let given = "mock://n2".into();
     assert_eq!(
         verdict(&node, &other),
-        Action::Doubt(Doubt::AnotherInstance { given })
+        LifecycleAction::Doubt(Doubt::AnotherInstance { given })
     );
     let mut rig = Rig::quick();
     rig.check(0, &node);
     assert_eq!(
         rig.failed(1, &node),
-        Verdict {
-            action: Action::Doubt(Doubt::NoAnswer),
+        LifecycleDecision {
+            action: LifecycleAction::Doubt(Doubt::NoAnswer),
             next: Check::At(at(6))
         }
     );
@@ -31,13 +31,14 @@ fn l5_only_a_confirmed_absence_deletes() {
 /// Q-38, --node-deletion-confirm.
 #[test]
 fn q38_it_takes_two_answers_by_default() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(DeletionLimits::default());
     let node = lost("n1");
     assert_eq!(rig.check(0, &node), Check::Ask);
-    let again = Action::Withhold(Withheld::Refused(Refusal::LookAgain { at: at(6) }));
+    let again =
+        LifecycleAction::Withhold(Withheld::Refused(DeletionRefusal::LookAgain { at: at(6) }));
     assert_eq!(
         rig.answered(1, &node, &GONE),
-        Verdict {
+        LifecycleDecision {
             action: again,
             next: Check::At(at(6))
         }
@@ -45,7 +46,7 @@ fn q38_it_takes_two_answers_by_default() {
     assert_eq!(rig.check(6, &node), Check::Ask);
     assert_eq!(
         rig.answered(6, &node, &GONE),
-        Verdict {
+        LifecycleDecision {
             action: deletion(&node),
             next: Check::At(at(11))
         }
@@ -65,7 +66,7 @@ fn q4_a_deletion_presumes_uid_and_version() {
             resource_version: "7".into(),
             release: Release::WithinLimit,
         };
-        assert_eq!(verdict(&node, &GONE), Action::Delete(expected));
+        assert_eq!(verdict(&node, &GONE), LifecycleAction::Delete(expected));
     }
 }
 
@@ -88,12 +89,16 @@ fn a_node_without_an_id_is_deleted_only_if_it_is_ours() {
         rig.check(0, &node);
         let action = rig.answered(0, &node, &GONE).action;
         let what = format!("{selector:?} {foreign_prefix_seen}");
-        assert_eq!(matches!(action, Action::Delete(_)), deleted, "{what}");
+        assert_eq!(
+            matches!(action, LifecycleAction::Delete(_)),
+            deleted,
+            "{what}"
+        );
         if !deleted {
             // Another provider's by the selector: never looked up.
             let expected = match selector {
-                Some(_) => Action::Keep,
-                None => Action::Withhold(Withheld::NotOwned),
+                Some(_) => LifecycleAction::Keep,
+                None => LifecycleAction::Withhold(Withheld::NotOwned),
             };
             assert_eq!(action, expected, "{what}");
             let counts = rig.lifecycle.counts(at(0), 100);
@@ -118,14 +123,17 @@ fn a_young_node_is_not_deleted() {
         rig.check(0, &node);
         assert_eq!(
             rig.answered(1, &node, &GONE),
-            Verdict {
-                action: Action::Withhold(Withheld::Young { until: at(3) }),
+            LifecycleDecision {
+                action: LifecycleAction::Withhold(Withheld::Young { until: at(3) }),
                 next: Check::At(at(3))
             }
         );
         assert_eq!(rig.check(3, &node), Check::Ask);
         let action = rig.answered(3, &node, &GONE).action;
-        assert!(matches!(action, Action::Delete(_)), "{id:?} {action:?}");
+        assert!(
+            matches!(action, LifecycleAction::Delete(_)),
+            "{id:?} {action:?}"
+        );
     }
 }
 
@@ -142,22 +150,22 @@ fn the_brake_holds_back_and_a_person_lets_go() {
         rig.lifecycle.gone(at(0), &node.name);
         rig.nodes -= 1;
     }
-    let braked = Withheld::Refused(Refusal::Braked { until: at(300) });
+    let braked = Withheld::Refused(DeletionRefusal::Braked { until: at(300) });
     let verdict = says(&mut rig, 0, &nodes[10]);
-    assert_eq!(verdict.action, Action::Withhold(braked));
+    assert_eq!(verdict.action, LifecycleAction::Withhold(braked));
     // Checked on as usual: it may come back.
     assert_eq!(verdict.next, Check::At(at(5)));
 
     for node in &nodes[11..] {
         says(&mut rig, 1, node);
     }
-    let held = Withheld::Refused(Refusal::Held(Hold::Majority));
+    let held = Withheld::Refused(DeletionRefusal::Held(Hold::Majority));
     let verdict = says(&mut rig, 6, &nodes[11]);
-    assert_eq!(verdict.action, Action::Withhold(held));
+    assert_eq!(verdict.action, LifecycleAction::Withhold(held));
     let confirmed = annotated(&nodes[12], ANNOTATION_CONFIRM_DELETION);
     assert_eq!(
         says(&mut rig, 7, &confirmed).action,
-        Action::Delete(Deletion {
+        LifecycleAction::Delete(Deletion {
             uid: "uid-n12".into(),
             resource_version: "7".into(),
             release: Release::Person,
@@ -168,12 +176,12 @@ fn the_brake_holds_back_and_a_person_lets_go() {
 /// The second look is taken when it is due, not at the next check of a long-lost node.
 #[test]
 fn the_second_look_is_on_time() {
-    let mut rig = Rig::new(Limits {
+    let mut rig = Rig::new(DeletionLimits {
         confirm: 1,
         burst: 0,
         fraction: 0.0,
         window: Duration::from_secs(33),
-        ..Limits::default()
+        ..DeletionLimits::default()
     });
     let node = lost("n1");
     let exists = found(&lost("n2"), PowerState::Running);
@@ -184,7 +192,7 @@ fn the_second_look_is_on_time() {
         assert_eq!(rig.check(now, &node), Check::Ask);
         looks.push(now);
         let verdict = rig.answered(now, &node, &GONE);
-        if let Action::Delete(deletion) = verdict.action {
+        if let LifecycleAction::Delete(deletion) = verdict.action {
             assert_eq!(deletion.release, Release::SecondLook);
             break;
         }
@@ -199,7 +207,7 @@ fn the_second_look_is_on_time() {
 /// Another loop's answers speak about the provider, not about the node.
 #[test]
 fn overheard_answers_count_for_and_against_the_provider() {
-    let mut rig = Rig::new(Limits::default());
+    let mut rig = Rig::new(DeletionLimits::default());
     let (absent, alive) = (lost("n1"), ready(&lost("n2")));
     let count = |rig: &mut Rig| {
         let counts = rig.lifecycle.counts(at(9), 100);
@@ -242,7 +250,7 @@ fn reasons_are_sentences_and_labels() {
             "it is so young that its instance may not be visible before 2026-11-21T10:01:00Z",
         ),
         (
-            Withheld::Refused(Refusal::Off),
+            Withheld::Refused(DeletionRefusal::Off),
             "off",
             "deletion is switched off (--node-deletion-enabled=false)",
         ),
@@ -267,7 +275,7 @@ fn reasons_are_sentences_and_labels() {
 #[test]
 fn an_absence_before_the_kubelet_was_heard_of_is_not_the_first_of_two() {
     for (between, since) in [(Ready::False, 4), (Ready::Unknown, 4)] {
-        let mut rig = Rig::new(Limits::default());
+        let mut rig = Rig::new(DeletionLimits::default());
         let node = lost("n1");
         rig.check(0, &node);
         rig.answered(1, &node, &GONE);
@@ -281,7 +289,7 @@ fn an_absence_before_the_kubelet_was_heard_of_is_not_the_first_of_two() {
         assert!(
             matches!(
                 action,
-                Action::Withhold(Withheld::Refused(Refusal::LookAgain { .. }))
+                LifecycleAction::Withhold(Withheld::Refused(DeletionRefusal::LookAgain { .. }))
             ),
             "{action:?}"
         );

@@ -56,7 +56,7 @@ fn a_late_answer_does_not_delete() {
         let mut rig = Rig::quick();
         rig.check(0, asked);
         let action = rig.answered_late(2, &node, asked, &GONE).action;
-        assert_eq!(action, Action::Doubt(Doubt::NodeChanged), "{what}");
+        assert_eq!(action, LifecycleAction::Doubt(Doubt::NodeChanged), "{what}");
         assert_eq!(rig.lifecycle.counts(at(2), 100).total(), 0, "{what}");
     }
     // Irrelevant changes: taints, heartbeats, labels of a node with an ID.
@@ -96,8 +96,8 @@ fn a_change_during_the_lookup_ends_the_question() {
             rig.check(0, &asked);
             let verdict = rig.answered_late(2, &node, &asked, lookup);
             let next = expected.clone();
-            let action = Action::Keep;
-            assert_eq!(verdict, Verdict { action, next });
+            let action = LifecycleAction::Keep;
+            assert_eq!(verdict, LifecycleDecision { action, next });
         }
     }
     // The taint goes at once.

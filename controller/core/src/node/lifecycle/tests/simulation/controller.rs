@@ -14,11 +14,11 @@ use super::{
 };
 use crate::node::{
     NodeView, Ready,
-    brake::{Counts, Limits, Release},
+    brake::{Counts, DeletionLimits, Release},
     initialize::Policy,
     instance::{Instance, Lookup},
-    lifecycle::{Action, Check, Deletion, Facts, Lifecycle},
-    ownership::{Prefixes, Scope},
+    lifecycle::{Check, Deletion, Lifecycle, LifecycleAction, LifecycleFacts},
+    ownership::{NodeScope, Prefixes},
     refresh,
 };
 
@@ -68,9 +68,9 @@ pub(super) struct Controller {
 
 impl Controller {
     pub(super) fn new(plan: &Plan) -> Self {
-        let limits = Limits {
+        let limits = DeletionLimits {
             confirm: plan.confirm,
-            ..Limits::default()
+            ..DeletionLimits::default()
         };
         assert_eq!(limits.window, Duration::from_secs(WINDOW));
         Self {
@@ -158,15 +158,15 @@ impl Controller {
     fn with<T>(
         &mut self,
         node: &NodeView,
-        call: impl FnOnce(&mut Lifecycle, &Facts<'_>) -> T,
+        call: impl FnOnce(&mut Lifecycle, &LifecycleFacts<'_>) -> T,
     ) -> T {
-        let scope = Scope {
+        let scope = NodeScope {
             prefixes: &self.prefixes,
             selector: None,
             foreign_prefix_seen: self.foreign_prefix_seen,
         };
         let known = self.not_managed.get(&*node.name);
-        let facts = Facts {
+        let facts = LifecycleFacts {
             scope,
             nodes: self.store.values().filter(|node| scope.owns(node)).count(),
             visibility_delay: Duration::from_secs(self.visible),
@@ -269,22 +269,22 @@ impl Controller {
             lifecycle.answered(now, &node, &question.asked, answer.as_ref(), facts)
         });
         match verdict.action {
-            Action::Delete(deletion) => {
+            LifecycleAction::Delete(deletion) => {
                 self.inspect(world, &node, &question);
                 let due = world.now + u64::from(question.fate.lag);
                 let why = Box::new(question);
                 let job = Job::Deletion(deletion, due, why);
                 self.jobs.insert(name.to_owned(), job);
             }
-            Action::AddShutdownTaint(addition) => {
+            LifecycleAction::AddShutdownTaint(addition) => {
                 assert_ne!(node.ready, Ready::True);
                 world.add_taint(name, &addition);
             }
-            Action::NotManaged { .. } => {
+            LifecycleAction::NotManaged { .. } => {
                 let question = (node.uid.clone(), node.provider_id.clone());
                 self.not_managed.insert(name.to_owned(), question);
             }
-            Action::Keep | Action::Withhold(_) | Action::Doubt(_) => {}
+            LifecycleAction::Keep | LifecycleAction::Withhold(_) | LifecycleAction::Doubt(_) => {}
         }
         self.next(world, &node, verdict.next);
     }

@@ -10,7 +10,7 @@ use crate::{
     fixture::addresses,
     node::{
         ANNOTATION_CONFIRM_DELETION, ANNOTATION_PAUSED, NodeView, Ready,
-        address::Wanted,
+        address::DesiredAddresses,
         change::{NodeChange, TaintAddition},
         instance::{Instance, Lookup, PowerState},
         lifecycle::Deletion,
@@ -287,9 +287,9 @@ impl World {
         });
     }
 
-    pub(super) fn refresh(&mut self, node: &NodeView, plan: &crate::node::refresh::Plan) {
+    pub(super) fn refresh(&mut self, node: &NodeView, plan: &crate::node::refresh::RefreshPlan) {
         assert_eq!(plan.change, None, "no labels in this world");
-        if let Wanted::Changed(wanted) = &plan.addresses {
+        if let DesiredAddresses::Changed(wanted) = &plan.addresses {
             self.write(&node.name, &node.uid, |node, version| {
                 Some(node.with_addresses(wanted, version))
             });
