@@ -36,7 +36,7 @@ use self::{
     wiring::{ControllerContext, Wiring},
 };
 use crate::{
-    kube::{authenticator::Authenticators, client::Clients, cluster, events::Kind},
+    kube::{authenticator::Authenticators, client::Clients, cluster, events::EventType},
     leader,
     options::{Config, config::Election},
     provider::{self, DownCause, Provider},
@@ -217,7 +217,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         lease_events::recorder(config.election.as_ref(), process_events.recorder(COMPONENT));
     let on_warning = {
         let on_lease = on_lease.clone();
-        move |message| on_lease(Kind::Warning, "ClusterUnidentified", message)
+        move |message| on_lease(EventType::Warning, "ClusterUnidentified", message)
     };
     let allow_untagged = config.provider.allow_untagged_cloud;
     let identity = ClusterIdentity::new(

@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use outrigger_core::{
-    correlator::{Kind, ObjectRef},
+    correlator::{EventType, ObjectRef},
     lease::Terms,
 };
 
@@ -96,7 +96,7 @@ pub type OnEvent = Arc<dyn Fn(LeaseEvent) + Send + Sync>;
 /// `cloud-controller-manager`.
 pub fn record(recorder: Recorder) -> OnEvent {
     Arc::new(move |event| {
-        recorder.event(&event.lease, Kind::Normal, EVENT_REASON, event.message);
+        recorder.event(&event.lease, EventType::Normal, EVENT_REASON, event.message);
     })
 }
 

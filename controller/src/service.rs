@@ -3,7 +3,7 @@
 //! S-1 to S-72 of `docs/upstream.md`).
 //!
 //! ```text
-//!  services ─► queue ─► core::plan::Progress::next ─► Step ─► provider ─► answer ─► Outcome ─► one PATCH
+//!  services ─► queue ─► core::plan::Progress::next ─► Step ─► provider ─► answer ─► Consequence ─► one PATCH
 //!                ▲                     ▲                                              events
 //!  nodes ─► Rollout: debounce, shrink guard ─► Targets
 //!                ▲

@@ -118,14 +118,14 @@ impl ObjectRef {
 
 /// The event's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum EventType {
     /// All is well.
     Normal,
     /// Something may need a person.
     Warning,
 }
 
-impl Kind {
+impl EventType {
     /// The word in the field `type`.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -143,7 +143,7 @@ pub struct Event {
     /// About what.
     pub object: ObjectRef,
     /// How bad.
-    pub kind: Kind,
+    pub kind: EventType,
     /// In one word of a small set.
     pub reason: Box<str>,
     /// In words; see [`cut`].

@@ -1,9 +1,9 @@
 //! Leader election on a `coordination.k8s.io/v1` Lease, decided from facts.
 //!
 //! ```text
-//!  answers, watch events ──► Sight ─┐
-//!  acknowledged renewals ─► LeaseTerm ─┼─► decide(now, …) ──► Decision ──► (sent by the elector)
-//!  may this replica lead ► Candidacy┘
+//!  answers, watch events ─► ObservedLease ─┐
+//!  acknowledged renewals ─► LeaseTerm ─────┼─► decide(now, …) ─► Decision ─► (sent by the elector)
+//!  may this replica lead ─► Candidacy ─────┘
 //! ```
 //!
 //! Two promises keep two leaders from acting at one instant, whatever the clocks of their machines
@@ -21,19 +21,19 @@ use jiff::Timestamp;
 mod candidacy;
 mod decide;
 mod lease_term;
-mod sight;
+mod observed;
 mod terms;
 
 pub use candidacy::Candidacy;
 pub use decide::{Decision, Lost, Own, decide};
 pub use lease_term::LeaseTerm;
-pub use sight::Sight;
+pub use observed::ObservedLease;
 pub use terms::{InvalidTerms, Terms};
 
 /// The part of a Lease's `spec` that the election reads and writes (PROC-21). Whatever else the
 /// object holds (labels, annotations, fields of later versions) is left as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Record {
+pub struct LeaseRecord {
     /// `holderIdentity`; empty: not held (PROC-23).
     pub holder: String,
     /// `leaseDurationSeconds`: how long others wait after the last change.
@@ -48,7 +48,7 @@ pub struct Record {
     pub transitions: i32,
 }
 
-impl Record {
+impl LeaseRecord {
     /// This replica's claim on a lease that does not exist (`before` absent) or is free to take.
     fn claimed(identity: &str, terms: &Terms, wall: Timestamp, before: Option<&Self>) -> Self {
         let again = before.filter(|record| record.holder == identity);

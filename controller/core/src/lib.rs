@@ -11,7 +11,7 @@
 //!               (absent, not managed) ───► Lifecycle ──► LifecycleDecision
 //!
 //!  API JSON ─► ServiceView ─┐
-//!  nodes ────► Targets ─────┼─► Progress ──► Step, Outcome
+//!  nodes ────► Targets ─────┼─► Progress ──► Step, Consequence
 //!  provider ─► Answer ──────┘
 //! ```
 

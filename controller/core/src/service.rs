@@ -4,7 +4,7 @@
 //!  API JSON ─► ServiceView ─┬─► Ownership: is it this provider's, and for what
 //!                           ├─► settled: is it what the load balancer was made from?
 //!                           ▼
-//!                  plan: next ─► Step ─► (a call) ─► answer ─► Outcome { patch, events, requeue }
+//!                  plan: next ─► Step ─► (a call) ─► answer ─► Consequence { patch, events, requeue }
 //! ```
 
 use std::sync::Arc;

@@ -18,7 +18,7 @@ mod debounce;
 mod shrink;
 
 pub use debounce::{Debounce, Pace};
-pub use shrink::{Allowance, Held, Proposal, ShrinkGuard};
+pub use shrink::{Allowance, HeldTargets, Proposal, ShrinkGuard};
 
 /// Label that keeps a node out of all load balancers, unless its value is a false one.
 pub const LABEL_EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
@@ -58,7 +58,7 @@ pub fn exclusion(node: &NodeView) -> Option<Excluded> {
 
 /// The effect of a step of one node on the targets; `None` is a node that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum TargetChange {
     /// Nothing that a load balancer is made of is another.
     None,
     /// A target that is new, or not what it was.
@@ -69,19 +69,19 @@ pub enum Change {
 
 /// The effect of the step from `old` to `new`. Heartbeats, readiness and all labels and taints but
 /// those of [`exclusion`] mean nothing (S-52, S-56).
-pub fn change(old: Option<&NodeView>, new: Option<&NodeView>) -> Change {
+pub fn change(old: Option<&NodeView>, new: Option<&NodeView>) -> TargetChange {
     let target = |node: Option<&'_ NodeView>| node.is_some_and(|node| exclusion(node).is_none());
     match (old, new) {
         (Some(before), Some(now)) if target(old) && target(new) => {
             if before.name == now.name && same_content(before, now) {
-                Change::None
+                TargetChange::None
             } else {
-                Change::Arrival
+                TargetChange::Arrival
             }
         }
-        _ if target(new) => Change::Arrival,
-        _ if target(old) => Change::Departure,
-        _ => Change::None,
+        _ if target(new) => TargetChange::Arrival,
+        _ if target(old) => TargetChange::Departure,
+        _ => TargetChange::None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::{sync::watch, time::timeout};
 
 use crate::{
-    kube::events::{Kind, ObjectRef, Recorder},
+    kube::events::{EventType, ObjectRef, Recorder},
     options::config::Election,
     provider::ProviderState,
 };
@@ -17,7 +17,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(super) fn recorder(
     election: Option<&Election>,
     recorder: Recorder,
-) -> impl Fn(Kind, &'static str, String) + Clone + Send + Sync + 'static {
+) -> impl Fn(EventType, &'static str, String) + Clone + Send + Sync + 'static {
     let lease = election.map(lease_of);
     move |kind, reason, message| {
         if let Some(lease) = &lease {
@@ -42,7 +42,7 @@ fn lease_of(election: &Election) -> ObjectRef {
 pub(super) async fn report(
     mut state: watch::Receiver<ProviderState>,
     host: &str,
-    record: impl Fn(Kind, &'static str, String),
+    record: impl Fn(EventType, &'static str, String),
 ) {
     loop {
         until(&mut state, false).await;
@@ -51,10 +51,10 @@ pub(super) async fn report(
         }
         let down = state.borrow().to_string();
         let message = format!("The provider of {host} does not serve ({down})");
-        record(Kind::Warning, "ProviderDown", message);
+        record(EventType::Warning, "ProviderDown", message);
         until(&mut state, true).await;
         let message = format!("The provider of {host} serves again");
-        record(Kind::Normal, "ProviderUp", message);
+        record(EventType::Normal, "ProviderUp", message);
     }
 }
 
@@ -92,7 +92,7 @@ mod tests {
         let (sender, state) = watch::channel(ProviderState::Connecting);
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let noted = Arc::clone(&said);
-        let record = move |kind: Kind, reason: &'static str, message: String| {
+        let record = move |kind: EventType, reason: &'static str, message: String| {
             noted
                 .lock()
                 .push(format!("{} {reason}: {message}", kind.as_str()));

@@ -10,7 +10,7 @@ use outrigger_core::{
     node::NodeView,
     service::{
         ServiceView,
-        plan::{Cause, Facts},
+        plan::{EnsureCause, ServiceFacts},
     },
     targets::{Revision, Targets},
 };
@@ -63,7 +63,7 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
     // Where it is not known, all is taken to be in step.
     let applied = applied(&context.informers, context.config).await;
     let applied = Some(applied.as_ref().unwrap_or(targets.revision()));
-    let facts = Facts {
+    let facts = ServiceFacts {
         capability: &declared.capability,
         targets: &targets,
         applied,
@@ -174,7 +174,7 @@ fn as_json(planned: &[Planned], nodes: usize) -> serde_json::Value {
             json!({
                 "service": &*found.service,
                 "action": action(found),
-                "cause": found.action.cause().map(Cause::as_str),
+                "cause": found.action.cause().map(EnsureCause::as_str),
                 "changes": changes,
                 "error": failure(found),
             })

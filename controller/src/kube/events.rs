@@ -31,7 +31,7 @@ use std::{
 
 use jiff::Timestamp;
 use outrigger_core::correlator::{Event, MAX_MESSAGE, cut};
-pub use outrigger_core::correlator::{Kind, ObjectRef};
+pub use outrigger_core::correlator::{EventType, ObjectRef};
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
     watch,
@@ -128,7 +128,7 @@ impl Recorder {
     pub fn event(
         &self,
         object: &ObjectRef,
-        kind: Kind,
+        kind: EventType,
         reason: impl Into<Box<str>>,
         message: impl Into<String>,
     ) {

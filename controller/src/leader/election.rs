@@ -7,7 +7,7 @@ use std::{fmt, future::pending, sync::Arc};
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use outrigger_core::lease::{Candidacy, Decision, Lost, Own, Record, Sight, decide};
+use outrigger_core::lease::{Candidacy, Decision, LeaseRecord, Lost, ObservedLease, Own, decide};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
@@ -48,8 +48,8 @@ pub struct Elector {
     may_contend: Option<watch::Receiver<bool>>,
 
     candidacy: Candidacy,
-    sight: Sight,
-    /// The Lease whose record and version `sight` has.
+    observed: ObservedLease,
+    /// The Lease whose record and version `observed` has.
     object: Option<LeaseObject>,
     leading_term: Option<LeadingTerm>,
     request: Option<Request>,
@@ -113,7 +113,7 @@ impl Elector {
             commands: Some(commands),
             may_contend: Some(may_contend),
             candidacy: Candidacy::default(),
-            sight: Sight::default(),
+            observed: ObservedLease::default(),
             object: None,
             leading_term: None,
             request: None,
@@ -184,7 +184,7 @@ impl Elector {
     fn decide(&mut self) -> Decision {
         let now = Instant::now();
         if self.poll_at.is_some_and(|at| at <= now) && self.leading_term.is_none() {
-            self.sight.doubt();
+            self.observed.doubt();
             self.poll_at = Some(now + self.config.terms.retry(fastrand::f64()));
         }
         let is_over = self
@@ -205,7 +205,7 @@ impl Elector {
             not_before: self.not_before.into_std(),
             has_news: self.shared.annotations.is_owing(),
         };
-        decide(now.into_std(), Timestamp::now(), &self.sight, &own)
+        decide(now.into_std(), Timestamp::now(), &self.observed, &own)
     }
 
     async fn wait(&mut self, until: Option<Instant>) -> Wake {
@@ -281,7 +281,7 @@ impl Elector {
         }
     }
 
-    fn replace(&self, purpose: Purpose, record: &Record) -> Request {
+    fn replace(&self, purpose: Purpose, record: &LeaseRecord) -> Request {
         match &self.object {
             Some(object) => self
                 .requests

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use outrigger_core::lease::{LeaseTerm, Record, Terms};
+use outrigger_core::lease::{LeaseRecord, LeaseTerm, Terms};
 
 use super::Leading;
 
@@ -19,7 +19,7 @@ impl LeadingTerm {
     pub(super) fn begin(
         sent: Instant,
         now: Instant,
-        record: &Record,
+        record: &LeaseRecord,
         terms: &Terms,
         suspended: Duration,
     ) -> Option<Self> {

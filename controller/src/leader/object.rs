@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use outrigger_core::{api_time, lease::Record};
+use outrigger_core::{api_time, lease::LeaseRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -58,7 +58,7 @@ fn micro_time(time: Timestamp) -> String {
 
 impl LeaseObject {
     /// A Lease that does not exist yet.
-    pub(super) fn new(config: &LeaderConfig, record: &Record) -> Self {
+    pub(super) fn new(config: &LeaderConfig, record: &LeaseRecord) -> Self {
         let mut metadata = Metadata::default();
         metadata
             .rest
@@ -76,7 +76,7 @@ impl LeaseObject {
     }
 
     /// The same with another record.
-    pub(super) fn with(mut self, record: &Record) -> Self {
+    pub(super) fn with(mut self, record: &LeaseRecord) -> Self {
         self.spec = Spec {
             holder_identity: Some(record.holder.clone()),
             lease_duration_seconds: record.duration_seconds,
@@ -88,11 +88,11 @@ impl LeaseObject {
         self
     }
 
-    pub(super) fn record(&self) -> Record {
+    pub(super) fn record(&self) -> LeaseRecord {
         let spec = &self.spec;
         let time = |text: &Option<String>| api_time::parse(text.as_deref()?);
         let unreadable = |text: &&String| text.parse::<Timestamp>().is_err();
-        Record {
+        LeaseRecord {
             holder: spec.holder_identity.clone().unwrap_or_default(),
             duration_seconds: spec.lease_duration_seconds,
             acquired: time(&spec.acquire_time),

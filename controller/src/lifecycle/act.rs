@@ -16,7 +16,7 @@ use super::NodeLifecycle;
 use crate::{
     kube::{
         error::Error,
-        events::{Kind, ObjectRef},
+        events::{EventType, ObjectRef},
         nodes::Write,
     },
     provider::Session,
@@ -108,7 +108,7 @@ impl NodeLifecycle {
         let _permit = self.writing.acquire().await;
         let message =
             format!("Deleting node {name} because it does not exist in the cloud provider");
-        self.event(node, Kind::Normal, "DeletingNode", message);
+        self.event(node, EventType::Normal, "DeletingNode", message);
         match self.writer.delete(name, deletion).await {
             Ok(()) => {
                 let now = self.memory.clock.now();
@@ -130,7 +130,7 @@ impl NodeLifecycle {
             }
             Err(error) => {
                 let message = format!("Failed deleting node {name}: {error}");
-                self.event(node, Kind::Warning, "DeletingNodeFailed", message);
+                self.event(node, EventType::Warning, "DeletingNodeFailed", message);
                 Err(self.failed(name, "delete the node", &error))
             }
         }
@@ -177,10 +177,10 @@ impl NodeLifecycle {
             "Not deleting node {}, which does not exist in the cloud provider: {why}",
             node.name
         );
-        self.event(node, Kind::Warning, "NodeDeletionWithheld", message);
+        self.event(node, EventType::Warning, "NodeDeletionWithheld", message);
     }
 
-    fn event(&self, node: &NodeView, kind: Kind, reason: &'static str, message: String) {
+    fn event(&self, node: &NodeView, kind: EventType, reason: &'static str, message: String) {
         let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
         self.parts.events.event(&object, kind, reason, message);
     }

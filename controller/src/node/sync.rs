@@ -19,7 +19,7 @@ use super::{CloudNode, error::Error};
 use crate::{
     kube::{
         self,
-        events::{Kind, ObjectRef},
+        events::{EventType, ObjectRef},
         nodes::Write,
     },
     provider::{InstancesCapability, LookupPurpose},
@@ -148,7 +148,7 @@ impl CloudNode {
         if let Err(duplicate) = &checked {
             self.event(
                 node,
-                Kind::Warning,
+                EventType::Warning,
                 "DuplicateProviderID",
                 duplicate.to_string(),
             );
@@ -215,7 +215,7 @@ impl CloudNode {
         self.memory.owed.lock().remove(&node.name);
         self.event(
             &node,
-            Kind::Normal,
+            EventType::Normal,
             "Synced",
             "Node synced successfully".to_owned(),
         );
@@ -279,7 +279,7 @@ impl CloudNode {
     }
 
     /// N-22, B-10: about the node, by its real UID.
-    fn event(&self, node: &NodeView, kind: Kind, reason: &'static str, message: String) {
+    fn event(&self, node: &NodeView, kind: EventType, reason: &'static str, message: String) {
         self.parts.events.event(
             &ObjectRef::node(Arc::clone(&node.name), &*node.uid),
             kind,

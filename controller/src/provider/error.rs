@@ -137,7 +137,7 @@ pub enum Error {
     /// The provider's answer about a load balancer is not legal in Kubernetes, or no answer to what
     /// was asked.
     #[error(transparent)]
-    Unusable(Arc<answer::Refusal>),
+    Unusable(Arc<answer::RefusedAnswer>),
     /// The Service says in a way that cannot be read who may reach it; nothing was sent.
     #[error(transparent)]
     SourceRanges(Arc<source_ranges::Error>),

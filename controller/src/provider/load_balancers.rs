@@ -7,7 +7,7 @@ use outrigger_api::v1;
 use outrigger_core::{
     service::{
         ServiceView,
-        answer::{Answer, Call},
+        answer::{LoadBalancerAnswer, LoadBalancerCall},
         source_ranges::source_ranges,
     },
     targets::Targets,
@@ -54,7 +54,7 @@ impl Provider {
         &self,
         service: &ServiceView,
         targets: &Arc<Targets>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<LoadBalancerAnswer, Error> {
         let (permit, session) = self
             .admit::<GetLoadBalancer>(Urgency::LoadBalancerChecks)
             .await?;
@@ -69,7 +69,11 @@ impl Provider {
                 targets: Some(targets),
             },
         );
-        Said::from(call.await?.answer.unwrap_or_default()).check(Call::Get, service, &session)
+        Said::from(call.await?.answer.unwrap_or_default()).check(
+            LoadBalancerCall::Get,
+            service,
+            &session,
+        )
     }
 
     /// Makes the load balancer of `service`, or changes it, to what the Service and `targets` say.
@@ -80,7 +84,7 @@ impl Provider {
         &self,
         service: &ServiceView,
         targets: &Arc<Targets>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<LoadBalancerAnswer, Error> {
         let targets = Arc::clone(targets);
         let input = EnsureInput {
             targets,
@@ -100,7 +104,7 @@ impl Provider {
         &self,
         service: &ServiceView,
         input: impl Future<Output = Option<EnsureInput>>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<LoadBalancerAnswer, Error> {
         const RPC: &str = EnsureLoadBalancer::NAME;
         let ranges = ranges(service)?;
         let (permit, session) = self
@@ -121,7 +125,11 @@ impl Provider {
                 }),
             },
         );
-        Said::from(call.await?.answer.unwrap_or_default()).check(Call::Ensure, service, &session)
+        Said::from(call.await?.answer.unwrap_or_default()).check(
+            LoadBalancerCall::Ensure,
+            service,
+            &session,
+        )
     }
 
     /// Removes the load balancer of `service` and every part of it. Of none, that is
@@ -131,7 +139,10 @@ impl Provider {
     /// As [`Provider::get_load_balancer`].
     ///
     /// [`Disposition::Absent`]: outrigger_core::service::answer::Disposition::Absent
-    pub async fn delete_load_balancer(&self, service: &ServiceView) -> Result<Answer, Error> {
+    pub async fn delete_load_balancer(
+        &self,
+        service: &ServiceView,
+    ) -> Result<LoadBalancerAnswer, Error> {
         self.delete_load_balancer_if(service, || true).await
     }
 
@@ -143,7 +154,7 @@ impl Provider {
         &self,
         service: &ServiceView,
         goes_out: impl FnOnce() -> bool,
-    ) -> Result<Answer, Error> {
+    ) -> Result<LoadBalancerAnswer, Error> {
         const RPC: &str = DeleteLoadBalancer::NAME;
         let (permit, session) = self
             .admit::<DeleteLoadBalancer>(Urgency::LoadBalancers)
@@ -161,7 +172,11 @@ impl Provider {
                 .call::<DeleteLoadBalancer>(&permit, &self.leave, &session, |_, context| {
                     request(context)
                 });
-        Said::from(call.await?.answer.unwrap_or_default()).check(Call::Delete, service, &session)
+        Said::from(call.await?.answer.unwrap_or_default()).check(
+            LoadBalancerCall::Delete,
+            service,
+            &session,
+        )
     }
 
     /// Waits until there is a provider that serves load balancers; `without` is called once if one

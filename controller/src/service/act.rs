@@ -6,11 +6,11 @@ use outrigger_core::{
     error_class::ErrorClass,
     service::{
         ServiceView,
-        answer::{Answer, Disposition},
+        answer::{Disposition, LoadBalancerAnswer},
         change::needs_sync,
-        event::Event,
+        event::ServiceEvent,
         ownership::is_released,
-        plan::{Cause, Ensure, Failure},
+        plan::{Ensure, EnsureCause, Failure},
     },
     targets::Revision,
 };
@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// The result of a call.
-pub(super) type Answered = Result<Answer, Box<Failure>>;
+pub(super) type Answered = Result<LoadBalancerAnswer, Box<Failure>>;
 
 impl ServiceLb {
     pub(super) async fn ensure(
@@ -64,7 +64,7 @@ impl ServiceLb {
             );
             given = Some((giving, announced));
             // A load balancer that only comes back gets no other address.
-            let is_told = inputs.capability.volatile && ensure.cause != Cause::StateLost;
+            let is_told = inputs.capability.volatile && ensure.cause != EnsureCause::StateLost;
             let held = is_told.then(|| self.held_addresses(key));
             Some(EnsureInput { targets, held })
         };
@@ -167,7 +167,7 @@ impl ServiceLb {
         key: &Key,
         service: Arc<ServiceView>,
         inputs: &DecisionInputs,
-        events: &[Event],
+        events: &[ServiceEvent],
     ) -> Outcome {
         let provider = self
             .parts
@@ -227,7 +227,7 @@ impl ServiceLb {
         provider: &Provider,
         key: &Key,
         service: &ServiceView,
-        events: &[Event],
+        events: &[ServiceEvent],
     ) -> Option<Answered> {
         // Asked when the call has leave to go out: it may have waited for long.
         let goes_out = || {
@@ -283,7 +283,12 @@ impl ServiceLb {
     }
 
     /// Logs what a call came to, and says it in the words of a decision.
-    fn hear(&self, key: &Key, verb: &str, result: Result<Answer, provider::Error>) -> Answered {
+    fn hear(
+        &self,
+        key: &Key,
+        verb: &str,
+        result: Result<LoadBalancerAnswer, provider::Error>,
+    ) -> Answered {
         let result = result.map_err(|error| {
             let session = self.parts.provider.session();
             let failure = error.failure(session.as_deref());
@@ -335,7 +340,7 @@ impl ServiceLb {
 
 /// Whether the call was not made, since this process stops or the Service has changed. Nothing follows from
 /// it.
-const fn was_withdrawn(called: &Result<Answer, provider::Error>) -> bool {
+const fn was_withdrawn(called: &Result<LoadBalancerAnswer, provider::Error>) -> bool {
     use provider::Error as E;
     matches!(
         called,
@@ -344,7 +349,7 @@ const fn was_withdrawn(called: &Result<Answer, provider::Error>) -> bool {
 }
 
 /// The answer to a deletion that has nothing more to do.
-fn end_of(result: &Answered) -> Option<&Answer> {
+fn end_of(result: &Answered) -> Option<&LoadBalancerAnswer> {
     let answer = result.as_ref().ok();
     answer.filter(|answer| answer.disposition != Disposition::InProgress)
 }

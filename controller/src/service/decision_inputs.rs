@@ -8,7 +8,7 @@ use outrigger_core::{
         ServiceView,
         capability::Capability,
         change::needs_sync,
-        plan::{Facts, Progress},
+        plan::{Progress, ServiceFacts},
     },
     targets::{Revision, Targets},
 };
@@ -29,8 +29,8 @@ pub(super) struct DecisionInputs {
 }
 
 impl DecisionInputs {
-    pub(super) fn facts(&self) -> Facts<'_> {
-        Facts {
+    pub(super) fn facts(&self) -> ServiceFacts<'_> {
+        ServiceFacts {
             capability: &self.capability,
             targets: &self.targets,
             applied: self.applied.as_ref(),
@@ -84,7 +84,7 @@ impl ServiceLb {
     /// The Services for which `holds` says yes; none while it is not known what the provider declares.
     pub(super) fn among_services(
         &self,
-        holds: impl Fn(&Progress, &ServiceView, &Facts<'_>) -> bool,
+        holds: impl Fn(&Progress, &ServiceView, &ServiceFacts<'_>) -> bool,
     ) -> Vec<Key> {
         self.inputs()
             .map_or_else(Vec::new, |inputs| self.among_services_on(&inputs, holds))
@@ -94,7 +94,7 @@ impl ServiceLb {
     pub(super) fn among_services_on(
         &self,
         inputs: &DecisionInputs,
-        holds: impl Fn(&Progress, &ServiceView, &Facts<'_>) -> bool,
+        holds: impl Fn(&Progress, &ServiceView, &ServiceFacts<'_>) -> bool,
     ) -> Vec<Key> {
         let mut keys = Vec::new();
         self.parts.services.for_each(|service| {

@@ -5,7 +5,7 @@ use outrigger_core::{
     error_class::ErrorClass,
     service::{
         ServiceView,
-        answer::{Answer, Disposition},
+        answer::{Disposition, LoadBalancerAnswer},
         ownership::{Ownership, is_released},
         plan::{Failure, Step},
     },
@@ -90,7 +90,7 @@ impl ServiceLb {
     /// from and by the present one.
     pub(super) fn unproven(
         &self,
-        answer: &Answer,
+        answer: &LoadBalancerAnswer,
         service: &ServiceView,
         inputs: &DecisionInputs,
     ) -> Option<Failure> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outrigger_core::{
     error_class::ErrorClass,
-    service::{answer::Disposition, plan::Cause},
+    service::{answer::Disposition, plan::EnsureCause},
 };
 use prometheus_client::{
     metrics::{
@@ -161,13 +161,13 @@ impl ServiceMetrics {
     /// One series of each family, for tests of a whole scrape.
     #[cfg(test)]
     pub(crate) fn sample(&self) {
-        self.ensured(Cause::New, Ok(Disposition::Ready));
+        self.ensured(EnsureCause::New, Ok(Disposition::Ready));
         self.deleted(Ok(Disposition::Absent));
         self.count(LoadBalancers::default());
     }
 
     /// One call of `EnsureLoadBalancer` has ended.
-    pub fn ensured(&self, cause: Cause, result: Result<Disposition, ErrorClass>) {
+    pub fn ensured(&self, cause: EnsureCause, result: Result<Disposition, ErrorClass>) {
         let labels = [("cause", cause.as_str()), ("result", word(result))];
         self.ensures.get_or_create(&labels).inc();
     }

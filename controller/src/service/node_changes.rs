@@ -61,12 +61,12 @@ impl NodeChanges {
                 targets::change(Some(node), None)
             }
         };
-        if change != targets::Change::None {
+        if change != targets::TargetChange::None {
             self.changed(now, change);
         }
     }
 
-    fn changed(&self, now: Timestamp, change: targets::Change) {
+    fn changed(&self, now: Timestamp, change: targets::TargetChange) {
         self.since.lock().get_or_insert_with(Instant::now);
         self.debounce.lock().changed(now, change);
         self.is_stale.store(true, Ordering::Release);
@@ -105,7 +105,7 @@ impl NodeChanges {
         let is_news = missing.len() < known;
         drop(missing);
         if is_news {
-            self.changed(now, targets::Change::Departure);
+            self.changed(now, targets::TargetChange::Departure);
         }
     }
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use outrigger_core::service::{
     ServiceView,
     ownership::Ownership,
-    plan::{Cause, Facts, Progress, Step},
+    plan::{EnsureCause, Progress, ServiceFacts, Step},
 };
 use outrigger_core::targets::Targets;
 
@@ -22,7 +22,7 @@ pub enum Action {
     /// Nothing.
     Keep,
     /// It would be made, or changed.
-    Ensure(Cause),
+    Ensure(EnsureCause),
     /// It would get other targets.
     Update,
     /// It would be deleted.
@@ -44,7 +44,7 @@ impl Action {
     }
 
     /// Why, where that is known.
-    pub const fn cause(self) -> Option<Cause> {
+    pub const fn cause(self) -> Option<EnsureCause> {
         match self {
             Self::Ensure(cause) => Some(cause),
             _ => None,
@@ -78,7 +78,7 @@ pub async fn plan(
     provider: &Provider,
     services: Vec<Arc<ServiceView>>,
     targets: &Arc<Targets>,
-    facts: &Facts<'_>,
+    facts: &ServiceFacts<'_>,
     now: Timestamp,
 ) -> Vec<Planned> {
     let session = provider.session();
@@ -112,7 +112,7 @@ pub async fn plan(
 }
 
 /// None for a Service that is not this provider's.
-fn intended(service: &ServiceView, facts: &Facts<'_>, now: Timestamp) -> Option<Action> {
+fn intended(service: &ServiceView, facts: &ServiceFacts<'_>, now: Timestamp) -> Option<Action> {
     let step = Progress::default().next(now, service, facts);
     let ownership = Ownership::of(service, Some(facts.capability));
     Some(match step {

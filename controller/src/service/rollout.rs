@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use outrigger_core::{
     node::NodeView,
     service::plan::Progress,
-    targets::{Allowance, Held, Proposal, ShrinkGuard, Targets},
+    targets::{Allowance, HeldTargets, Proposal, ShrinkGuard, Targets},
 };
 use parking_lot::{Mutex, RwLock};
 use tokio::{
@@ -67,7 +67,7 @@ struct Taking {
     /// Whether load balancers that exist were not told of them yet.
     is_news: bool,
     /// Set while the guard holds nodes back.
-    held: Option<Held>,
+    held: Option<HeldTargets>,
 }
 
 /// Since when load balancers are given other targets.
@@ -122,7 +122,7 @@ impl ServiceLb {
         let metrics = &self.parts.metrics;
         metrics.held(held.is_some());
         metrics.targets(targets.nodes().len());
-        if let Some(Held {
+        if let Some(HeldTargets {
             until,
             kept,
             missing,

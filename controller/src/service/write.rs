@@ -7,8 +7,8 @@ use outrigger_core::{
     error_class::{DELETION_WAIT, ErrorClass, Requeue},
     service::{
         ServiceView,
-        event::Event,
-        plan::{self, Facts, Progress},
+        event::ServiceEvent,
+        plan::{self, Progress, ServiceFacts},
     },
 };
 use tracing::{debug, warn};
@@ -17,7 +17,7 @@ use super::{ServiceLb, decision_inputs::DecisionInputs, intake::Key};
 use crate::{
     kube::{
         error::Error,
-        events::{Kind, ObjectRef},
+        events::{EventType, ObjectRef},
     },
     queue::Outcome,
 };
@@ -32,7 +32,7 @@ impl ServiceLb {
         &self,
         key: &Key,
         inputs: &DecisionInputs,
-        decide: impl Fn(&mut Progress, Timestamp, &ServiceView, &Facts<'_>) -> plan::Outcome,
+        decide: impl Fn(&mut Progress, Timestamp, &ServiceView, &ServiceFacts<'_>) -> plan::Consequence,
     ) -> Option<Outcome> {
         let mut attempt = 0;
         loop {
@@ -86,25 +86,25 @@ impl ServiceLb {
         if class.is_for_owner() {
             self.tell(
                 service,
-                &Event::sync_failed(&format!("failed to {doing}: {error}")),
+                &ServiceEvent::sync_failed(&format!("failed to {doing}: {error}")),
             );
         }
         error.retry()
     }
 
     /// About the Service, in its namespace (B-10).
-    pub(super) fn tell(&self, service: &ServiceView, event: &Event) {
+    pub(super) fn tell(&self, service: &ServiceView, event: &ServiceEvent) {
         let kind = if event.is_warning {
-            Kind::Warning
+            EventType::Warning
         } else {
-            Kind::Normal
+            EventType::Normal
         };
         let object = ObjectRef::service(service);
         let (reason, message) = (event.reason.clone(), event.message.clone());
         self.parts.events.event(&object, kind, reason, message);
     }
 
-    pub(super) fn tell_all(&self, service: &ServiceView, events: &[Event]) {
+    pub(super) fn tell_all(&self, service: &ServiceView, events: &[ServiceEvent]) {
         for event in events {
             self.tell(service, event);
         }

@@ -7,7 +7,7 @@ fn event(message: &str, second: i64) -> Event {
     Event {
         component: "service-controller",
         object: ObjectRef::service(&fixture::load_balancer("web")),
-        kind: Kind::Normal,
+        kind: EventType::Normal,
         reason: "EnsuringLoadBalancer".into(),
         message: message.to_owned(),
         at: Timestamp::from_second(1_700_000_000 + second).unwrap(),
@@ -100,7 +100,7 @@ fn e2_events_that_differ_in_anything_are_not_identical() {
         |event| event.object.name = "other".into(),
         |event| event.object.namespace = "other".into(),
         |event| event.object.kind = "Node",
-        |event| event.kind = Kind::Warning,
+        |event| event.kind = EventType::Warning,
         |event| event.reason = "EnsuredLoadBalancer".into(),
         |event| event.message = "other".into(),
     ];
@@ -235,7 +235,7 @@ fn e4_the_budget_is_for_source_object_and_type() {
     let others: [fn(&mut Event); 3] = [
         |event| event.component = "route_controller",
         |event| event.object.uid = "other".into(),
-        |event| event.kind = Kind::Warning,
+        |event| event.kind = EventType::Warning,
     ];
     for other in others {
         let mut event = because("A", 0);

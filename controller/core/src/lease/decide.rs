@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use super::{LeaseTerm, Record, Sight, Terms, sight::Seen};
+use super::{LeaseRecord, LeaseTerm, ObservedLease, Terms, observed::Observation};
 
 /// The replica's own state.
 #[derive(Clone, Copy, Debug)]
@@ -32,11 +32,11 @@ pub enum Decision {
     /// its renewals.
     Confirm,
     /// POST a lease with this record: there is none.
-    Create(Record),
+    Create(LeaseRecord),
     /// PUT this record over the version that was seen: a claim or a renewal.
-    Update(Record),
+    Update(LeaseRecord),
     /// PUT this record over the version that was seen: it is ours, and we cannot use it.
-    Release(Record),
+    Release(LeaseRecord),
     /// Nothing to do until then (or at all), unless something is seen.
     Wait(Option<Instant>),
     /// Stop acting at once; do not send anything any more.
@@ -58,10 +58,10 @@ pub enum Lost {
 }
 
 /// The step at `now`; `wall` is the machine's clock, which goes into the record.
-pub fn decide(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>) -> Decision {
+pub fn decide(now: Instant, wall: Timestamp, observed: &ObservedLease, own: &Own<'_>) -> Decision {
     let wanted = match own.lease_term {
-        Some(lease_term) => lead(now, wall, sight, own, lease_term),
-        None => contend(now, wall, sight, own),
+        Some(lease_term) => lead(now, wall, observed, own, lease_term),
+        None => contend(now, wall, observed, own),
     };
     match wanted {
         Decision::Lost(_) | Decision::Wait(_) => wanted,
@@ -80,7 +80,7 @@ pub fn decide(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>) -> De
 fn lead(
     now: Instant,
     wall: Timestamp,
-    sight: &Sight,
+    observed: &ObservedLease,
     own: &Own<'_>,
     lease_term: LeaseTerm,
 ) -> Decision {
@@ -88,13 +88,13 @@ fn lead(
     if now >= deadline {
         return Decision::Lost(Lost::RenewDeadline);
     }
-    if let Some(lost) = sight.last().and_then(|seen| lost(seen, own.identity)) {
+    if let Some(lost) = observed.last().and_then(|seen| lost(seen, own.identity)) {
         return Decision::Lost(lost);
     }
-    let Some(seen) = sight.sure() else {
+    let Some(seen) = observed.sure() else {
         return Decision::Read;
     };
-    let record = || Record::claimed(own.identity, own.terms, wall, Some(&seen.record));
+    let record = || LeaseRecord::claimed(own.identity, own.terms, wall, Some(&seen.record));
     if !seen.is_there() {
         // Deleted, and every replica that has seen it waits as if it were still there (see below):
         // we are first, or a replica that never saw it is, which the API server's answer shows.
@@ -108,7 +108,7 @@ fn lead(
 }
 
 /// Whether the record shows that another replica may lead by now.
-fn lost(seen: &Seen, identity: &str) -> Option<Lost> {
+fn lost(seen: &Observation, identity: &str) -> Option<Lost> {
     if !seen.is_there() || seen.record.holder == identity {
         None
     } else if seen.record.holder.is_empty() {
@@ -118,8 +118,8 @@ fn lost(seen: &Seen, identity: &str) -> Option<Lost> {
     }
 }
 
-fn contend(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>) -> Decision {
-    let Some(seen) = sight.sure() else {
+fn contend(now: Instant, wall: Timestamp, observed: &ObservedLease, own: &Own<'_>) -> Decision {
+    let Some(seen) = observed.sure() else {
         return Decision::Read;
     };
     let ours = seen.is_there() && seen.record.holder == own.identity;
@@ -141,7 +141,7 @@ fn contend(now: Instant, wall: Timestamp, sight: &Sight, own: &Own<'_>) -> Decis
             return Decision::Confirm;
         }
     }
-    let claim = |before| Record::claimed(own.identity, own.terms, wall, before);
+    let claim = |before| LeaseRecord::claimed(own.identity, own.terms, wall, before);
     if seen.is_there() {
         Decision::Update(claim(Some(&seen.record)))
     } else {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Record, Terms};
+use super::{LeaseRecord, Terms};
 
 /// One lease term: from an acknowledged claim until the renew deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct LeaseTerm {
 impl LeaseTerm {
     /// Begins with `record`, a claim that was sent at `sent` and whose acknowledgement was read at
     /// `now`. None if that took too long to act on.
-    pub fn begin(sent: Instant, now: Instant, record: &Record, terms: &Terms) -> Option<Self> {
+    pub fn begin(sent: Instant, now: Instant, record: &LeaseRecord, terms: &Terms) -> Option<Self> {
         (now < terms.deadline(sent)).then_some(Self {
             renewed: sent,
             epoch: record.transitions,

@@ -26,8 +26,8 @@ fn wall(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
 }
 
-fn held(holder: &str, renewed: i64) -> Record {
-    Record {
+fn held(holder: &str, renewed: i64) -> LeaseRecord {
+    LeaseRecord {
         holder: holder.to_owned(),
         duration_seconds: Some(15),
         acquired: Some(wall(-100)),
@@ -41,7 +41,7 @@ fn held(holder: &str, renewed: i64) -> Record {
 struct Replica {
     start: Instant,
     now: Instant,
-    sight: Sight,
+    observed: ObservedLease,
     lease_term: Option<LeaseTerm>,
     candidacy: Candidacy,
     not_before: Instant,
@@ -56,7 +56,7 @@ impl Replica {
         Self {
             start,
             now: start,
-            sight: Sight::default(),
+            observed: ObservedLease::default(),
             lease_term: None,
             candidacy,
             not_before: start,
@@ -77,13 +77,13 @@ impl Replica {
         self
     }
 
-    fn reads(&mut self, found: Option<(Record, &str)>) -> &mut Self {
-        self.sight.answered(self.now, self.now, found);
+    fn reads(&mut self, found: Option<(LeaseRecord, &str)>) -> &mut Self {
+        self.observed.answered(self.now, self.now, found);
         self
     }
 
-    fn watches(&mut self, record: Option<Record>, version: &str) -> bool {
-        self.sight.watched(self.now, record, version)
+    fn watches(&mut self, record: Option<LeaseRecord>, version: &str) -> bool {
+        self.observed.watched(self.now, record, version)
     }
 
     fn decides(&self) -> Decision {
@@ -95,7 +95,7 @@ impl Replica {
             not_before: self.not_before,
             has_news: self.has_news,
         };
-        decide(self.now, wall(50), &self.sight, &own)
+        decide(self.now, wall(50), &self.observed, &own)
     }
 
     fn until(&self, seconds: u64) -> Decision {
@@ -103,8 +103,8 @@ impl Replica {
     }
 }
 
-fn claim(transitions: i32) -> Record {
-    Record {
+fn claim(transitions: i32) -> LeaseRecord {
+    LeaseRecord {
         holder: ME.to_owned(),
         duration_seconds: Some(15),
         acquired: Some(wall(50)),
@@ -214,7 +214,7 @@ fn a_held_lease_is_taken_when_it_has_stood_too_long() {
 fn the_written_duration_counts() {
     for (written, free) in [(Some(40), 40), (Some(1), 1), (None, 15), (Some(-3), 15)] {
         let mut replica = Replica::new();
-        let record = Record {
+        let record = LeaseRecord {
             duration_seconds: written,
             ..held(OTHER, 0)
         };
@@ -226,7 +226,7 @@ fn the_written_duration_counts() {
 /// A clock that is far ahead must not keep the lease for ever, and its holder is seen to live.
 #[test]
 fn a_renewal_beyond_all_times_counts_by_its_change() {
-    let odd = |text: &str| Record {
+    let odd = |text: &str| LeaseRecord {
         renewed: Some(Timestamp::MAX),
         renewed_text: Some(text.into()),
         ..held(OTHER, 0)
@@ -275,19 +275,19 @@ fn answers_that_a_watch_has_overtaken_do_not_count() {
             replica.reads(known);
         }
         assert!(replica.at(1).watches(released(), "11"));
-        assert!(!replica.sight.answered(sent, replica.now, answer.clone()));
-        assert!(!replica.sight.answered(sent, replica.now, None));
+        assert!(!replica.observed.answered(sent, replica.now, answer.clone()));
+        assert!(!replica.observed.answered(sent, replica.now, None));
         assert_eq!(replica.decides(), Decision::Update(claim(8)));
         // A later, newer or incomparable answer is believed.
         let sent = replica.at(2).now;
-        assert!(replica.sight.answered(sent, replica.now, answer.clone()));
+        assert!(replica.observed.answered(sent, replica.now, answer.clone()));
         assert_eq!(replica.decides(), replica.until(17));
     }
     let mut replica = Replica::new();
     assert!(replica.watches(released(), "11"));
     for version in ["11", "12", "opaque"] {
         let found = Some((held(OTHER, 0), version));
-        assert!(replica.sight.answered(asked, replica.now, found));
+        assert!(replica.observed.answered(asked, replica.now, found));
     }
 }
 
@@ -295,14 +295,14 @@ fn answers_that_a_watch_has_overtaken_do_not_count() {
 fn an_own_record_is_used_or_given_back() {
     let mut replica = Replica::new();
     replica.reads(Some((held(ME, 0), "10")));
-    let again = Record {
+    let again = LeaseRecord {
         acquired: Some(wall(-100)),
         ..claim(7)
     };
     assert_eq!(replica.decides(), Decision::Update(again));
     let now = replica.now;
     replica.candidacy.allow(now, false);
-    let released = Record {
+    let released = LeaseRecord {
         holder: String::new(),
         duration_seconds: Some(1),
         acquired: Some(wall(50)),
@@ -359,7 +359,7 @@ fn after_giving_up_it_holds_off_until_it_was_able_long_enough() {
 fn a_leader_renews_every_retry_period() {
     let mut replica = Replica::leader();
     assert_eq!(replica.at(1).decides(), replica.until(2));
-    let renewal = Record {
+    let renewal = LeaseRecord {
         renewed: Some(wall(50)),
         ..held(ME, 0)
     };
@@ -420,7 +420,7 @@ fn a_leader_stops_when_another_replica_may_lead() {
         assert_eq!(replica.decides(), Decision::Lost(lost.clone()));
 
         let mut replica = Replica::leader();
-        replica.sight.doubt();
+        replica.observed.doubt();
         assert_eq!(replica.decides(), Decision::Read);
         replica.reads(Some((record, "11")));
         assert_eq!(replica.decides(), Decision::Lost(lost));
@@ -432,7 +432,7 @@ fn a_leader_stops_when_another_replica_may_lead() {
 fn a_deleted_lease_is_made_again_by_its_holder() {
     let mut leader = Replica::leader();
     assert!(leader.at(1).watches(None, "11"));
-    let again = Record {
+    let again = LeaseRecord {
         renewed: Some(wall(50)),
         ..held(ME, 0)
     };
@@ -455,10 +455,10 @@ fn a_deleted_lease_is_made_again_by_its_holder() {
 #[test]
 fn a_renewal_changes_the_record_even_if_the_clock_stands_still() {
     let before = held(ME, 50);
-    let after = Record::claimed(ME, &Terms::DEFAULT, wall(50), Some(&before));
+    let after = LeaseRecord::claimed(ME, &Terms::DEFAULT, wall(50), Some(&before));
     assert_eq!(after.renewed, Some(wall(50) + Duration::from_micros(1)));
     assert_eq!(after.acquired, before.acquired);
     let nanos = wall(50) + Duration::from_nanos(1_999);
-    let after = Record::claimed(ME, &Terms::DEFAULT, nanos, None);
+    let after = LeaseRecord::claimed(ME, &Terms::DEFAULT, nanos, None);
     assert_eq!(after.renewed, Some(wall(50) + Duration::from_micros(1)));
 }

@@ -1,4 +1,4 @@
-//! The border for what a provider says about a load balancer: an [`Answer`], or a refusal.
+//! The border for what a provider says about a load balancer: an [`LoadBalancerAnswer`], or a refusal.
 //!
 //! As in [`crate::node::answer`], nothing reaches the API server unless it is legal there, and a refusal
 //! is an error of that one Service: never is it read as absence.
@@ -25,7 +25,7 @@ const RETRY_DEFAULT: Duration = Duration::from_secs(10);
 
 /// The call that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum LoadBalancerCall {
     /// `GetLoadBalancer`.
     Get,
     /// `EnsureLoadBalancer`.
@@ -36,7 +36,7 @@ pub enum Call {
     Delete,
 }
 
-impl Call {
+impl LoadBalancerCall {
     const fn name(self) -> &'static str {
         match self {
             Self::Get => "GetLoadBalancer",
@@ -94,13 +94,13 @@ impl Disposition {
         }
     }
 
-    fn answers(self, call: Call) -> bool {
+    fn answers(self, call: LoadBalancerCall) -> bool {
         match self {
             Self::InProgress | Self::NotManaged => true,
-            Self::Ready => call != Call::Delete,
-            Self::Absent => call != Call::Ensure,
-            Self::Retained => call == Call::Delete,
-            Self::Differs => call == Call::Get,
+            Self::Ready => call != LoadBalancerCall::Delete,
+            Self::Absent => call != LoadBalancerCall::Ensure,
+            Self::Retained => call == LoadBalancerCall::Delete,
+            Self::Differs => call == LoadBalancerCall::Get,
         }
     }
 }
@@ -112,19 +112,19 @@ pub struct RawAnswer {
     pub disposition: Option<Disposition>,
     /// `status.ingress`, if there is a status.
     pub ingress: Option<Vec<Ingress>>,
-    /// See [`Answer::retry_after`].
+    /// See [`LoadBalancerAnswer::retry_after`].
     pub retry_after: Option<Duration>,
-    /// See [`Answer::reason`].
+    /// See [`LoadBalancerAnswer::reason`].
     pub reason: String,
-    /// See [`Answer::message`].
+    /// See [`LoadBalancerAnswer::message`].
     pub message: String,
-    /// See [`Answer::effects`].
+    /// See [`LoadBalancerAnswer::effects`].
     pub effects: RawEffects,
 }
 
 /// An answer that was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct LoadBalancerAnswer {
     /// One of those that the call can have.
     pub disposition: Disposition,
     /// The whole status of the load balancer; none leaves the Service's as it is.
@@ -141,7 +141,7 @@ pub struct Answer {
 
 /// A part of an answer, by its name in the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Field {
+pub enum LoadBalancerField {
     /// `reason`.
     Reason,
     /// `status.ingress`, as a whole.
@@ -160,7 +160,7 @@ pub enum Field {
     PortError(usize, usize),
 }
 
-impl fmt::Display for Field {
+impl fmt::Display for LoadBalancerField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reason => f.write_str("reason"),
@@ -177,19 +177,19 @@ impl fmt::Display for Field {
 
 /// Why an answer is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum RefusedAnswer {
     /// No disposition, or one that this call cannot have.
     #[error(
         "the provider answered {} with disposition {}, which is none of {}",
         .0.name(), Disposition::name(*.1), .0.dispositions()
     )]
-    Disposition(Call, Option<Disposition>),
+    Disposition(LoadBalancerCall, Option<Disposition>),
     /// Ready, and no status (S-33, in upstream's words).
     #[error("service status returned by EnsureLoadBalancer is nil")]
     NoStatus,
     /// A part that breaks a limit.
     #[error(transparent)]
-    Fault(#[from] Fault<Field>),
+    Fault(#[from] Fault<LoadBalancerField>),
     /// An entry with neither IP nor host name.
     #[error("the provider's status.ingress[{0}] has neither ip nor hostname")]
     NoAddress(usize),
@@ -203,7 +203,7 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
+impl RefusedAnswer {
     /// Decides the requeue of the Service.
     pub const fn class(&self) -> ErrorClass {
         ErrorClass::Malformed
@@ -212,30 +212,39 @@ impl Refusal {
 
 impl RawAnswer {
     /// The answer to `call`, if every part of it is legal.
-    pub fn check(self, call: Call, capability: &Capability) -> Result<Answer, Refusal> {
+    pub fn check(
+        self,
+        call: LoadBalancerCall,
+        capability: &Capability,
+    ) -> Result<LoadBalancerAnswer, RefusedAnswer> {
         let disposition = self
             .disposition
             .filter(|disposition| disposition.answers(call))
-            .ok_or(Refusal::Disposition(call, self.disposition))?;
-        if call == Call::Ensure && disposition == Disposition::Ready && self.ingress.is_none() {
-            return Err(Refusal::NoStatus);
+            .ok_or(RefusedAnswer::Disposition(call, self.disposition))?;
+        if call == LoadBalancerCall::Ensure
+            && disposition == Disposition::Ready
+            && self.ingress.is_none()
+        {
+            return Err(RefusedAnswer::NoStatus);
         }
         if !self.reason.is_empty() {
-            legal(Field::Reason, &self.reason, syntax::reason)?;
+            legal(LoadBalancerField::Reason, &self.reason, syntax::reason)?;
         }
         if let Some(ingress) = &self.ingress {
-            few(Field::Ingress, ingress.len(), MAX_INGRESS)?;
+            few(LoadBalancerField::Ingress, ingress.len(), MAX_INGRESS)?;
             for (at, entry) in ingress.iter().enumerate() {
                 check_entry(at, entry)?;
             }
         }
         let retry_after = self.retry_after.unwrap_or(RETRY_DEFAULT);
-        Ok(Answer {
+        Ok(LoadBalancerAnswer {
             disposition,
             ingress: self.ingress.map(Into::into),
             retry_after: match call {
-                Call::Delete => DELETION_WAIT.clamp(retry_after),
-                Call::Get | Call::Ensure | Call::Update => KEY_WAIT.clamp(retry_after),
+                LoadBalancerCall::Delete => DELETION_WAIT.clamp(retry_after),
+                LoadBalancerCall::Get | LoadBalancerCall::Ensure | LoadBalancerCall::Update => {
+                    KEY_WAIT.clamp(retry_after)
+                }
             },
             reason: self.reason.into(),
             message: text::message(&self.message).into(),
@@ -246,18 +255,18 @@ impl RawAnswer {
 
 /// The checks of the API server on a Service's status, which refuses all of it for one bad entry
 /// (S-38).
-fn check_entry(at: usize, entry: &Ingress) -> Result<(), Refusal> {
+fn check_entry(at: usize, entry: &Ingress) -> Result<(), RefusedAnswer> {
     if entry.ip.is_empty() && entry.hostname.is_empty() {
-        return Err(Refusal::NoAddress(at));
+        return Err(RefusedAnswer::NoAddress(at));
     }
     if !entry.ip.is_empty() {
-        legal(Field::Ip(at), &entry.ip, |ip| {
+        legal(LoadBalancerField::Ip(at), &entry.ip, |ip| {
             let parsed = ip.parse::<IpAddr>().map(drop);
             parsed.map_err(|_| "is no IP address")
         })?;
     }
     if !entry.hostname.is_empty() {
-        legal(Field::Hostname(at), &entry.hostname, |name| {
+        legal(LoadBalancerField::Hostname(at), &entry.hostname, |name| {
             if name.parse::<IpAddr>().is_ok() {
                 return Err("is an IP address");
             }
@@ -265,26 +274,26 @@ fn check_entry(at: usize, entry: &Ingress) -> Result<(), Refusal> {
         })?;
     }
     if let Some(mode) = &entry.ip_mode {
-        legal(Field::IpMode(at), mode, |mode| match mode {
+        legal(LoadBalancerField::IpMode(at), mode, |mode| match mode {
             _ if entry.ip.is_empty() => Err("stands where there is no ip"),
             "VIP" | "Proxy" => Ok(()),
             _ => Err("is neither VIP nor Proxy"),
         })?;
     }
-    few(Field::Ports(at), entry.ports.len(), MAX_PORTS)?;
+    few(LoadBalancerField::Ports(at), entry.ports.len(), MAX_PORTS)?;
     for (place, port) in entry.ports.iter().enumerate() {
         check_port(at, place, port)?;
     }
     Ok(())
 }
 
-fn check_port(at: usize, place: usize, status: &PortStatus) -> Result<(), Refusal> {
+fn check_port(at: usize, place: usize, status: &PortStatus) -> Result<(), RefusedAnswer> {
     let port = status.port;
     if !(1..=65_535).contains(&port) {
-        return Err(Refusal::Port { at, port });
+        return Err(RefusedAnswer::Port { at, port });
     }
     legal(
-        Field::Protocol(at, place),
+        LoadBalancerField::Protocol(at, place),
         &status.protocol,
         |protocol| match protocol {
             "TCP" | "UDP" | "SCTP" => Ok(()),
@@ -293,7 +302,11 @@ fn check_port(at: usize, place: usize, status: &PortStatus) -> Result<(), Refusa
     )?;
     if let Some(error) = &status.error {
         // A qualified name, as a label's key is.
-        legal(Field::PortError(at, place), error, syntax::label_key)?;
+        legal(
+            LoadBalancerField::PortError(at, place),
+            error,
+            syntax::label_key,
+        )?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! A provider's writes to the Service: checked, and limited to the prefixes that it declared.
 
-use super::{capability::Capability, condition::Status, event::Event};
+use super::{capability::Capability, condition::Status, event::ServiceEvent};
 use crate::{syntax, text};
 
 /// Events in one answer.
@@ -26,11 +26,11 @@ pub struct RawEffects {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// To be sent.
-    pub events: Vec<Event>,
+    pub events: Vec<ServiceEvent>,
     /// Key and value; none removes the key.
     pub annotations: Vec<(Box<str>, Option<Box<str>>)>,
     /// Type, and what it becomes; none removes the type.
-    pub conditions: Vec<(Box<str>, Option<Wanted>)>,
+    pub conditions: Vec<(Box<str>, Option<DesiredCondition>)>,
     /// How much was left out: outside the declared prefixes, too much of it, or not legal in
     /// Kubernetes. To be counted and logged.
     pub dropped: usize,
@@ -38,7 +38,7 @@ pub struct Effects {
 
 /// The wanted condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DesiredCondition {
     /// `status`.
     pub status: Status,
     /// `reason`, CamelCase.
@@ -68,7 +68,7 @@ impl RawEffects {
             let is_legal =
                 matches!(&*kind, "Normal" | "Warning") && syntax::reason(&reason).is_ok();
             if is_legal && effects.events.len() < MAX_EVENTS {
-                effects.events.push(Event {
+                effects.events.push(ServiceEvent {
                     is_warning: kind == "Warning",
                     reason: reason.into(),
                     message: text::message(&message).into(),
@@ -99,7 +99,7 @@ impl RawEffects {
             match Status::parse(&status).filter(|_| legal) {
                 Some(status) => effects.conditions.push((
                     kind.into(),
-                    Some(Wanted {
+                    Some(DesiredCondition {
                         status,
                         reason: reason.into(),
                         message: text::message(&message).into(),

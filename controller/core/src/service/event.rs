@@ -4,7 +4,7 @@ use crate::targets::{Targets, listed};
 
 /// An event about a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct ServiceEvent {
     /// Whether its type is Warning.
     pub is_warning: bool,
     /// CamelCase.
@@ -13,7 +13,7 @@ pub struct Event {
     pub message: Box<str>,
 }
 
-impl Event {
+impl ServiceEvent {
     pub(super) fn normal(reason: &str, message: &str) -> Self {
         Self {
             is_warning: false,

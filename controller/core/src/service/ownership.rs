@@ -4,7 +4,7 @@ use super::{
     ServiceView,
     capability::Capability,
     condition::{ACCEPTED, Status, WAITING},
-    settled::Record,
+    settled::SettledRecord,
 };
 
 /// The relation of a Service to this provider.
@@ -62,7 +62,7 @@ impl Ownership {
         if is_served && is_live {
             return Self::Provide;
         }
-        let record = Record::of(service);
+        let record = SettledRecord::of(service);
         let own = record
             .as_ref()
             .filter(|record| *record.provider == *capability.provider);
@@ -94,7 +94,7 @@ pub fn is_claimed(service: &ServiceView, capability: &Capability) -> bool {
     // Should the Service change its type before it is settled, or the provider declare its class no
     // longer, a finalizer alone does not say whose it is.
     let is_enough = !has_class && capability.serves(None);
-    service.has_finalizer() && (is_enough || Record::own(service, capability).is_some())
+    service.has_finalizer() && (is_enough || SettledRecord::own(service, capability).is_some())
 }
 
 /// Whether the provider's last answer was that it does not manage the Service. One that is wrong in
@@ -102,7 +102,7 @@ pub fn is_claimed(service: &ServiceView, capability: &Capability) -> bool {
 pub fn is_not_managed(service: &ServiceView) -> bool {
     let accepted = service.condition(ACCEPTED);
     accepted.is_some_and(|accepted| &*accepted.status == Status::False.as_str())
-        && Record::of(service).is_some_and(|record| record.is_settled())
+        && SettledRecord::of(service).is_some_and(|record| record.is_settled())
 }
 
 /// Whether `now`, which was `last` before, is let go of: it was deleted, or got another type or class,
@@ -130,7 +130,7 @@ pub fn lost_finalizer(
     capability: Option<&Capability>,
 ) -> bool {
     // Both are written before the first call.
-    let was_begun = old.has_finalizer() || Record::of(old).is_some();
+    let was_begun = old.has_finalizer() || SettledRecord::of(old).is_some();
     was_begun && Ownership::of(old, capability).may_be_ours() && is_released(old, new, capability)
 }
 

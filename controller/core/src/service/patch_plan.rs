@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use super::{
     Condition, FINALIZER, Ingress, ServiceView,
     condition::Status,
-    effects::{Effects, Wanted},
-    settled::{ANNOTATION_SETTLED, Record},
+    effects::{DesiredCondition, Effects},
+    settled::{ANNOTATION_SETTLED, SettledRecord},
 };
 
 /// The change of our finalizer.
@@ -53,7 +53,8 @@ impl StatusPatch {
     /// that could be settled.
     pub fn is_exact(&self) -> bool {
         let settles = |(key, value): &(Box<str>, Option<Box<str>>)| {
-            **key == *ANNOTATION_SETTLED && value.as_deref().is_some_and(Record::is_of_settled)
+            **key == *ANNOTATION_SETTLED
+                && value.as_deref().is_some_and(SettledRecord::is_of_settled)
         };
         self.finalizer == Some(FinalizerChange::Remove) || self.annotations.iter().any(settles)
     }
@@ -120,13 +121,13 @@ pub fn is_same(a: &[Ingress], b: &[Ingress]) -> bool {
 }
 
 /// A patch in the making; what would change nothing is left out.
-pub(super) struct Draft<'a> {
+pub(super) struct PatchDraft<'a> {
     service: &'a ServiceView,
     now: Timestamp,
     patch: StatusPatch,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> PatchDraft<'a> {
     pub(super) fn over(service: &'a ServiceView, now: Timestamp) -> Self {
         Self {
             service,
@@ -198,7 +199,7 @@ impl<'a> Draft<'a> {
         }
         for (kind, wanted) in &effects.conditions {
             match wanted {
-                Some(Wanted {
+                Some(DesiredCondition {
                     status,
                     reason,
                     message,

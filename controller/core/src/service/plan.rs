@@ -4,7 +4,7 @@
 //! ```text
 //!  changed, time came ─► next ─► Prepare ─► (patch) ─► next
 //!                          ├──► Ensure ───► (call) ──► ensured ─┐
-//!                          ├──► Update ───► (call) ──► updated ─┼─► Outcome
+//!                          ├──► Update ───► (call) ──► updated ─┼─► Consequence
 //!                          ├──► Delete ───► (call) ──► deleted ─┘
 //!                          ├──► Hold, Leave ──► (patch, once)
 //!                          └──► At, Nothing
@@ -26,10 +26,10 @@ use super::{
     ServiceView,
     capability::Capability,
     effects::Effects,
-    event::Event,
+    event::ServiceEvent,
     ownership::{Ownership, is_not_managed},
     patch_plan::StatusPatch,
-    settled::{Hash, Record, Standing},
+    settled::{Comparison, Hash, SettledRecord},
 };
 use crate::{
     error_class::{ErrorClass, Requeue},
@@ -43,8 +43,8 @@ mod outcome;
 mod prepare;
 mod targets;
 
-pub use cause::{Cause, Manner};
-pub use hold::Held;
+pub use cause::{EnsureCause, Manner};
+pub use hold::HoldReason;
 use hold::leave;
 
 /// How long targets fail before [`super::condition::TARGETS_IN_STEP`] says so.
@@ -52,7 +52,7 @@ pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
 
 /// Facts beside the Service itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'a> {
+pub struct ServiceFacts<'a> {
     /// The provider's declarations.
     pub capability: &'a Capability,
     /// The set that goes out now ([`crate::targets::ShrinkGuard`]).
@@ -65,7 +65,7 @@ pub struct Facts<'a> {
     pub presumed: Option<&'a Revision>,
 }
 
-impl Facts<'_> {
+impl ServiceFacts<'_> {
     pub(super) fn ownership(&self, service: &ServiceView) -> Ownership {
         Ownership::of(service, Some(self.capability))
     }
@@ -79,11 +79,11 @@ pub enum Step {
     /// Nothing until the Service or the provider changes, though the Service wants something.
     Hold {
         /// Why.
-        why: Held,
+        why: HoldReason,
         /// To be written, unless the Service says so already.
         patch: Option<StatusPatch>,
         /// To be sent once it is written.
-        events: Vec<Event>,
+        events: Vec<ServiceEvent>,
     },
     /// Nothing, once this is written: what the Service waited for it does not want any more.
     Leave(StatusPatch),
@@ -99,7 +99,7 @@ pub enum Step {
     /// `DeleteLoadBalancer`, and its answer to [`Progress::deleted`].
     Delete {
         /// To be sent before the call.
-        events: Vec<Event>,
+        events: Vec<ServiceEvent>,
     },
 }
 
@@ -107,7 +107,7 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ensure {
     /// Why.
-    pub cause: Cause,
+    pub cause: EnsureCause,
     /// Hash of its inputs, taken when the call is planned, since the Service may change meanwhile.
     pub hash: Hash,
     /// The targets it goes with.
@@ -115,7 +115,7 @@ pub struct Ensure {
     /// How it is announced and paced.
     pub manner: Manner,
     /// To be sent before the call.
-    pub events: Vec<Event>,
+    pub events: Vec<ServiceEvent>,
 }
 
 impl Ensure {
@@ -141,11 +141,11 @@ pub struct Failure {
 
 /// The consequence of an answer, or of none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Consequence {
     /// To be written. If that fails, [`Progress::not_written`].
     pub patch: Option<StatusPatch>,
     /// To be sent once it is written.
-    pub events: Vec<Event>,
+    pub events: Vec<ServiceEvent>,
     /// When to ask for the next step; none: done, and the back-off starts anew.
     pub requeue: Option<Requeue>,
 }
@@ -161,7 +161,7 @@ pub struct Progress {
     /// For this nothing more can be had: no addresses, not managed, or wrong in itself.
     done: Option<Hash>,
     /// To be ensured though nothing on the Service says so.
-    again: Option<Cause>,
+    again: Option<EnsureCause>,
     targets: Has,
     targets_fail_since: Option<Timestamp>,
 }
@@ -169,7 +169,7 @@ pub struct Progress {
 /// Which targets a load balancer has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Has {
-    /// Those of [`Facts::applied`].
+    /// Those of [`ServiceFacts::applied`].
     #[default]
     Inherited,
     /// These.
@@ -196,15 +196,15 @@ enum Work {
 
 impl Progress {
     /// The next step for `service`. To be asked whenever it changed, when the targets changed, and
-    /// when [`Step::At`] or [`Outcome::requeue`] has come.
-    pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
+    /// when [`Step::At`] or [`Consequence::requeue`] has come.
+    pub fn next(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
         match facts.ownership(service) {
             Ownership::Provide | Ownership::Cleanup if service.is_paused() => {
-                self.hold(now, service, Held::Paused, facts)
+                self.hold(now, service, HoldReason::Paused, facts)
             }
             Ownership::Provide => self.provide(now, service, facts),
             Ownership::Cleanup => self.clean_up(now),
-            Ownership::Hold => self.hold(now, service, Held::ClassNotServed, facts),
+            Ownership::Hold => self.hold(now, service, HoldReason::ClassNotServed, facts),
             Ownership::WaitOver => leave(now, service).map_or(Step::Nothing, Step::Leave),
             Ownership::Undecided | Ownership::Foreign | Ownership::Unrelated => Step::Nothing,
         }
@@ -217,7 +217,7 @@ impl Progress {
             Some(waits) if now < waits.until => Step::At(waits.until),
             Some(_) => Step::Delete { events: Vec::new() },
             None => Step::Delete {
-                events: vec![Event::deleting()],
+                events: vec![ServiceEvent::deleting()],
             },
         }
     }
@@ -230,7 +230,7 @@ impl Progress {
             let cause = self.cause(service, Hash::of(service, capability), capability);
             self.again = cause
                 .filter(|cause| cause.manner() == Manner::Background)
-                .map(|_| Cause::Changed);
+                .map(|_| EnsureCause::Changed);
         }
     }
 
@@ -245,7 +245,7 @@ impl Progress {
     /// says.
     pub fn state_lost(&mut self) {
         self.provider_changed();
-        self.again.get_or_insert(Cause::StateLost);
+        self.again.get_or_insert(EnsureCause::StateLost);
     }
 
     /// Whether the provider is at work and will be asked again.
@@ -253,14 +253,14 @@ impl Progress {
         self.waits.is_some()
     }
 
-    /// An [`Outcome::patch`] was not written: the answer is asked for once more (S-38).
+    /// An [`Consequence::patch`] was not written: the answer is asked for once more (S-38).
     pub fn not_written(&mut self) {
         self.done = None;
         self.waits = None;
-        self.again = Some(Cause::NotWritten);
+        self.again = Some(EnsureCause::NotWritten);
     }
 
-    fn provide(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
+    fn provide(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
         if let Some(patch) = self.prepare(now, service, facts) {
             return Step::Prepare(patch);
         }
@@ -278,7 +278,7 @@ impl Progress {
 
     /// Whether `service` is to be ensured in the background ([`Manner::Background`]); also while the step
     /// before that is [`Step::Prepare`].
-    pub fn is_background(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
+    pub fn is_background(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let hash = Hash::of(service, facts.capability);
         let reason = self.reason(service, hash, facts);
         reason.is_some_and(|(_, manner)| manner == Manner::Background)
@@ -289,17 +289,17 @@ impl Progress {
         &self,
         service: &ServiceView,
         hash: Hash,
-        facts: &Facts<'_>,
-    ) -> Option<(Cause, Manner)> {
+        facts: &ServiceFacts<'_>,
+    ) -> Option<(EnsureCause, Manner)> {
         let waits = self.waits_on(&Work::Ensure(hash));
         let cause = match (waits, self.again) {
-            (Some(_), _) => Cause::Continued,
-            (None, Some(Cause::StateLost)) => {
+            (Some(_), _) => EnsureCause::Continued,
+            (None, Some(EnsureCause::StateLost)) => {
                 // A change of the Service is announced as ever.
                 let announced = self
                     .cause(service, hash, facts.capability)
                     .filter(|cause| cause.manner() == Manner::Announced);
-                announced.unwrap_or(Cause::StateLost)
+                announced.unwrap_or(EnsureCause::StateLost)
             }
             (None, Some(cause)) => cause,
             (None, None) => self.cause(service, hash, facts.capability)?,
@@ -309,18 +309,23 @@ impl Progress {
     }
 
     /// Why the load balancer is to be ensured, if what is on the Service says so.
-    fn cause(&self, service: &ServiceView, hash: Hash, capability: &Capability) -> Option<Cause> {
+    fn cause(
+        &self,
+        service: &ServiceView,
+        hash: Hash,
+        capability: &Capability,
+    ) -> Option<EnsureCause> {
         if self.done == Some(hash) {
             return None;
         }
-        let record = Record::own(service, capability);
+        let record = SettledRecord::own(service, capability);
         let has_addresses = !service.ingress.is_empty();
         match record.map(|record| record.compare(service, capability)) {
-            None if has_addresses => Some(Cause::Unrecorded),
-            Some(Standing::Settled) if has_addresses || is_not_managed(service) => None,
-            None | Some(Standing::Unknown | Standing::Settled) => Some(Cause::New),
-            Some(Standing::Changed) => Some(Cause::Changed),
-            Some(Standing::Reconfigured) => Some(Cause::Reconfigured),
+            None if has_addresses => Some(EnsureCause::Unrecorded),
+            Some(Comparison::Settled) if has_addresses || is_not_managed(service) => None,
+            None | Some(Comparison::Unknown | Comparison::Settled) => Some(EnsureCause::New),
+            Some(Comparison::Changed) => Some(EnsureCause::Changed),
+            Some(Comparison::Reconfigured) => Some(EnsureCause::Reconfigured),
         }
     }
 
@@ -329,7 +334,7 @@ impl Progress {
     }
 }
 
-fn ensure(cause: Cause, hash: Hash, manner: Manner, targets: &Targets) -> Ensure {
+fn ensure(cause: EnsureCause, hash: Hash, manner: Manner, targets: &Targets) -> Ensure {
     Ensure {
         cause,
         hash,
@@ -339,12 +344,15 @@ fn ensure(cause: Cause, hash: Hash, manner: Manner, targets: &Targets) -> Ensure
     }
 }
 
-fn events(cause: Cause, manner: Manner, targets: &Targets) -> Vec<Event> {
-    if manner != Manner::Announced || cause == Cause::Continued {
+fn events(cause: EnsureCause, manner: Manner, targets: &Targets) -> Vec<ServiceEvent> {
+    if manner != Manner::Announced || cause == EnsureCause::Continued {
         return Vec::new();
     }
-    let no_nodes = targets.is_empty().then(Event::no_nodes);
-    [Event::ensuring()].into_iter().chain(no_nodes).collect()
+    let no_nodes = targets.is_empty().then(ServiceEvent::no_nodes);
+    [ServiceEvent::ensuring()]
+        .into_iter()
+        .chain(no_nodes)
+        .collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::{
     targets::Revision,
 };
 
-/// Annotation with the [`Record`]. Means nothing to upstream's controller.
+/// Annotation with the [`SettledRecord`]. Means nothing to upstream's controller.
 pub const ANNOTATION_SETTLED: &str = "outrigger.dev/settled";
 
 /// The provider that works on a Service, the class, and from what the load balancer was made when it was
@@ -20,7 +20,7 @@ pub const ANNOTATION_SETTLED: &str = "outrigger.dev/settled";
 /// It holds for the UID in it alone: a manifest that was copied with all its annotations must not
 /// look settled, nor hand its load balancer to the wrong provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct SettledRecord {
     /// Name of the provider that works on the Service.
     pub provider: Box<str>,
     uid: Box<str>,
@@ -31,7 +31,7 @@ pub struct Record {
     mark: Mark,
 }
 
-/// The part of the load balancer's state that a [`Record`] does not vouch for.
+/// The part of the load balancer's state that a [`SettledRecord`] does not vouch for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
     /// Nothing: the load balancer was made from just this.
@@ -47,7 +47,7 @@ pub(super) enum Mark {
 const OPEN: char = '+';
 const TARGETS: char = '~';
 
-impl Record {
+impl SettledRecord {
     /// The record on `service`, if it has one of its own.
     pub fn of(service: &ServiceView) -> Option<Self> {
         let value = service.annotations.get(ANNOTATION_SETTLED)?;
@@ -78,7 +78,7 @@ impl Record {
         })
     }
 
-    /// [`Record::of`], where the record is of the provider that `capability` is about.
+    /// [`SettledRecord::of`], where the record is of the provider that `capability` is about.
     pub fn own(service: &ServiceView, capability: &Capability) -> Option<Self> {
         Self::of(service).filter(|record| *record.provider == *capability.provider)
     }
@@ -183,19 +183,19 @@ impl Record {
     }
 
     /// How the record stands to what is wanted now.
-    pub fn compare(&self, service: &ServiceView, capability: &Capability) -> Standing {
+    pub fn compare(&self, service: &ServiceView, capability: &Capability) -> Comparison {
         if *self.provider != *capability.provider || !self.is_settled() {
-            return Standing::Unknown;
+            return Comparison::Unknown;
         }
         if text(Hash::of(service, capability).0) != self.desired {
-            return Standing::Changed;
+            return Comparison::Changed;
         }
         // A provider without configuration revision never wants anything made again for it.
         match configuration(capability) {
-            Some(now) if text(now) != self.configuration => Standing::Reconfigured,
+            Some(now) if text(now) != self.configuration => Comparison::Reconfigured,
             // Back to what it was: the Service as it is asks for nothing new.
-            _ if self.mark == Mark::Open => Standing::Reconfigured,
-            _ => Standing::Settled,
+            _ if self.mark == Mark::Open => Comparison::Reconfigured,
+            _ => Comparison::Settled,
         }
     }
 }
@@ -205,7 +205,7 @@ fn class_of(service: &ServiceView) -> &str {
     service.spec.load_balancer_class.as_deref().unwrap_or("")
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for SettledRecord {
     /// The annotation's value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -234,7 +234,7 @@ impl fmt::Display for Record {
 
 /// How what is wanted stands to what was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Comparison {
     /// The load balancer was made from just this.
     Settled,
     /// The Service is not what it was then.

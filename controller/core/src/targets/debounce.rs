@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Change;
+use super::TargetChange;
 use crate::node::brake::after;
 
 /// How long changes are gathered. The defaults are those of the flags.
@@ -52,12 +52,12 @@ impl Debounce {
     }
 
     /// There was a change.
-    pub fn changed(&mut self, now: Timestamp, change: Change) {
+    pub fn changed(&mut self, now: Timestamp, change: TargetChange) {
         let mut latest = after(now, self.pace.ceiling);
         match change {
-            Change::None => return,
-            Change::Arrival => {}
-            Change::Departure => latest = latest.min(after(now, self.pace.departure)),
+            TargetChange::None => return,
+            TargetChange::Arrival => {}
+            TargetChange::Departure => latest = latest.min(after(now, self.pace.departure)),
         }
         if let Some(due) = self.due {
             latest = latest.min(due.latest);
@@ -90,13 +90,13 @@ mod tests {
     use jiff::Timestamp;
     use proptest::{collection::vec, prelude::*, sample::select};
 
-    use super::{Change, Debounce, Pace};
+    use super::{Debounce, Pace, TargetChange};
 
     fn at(millis: u64) -> Timestamp {
         Timestamp::from_millisecond(1_000_000 + millis as i64).unwrap()
     }
 
-    fn debounce(changes: &[(u64, Change)]) -> Debounce {
+    fn debounce(changes: &[(u64, TargetChange)]) -> Debounce {
         let mut debounce = Debounce::new(Pace::default());
         for (millis, change) in changes {
             debounce.changed(at(*millis), *change);
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn when_changes_go_out() {
-        use Change::{Arrival, Departure, None as Nothing};
+        use TargetChange::{Arrival, Departure, None as Nothing};
         let busy: Vec<_> = (0..20).map(|n| (n * 900, Arrival)).collect();
         for (changes, expected) in [
             (vec![], None),
@@ -130,11 +130,11 @@ mod tests {
 
     #[test]
     fn taken_changes_wait_no_more() {
-        let mut debounce = debounce(&[(0, Change::Arrival)]);
+        let mut debounce = debounce(&[(0, TargetChange::Arrival)]);
         assert!(!debounce.take(at(999)));
         assert!(debounce.take(at(1_000)) && !debounce.take(at(1_000)));
         assert_eq!(debounce.due(), None);
-        debounce.changed(at(5_000), Change::Arrival);
+        debounce.changed(at(5_000), TargetChange::Arrival);
         assert_eq!(debounce.due(), Some(at(6_000)));
     }
 
@@ -142,7 +142,7 @@ mod tests {
         /// Runs it as the loop does: asked whenever something changes, and when it is due.
         #[test]
         fn no_change_is_late_and_none_is_lost(
-            steps in vec((0..4_000_u64, select(vec![Change::Arrival, Change::Departure])), 1..60),
+            steps in vec((0..4_000_u64, select(vec![TargetChange::Arrival, TargetChange::Departure])), 1..60),
         ) {
             let pace = Pace::default();
             let mut debounce = Debounce::new(pace);
@@ -166,7 +166,7 @@ mod tests {
                 now = next;
                 debounce.changed(now, *change);
                 let limit = match change {
-                    Change::Departure => pace.departure,
+                    TargetChange::Departure => pace.departure,
                     _ => pace.ceiling,
                 };
                 waiting.push((now, limit));

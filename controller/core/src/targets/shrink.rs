@@ -40,12 +40,12 @@ pub struct Proposal {
     /// With the nodes that are held back, if some are.
     pub targets: Arc<Targets>,
     /// Set while nodes are kept that are no targets by their label, taint or absence from a list.
-    pub held: Option<Held>,
+    pub held: Option<HeldTargets>,
 }
 
 /// Nodes that are kept as targets for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldTargets {
     /// When they go too: to be asked again then, or when the nodes change.
     pub until: Timestamp,
     /// How many nodes are kept.
@@ -100,7 +100,7 @@ impl ShrinkGuard {
             let since = *self.held_since.get_or_insert(now);
             let until = after(since, self.allowance.hold);
             if now < until {
-                held = Some(Held {
+                held = Some(HeldTargets {
                     until,
                     kept: kept.len(),
                     missing,
@@ -149,7 +149,7 @@ mod tests {
     use jiff::Timestamp;
     use proptest::{collection::vec, prelude::*};
 
-    use super::{Allowance, Held, NodeView, Proposal, ShrinkGuard, Targets};
+    use super::{Allowance, HeldTargets, NodeView, Proposal, ShrinkGuard, Targets};
     use crate::{
         fixture::{map, registered},
         targets::LABEL_EXCLUDE,
@@ -198,8 +198,8 @@ mod tests {
         nodes.map(|node| &*node.name).collect()
     }
 
-    fn held(until: i64, kept: usize) -> Held {
-        Held {
+    fn held(until: i64, kept: usize) -> HeldTargets {
+        HeldTargets {
             until: at(until),
             kept,
             missing: 0,
@@ -297,7 +297,7 @@ mod tests {
         let mut missing: HashSet<Arc<str>> = (2..10).map(|n| node(n).name.clone()).collect();
         let left = || vec![node(0), node(1)];
         let proposal = guard.propose(at(1), left(), &missing);
-        let expected = Held {
+        let expected = HeldTargets {
             missing: 8,
             ..held(31, 8)
         };
@@ -348,7 +348,7 @@ mod tests {
                 }
                 match proposal.held {
                     None => prop_assert_eq!(&*proposal.targets, &wanted),
-                    Some(Held { until, kept, .. }) => {
+                    Some(HeldTargets { until, kept, .. }) => {
                         prop_assert!(kept > allowance.few);
                         prop_assert!(now < until && until <= now + allowance.hold);
                         let later = guard.clone().propose(until, nodes, &none);

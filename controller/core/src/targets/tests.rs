@@ -3,7 +3,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*};
 
-use super::{Change, Excluded, LABEL_EXCLUDE, Targets, change, exclusion, is_shown_alike, listed};
+use super::{
+    Excluded, LABEL_EXCLUDE, TargetChange, Targets, change, exclusion, is_shown_alike, listed,
+};
 use crate::{
     fixture::{addresses, any_node, map, registered, taints},
     node::{NodeView, Ready},
@@ -79,29 +81,29 @@ fn changes_of_the_targets() {
     };
     let excluded = with(|n| n.labels = map(&[(LABEL_EXCLUDE, "true")]));
     let step = |old: Option<&NodeView>, new| change(old, Some(new));
-    assert_eq!(step(None, &node), Change::Arrival);
-    assert_eq!(step(None, &excluded), Change::None);
-    assert_eq!(change(Some(&node), None), Change::Departure);
-    assert_eq!(step(Some(&node), &excluded), Change::Departure);
-    assert_eq!(step(Some(&excluded), &node), Change::Arrival);
+    assert_eq!(step(None, &node), TargetChange::Arrival);
+    assert_eq!(step(None, &excluded), TargetChange::None);
+    assert_eq!(change(Some(&node), None), TargetChange::Departure);
+    assert_eq!(step(Some(&node), &excluded), TargetChange::Departure);
+    assert_eq!(step(Some(&excluded), &node), TargetChange::Arrival);
     // S-56.
-    assert_eq!(change(Some(&excluded), None), Change::None);
-    assert_eq!(change(None, None), Change::None);
-    let edits: [(Edit, Change); 8] = [
-        (|n| n.provider_id = "mock://1".into(), Change::Arrival),
+    assert_eq!(change(Some(&excluded), None), TargetChange::None);
+    assert_eq!(change(None, None), TargetChange::None);
+    let edits: [(Edit, TargetChange); 8] = [
+        (|n| n.provider_id = "mock://1".into(), TargetChange::Arrival),
         (
             |n| n.addresses = addresses("InternalIP=10.0.0.6"),
-            Change::Arrival,
+            TargetChange::Arrival,
         ),
         (
             |n| n.pod_cidrs = ["10.1.0.0/24".into()].into(),
-            Change::Arrival,
+            TargetChange::Arrival,
         ),
-        (|n| n.ready = Ready::True, Change::None),
-        (|n| n.unschedulable = true, Change::None),
-        (|n| n.taints = [].into(), Change::None),
-        (|n| n.labels = map(&[("app", "x")]), Change::None),
-        (|n| n.resource_version = "8".into(), Change::None),
+        (|n| n.ready = Ready::True, TargetChange::None),
+        (|n| n.unschedulable = true, TargetChange::None),
+        (|n| n.taints = [].into(), TargetChange::None),
+        (|n| n.labels = map(&[("app", "x")]), TargetChange::None),
+        (|n| n.resource_version = "8".into(), TargetChange::None),
     ];
     for (at, (edit, expected)) in edits.into_iter().enumerate() {
         let edited = with(edit);
@@ -155,7 +157,7 @@ proptest! {
     fn the_revision_is_that_of_the_content(a in any_node(), b in any_node()) {
         let of = |node: &NodeView| Targets::among([Arc::new(node.clone())]);
         let same = of(&a).revision() == of(&b).revision();
-        prop_assert_eq!(same, change(Some(&a), Some(&b)) == Change::None);
+        prop_assert_eq!(same, change(Some(&a), Some(&b)) == TargetChange::None);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{EventMetrics, Events, Kind, ObjectRef, QUEUE, Recorder};
+use super::{EventMetrics, EventType, Events, ObjectRef, QUEUE, Recorder};
 use crate::kube::{api::Api, scripted, traffic::Traffic};
 
 const MS: Duration = Duration::from_millis(1);
@@ -142,7 +142,8 @@ impl Rig {
 
     fn says(&self, node: &str, message: &str) {
         let node = ObjectRef::node(node, "0b6e");
-        self.recorder.event(&node, Kind::Normal, "Synced", message);
+        self.recorder
+            .event(&node, EventType::Normal, "Synced", message);
     }
 
     /// Sleeps until this long after the start.

@@ -65,10 +65,10 @@ impl Elector {
             let _ = self.learn(request.await);
         }
         for _ in 0..2 {
-            if self.sight.is_doubtful() {
+            if self.observed.is_doubtful() {
                 let _ = self.learn(self.requests.read(Purpose::Read).await);
             }
-            if self.sight.holder() != Some(&self.config.identity) {
+            if self.observed.holder() != Some(&self.config.identity) {
                 return;
             }
             let Some(object) = &self.object else { return };

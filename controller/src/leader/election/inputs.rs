@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use outrigger_core::lease::Record;
+use outrigger_core::lease::LeaseRecord;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
@@ -48,7 +48,7 @@ impl Elector {
     }
 
     /// Takes in what an answer shows of the lease: its record, or none if there is no lease.
-    pub(super) fn learn(&mut self, answer: Answer) -> Result<Option<Record>, Error> {
+    pub(super) fn learn(&mut self, answer: Answer) -> Result<Option<LeaseRecord>, Error> {
         let now = Instant::now().into_std();
         let sent = answer.sent.into_std();
         match answer.result {
@@ -56,7 +56,7 @@ impl Elector {
                 let record = lease.record();
                 let version = lease.metadata.resource_version.as_str();
                 let found = Some((record.clone(), version));
-                if self.sight.answered(sent, now, found) {
+                if self.observed.answered(sent, now, found) {
                     let wrote = !answer.purpose.reads();
                     let annotations = &lease.metadata.annotations;
                     self.shared.annotations.saw(annotations, wrote);
@@ -65,21 +65,21 @@ impl Elector {
                 Ok(Some(record))
             }
             Err(error) if answer.purpose.reads() && error.is_not_found() => {
-                if self.sight.answered(sent, now, None) {
+                if self.observed.answered(sent, now, None) {
                     self.shared.annotations.saw(&BTreeMap::new(), false);
                     self.object = None;
                 }
                 Ok(None)
             }
             Err(error) => {
-                self.sight.doubt();
+                self.observed.doubt();
                 Err(error)
             }
         }
     }
 
     /// A claim or a renewal was acknowledged.
-    fn acknowledged(&mut self, sent: Instant, suspended: Duration, record: &Record) {
+    fn acknowledged(&mut self, sent: Instant, suspended: Duration, record: &LeaseRecord) {
         // The others' time went on while this machine was suspended.
         let now = Instant::now() + suspend::at_most().saturating_sub(suspended);
         self.recovered();
@@ -172,7 +172,7 @@ impl Elector {
             Seen::Lease(lease) => {
                 let version = lease.metadata.resource_version.as_str();
                 if self
-                    .sight
+                    .observed
                     .watched(now.into_std(), Some(lease.record()), version)
                 {
                     let annotations = &lease.metadata.annotations;
@@ -182,7 +182,7 @@ impl Elector {
                 }
             }
             Seen::Deleted(version) => {
-                if self.sight.watched(now.into_std(), None, &version) {
+                if self.observed.watched(now.into_std(), None, &version) {
                     self.object = None;
                     self.standby();
                 }
@@ -196,7 +196,7 @@ impl Elector {
         if self.leading_term.is_some() {
             return;
         }
-        let holder = self.sight.holder();
+        let holder = self.observed.holder();
         let changed = self
             .leadership
             .send_if_modified(|leadership| match leadership {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outrigger_api::v1;
 use outrigger_core::service::{
     Ingress, PortStatus, ServiceView,
-    answer::{Answer, Call, Disposition, RawAnswer},
+    answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer},
 };
 use tracing::debug;
 
@@ -25,10 +25,10 @@ impl Said {
     /// effects there are none.
     pub(super) fn check(
         self,
-        call: Call,
+        call: LoadBalancerCall,
         service: &ServiceView,
         session: &Session,
-    ) -> Result<Answer, Error> {
+    ) -> Result<LoadBalancerAnswer, Error> {
         debug!(
             service = &*service.key,
             disposition = ?self.answer.disposition,

@@ -7,7 +7,7 @@ use outrigger_api::v1::{self, CallContext, update_load_balancer_nodes_response::
 use outrigger_core::{
     service::{
         ServiceView,
-        answer::{Answer, Call},
+        answer::{LoadBalancerAnswer, LoadBalancerCall},
         capability::Capability,
     },
     targets::Targets,
@@ -65,7 +65,7 @@ impl PartialEq for WantedTargets {
 impl Subject for Update {
     type Group = WantedTargets;
     type Key = Box<str>;
-    type Answer = Answer;
+    type Answer = LoadBalancerAnswer;
     const RPC: &'static str = UpdateLoadBalancerNodes::NAME;
 
     fn key(&self) -> Self::Key {
@@ -81,7 +81,7 @@ impl Subject for Update {
         Urgency::LoadBalancers
     }
 
-    fn without_asking(&self, session: &Session) -> Option<Result<Answer, Error>> {
+    fn without_asking(&self, session: &Session) -> Option<Result<LoadBalancerAnswer, Error>> {
         let is_served = session.load_balancers.is_some();
         (!is_served).then_some(Err(Error::NotOffered { rpc: Self::RPC }))
     }
@@ -244,10 +244,16 @@ impl Open {
     }
 }
 
-fn read(outcome: Option<Wire>, service: &ServiceView, session: &Session) -> Result<Answer, Error> {
+fn read(
+    outcome: Option<Wire>,
+    service: &ServiceView,
+    session: &Session,
+) -> Result<LoadBalancerAnswer, Error> {
     match outcome {
         None => Err(malformed("a result without an outcome")),
-        Some(Wire::Answer(answer)) => Said::from(answer).check(Call::Update, service, session),
+        Some(Wire::Answer(answer)) => {
+            Said::from(answer).check(LoadBalancerCall::Update, service, session)
+        }
         Some(Wire::Error(status)) => {
             let error = Error::from_item(UpdateLoadBalancerNodes::NAME, &status);
             Err(error.unwrap_or_else(|| malformed("an error with code OK")))
@@ -276,7 +282,7 @@ impl Provider {
         &self,
         service: Arc<ServiceView>,
         targets: Arc<Targets>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<LoadBalancerAnswer, Error> {
         let ranges = ranges(&service)?;
         let update = Update {
             service: Arc::clone(&service),

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use outrigger_api::v1;
-use outrigger_core::{error_class::ErrorClass, service::answer::Answer};
+use outrigger_core::{error_class::ErrorClass, service::answer::LoadBalancerAnswer};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
@@ -18,7 +18,7 @@ use crate::{
     provider::{Error, PlanOperation, admission::CallClass},
 };
 
-async fn ensure(rig: &Rig, name: &str) -> Result<Answer, Error> {
+async fn ensure(rig: &Rig, name: &str) -> Result<LoadBalancerAnswer, Error> {
     rig.provider
         .ensure_load_balancer(&service(name), &targets(["a"]))
         .await

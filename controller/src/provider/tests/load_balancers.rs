@@ -4,7 +4,7 @@ use outrigger_api::v1::{self, LoadBalancerDisposition as D};
 use outrigger_core::{
     error_class::ErrorClass,
     service::{
-        answer::{Answer, Disposition},
+        answer::{Disposition, LoadBalancerAnswer},
         effects::Effects,
         plan::Failure,
     },
@@ -29,7 +29,7 @@ fn ensured(disposition: D) -> v1::LoadBalancerAnswer {
     }
 }
 
-async fn ensure(rig: &Rig, name: &str) -> Result<Answer, Error> {
+async fn ensure(rig: &Rig, name: &str) -> Result<LoadBalancerAnswer, Error> {
     rig.provider
         .ensure_load_balancer(&service(name), &targets(["a"]))
         .await
@@ -126,17 +126,18 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
         (D::Retained, Some(Disposition::Retained), false, false, true),
         (D::Differs, Some(Disposition::Differs), true, false, false),
     ] {
-        let check = |result: Result<Answer, Error>, is_answer: bool, call: &str| match result {
-            Ok(answer) => {
-                assert!(is_answer, "{call}: {said:?}");
-                assert_eq!(Some(answer.disposition), read);
-                assert_eq!(answer.retry_after, secs(10));
-            }
-            Err(error) => {
-                assert!(!is_answer, "{call}: {said:?}: {error}");
-                assert_eq!(error.class(), ErrorClass::Malformed);
-            }
-        };
+        let check =
+            |result: Result<LoadBalancerAnswer, Error>, is_answer: bool, call: &str| match result {
+                Ok(answer) => {
+                    assert!(is_answer, "{call}: {said:?}");
+                    assert_eq!(Some(answer.disposition), read);
+                    assert_eq!(answer.retry_after, secs(10));
+                }
+                Err(error) => {
+                    assert!(!is_answer, "{call}: {said:?}: {error}");
+                    assert_eq!(error.class(), ErrorClass::Malformed);
+                }
+            };
         balancers.get.on(move |_| {
             Reply::Say(v1::LoadBalancerAnswer {
                 disposition: said.into(),

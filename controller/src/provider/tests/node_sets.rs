@@ -8,7 +8,7 @@ use std::sync::{
 use futures::future::join_all;
 use outrigger_api::v1::{self, node_targets};
 use outrigger_core::{
-    error_class::ErrorClass, node::NodeView, service::answer::Answer, targets::Targets,
+    error_class::ErrorClass, node::NodeView, service::answer::LoadBalancerAnswer, targets::Targets,
 };
 use prost::Message;
 use tokio::time::{Instant, sleep};
@@ -22,7 +22,11 @@ use super::{
 };
 use crate::provider::{DownCause, Error};
 
-async fn ensure(rig: &Rig, name: &str, targets: &Arc<Targets>) -> Result<Answer, Error> {
+async fn ensure(
+    rig: &Rig,
+    name: &str,
+    targets: &Arc<Targets>,
+) -> Result<LoadBalancerAnswer, Error> {
     let service = service(name);
     rig.provider.ensure_load_balancer(&service, targets).await
 }

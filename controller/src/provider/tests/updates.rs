@@ -8,7 +8,7 @@ use std::sync::{
 use futures::{FutureExt, future::join_all};
 use outrigger_api::v1;
 use outrigger_core::{
-    service::answer::{Answer, Disposition},
+    service::answer::{Disposition, LoadBalancerAnswer},
     targets::Targets,
 };
 use tokio::time::{Instant, sleep};
@@ -22,7 +22,11 @@ use super::{
 };
 use crate::provider::Error;
 
-pub(super) async fn update(rig: &Rig, name: &str, targets: &Arc<Targets>) -> Result<Answer, Error> {
+pub(super) async fn update(
+    rig: &Rig,
+    name: &str,
+    targets: &Arc<Targets>,
+) -> Result<LoadBalancerAnswer, Error> {
     let targets = Arc::clone(targets);
     rig.provider
         .update_load_balancer(service(name), targets)
@@ -33,7 +37,7 @@ pub(super) async fn update_all(
     rig: &Rig,
     count: usize,
     targets: &Arc<Targets>,
-) -> Vec<Result<Answer, Error>> {
+) -> Vec<Result<LoadBalancerAnswer, Error>> {
     let names = (0..count).map(|n| format!("web-{n}"));
     join_all(names.map(async |name| update(rig, &name, targets).await)).await
 }

@@ -6,9 +6,9 @@ use outrigger_core::{
     error_class::ErrorClass,
     service::{
         ServiceView,
-        answer::{Call, Disposition, RawAnswer},
+        answer::{Disposition, LoadBalancerCall, RawAnswer},
         capability::Capability,
-        settled::Record,
+        settled::SettledRecord,
     },
 };
 use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers};
@@ -42,7 +42,7 @@ async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_not
         ..Capability::clone(&now)
     });
     let mut web: ServiceView = serde_json::from_value(service("web")).unwrap();
-    let record = Record::begun(&web, &before).to_string();
+    let record = SettledRecord::begun(&web, &before).to_string();
     web.annotations = web
         .annotations
         .with([("outrigger.dev/settled", record.as_str())]);
@@ -51,7 +51,7 @@ async fn a_deletion_that_was_answered_by_a_provider_without_the_class_proves_not
             disposition: Some(disposition),
             ..RawAnswer::default()
         };
-        let answer = raw.check(Call::Delete, &before).unwrap();
+        let answer = raw.check(LoadBalancerCall::Delete, &before).unwrap();
         let unproven = lb.unproven(&answer, &web, &lb.inputs_of(Arc::clone(&before)));
         unproven.map(|failure| failure.class)
     };

@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use super::{Answer, Call, Disposition, RawAnswer, Refusal};
+use super::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer, RefusedAnswer};
 use crate::{
     fixture::capability,
     service::{Ingress, PortStatus},
 };
 
-fn check(raw: RawAnswer, call: Call) -> Result<Answer, Refusal> {
+fn check(raw: RawAnswer, call: LoadBalancerCall) -> Result<LoadBalancerAnswer, RefusedAnswer> {
     raw.check(call, &capability())
 }
 
@@ -48,12 +48,18 @@ fn each_call_has_its_dispositions() {
     use Disposition::{Absent, Differs, InProgress, NotManaged, Ready, Retained};
     for (call, legal) in [
         (
-            Call::Get,
+            LoadBalancerCall::Get,
             &[Ready, Differs, InProgress, NotManaged, Absent][..],
         ),
-        (Call::Ensure, &[Ready, InProgress, NotManaged]),
-        (Call::Update, &[Ready, InProgress, NotManaged, Absent]),
-        (Call::Delete, &[InProgress, NotManaged, Absent, Retained]),
+        (LoadBalancerCall::Ensure, &[Ready, InProgress, NotManaged]),
+        (
+            LoadBalancerCall::Update,
+            &[Ready, InProgress, NotManaged, Absent],
+        ),
+        (
+            LoadBalancerCall::Delete,
+            &[InProgress, NotManaged, Absent, Retained],
+        ),
     ] {
         for disposition in Disposition::ALL {
             let raw = RawAnswer {
@@ -70,14 +76,21 @@ fn each_call_has_its_dispositions() {
         }
         // An empty answer never means anything.
         let empty = check(RawAnswer::default(), call);
-        assert_eq!(empty, Err(Refusal::Disposition(call, None)), "{call:?}");
+        assert_eq!(
+            empty,
+            Err(RefusedAnswer::Disposition(call, None)),
+            "{call:?}"
+        );
     }
     let text = "the provider answered EnsureLoadBalancer with disposition UNSPECIFIED (not set, or \
                 not known to this controller), which is none of READY, IN_PROGRESS, NOT_MANAGED";
-    assert_eq!(Refusal::Disposition(Call::Ensure, None).to_string(), text);
+    assert_eq!(
+        RefusedAnswer::Disposition(LoadBalancerCall::Ensure, None).to_string(),
+        text
+    );
     let text = "the provider answered DeleteLoadBalancer with disposition READY, which is none of \
                 IN_PROGRESS, NOT_MANAGED, ABSENT, RETAINED";
-    let ready = Refusal::Disposition(Call::Delete, Some(Disposition::Ready));
+    let ready = RefusedAnswer::Disposition(LoadBalancerCall::Delete, Some(Disposition::Ready));
     assert_eq!(ready.to_string(), text);
 }
 
@@ -88,12 +101,15 @@ fn ready_without_status_is_refused() {
         disposition: Some(Disposition::Ready),
         ..RawAnswer::default()
     };
-    let refusal = check(raw(), Call::Ensure).unwrap_err();
+    let refusal = check(raw(), LoadBalancerCall::Ensure).unwrap_err();
     let text = "service status returned by EnsureLoadBalancer is nil";
     assert_eq!(refusal.to_string(), text);
-    assert!(check(raw(), Call::Update).is_ok() && check(raw(), Call::Get).is_ok());
+    assert!(
+        check(raw(), LoadBalancerCall::Update).is_ok()
+            && check(raw(), LoadBalancerCall::Get).is_ok()
+    );
     // Ready without addresses is legal.
-    assert!(check(ready(vec![]), Call::Ensure).is_ok());
+    assert!(check(ready(vec![]), LoadBalancerCall::Ensure).is_ok());
 }
 
 #[test]
@@ -106,7 +122,7 @@ fn a_status_that_the_api_server_accepts_is_accepted() {
         "host=lb.example.com port=80/TCP port=53/UDP port=9/SCTP",
         "ip=192.0.2.7 port=80/TCP error=example.com/PortInUse",
     ] {
-        let answer = check(ready(vec![entry(words)]), Call::Ensure).unwrap();
+        let answer = check(ready(vec![entry(words)]), LoadBalancerCall::Ensure).unwrap();
         assert_eq!(
             answer.ingress.as_deref(),
             Some(&[entry(words)][..]),
@@ -160,11 +176,13 @@ fn a_status_that_the_api_server_would_refuse_is_refused() {
         ),
     ] {
         let raw = ready(vec![entry("ip=192.0.2.1"), entry(words)]);
-        let refusal = check(raw, Call::Ensure).unwrap_err().to_string();
+        let refusal = check(raw, LoadBalancerCall::Ensure)
+            .unwrap_err()
+            .to_string();
         assert!(refusal.contains(expected), "{words}: {refusal}");
     }
     let many = vec![entry("ip=192.0.2.7"); 65];
-    let refusal = check(ready(many), Call::Ensure).unwrap_err();
+    let refusal = check(ready(many), LoadBalancerCall::Ensure).unwrap_err();
     let text = "the provider's status.ingress has 65 entries, more than 64";
     assert_eq!(refusal.to_string(), text);
 }
@@ -178,7 +196,7 @@ fn times_are_clamped_and_texts_cut() {
             message: "x".repeat(2_000),
             ..RawAnswer::default()
         };
-        let answer = check(raw, Call::Ensure).unwrap();
+        let answer = check(raw, LoadBalancerCall::Ensure).unwrap();
         assert_eq!(
             answer.retry_after,
             Duration::from_secs(expected),
@@ -190,7 +208,9 @@ fn times_are_clamped_and_texts_cut() {
         reason: "not camel case".into(),
         ..ready(vec![])
     };
-    let refusal = check(raw, Call::Ensure).unwrap_err().to_string();
+    let refusal = check(raw, LoadBalancerCall::Ensure)
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         refusal,
         "the provider's reason \"not camel case\" is no CamelCase reason"

@@ -8,7 +8,7 @@ use crate::{
         FINALIZER, ServiceView,
         capability::Capability,
         condition::WAITING,
-        settled::{ANNOTATION_SETTLED, Record},
+        settled::{ANNOTATION_SETTLED, SettledRecord},
     },
 };
 
@@ -30,7 +30,7 @@ fn service(words: &str) -> ServiceView {
                     provider: provider.into(),
                     ..capability()
                 };
-                let record = Record::begun(&service, &owner).to_string();
+                let record = SettledRecord::begun(&service, &owner).to_string();
                 service.annotations = service.annotations.with([(ANNOTATION_SETTLED, &*record)]);
             }
             Some(("class", class)) => service.spec.load_balancer_class = Some(class.into()),
@@ -290,7 +290,7 @@ proptest! {
         prop_assert!(service.has_finalizer() || ownership != O::Cleanup);
         let foreign = service.is_load_balancer()
             && !capability().serves(service.spec.load_balancer_class.as_deref())
-            && Record::of(&service).is_none();
+            && SettledRecord::of(&service).is_none();
         prop_assert!(!foreign || !ownership.may_be_ours());
     }
 }

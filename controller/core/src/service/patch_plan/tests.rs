@@ -1,13 +1,13 @@
 use jiff::Timestamp;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
-use super::{ConditionChange, Draft, FinalizerChange, is_same};
+use super::{ConditionChange, FinalizerChange, PatchDraft, is_same};
 use crate::{
     fixture::{any_service, capability, load_balancer},
     service::{
         Condition, FINALIZER, Ingress, ServiceView,
         condition::{PROVISIONED, Status},
-        settled::{ANNOTATION_SETTLED, Hash, Record},
+        settled::{ANNOTATION_SETTLED, Hash, SettledRecord},
     },
 };
 
@@ -42,7 +42,7 @@ fn addresses_are_compared_as_they_are_stored() {
         ingress: stored.into(),
         ..load_balancer("web")
     };
-    let mut draft = Draft::over(&service, at(5));
+    let mut draft = PatchDraft::over(&service, at(5));
     draft.ingress(&[ip("192.0.2.7", None)]);
     assert_eq!(draft.finish(), None);
 }
@@ -50,17 +50,18 @@ fn addresses_are_compared_as_they_are_stored() {
 /// A write of a killed process may arrive after another process has decided otherwise.
 #[test]
 fn patches_that_harm_when_late_hold_for_one_version_alone() {
-    type Change<'a> = &'a dyn Fn(&mut Draft<'_>);
+    type Change<'a> = &'a dyn Fn(&mut PatchDraft<'_>);
     let mut service = load_balancer("web");
     service.finalizers = [FINALIZER.into()].into();
-    let settled = Record::settled(&service, &capability(), Hash::of(&service, &capability()));
+    let settled =
+        SettledRecord::settled(&service, &capability(), Hash::of(&service, &capability()));
     let (begun, opened) = (
-        Record::begun(&service, &capability()),
+        SettledRecord::begun(&service, &capability()),
         settled.opened(&service),
     );
-    let record = |record: &Record| {
+    let record = |record: &SettledRecord| {
         let record = record.to_string();
-        move |draft: &mut Draft<'_>| draft.annotate(ANNOTATION_SETTLED, Some(&record))
+        move |draft: &mut PatchDraft<'_>| draft.annotate(ANNOTATION_SETTLED, Some(&record))
     };
     let changes: [(Change<'_>, bool); 6] = [
         (&|draft| draft.remove_finalizer(), true),
@@ -71,7 +72,7 @@ fn patches_that_harm_when_late_hold_for_one_version_alone() {
         (&|draft| draft.ingress(&[ip("192.0.2.7", None)]), false),
     ];
     for (number, (change, expected)) in changes.into_iter().enumerate() {
-        let mut draft = Draft::over(&service, at(5));
+        let mut draft = PatchDraft::over(&service, at(5));
         change(&mut draft);
         assert_eq!(draft.finish().unwrap().is_exact(), expected, "{number}");
     }
@@ -82,7 +83,7 @@ fn patches_that_harm_when_late_hold_for_one_version_alone() {
 fn the_finalizers_of_others_stay() {
     let mut service = load_balancer("web");
     service.finalizers = ["example.com/x".into()].into();
-    let mut draft = Draft::over(&service, at(5));
+    let mut draft = PatchDraft::over(&service, at(5));
     draft.add_finalizer();
     let patch = draft.finish().unwrap();
     assert_eq!(patch.finalizer, Some(FinalizerChange::Add));
@@ -92,7 +93,7 @@ fn the_finalizers_of_others_stay() {
         ["example.com/x".into(), FINALIZER.into()]
     );
     assert_eq!(patch.applied_to(&added, "8"), added);
-    let mut draft = Draft::over(&added, at(5));
+    let mut draft = PatchDraft::over(&added, at(5));
     draft.remove_finalizer();
     let removed = draft.finish().unwrap().applied_to(&added, "9");
     assert_eq!(removed.finalizers, service.finalizers);
@@ -103,7 +104,7 @@ fn the_finalizers_of_others_stay() {
 #[test]
 fn a_condition_keeps_its_time_until_its_status_changes() {
     let written = |service: &ServiceView, secs, status, message: &str| {
-        let mut draft = Draft::over(service, at(secs));
+        let mut draft = PatchDraft::over(service, at(secs));
         draft.condition(PROVISIONED, status, "Reason", message);
         draft.finish().map(|patch| patch.applied_to(service, "8"))
     };
@@ -122,13 +123,13 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
 #[test]
 fn the_last_word_about_a_key_or_type_counts() {
     let service = load_balancer("web");
-    let mut draft = Draft::over(&service, at(5));
+    let mut draft = PatchDraft::over(&service, at(5));
     draft.annotate("a", Some("1"));
     draft.annotate("a", None);
     draft.condition("x/A", Status::True, "R", "");
     draft.remove_condition("x/A");
     assert_eq!(draft.finish(), None);
-    let mut draft = Draft::over(&service, at(5));
+    let mut draft = PatchDraft::over(&service, at(5));
     draft.condition("x/A", Status::True, "R", "");
     draft.condition("x/A", Status::False, "R", "");
     let patch = draft.finish().unwrap();
@@ -156,7 +157,7 @@ proptest! {
             last_transition_time: Some(at(1)),
         }).collect();
         let draft = |service: &ServiceView, secs| {
-            let mut draft = Draft::over(service, at(secs));
+            let mut draft = PatchDraft::over(service, at(secs));
             if add { draft.add_finalizer() } else { draft.remove_finalizer() }
             for (key, value) in &annotations {
                 draft.annotate(key, *value);

@@ -14,7 +14,7 @@ pub enum Manner {
 
 /// Why a load balancer is ensured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum EnsureCause {
     /// It has never been ready.
     New,
     /// The Service is not what it was made from.
@@ -35,7 +35,7 @@ pub enum Cause {
     StateLost,
 }
 
-impl Cause {
+impl EnsureCause {
     pub(super) const fn manner(self) -> Manner {
         match self {
             Self::Reconfigured | Self::Unrecorded => Manner::Background,

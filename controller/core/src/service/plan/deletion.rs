@@ -3,19 +3,20 @@
 use jiff::Timestamp;
 
 use super::{
-    Facts, Failure, Manner, Outcome, Progress, Work, hold::CLASS_NOT_SERVED, outcome::AT_ONCE,
+    Consequence, Failure, Manner, Progress, ServiceFacts, Work, hold::CLASS_NOT_SERVED,
+    outcome::AT_ONCE,
 };
 use crate::{
     error_class::{DELETION_WAIT, ErrorClass, Requeue},
     service::{
         FINALIZER, ServiceView,
-        answer::{Answer, Disposition},
+        answer::{Disposition, LoadBalancerAnswer},
         capability::Capability,
         condition::{OURS, PROVISIONED, Status, WAITING},
-        event::Event,
+        event::ServiceEvent,
         ownership::{Ownership, is_not_managed},
-        patch_plan::Draft,
-        settled::{ANNOTATION_SETTLED, Record},
+        patch_plan::PatchDraft,
+        settled::{ANNOTATION_SETTLED, SettledRecord},
     },
 };
 
@@ -23,13 +24,13 @@ impl Failure {
     /// Why `answer` to a deletion proves nothing about the load balancer of `service`: the provider does
     /// not manage it, but it does not serve the class either that the load balancer was made for.
     pub fn of_withdrawn(
-        answer: &Answer,
+        answer: &LoadBalancerAnswer,
         service: &ServiceView,
         capability: &Capability,
     ) -> Option<Self> {
         let proves_nothing =
             answer.disposition == Disposition::NotManaged && is_withdrawn(service, capability);
-        let is_known = Record::own(service, capability)
+        let is_known = SettledRecord::own(service, capability)
             .is_some_and(|record| record.made_for(service).is_some());
         let message = || {
             if !is_known {
@@ -65,12 +66,12 @@ impl Progress {
         &mut self,
         now: Timestamp,
         service: Option<&ServiceView>,
-        result: Result<&Answer, &Failure>,
-        facts: &Facts<'_>,
-    ) -> Outcome {
+        result: Result<&LoadBalancerAnswer, &Failure>,
+        facts: &ServiceFacts<'_>,
+    ) -> Consequence {
         self.waits = None;
         let mut draft = service.map(|service| {
-            let mut draft = Draft::over(service, now);
+            let mut draft = PatchDraft::over(service, now);
             draft.remove_condition(WAITING);
             draft
         });
@@ -80,7 +81,7 @@ impl Progress {
                     draft.effects(&answer.effects);
                     draft.set_condition(PROVISIONED, Status::False, answer, "Deleting");
                 }
-                Outcome {
+                Consequence {
                     events: answer.effects.events.clone(),
                     requeue: Some(self.wait(now, Work::Delete, answer, Manner::Announced)),
                     patch: None,
@@ -91,8 +92,8 @@ impl Progress {
                 *self = Self::default();
                 let mut events = answer.effects.events.clone();
                 events.push(match answer.disposition {
-                    Disposition::Retained => Event::retained(&answer.message),
-                    _ => Event::deleted(),
+                    Disposition::Retained => ServiceEvent::retained(&answer.message),
+                    _ => ServiceEvent::deleted(),
                 });
                 let mut requeue = None;
                 if let (Some(draft), Some(service)) = (&mut draft, service) {
@@ -100,7 +101,7 @@ impl Progress {
                     draft.ingress(&[]);
                     if facts.ownership(service) == Ownership::Provide {
                         // It changed its type back meanwhile.
-                        let begun = Record::begun(service, facts.capability).to_string();
+                        let begun = SettledRecord::begun(service, facts.capability).to_string();
                         draft.annotate(ANNOTATION_SETTLED, Some(&begun));
                         requeue = Some(AT_ONCE);
                     } else {
@@ -111,7 +112,7 @@ impl Progress {
                         }
                     }
                 }
-                Outcome {
+                Consequence {
                     events,
                     requeue,
                     patch: None,
@@ -124,15 +125,15 @@ impl Progress {
                 }
                 if failure.class.is_for_owner() {
                     events.push(match service {
-                        Some(_) => Event::sync_failed(&failure.of("delete")),
-                        None => Event::delete_failed(&failure.message),
+                        Some(_) => ServiceEvent::sync_failed(&failure.of("delete")),
+                        None => ServiceEvent::delete_failed(&failure.message),
                     });
                     if let Some(draft) = &mut draft {
                         let reason = failure.reason();
                         draft.condition(PROVISIONED, Status::False, &reason, &failure.message);
                     }
                 }
-                Outcome {
+                Consequence {
                     events,
                     // S-14: no edit brings the next try of a deletion forward.
                     requeue: Some(match failure.class.requeue() {
@@ -144,7 +145,7 @@ impl Progress {
                 }
             }
         };
-        outcome.patch = draft.and_then(Draft::finish);
+        outcome.patch = draft.and_then(PatchDraft::finish);
         outcome
     }
 }
@@ -152,6 +153,7 @@ impl Progress {
 /// Whether the load balancer of `service` was made for a class that the provider does not declare
 /// now, so that its answer that it does not manage the Service proves nothing.
 fn is_withdrawn(service: &ServiceView, capability: &Capability) -> bool {
-    Record::own(service, capability).is_some_and(|record| !record.is_served(service, capability))
+    SettledRecord::own(service, capability)
+        .is_some_and(|record| !record.is_served(service, capability))
         && !is_not_managed(service)
 }

@@ -2,20 +2,20 @@
 
 use jiff::Timestamp;
 
-use super::{Facts, Manner, Progress, Step, targets::alone};
+use super::{Manner, Progress, ServiceFacts, Step, targets::alone};
 use crate::service::{
     ANNOTATION_PAUSED, ServiceView,
     capability::Capability,
     condition::{Status, WAITING},
-    event::Event,
+    event::ServiceEvent,
     ownership::{Ownership, is_not_managed},
-    patch_plan::{Draft, StatusPatch},
-    settled::{ANNOTATION_SETTLED, Record},
+    patch_plan::{PatchDraft, StatusPatch},
+    settled::{ANNOTATION_SETTLED, SettledRecord},
 };
 
 /// Why nothing is done for a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum HoldReason {
     /// By [`ANNOTATION_PAUSED`].
     Paused,
     /// The provider does not declare its class any more.
@@ -24,7 +24,7 @@ pub enum Held {
     ProviderUnavailable,
 }
 
-impl Held {
+impl HoldReason {
     /// The reason of the condition [`WAITING`].
     pub const fn reason(self) -> &'static str {
         match self {
@@ -55,11 +55,11 @@ impl Held {
         }
     }
 
-    fn event(self, message: &str) -> Event {
+    fn event(self, message: &str) -> ServiceEvent {
         match self {
-            Self::Paused => Event::normal("LoadBalancerPaused", message),
-            Self::ClassNotServed => Event::warning("LoadBalancerClassNotServed", message),
-            Self::ProviderUnavailable => Event::warning("WaitingForProvider", message),
+            Self::Paused => ServiceEvent::normal("LoadBalancerPaused", message),
+            Self::ClassNotServed => ServiceEvent::warning("LoadBalancerClassNotServed", message),
+            Self::ProviderUnavailable => ServiceEvent::warning("WaitingForProvider", message),
         }
     }
 }
@@ -74,8 +74,8 @@ impl Progress {
         &self,
         now: Timestamp,
         service: &ServiceView,
-        facts: &Facts<'_>,
-    ) -> Option<(StatusPatch, Vec<Event>)> {
+        facts: &ServiceFacts<'_>,
+    ) -> Option<(StatusPatch, Vec<ServiceEvent>)> {
         let is_asked_for = match self.next(now, service, facts) {
             Step::Ensure(ensure) => ensure.manner == Manner::Announced,
             Step::Prepare(patch) => {
@@ -88,7 +88,7 @@ impl Progress {
                 false
             }
         };
-        match self.hold(now, service, Held::ProviderUnavailable, facts) {
+        match self.hold(now, service, HoldReason::ProviderUnavailable, facts) {
             Step::Hold {
                 patch: Some(patch),
                 events,
@@ -104,13 +104,13 @@ impl Progress {
         &self,
         now: Timestamp,
         service: &ServiceView,
-        why: Held,
-        facts: &Facts<'_>,
+        why: HoldReason,
+        facts: &ServiceFacts<'_>,
     ) -> Step {
-        let mut draft = Draft::over(service, now);
+        let mut draft = PatchDraft::over(service, now);
         let mut events = Vec::new();
         // Nothing is held of a load balancer that is not ours.
-        if why != Held::ClassNotServed || !is_not_managed(service) {
+        if why != HoldReason::ClassNotServed || !is_not_managed(service) {
             let message = why.message(service, facts.capability);
             let is_new = service
                 .condition(WAITING)
@@ -120,9 +120,9 @@ impl Progress {
                 events.push(why.event(&message));
             }
         }
-        let may_come_back =
-            why != Held::ProviderUnavailable && facts.ownership(service) != Ownership::Cleanup;
-        let record = match Record::own(service, facts.capability) {
+        let may_come_back = why != HoldReason::ProviderUnavailable
+            && facts.ownership(service) != Ownership::Cleanup;
+        let record = match SettledRecord::own(service, facts.capability) {
             _ if !may_come_back || is_not_managed(service) => None,
             Some(record) => record.left_with(self.given(facts)),
             None if service.ingress.is_empty() => None,
@@ -141,7 +141,7 @@ impl Progress {
 
 /// The end of a wait for a load balancer that is not wanted any more.
 pub(super) fn leave(now: Timestamp, service: &ServiceView) -> Option<StatusPatch> {
-    let mut draft = Draft::over(service, now);
+    let mut draft = PatchDraft::over(service, now);
     draft.remove_condition(WAITING);
     draft.finish()
 }

@@ -4,26 +4,28 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Cause, Ensure, Facts, Failure, Manner, Outcome, Progress, Waits, Work};
+use super::{
+    Consequence, Ensure, EnsureCause, Failure, Manner, Progress, ServiceFacts, Waits, Work,
+};
 use crate::{
     error_class::{ErrorClass, Requeue},
     node::brake::after,
     service::{
         ServiceView,
-        answer::{Answer, Disposition, Refusal},
+        answer::{Disposition, LoadBalancerAnswer, RefusedAnswer},
         condition::{ACCEPTED, PROVISIONED, Status, TARGETS_IN_STEP, WAITING},
         effects::Effects,
-        event::Event,
+        event::ServiceEvent,
         ownership::{Ownership, is_not_managed},
-        patch_plan::{Draft, is_same},
-        settled::{ANNOTATION_SETTLED, Record},
+        patch_plan::{PatchDraft, is_same},
+        settled::{ANNOTATION_SETTLED, SettledRecord},
     },
 };
 
 pub(super) const AT_ONCE: Requeue = Requeue::After(Duration::ZERO);
 
-impl From<&Refusal> for Failure {
-    fn from(refusal: &Refusal) -> Self {
+impl From<&RefusedAnswer> for Failure {
+    fn from(refusal: &RefusedAnswer) -> Self {
         Self {
             class: refusal.class(),
             reason: Box::default(),
@@ -52,7 +54,7 @@ impl Failure {
     }
 
     /// Sets the condition Accepted, as far as the failure of an Ensure tells.
-    fn is_accepted(&self, service: &ServiceView, draft: &mut Draft<'_>) {
+    fn is_accepted(&self, service: &ServiceView, draft: &mut PatchDraft<'_>) {
         let (reason, message) = (&self.reason(), &*self.message);
         let is_open = service
             .condition(ACCEPTED)
@@ -89,13 +91,13 @@ impl Progress {
         now: Timestamp,
         service: &ServiceView,
         ensure: &Ensure,
-        result: Result<&Answer, &Failure>,
-        facts: &Facts<'_>,
-    ) -> Outcome {
+        result: Result<&LoadBalancerAnswer, &Failure>,
+        facts: &ServiceFacts<'_>,
+    ) -> Consequence {
         self.waits = None;
         if facts.ownership(service) != Ownership::Provide {
             // Deleted, or of another type, meanwhile: what was made goes again.
-            return Outcome::at_once();
+            return Consequence::at_once();
         }
         match result {
             Ok(answer) => {
@@ -111,17 +113,17 @@ impl Progress {
         now: Timestamp,
         service: &ServiceView,
         ensure: &Ensure,
-        answer: &Answer,
-        facts: &Facts<'_>,
-    ) -> Outcome {
-        let mut draft = Draft::over(service, now);
+        answer: &LoadBalancerAnswer,
+        facts: &ServiceFacts<'_>,
+    ) -> Consequence {
+        let mut draft = PatchDraft::over(service, now);
         // It may have been written during the call.
         draft.remove_condition(WAITING);
         draft.effects(&answer.effects);
         let mut events = answer.effects.events.clone();
         let mut requeue = None;
-        let mut record = Record::begun(service, facts.capability);
-        let settled = Record::settled(service, facts.capability, ensure.hash);
+        let mut record = SettledRecord::begun(service, facts.capability);
+        let settled = SettledRecord::settled(service, facts.capability, ensure.hash);
         if let Some(ingress) = &answer.ingress
             && answer.disposition != Disposition::NotManaged
         {
@@ -140,7 +142,7 @@ impl Progress {
                 draft.set_condition(PROVISIONED, Status::True, answer, "Ready");
                 draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
                 if ensure.manner == Manner::Announced || !is_same(ingress, &service.ingress) {
-                    events.push(Event::ensured());
+                    events.push(ServiceEvent::ensured());
                 }
             }
             Disposition::NotManaged => {
@@ -168,7 +170,7 @@ impl Progress {
             }
         }
         draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
-        Outcome {
+        Consequence {
             patch: draft.finish(),
             events,
             requeue,
@@ -181,14 +183,14 @@ impl Progress {
         service: &ServiceView,
         ensure: &Ensure,
         failure: &Failure,
-        facts: &Facts<'_>,
-    ) -> Outcome {
+        facts: &ServiceFacts<'_>,
+    ) -> Consequence {
         let requeue = failure.class.requeue();
         if requeue == Requeue::OnChange {
             self.done = Some(ensure.hash);
             self.again = None;
         }
-        let mut draft = Draft::over(service, now);
+        let mut draft = PatchDraft::over(service, now);
         draft.effects(&failure.effects);
         if !self.has(service, &ensure.revision, facts) {
             self.doubt_targets(service);
@@ -198,25 +200,26 @@ impl Progress {
         if failure.class.is_for_owner() {
             // The provider's word: it is there.
             draft.remove_condition(WAITING);
-            events.push(Event::sync_failed(&failure.of("ensure")));
+            events.push(ServiceEvent::sync_failed(&failure.of("ensure")));
             let (reason, message) = (&failure.reason(), &*failure.message);
             // Background work does not make a serving load balancer look broken.
             if ensure.manner != Manner::Background {
                 draft.condition(PROVISIONED, Status::False, reason, message);
                 // Until it is ensured: a start must not take it for settled.
-                let record = Record::own(service, facts.capability).filter(Record::is_settled);
+                let record =
+                    SettledRecord::own(service, facts.capability).filter(SettledRecord::is_settled);
                 if let Some(record) = record.and_then(|record| record.opened(service)) {
                     draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
                 }
             }
             if failure.class == ErrorClass::Invalid {
                 // Else a wrong Service would look like one that is not managed.
-                let begun = Record::begun(service, facts.capability).to_string();
+                let begun = SettledRecord::begun(service, facts.capability).to_string();
                 draft.annotate(ANNOTATION_SETTLED, Some(&begun));
             }
         }
         failure.is_accepted(service, &mut draft);
-        Outcome {
+        Consequence {
             patch: draft.finish(),
             events,
             requeue: Some(requeue),
@@ -225,7 +228,7 @@ impl Progress {
 
     /// Takes in what `GetLoadBalancer` says of a Service that is settled. Whether that is drift, so
     /// that there is a next step (instead of Q-30).
-    pub fn observed(&mut self, service: &ServiceView, answer: &Answer) -> bool {
+    pub fn observed(&mut self, service: &ServiceView, answer: &LoadBalancerAnswer) -> bool {
         let is_as_left = match answer.disposition {
             Disposition::Ready => {
                 let ingress = answer.ingress.as_deref();
@@ -239,7 +242,7 @@ impl Progress {
         };
         if !is_as_left {
             self.done = None;
-            self.again = Some(Cause::Drifted);
+            self.again = Some(EnsureCause::Drifted);
         }
         !is_as_left
     }
@@ -248,7 +251,7 @@ impl Progress {
         &mut self,
         now: Timestamp,
         on: Work,
-        answer: &Answer,
+        answer: &LoadBalancerAnswer,
         manner: Manner,
     ) -> Requeue {
         self.waits = Some(Waits {
@@ -260,7 +263,7 @@ impl Progress {
     }
 }
 
-impl Outcome {
+impl Consequence {
     pub(super) fn at_once() -> Self {
         Self {
             requeue: Some(AT_ONCE),
@@ -269,20 +272,20 @@ impl Outcome {
     }
 }
 
-impl Draft<'_> {
+impl PatchDraft<'_> {
     /// A condition in the provider's words, where it has any.
     pub(super) fn set_condition(
         &mut self,
         kind: &str,
         status: Status,
-        answer: &Answer,
+        answer: &LoadBalancerAnswer,
         reason: &str,
     ) {
         self.condition(kind, status, answer.reason_or(reason), &answer.message);
     }
 }
 
-impl Answer {
+impl LoadBalancerAnswer {
     /// The provider's reason, where it gives one.
     fn reason_or<'a>(&'a self, reason: &'a str) -> &'a str {
         match &*self.reason {
@@ -292,6 +295,6 @@ impl Answer {
     }
 }
 
-fn accepted(draft: &mut Draft<'_>) {
+fn accepted(draft: &mut PatchDraft<'_>) {
     draft.condition(ACCEPTED, Status::True, "Accepted", "");
 }

@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 
-use super::{Facts, Progress};
+use super::{Progress, ServiceFacts};
 use crate::service::{
     ServiceView,
     condition::{ACCEPTED, PROVISIONED, Status, WAITING},
     ownership::is_claimed,
-    patch_plan::{Draft, StatusPatch},
-    settled::{ANNOTATION_SETTLED, Record, Standing},
+    patch_plan::{PatchDraft, StatusPatch},
+    settled::{ANNOTATION_SETTLED, Comparison, SettledRecord},
 };
 
 impl Progress {
@@ -19,19 +19,20 @@ impl Progress {
         &self,
         now: Timestamp,
         service: &ServiceView,
-        facts: &Facts<'_>,
+        facts: &ServiceFacts<'_>,
     ) -> Option<StatusPatch> {
         let capability = facts.capability;
         let is_new = !service.has_finalizer();
-        let record = match Record::own(service, capability) {
-            Some(record) if record.compare(service, capability) == Standing::Settled => {
+        let record = match SettledRecord::own(service, capability) {
+            Some(record) if record.compare(service, capability) == Comparison::Settled => {
                 let rejoined = record.rejoined();
                 rejoined.filter(|_| self.agrees_with_lease(service, facts))
             }
             Some(record) => record.opened(service),
-            None => (!is_claimed(service, capability)).then(|| Record::begun(service, capability)),
+            None => (!is_claimed(service, capability))
+                .then(|| SettledRecord::begun(service, capability)),
         };
-        let mut draft = Draft::over(service, now);
+        let mut draft = PatchDraft::over(service, now);
         if let Some(record) = record {
             draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
         }

@@ -4,33 +4,38 @@
 use jiff::Timestamp;
 
 use super::{
-    Cause, Facts, Failure, Has, Manner, Outcome, Progress, Step, TARGETS_GRACE, Work,
-    outcome::AT_ONCE,
+    Consequence, EnsureCause, Failure, Has, Manner, Progress, ServiceFacts, Step, TARGETS_GRACE,
+    Work, outcome::AT_ONCE,
 };
 use crate::{
     error_class::{ErrorClass, Requeue},
     node::brake::after,
     service::{
         ServiceView,
-        answer::{Answer, Disposition},
+        answer::{Disposition, LoadBalancerAnswer},
         capability::Capability,
         condition::{Status, TARGETS_IN_STEP, WAITING},
-        event::Event,
+        event::ServiceEvent,
         ownership::{Ownership, is_claimed, is_not_managed},
-        patch_plan::Draft,
-        settled::{ANNOTATION_SETTLED, Mark, Record},
+        patch_plan::PatchDraft,
+        settled::{ANNOTATION_SETTLED, Mark, SettledRecord},
     },
     targets::{Revision, Targets},
 };
 
 /// The record by which a load balancer that was never ensured by this provider is ensured at a start, at full
 /// pace: the Lease need not speak for it.
-pub(super) fn alone(service: &ServiceView, capability: &Capability) -> Option<Record> {
-    is_claimed(service, capability).then(|| Record::begun(service, capability))
+pub(super) fn alone(service: &ServiceView, capability: &Capability) -> Option<SettledRecord> {
+    is_claimed(service, capability).then(|| SettledRecord::begun(service, capability))
 }
 
 impl Progress {
-    pub(super) fn targets(&self, now: Timestamp, service: &ServiceView, facts: &Facts<'_>) -> Step {
+    pub(super) fn targets(
+        &self,
+        now: Timestamp,
+        service: &ServiceView,
+        facts: &ServiceFacts<'_>,
+    ) -> Step {
         if !self.lacks_targets(service, facts) {
             return Step::Nothing;
         }
@@ -40,10 +45,10 @@ impl Progress {
         }
     }
 
-    /// Whether the load balancer of `service` is still to be given [`Facts::targets`], by an update or
+    /// Whether the load balancer of `service` is still to be given [`ServiceFacts::targets`], by an update or
     /// with whatever else is asked for; also while the Service is paused. One that was never made is
     /// made with the targets of that moment.
-    pub fn lacks_targets(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
+    pub fn lacks_targets(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let may_have_any = self.targets != Has::Inherited || !service.ingress.is_empty();
         may_have_any
             && facts.ownership(service) == Ownership::Provide
@@ -56,16 +61,17 @@ impl Progress {
     /// repeats it is background work once the Service is as before.
     fn may_have_others(&self, service: &ServiceView, capability: &Capability) -> bool {
         self.targets == Has::Inherited
-            && Record::own(service, capability).is_some_and(|record| *record.mark() == Mark::Open)
+            && SettledRecord::own(service, capability)
+                .is_some_and(|record| *record.mark() == Mark::Open)
     }
 
-    /// Whether [`Facts::targets`] must not be kept as [`Facts::applied`] yet on account of `service`:
+    /// Whether [`ServiceFacts::targets`] must not be kept as [`ServiceFacts::applied`] yet on account of `service`:
     /// a process that starts would take its load balancer for one that has them. One that is ensured
     /// at a start anyway, at full pace, or whose record says that the Lease does not speak for it, holds up
     /// nothing.
-    pub fn holds_up_lease(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
+    pub fn holds_up_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let capability = facts.capability;
-        let relies_on_lease = match Record::own(service, capability) {
+        let relies_on_lease = match SettledRecord::own(service, capability) {
             Some(record) => record.relies_on_lease(),
             // Background work at a start. Before it says whose it is, it is given nothing.
             None => is_claimed(service, capability),
@@ -80,9 +86,13 @@ impl Progress {
             && !self.has(service, facts.targets.revision(), facts)
     }
 
-    /// Whether the Lease, now or once all have [`Facts::targets`], names what the load balancer of
+    /// Whether the Lease, now or once all have [`ServiceFacts::targets`], names what the load balancer of
     /// `service` has.
-    pub(super) fn agrees_with_lease(&self, service: &ServiceView, facts: &Facts<'_>) -> bool {
+    pub(super) fn agrees_with_lease(
+        &self,
+        service: &ServiceView,
+        facts: &ServiceFacts<'_>,
+    ) -> bool {
         let current = facts.targets.revision();
         self.has(service, current, facts) && facts.applied.is_none_or(|applied| applied == current)
     }
@@ -91,11 +101,11 @@ impl Progress {
         &self,
         service: &ServiceView,
         revision: &Revision,
-        facts: &Facts<'_>,
+        facts: &ServiceFacts<'_>,
     ) -> bool {
         match &self.targets {
             Has::Inherited => {
-                match Record::own(service, facts.capability).map(|r| r.mark().clone()) {
+                match SettledRecord::own(service, facts.capability).map(|r| r.mark().clone()) {
                     Some(Mark::Targets(left)) => left.as_ref() == Some(revision),
                     Some(_) => facts.applied == Some(revision),
                     None => facts.presumed == Some(revision),
@@ -107,7 +117,7 @@ impl Progress {
     }
 
     /// The targets that the load balancer was given last, where that is known.
-    pub(super) fn given<'a>(&'a self, facts: &Facts<'a>) -> Option<&'a Revision> {
+    pub(super) fn given<'a>(&'a self, facts: &ServiceFacts<'a>) -> Option<&'a Revision> {
         match &self.targets {
             Has::Inherited => facts.applied,
             Has::Revision(has) => Some(has),
@@ -121,14 +131,14 @@ impl Progress {
         now: Timestamp,
         service: &ServiceView,
         targets: &Targets,
-        result: Result<&Answer, &Failure>,
-        facts: &Facts<'_>,
-    ) -> Outcome {
+        result: Result<&LoadBalancerAnswer, &Failure>,
+        facts: &ServiceFacts<'_>,
+    ) -> Consequence {
         self.waits = None;
         if facts.ownership(service) != Ownership::Provide {
-            return Outcome::at_once();
+            return Consequence::at_once();
         }
-        let mut draft = Draft::over(service, now);
+        let mut draft = PatchDraft::over(service, now);
         let answer = match result {
             Ok(answer) => answer,
             Err(failure) => {
@@ -148,9 +158,9 @@ impl Progress {
             Disposition::Ready => {
                 self.in_step(targets.revision().clone());
                 events.push(if targets.is_empty() {
-                    Event::no_nodes()
+                    ServiceEvent::no_nodes()
                 } else {
-                    Event::updated()
+                    ServiceEvent::updated()
                 });
                 if let Some(ingress) = &answer.ingress {
                     draft.ingress(ingress);
@@ -159,7 +169,7 @@ impl Progress {
                 if service.condition(TARGETS_IN_STEP).is_some() {
                     draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
                 }
-                let rejoined = Record::of(service).and_then(|record| record.rejoined());
+                let rejoined = SettledRecord::of(service).and_then(|record| record.rejoined());
                 if let Some(record) = rejoined {
                     draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
                 }
@@ -173,11 +183,11 @@ impl Progress {
             }
             // No other disposition passes the check of this call's answers.
             Disposition::Absent | Disposition::Retained | Disposition::Differs => {
-                self.again = Some(Cause::TargetsFailed);
+                self.again = Some(EnsureCause::TargetsFailed);
                 requeue = Some(AT_ONCE);
             }
         }
-        Outcome {
+        Consequence {
             patch: draft.finish(),
             events,
             requeue,
@@ -186,7 +196,7 @@ impl Progress {
 
     /// S-55: the Service is ensured at once, unless time alone heals it (not Q-28). One Ensure for each
     /// Service of a batch is no answer to a provider that is full: the update itself is repeated.
-    fn not_updated(&mut self, targets: &Targets, failure: &Failure) -> Outcome {
+    fn not_updated(&mut self, targets: &Targets, failure: &Failure) -> Consequence {
         let requeue = match failure.class {
             ErrorClass::Unavailable
             | ErrorClass::Unauthenticated
@@ -199,13 +209,13 @@ impl Progress {
             },
         };
         if requeue == AT_ONCE {
-            self.again = Some(Cause::TargetsFailed);
+            self.again = Some(EnsureCause::TargetsFailed);
         }
         let mut events = failure.effects.events.clone();
         if failure.class.is_for_owner() {
-            events.push(Event::update_failed(targets, &failure.message));
+            events.push(ServiceEvent::update_failed(targets, &failure.message));
         }
-        Outcome {
+        Consequence {
             events,
             requeue: Some(requeue),
             patch: None,
@@ -231,9 +241,9 @@ impl Progress {
         &mut self,
         now: Timestamp,
         service: &ServiceView,
-        draft: &mut Draft<'_>,
+        draft: &mut PatchDraft<'_>,
         failure: &Failure,
-        facts: &Facts<'_>,
+        facts: &ServiceFacts<'_>,
     ) {
         let is_its_own =
             failure.class.is_for_owner() || matches!(failure.class, ErrorClass::InProgress { .. });
@@ -244,7 +254,7 @@ impl Progress {
         if now >= after(since, TARGETS_GRACE) {
             let (reason, message) = (failure.reason(), &failure.message);
             draft.condition(TARGETS_IN_STEP, Status::False, &reason, message);
-            let record = match Record::own(service, facts.capability) {
+            let record = match SettledRecord::own(service, facts.capability) {
                 Some(record) => record.left_with(None),
                 None => alone(service, facts.capability),
             };

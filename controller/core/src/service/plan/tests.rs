@@ -2,17 +2,20 @@ use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Cause, Effects, Ensure, Facts, Failure, Held, Manner, Outcome, Progress, Step};
+use super::{
+    Consequence, Effects, Ensure, EnsureCause, Failure, HoldReason, Manner, Progress, ServiceFacts,
+    Step,
+};
 use crate::{
     error_class::{ErrorClass, Requeue},
     fixture::{capability, load_balancer, registered},
     service::{
         ANNOTATION_PAUSED, FINALIZER, Ingress, ServiceView,
-        answer::{Answer, Call, Disposition, RawAnswer},
+        answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer},
         capability::Capability,
         condition::{ACCEPTED, PROVISIONED, TARGETS_IN_STEP, WAITING},
         ownership::Ownership,
-        settled::{ANNOTATION_SETTLED, Record},
+        settled::{ANNOTATION_SETTLED, SettledRecord},
     },
     string_map::StringMap,
     targets::{Revision, Targets},
@@ -43,11 +46,11 @@ fn ip(ip: &str) -> Ingress {
     }
 }
 
-fn answer(call: Call, disposition: Disposition, addresses: &str) -> Answer {
+fn answer(call: LoadBalancerCall, disposition: Disposition, addresses: &str) -> LoadBalancerAnswer {
     let ingress: Vec<_> = addresses.split_whitespace().map(ip).collect();
     let raw = RawAnswer {
         disposition: Some(disposition),
-        ingress: (call == Call::Ensure || !ingress.is_empty()).then_some(ingress),
+        ingress: (call == LoadBalancerCall::Ensure || !ingress.is_empty()).then_some(ingress),
         ..RawAnswer::default()
     };
     raw.check(call, &capability()).unwrap()
@@ -88,12 +91,16 @@ impl Stage {
     /// A Service whose load balancer is ready at 192.0.2.7.
     fn settled() -> Self {
         let mut stage = Self::new(load_balancer("web"));
-        stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")));
+        stage.ensure(Ok(&answer(
+            LoadBalancerCall::Ensure,
+            Disposition::Ready,
+            "192.0.2.7",
+        )));
         stage
     }
 
-    fn facts(&self) -> Facts<'_> {
-        Facts {
+    fn facts(&self) -> ServiceFacts<'_> {
+        ServiceFacts {
             capability: &self.capability,
             targets: &self.targets,
             applied: self.applied.as_ref(),
@@ -150,21 +157,25 @@ impl Stage {
         }
     }
 
-    fn write(&mut self, outcome: &Outcome) {
+    fn write(&mut self, outcome: &Consequence) {
         if let Some(patch) = &outcome.patch {
             assert_eq!(patch.uid, self.service.uid);
             self.service = patch.applied_to(&self.service, "w");
         }
     }
 
-    fn ensure(&mut self, result: Result<&Answer, &Failure>) -> Outcome {
+    fn ensure(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
         let question = self.question();
         self.answer(&question, result)
     }
 
-    fn answer(&mut self, question: &Ensure, result: Result<&Answer, &Failure>) -> Outcome {
+    fn answer(
+        &mut self,
+        question: &Ensure,
+        result: Result<&LoadBalancerAnswer, &Failure>,
+    ) -> Consequence {
         let (capability, targets) = (self.capability.clone(), self.targets.clone());
-        let facts = Facts {
+        let facts = ServiceFacts {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
@@ -176,9 +187,9 @@ impl Stage {
         outcome
     }
 
-    fn update(&mut self, result: Result<&Answer, &Failure>) -> Outcome {
+    fn update(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
         let (capability, targets) = (self.capability.clone(), self.targets.clone());
-        let facts = Facts {
+        let facts = ServiceFacts {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
@@ -190,9 +201,9 @@ impl Stage {
         outcome
     }
 
-    fn delete(&mut self, result: Result<&Answer, &Failure>) -> Outcome {
+    fn delete(&mut self, result: Result<&LoadBalancerAnswer, &Failure>) -> Consequence {
         let (capability, targets) = (self.capability.clone(), self.targets.clone());
-        let facts = Facts {
+        let facts = ServiceFacts {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
@@ -228,6 +239,6 @@ impl Stage {
     }
 }
 
-fn reasons(outcome: &Outcome) -> Vec<&str> {
+fn reasons(outcome: &Consequence) -> Vec<&str> {
     outcome.events.iter().map(|event| &*event.reason).collect()
 }

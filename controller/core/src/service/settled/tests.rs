@@ -1,13 +1,13 @@
 use proptest::prelude::*;
 
-use super::{ANNOTATION_SETTLED, Hash, Record, Standing};
+use super::{ANNOTATION_SETTLED, Comparison, Hash, SettledRecord};
 use crate::{
     fixture::{self, any_service, capability, load_balancer},
     service::{ServiceView, capability::Capability},
     targets::Revision,
 };
 
-fn recorded(service: &ServiceView, record: &Record) -> ServiceView {
+fn recorded(service: &ServiceView, record: &SettledRecord) -> ServiceView {
     let value = record.to_string();
     ServiceView {
         annotations: service.annotations.with([(ANNOTATION_SETTLED, &*value)]),
@@ -17,11 +17,14 @@ fn recorded(service: &ServiceView, record: &Record) -> ServiceView {
 
 fn settled(service: &ServiceView) -> ServiceView {
     let hash = Hash::of(service, &capability());
-    recorded(service, &Record::settled(service, &capability(), hash))
+    recorded(
+        service,
+        &SettledRecord::settled(service, &capability(), hash),
+    )
 }
 
-fn standing(service: &ServiceView, capability: &Capability) -> Option<Standing> {
-    Record::of(service).map(|record| record.compare(service, capability))
+fn standing(service: &ServiceView, capability: &Capability) -> Option<Comparison> {
+    SettledRecord::of(service).map(|record| record.compare(service, capability))
 }
 
 /// Every cluster has these stored: a release that gives another ensures every load balancer again.
@@ -38,17 +41,17 @@ fn the_hash_never_changes() {
         "ac76eabd402e22547d7485a7e92c68c7"
     );
     assert_eq!(
-        Record::settled(&web, &capability(), Hash::of(&web, &capability())).to_string(),
+        SettledRecord::settled(&web, &capability(), Hash::of(&web, &capability())).to_string(),
         "mock/uid-web//142850d5437e5f3c03bf56dd1b077034/ac76eabd402e22547d7485a7e92c68c7"
     );
     assert_eq!(
-        Record::begun(&web, &capability()).to_string(),
+        SettledRecord::begun(&web, &capability()).to_string(),
         "mock/uid-web///"
     );
     let mut fast = web;
     fast.spec.load_balancer_class = Some("example.com/fast".into());
     assert_eq!(
-        Record::begun(&fast, &capability()).to_string(),
+        SettledRecord::begun(&fast, &capability()).to_string(),
         "mock/uid-web/example.com/fast//"
     );
 }
@@ -56,11 +59,11 @@ fn the_hash_never_changes() {
 #[test]
 fn a_record_is_compared_with_what_is_wanted_now() {
     let web = settled(&load_balancer("web"));
-    assert_eq!(standing(&web, &capability()), Some(Standing::Settled));
+    assert_eq!(standing(&web, &capability()), Some(Comparison::Settled));
 
     let mut changed = web.clone();
     changed.spec.ports[0].port = 81;
-    assert_eq!(standing(&changed, &capability()), Some(Standing::Changed));
+    assert_eq!(standing(&changed, &capability()), Some(Comparison::Changed));
 
     let with = |edit: fn(&mut Capability)| {
         let mut capability = capability();
@@ -68,40 +71,40 @@ fn a_record_is_compared_with_what_is_wanted_now() {
         standing(&web, &capability)
     };
     let reconfigured = with(|c| c.configuration_revision = "r2".into());
-    assert_eq!(reconfigured, Some(Standing::Reconfigured));
+    assert_eq!(reconfigured, Some(Comparison::Reconfigured));
     let silent = with(|c| c.configuration_revision = "".into());
-    assert_eq!(silent, Some(Standing::Settled));
+    assert_eq!(silent, Some(Comparison::Settled));
     let other = with(|c| c.provider = "other".into());
-    assert_eq!(other, Some(Standing::Unknown));
+    assert_eq!(other, Some(Comparison::Unknown));
 
-    let begun = recorded(&web, &Record::begun(&web, &capability()));
-    assert_eq!(standing(&begun, &capability()), Some(Standing::Unknown));
+    let begun = recorded(&web, &SettledRecord::begun(&web, &capability()));
+    assert_eq!(standing(&begun, &capability()), Some(Comparison::Unknown));
 }
 
 /// Another call was sent meanwhile, with an unknown result.
 #[test]
 fn an_open_record_is_never_settled() {
     let web = settled(&load_balancer("web"));
-    let record = Record::of(&web).unwrap().opened(&web).unwrap();
+    let record = SettledRecord::of(&web).unwrap().opened(&web).unwrap();
     assert!(record.to_string().ends_with('+'));
     assert_eq!(record.opened(&web), None);
     let opened = recorded(&web, &record);
-    assert_eq!(Record::of(&opened), Some(record));
+    assert_eq!(SettledRecord::of(&opened), Some(record));
     assert_eq!(
         standing(&opened, &capability()),
-        Some(Standing::Reconfigured)
+        Some(Comparison::Reconfigured)
     );
     let mut changed = opened.clone();
     changed.spec.ports[0].port = 81;
-    assert_eq!(standing(&changed, &capability()), Some(Standing::Changed));
-    assert_eq!(Record::begun(&web, &capability()).opened(&web), None);
+    assert_eq!(standing(&changed, &capability()), Some(Comparison::Changed));
+    assert_eq!(SettledRecord::begun(&web, &capability()).opened(&web), None);
 }
 
 /// The Lease says of the others alone which targets they have.
 #[test]
 fn a_record_says_which_targets_its_load_balancer_was_left_with() {
     let web = settled(&load_balancer("web"));
-    let record = Record::of(&web).unwrap();
+    let record = SettledRecord::of(&web).unwrap();
     assert!(record.relies_on_lease());
     let known = Revision::stored("0123");
     for (left, text) in [(None, "~"), (Some(&known), "~0123")] {
@@ -110,13 +113,13 @@ fn a_record_says_which_targets_its_load_balancer_was_left_with() {
         assert!(!left.relies_on_lease());
         assert_eq!(left.left_with(Some(&known)), None);
         let held = recorded(&web, &left);
-        assert_eq!(Record::of(&held).as_ref(), Some(&left));
-        assert_eq!(standing(&held, &capability()), Some(Standing::Settled));
+        assert_eq!(SettledRecord::of(&held).as_ref(), Some(&left));
+        assert_eq!(standing(&held, &capability()), Some(Comparison::Settled));
         assert_eq!(left.rejoined().as_ref(), Some(&record));
         assert!(left.opened(&web).unwrap().to_string().ends_with('+'));
     }
     assert_eq!(record.rejoined(), None);
-    let begun = Record::begun(&web, &capability());
+    let begun = SettledRecord::begun(&web, &capability());
     assert!(begun.left_with(None).is_none() && !begun.relies_on_lease());
 }
 
@@ -125,12 +128,12 @@ fn a_record_says_which_targets_its_load_balancer_was_left_with() {
 fn a_record_without_class_is_read_as_it_was_written() {
     let mut web = load_balancer("web");
     web.spec.load_balancer_class = Some("example.com/fast".into());
-    let now = Record::settled(&web, &capability(), Hash::of(&web, &capability()));
+    let now = SettledRecord::settled(&web, &capability(), Hash::of(&web, &capability()));
     let then = now.to_string().replace("/example.com/fast/", "/");
     web.annotations = [(ANNOTATION_SETTLED, &*then)].into_iter().collect();
-    let record = Record::of(&web).unwrap();
+    let record = SettledRecord::of(&web).unwrap();
     assert_eq!(record.to_string(), then);
-    assert_eq!(standing(&web, &capability()), Some(Standing::Settled));
+    assert_eq!(standing(&web, &capability()), Some(Comparison::Settled));
     assert!(!record.is_of_other_class(&web) && record.is_served(&web, &capability()));
     web.spec.load_balancer_class = Some("example.com/other".into());
     assert!(!record.is_of_other_class(&web) && !record.is_served(&web, &capability()));
@@ -145,27 +148,30 @@ fn a_configuration_that_gets_a_name_is_another_one() {
     };
     let web = load_balancer("web");
     let hash = Hash::of(&web, &unnamed);
-    let web = recorded(&web, &Record::settled(&web, &unnamed, hash));
-    assert_eq!(standing(&web, &unnamed), Some(Standing::Settled));
-    assert_eq!(standing(&web, &capability()), Some(Standing::Reconfigured));
+    let web = recorded(&web, &SettledRecord::settled(&web, &unnamed, hash));
+    assert_eq!(standing(&web, &unnamed), Some(Comparison::Settled));
+    assert_eq!(
+        standing(&web, &capability()),
+        Some(Comparison::Reconfigured)
+    );
 }
 
 #[test]
 fn a_copy_has_no_record_and_junk_is_none() {
     let mut copy = settled(&load_balancer("web"));
     copy.uid = "another".into();
-    assert_eq!(Record::of(&copy), None);
+    assert_eq!(SettledRecord::of(&copy), None);
     for junk in ["", "mock", "mock/uid-web", "mock/uid-web/", "///"] {
         let mut web = load_balancer("web");
         web.annotations = [(ANNOTATION_SETTLED, junk)].into_iter().collect();
-        assert_eq!(Record::of(&web), None, "{junk}");
+        assert_eq!(SettledRecord::of(&web), None, "{junk}");
     }
 }
 
 proptest! {
     #[test]
     fn a_settled_service_stays_settled(service in any_service()) {
-        prop_assert_eq!(standing(&settled(&service), &capability()), Some(Standing::Settled));
+        prop_assert_eq!(standing(&settled(&service), &capability()), Some(Comparison::Settled));
     }
 
     #[test]

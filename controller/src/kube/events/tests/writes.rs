@@ -44,7 +44,7 @@ async fn b10_an_event_lives_where_its_object_lives() {
     let recorder = rig.events.recorder("service-controller");
     // As core has it, and as a provider says it.
     let reason: Box<str> = "SyncLoadBalancerFailed".into();
-    recorder.event(&service, Kind::Warning, reason, "no quota");
+    recorder.event(&service, EventType::Warning, reason, "no quota");
     assert!(rig.events.flush(SECOND).await);
     let [seen] = &rig.seen()[..] else {
         panic!("{:?}", rig.seen())

@@ -11,12 +11,12 @@ use super::{
 #[derive(Clone, Debug)]
 enum Ask {
     Read,
-    Create(Record),
-    Update(Record, u64),
+    Create(LeaseRecord),
+    Update(LeaseRecord, u64),
 }
 
 /// 409 or no such object to update: look again.
-type Reply = Result<Option<(Record, u64)>, ()>;
+type Reply = Result<Option<(LeaseRecord, u64)>, ()>;
 
 #[derive(Debug)]
 enum Letter {
@@ -36,7 +36,7 @@ enum Letter {
     Watch {
         to: usize,
         life: u32,
-        record: Option<Record>,
+        record: Option<LeaseRecord>,
         version: u64,
     },
 }
@@ -48,7 +48,7 @@ pub(super) struct Replica {
     rate: f64,
     wall: i64,
     frozen_until: u64,
-    sight: Sight,
+    observed: ObservedLease,
     version: u64,
     lease_term: Option<LeaseTerm>,
     pub(super) candidacy: Candidacy,
@@ -64,7 +64,7 @@ pub(super) struct World {
     start: Instant,
     pub(super) millis: u64,
     pub(super) replicas: Vec<Replica>,
-    lease: Option<(Record, u64)>,
+    lease: Option<(LeaseRecord, u64)>,
     version: u64,
     /// By the time at which they arrive.
     letters: Vec<(u64, Letter)>,
@@ -103,7 +103,7 @@ impl World {
                     rate: 1.0 + f64::from(*percent) / 100.0,
                     wall: i64::from(*millis),
                     frozen_until: 0,
-                    sight: Sight::default(),
+                    observed: ObservedLease::default(),
                     version: 0,
                     lease_term: None,
                     candidacy,
@@ -140,7 +140,7 @@ impl World {
     }
 
     /// The lease changed: every watch gets the event, unless it gets lost.
-    fn changed(&mut self, record: Option<&Record>) {
+    fn changed(&mut self, record: Option<&LeaseRecord>) {
         self.version += 1;
         self.lease = record.cloned().map(|record| (record, self.version));
         for to in 0..self.replicas.len() {
@@ -231,7 +231,7 @@ impl World {
                 Letter::Watch {
                     record, version, ..
                 } => {
-                    if replica.sight.watched(now, record, &version.to_string()) {
+                    if replica.observed.watched(now, record, &version.to_string()) {
                         replica.version = version;
                     }
                 }
@@ -243,14 +243,14 @@ impl World {
                         continue;
                     };
                     let Ok(found) = reply else {
-                        replica.sight.doubt();
+                        replica.observed.doubt();
                         continue;
                     };
                     let shown = found
                         .clone()
                         .map(|(record, version)| (record, version.to_string()));
                     let shown = shown.as_ref().map(|(r, v)| (r.clone(), v.as_str()));
-                    let taken = replica.sight.answered(sent, now, shown);
+                    let taken = replica.observed.answered(sent, now, shown);
                     let Some((record, version)) = found else {
                         continue;
                     };
@@ -278,7 +278,7 @@ impl World {
             .filter(|(_, sent, ..)| now - *sent >= Terms::DEFAULT.request_timeout());
         if late.is_some() {
             replica.request = None;
-            replica.sight.doubt();
+            replica.observed.doubt();
             replica.not_before = now + Terms::DEFAULT.retry_period();
         }
         let own = Own {
@@ -292,7 +292,7 @@ impl World {
         let millis = i64::try_from(self.millis).unwrap() + replica.wall;
         let wall = jiff::Timestamp::from_millisecond(1_700_000_000_000 + millis).unwrap();
         let version = replica.version;
-        let (ask, claims) = match decide(now, wall, &replica.sight, &own) {
+        let (ask, claims) = match decide(now, wall, &replica.observed, &own) {
             Decision::Lost(_) => return self.crash(index),
             Decision::Wait(until) => {
                 assert!(until.is_none_or(|until| until > now), "a wait that is over");
@@ -337,7 +337,7 @@ impl World {
         }
         replica.life += 1;
         replica.identity = format!("replica-{index}-{}", replica.life);
-        replica.sight = Sight::default();
+        replica.observed = ObservedLease::default();
         replica.version = 0;
         replica.lease_term = None;
         replica.candidacy = Candidacy::default();
@@ -381,7 +381,7 @@ impl World {
         };
         self.replicas
             .iter()
-            .all(|replica| replica.sight.holder().is_some())
+            .all(|replica| replica.observed.holder().is_some())
             && !self.letters.iter().any(making)
     }
 

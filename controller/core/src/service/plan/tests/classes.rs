@@ -13,19 +13,23 @@ fn fast() -> Stage {
     let mut service = load_balancer("web");
     service.spec.load_balancer_class = Some("example.com/fast".into());
     let mut stage = Stage::new(service);
-    stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")));
+    stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::Ready,
+        "192.0.2.7",
+    )));
     stage.restart();
     stage.capability.classes = [].into();
     stage
 }
 
-fn delete(stage: &mut Stage, disposition: Disposition) -> Outcome {
+fn delete(stage: &mut Stage, disposition: Disposition) -> Consequence {
     assert!(
         matches!(stage.step(), Step::Delete { .. }),
         "{:?}",
         stage.next()
     );
-    stage.delete(Ok(&answer(Call::Delete, disposition, "")))
+    stage.delete(Ok(&answer(LoadBalancerCall::Delete, disposition, "")))
 }
 
 #[test]
@@ -38,14 +42,14 @@ fn a_class_that_is_served_no_longer_holds() {
     changed.service.spec.ports[0].port = 81;
     assert!(matches!(changed.step(), Step::Hold { .. }));
     changed.capability = capability();
-    assert_eq!(changed.question().cause, Cause::Changed);
+    assert_eq!(changed.question().cause, EnsureCause::Changed);
 }
 
 /// A record of a release that did not write the class counts as one with the present class.
 #[test]
 fn a_record_without_class_holds_too() {
     let mut stage = fast();
-    let record = Record::of(&stage.service).unwrap().to_string();
+    let record = SettledRecord::of(&stage.service).unwrap().to_string();
     stage.annotate(
         ANNOTATION_SETTLED,
         &record.replace("/example.com/fast/", "/"),
@@ -60,7 +64,7 @@ fn a_record_without_class_holds_too() {
 #[test]
 fn a_class_that_nothing_says_proves_no_end() {
     let mut stage = fast();
-    let record = Record::of(&stage.service).unwrap().to_string();
+    let record = SettledRecord::of(&stage.service).unwrap().to_string();
     stage.annotate(
         ANNOTATION_SETTLED,
         &record.replace("/example.com/fast/", "/"),
@@ -114,7 +118,11 @@ fn not_managed_is_no_loss() {
     let mut service = load_balancer("web");
     service.spec.load_balancer_class = Some("example.com/fast".into());
     let mut stage = Stage::new(service);
-    stage.ensure(Ok(&answer(Call::Ensure, Disposition::NotManaged, "")));
+    stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::NotManaged,
+        "",
+    )));
     stage.capability.classes = [].into();
     assert!(stage.is_held());
     stage.service.deleted = Some(at(0));
@@ -193,7 +201,7 @@ proptest! {
         let mut service = service;
         service.spec.kind = "LoadBalancer".into();
         service.deleted = None;
-        prop_assume!(Record::of(&service).is_none_or(|record| !record.is_of_other_class(&service)));
+        prop_assume!(SettledRecord::of(&service).is_none_or(|record| !record.is_of_other_class(&service)));
         let mut stage = Stage::new(service);
         for turn in turns {
             let before = stage.service.clone();
@@ -222,11 +230,11 @@ proptest! {
             };
             match (stage.step(), result) {
                 (Step::Ensure(question), Some(result)) => {
-                    let result = result.map(|(disposition, ip)| answer(Call::Ensure, disposition, ip));
+                    let result = result.map(|(disposition, ip)| answer(LoadBalancerCall::Ensure, disposition, ip));
                     stage.answer(&question, result.as_ref());
                 }
                 (Step::Update, Some(result)) => {
-                    let result = result.map(|(disposition, _)| answer(Call::Update, disposition, ""));
+                    let result = result.map(|(disposition, _)| answer(LoadBalancerCall::Update, disposition, ""));
                     stage.update(result.as_ref());
                 }
                 _ => {}
@@ -237,7 +245,7 @@ proptest! {
             prop_assert!(!lost_finalizer(&before, now, Some(capability)));
             prop_assert!(!is_released(&before, now, Some(capability)));
             // Once it is gone, what it had is.
-            let was_ours = Record::own(now, capability).is_some();
+            let was_ours = SettledRecord::own(now, capability).is_some();
             prop_assert!(!was_ours || Ownership::of(now, Some(capability)).may_be_ours());
         }
     }

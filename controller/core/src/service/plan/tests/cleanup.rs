@@ -46,7 +46,7 @@ fn the_finalizer_goes_when_nothing_is_left_to_do() {
                 panic!("{:?}", stage.next());
             };
             assert_eq!(&*events[0].reason, "DeletingLoadBalancer");
-            let outcome = stage.delete(Ok(&answer(Call::Delete, disposition, "")));
+            let outcome = stage.delete(Ok(&answer(LoadBalancerCall::Delete, disposition, "")));
             let event = match disposition {
                 Disposition::Retained => "RetainedLoadBalancer",
                 _ => "DeletedLoadBalancer",
@@ -60,7 +60,7 @@ fn the_finalizer_goes_when_nothing_is_left_to_do() {
                     .iter()
                     .all(|name| &**name == "example.com/x")
             );
-            assert_eq!(Record::of(service), None);
+            assert_eq!(SettledRecord::of(service), None);
             assert!(service.conditions.is_empty());
             // Not Q-6: other finalizers may keep it for long.
             assert_eq!(stage.next(), Step::Nothing);
@@ -73,7 +73,11 @@ fn the_finalizer_goes_when_nothing_is_left_to_do() {
 #[test]
 fn the_finalizer_stays_while_the_provider_is_at_work() {
     let mut stage = deleting();
-    let outcome = stage.delete(Ok(&answer(Call::Delete, Disposition::InProgress, "")));
+    let outcome = stage.delete(Ok(&answer(
+        LoadBalancerCall::Delete,
+        Disposition::InProgress,
+        "",
+    )));
     assert_eq!(
         outcome.requeue,
         Some(Requeue::After(Duration::from_secs(10)))
@@ -149,7 +153,7 @@ fn a_service_that_is_gone() {
         "Error deleting load balancer: no luck"
     );
     assert_eq!(outcome.requeue, Some(Requeue::BackOff));
-    let absent = answer(Call::Delete, Disposition::Absent, "");
+    let absent = answer(LoadBalancerCall::Delete, Disposition::Absent, "");
     let outcome = progress.deleted(at(0), None, Ok(&absent), &stage.facts());
     assert_eq!(
         (reasons(&outcome), outcome.requeue),
@@ -162,10 +166,14 @@ fn a_type_that_changes_back_during_the_deletion() {
     let mut stage = of_another_type();
     assert!(matches!(stage.next(), Step::Delete { .. }));
     stage.service.spec.kind = "LoadBalancer".into();
-    let outcome = stage.delete(Ok(&answer(Call::Delete, Disposition::Absent, "")));
+    let outcome = stage.delete(Ok(&answer(
+        LoadBalancerCall::Delete,
+        Disposition::Absent,
+        "",
+    )));
     assert_eq!(outcome.requeue, Some(Requeue::After(Duration::ZERO)));
     assert!(stage.service.has_finalizer());
-    assert_eq!(stage.question().cause, Cause::New);
+    assert_eq!(stage.question().cause, EnsureCause::New);
 }
 
 #[test]
@@ -173,7 +181,7 @@ fn a_deletion_during_the_call_is_next() {
     let mut stage = Stage::new(load_balancer("web"));
     let question = stage.question();
     stage.service.deleted = Some(at(0));
-    let ready = answer(Call::Ensure, Disposition::Ready, "192.0.2.7");
+    let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
     let outcome = stage.answer(&question, Ok(&ready));
     assert_eq!(
         (&outcome.patch, outcome.requeue),
@@ -190,6 +198,10 @@ fn a_person_holds_a_deletion_too() {
     assert!(stage.is_held());
     stage.pause(false);
     assert!(matches!(stage.next(), Step::Delete { .. }));
-    stage.delete(Ok(&answer(Call::Delete, Disposition::InProgress, "")));
+    stage.delete(Ok(&answer(
+        LoadBalancerCall::Delete,
+        Disposition::InProgress,
+        "",
+    )));
     assert_eq!(stage.service.condition(WAITING), None);
 }

@@ -74,7 +74,7 @@ impl World {
         if matches!(step, Step::Ensure(_) | Step::Update)
             && self.stage.applied.as_ref() != Some(&revision)
         {
-            // As `Facts::applied` demands.
+            // As `ServiceFacts::applied` demands.
             self.stage.applied = None;
         }
         let found = self.cloud.is_some();
@@ -101,7 +101,7 @@ impl World {
         let result = |answer| if is_answered { Ok(answer) } else { Err(&lost) };
         let outcome = match step {
             Step::Ensure(question) => {
-                let ready = answer(Call::Ensure, Disposition::Ready, "192.0.2.7");
+                let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
                 self.stage.answer(&question, result(&ready))
             }
             Step::Update => {
@@ -110,11 +110,11 @@ impl World {
                 } else {
                     Disposition::Absent
                 };
-                let updated = answer(Call::Update, disposition, "");
+                let updated = answer(LoadBalancerCall::Update, disposition, "");
                 self.stage.update(result(&updated))
             }
             Step::Delete { .. } => {
-                let absent = answer(Call::Delete, Disposition::Absent, "");
+                let absent = answer(LoadBalancerCall::Delete, Disposition::Absent, "");
                 self.stage.delete(result(&absent))
             }
             _ => return,

@@ -14,7 +14,7 @@ fn a_new_service() {
     assert_eq!(stage.conditions(), "Unknown:Pending False:Pending ");
 
     let question = stage.question();
-    assert_eq!(question.cause, Cause::New);
+    assert_eq!(question.cause, EnsureCause::New);
     assert_eq!(question.manner, Manner::Announced);
     assert_eq!(question.revision, *stage.targets.revision());
     let events: Vec<_> = question
@@ -24,7 +24,7 @@ fn a_new_service() {
         .collect();
     assert_eq!(events, [("EnsuringLoadBalancer", "Ensuring load balancer")]);
 
-    let ready = answer(Call::Ensure, Disposition::Ready, "192.0.2.7");
+    let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
     let outcome = stage.answer(&question, Ok(&ready));
     assert_eq!(reasons(&outcome), ["EnsuredLoadBalancer"]);
     assert_eq!(outcome.requeue, None);
@@ -57,38 +57,38 @@ fn a_restart_over_a_settled_service_does_nothing() {
 /// S-12 is not copied: only what differs is ensured.
 #[test]
 fn why_a_load_balancer_is_ensured_after_a_restart() {
-    type Case = (&'static str, fn(&mut Stage), Option<(Cause, bool)>);
+    type Case = (&'static str, fn(&mut Stage), Option<(EnsureCause, bool)>);
     let cases: [Case; 8] = [
         (
             "port",
             |s| s.service.spec.ports[0].port = 81,
-            Some((Cause::Changed, false)),
+            Some((EnsureCause::Changed, false)),
         ),
         (
             "resync",
             |s| s.service.annotations = s.service.annotations.with([("outrigger.dev/resync", "1")]),
-            Some((Cause::Changed, false)),
+            Some((EnsureCause::Changed, false)),
         ),
         (
             "configuration",
             |s| s.capability.configuration_revision = "r2".into(),
-            Some((Cause::Reconfigured, true)),
+            Some((EnsureCause::Reconfigured, true)),
         ),
         (
             "no record",
             |s| s.service.annotations = s.service.annotations.clone().without(ANNOTATION_SETTLED),
-            Some((Cause::Unrecorded, true)),
+            Some((EnsureCause::Unrecorded, true)),
         ),
         (
             "another provider's record",
             |s| s.capability.provider = "renamed".into(),
-            Some((Cause::Unrecorded, true)),
+            Some((EnsureCause::Unrecorded, true)),
         ),
         // READY without stored ingress is not settled.
         (
             "no ingress",
             |s| s.service.ingress = [].into(),
-            Some((Cause::New, false)),
+            Some((EnsureCause::New, false)),
         ),
         (
             "labels",
@@ -133,12 +133,20 @@ fn background_calls_are_quiet() {
     };
     let mut stage = unrecorded();
     assert!(stage.question().events.is_empty());
-    let outcome = stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")));
+    let outcome = stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::Ready,
+        "192.0.2.7",
+    )));
     assert!(outcome.events.is_empty() && outcome.patch.is_some());
     assert_eq!(stage.next(), Step::Nothing);
 
     let mut stage = unrecorded();
-    let outcome = stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.8")));
+    let outcome = stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::Ready,
+        "192.0.2.8",
+    )));
     assert_eq!(reasons(&outcome), ["EnsuredLoadBalancer"]);
 }
 
@@ -146,7 +154,11 @@ fn background_calls_are_quiet() {
 #[test]
 fn a_provider_at_work_is_asked_again_when_it_wants() {
     let mut stage = Stage::new(load_balancer("web"));
-    let working = answer(Call::Ensure, Disposition::InProgress, "192.0.2.7");
+    let working = answer(
+        LoadBalancerCall::Ensure,
+        Disposition::InProgress,
+        "192.0.2.7",
+    );
     let outcome = stage.ensure(Ok(&working));
     assert!(outcome.events.is_empty());
     assert_eq!(
@@ -159,9 +171,9 @@ fn a_provider_at_work_is_asked_again_when_it_wants() {
 
     stage.now = at(10);
     let question = stage.question();
-    assert_eq!(question.cause, Cause::Continued);
+    assert_eq!(question.cause, EnsureCause::Continued);
     assert!(question.events.is_empty());
-    let ready = answer(Call::Ensure, Disposition::Ready, "192.0.2.7");
+    let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
     assert_eq!(
         reasons(&stage.answer(&question, Ok(&ready))),
         ["EnsuredLoadBalancer"]
@@ -172,9 +184,13 @@ fn a_provider_at_work_is_asked_again_when_it_wants() {
 #[test]
 fn a_change_does_not_wait_for_what_was_wanted_before() {
     let mut stage = Stage::new(load_balancer("web"));
-    stage.ensure(Ok(&answer(Call::Ensure, Disposition::InProgress, "")));
+    stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::InProgress,
+        "",
+    )));
     stage.service.spec.ports[0].port = 81;
-    assert_eq!(stage.question().cause, Cause::New);
+    assert_eq!(stage.question().cause, EnsureCause::New);
 }
 
 /// A crash while the provider is at work: nothing on the Service says that it is settled.
@@ -183,7 +199,7 @@ fn a_restart_goes_on_with_what_was_begun() {
     let mut stage = Stage::settled();
     stage.service.spec.ports[0].port = 81;
     stage.ensure(Ok(&answer(
-        Call::Ensure,
+        LoadBalancerCall::Ensure,
         Disposition::InProgress,
         "192.0.2.7",
     )));
@@ -196,7 +212,7 @@ fn a_restart_goes_on_with_what_was_begun() {
 fn a_service_that_is_not_managed() {
     let mut stage = Stage::new(load_balancer("web"));
     let outcome = stage.ensure(Ok(&answer(
-        Call::Ensure,
+        LoadBalancerCall::Ensure,
         Disposition::NotManaged,
         "192.0.2.7",
     )));
@@ -212,16 +228,20 @@ fn a_service_that_is_not_managed() {
     stage.targets = nodes("n4");
     assert_eq!(stage.next(), Step::Nothing);
     stage.service.spec.ports[0].port = 81;
-    assert_eq!(stage.question().cause, Cause::Changed);
+    assert_eq!(stage.question().cause, EnsureCause::Changed);
 }
 
 #[test]
 fn ready_without_addresses_is_not_settled_and_does_not_spin() {
     let mut stage = Stage::new(load_balancer("web"));
-    stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "")));
+    stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::Ready,
+        "",
+    )));
     assert_eq!(stage.next(), Step::Nothing);
     stage.restart();
-    assert_eq!(stage.question().cause, Cause::New);
+    assert_eq!(stage.question().cause, EnsureCause::New);
 }
 
 /// The hash of the request is remembered, not that of the Service as it is meanwhile.
@@ -232,9 +252,13 @@ fn a_change_during_the_call_is_ensured_next() {
     stage.service.spec.ports[0].port = 81;
     stage.answer(
         &question,
-        Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")),
+        Ok(&answer(
+            LoadBalancerCall::Ensure,
+            Disposition::Ready,
+            "192.0.2.7",
+        )),
     );
-    assert_eq!(stage.question().cause, Cause::Changed);
+    assert_eq!(stage.question().cause, EnsureCause::Changed);
 }
 
 /// Not Q-5: only the finalizer is written again.
@@ -263,12 +287,16 @@ fn drift_is_repaired() {
         (Disposition::Differs, "192.0.2.7", true),
     ] {
         let mut stage = Stage::settled();
-        let seen = answer(Call::Get, disposition, addresses);
+        let seen = answer(LoadBalancerCall::Get, disposition, addresses);
         let drift = stage.progress.observed(&stage.service, &seen);
         assert_eq!(drift, is_drift, "{disposition:?}");
         if is_drift {
-            assert_eq!(stage.question().cause, Cause::Drifted);
-            stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.8")));
+            assert_eq!(stage.question().cause, EnsureCause::Drifted);
+            stage.ensure(Ok(&answer(
+                LoadBalancerCall::Ensure,
+                Disposition::Ready,
+                "192.0.2.8",
+            )));
         }
         assert_eq!(stage.next(), Step::Nothing, "{disposition:?}");
     }
@@ -279,13 +307,18 @@ fn drift_is_repaired() {
 fn a_failed_write_repeats_the_call() {
     let mut stage = Stage::settled();
     let before = stage.service.clone();
-    stage
-        .progress
-        .observed(&before, &answer(Call::Get, Disposition::Absent, ""));
-    stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.8")));
+    stage.progress.observed(
+        &before,
+        &answer(LoadBalancerCall::Get, Disposition::Absent, ""),
+    );
+    stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::Ready,
+        "192.0.2.8",
+    )));
     stage.service = before;
     stage.progress.not_written();
-    assert_eq!(stage.question().cause, Cause::NotWritten);
+    assert_eq!(stage.question().cause, EnsureCause::NotWritten);
 }
 
 /// A lost answer, or a crash before it was written: the cloud may have port 81 though the Service
@@ -297,7 +330,7 @@ fn back_to_what_it_was_is_ensured_all_the_same() {
         stage.service.spec.ports[0].port = 81;
         assert!(matches!(stage.next(), Step::Prepare(_)));
         let question = stage.question();
-        assert_eq!(question.cause, Cause::Changed);
+        assert_eq!(question.cause, EnsureCause::Changed);
         if restart {
             stage.restart();
         } else {
@@ -308,7 +341,11 @@ fn back_to_what_it_was_is_ensured_all_the_same() {
         assert_eq!(question.manner, Manner::Background, "restart: {restart}");
         stage.answer(
             &question,
-            Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")),
+            Ok(&answer(
+                LoadBalancerCall::Ensure,
+                Disposition::Ready,
+                "192.0.2.7",
+            )),
         );
         assert_eq!(stage.next(), Step::Nothing);
         stage.restart();
@@ -322,26 +359,26 @@ fn a_volatile_load_balancer_is_ensured_silently() {
     let mut stage = Stage::settled();
     stage.progress.state_lost();
     let question = stage.question();
-    assert_eq!(question.cause, Cause::StateLost);
+    assert_eq!(question.cause, EnsureCause::StateLost);
     assert_eq!(question.manner, Manner::Silent);
     assert!(question.events.is_empty());
     let mut working = stage.clone();
-    let ready = answer(Call::Ensure, Disposition::Ready, "192.0.2.7");
+    let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
     let outcome = stage.answer(&question, Ok(&ready));
-    assert_eq!(outcome, Outcome::default());
+    assert_eq!(outcome, Consequence::default());
     assert_eq!(stage.next(), Step::Nothing);
 
     // Asked again while the provider is at work, it stays silent.
-    let at_work = Answer {
+    let at_work = LoadBalancerAnswer {
         ingress: None,
-        ..answer(Call::Ensure, Disposition::InProgress, "")
+        ..answer(LoadBalancerCall::Ensure, Disposition::InProgress, "")
     };
     working.answer(&question, Ok(&at_work));
     working.now = at(10);
     let again = working.question();
     assert_eq!(
         (again.cause, again.manner),
-        (Cause::Continued, Manner::Silent)
+        (EnsureCause::Continued, Manner::Silent)
     );
     let outcome = working.answer(&again, Ok(&ready));
     assert!(outcome.events.is_empty() && outcome.patch.is_some());
@@ -355,13 +392,13 @@ fn a_volatile_load_balancer_is_ensured_silently() {
         failing.conditions(),
         "True:Accepted False:Quota True:InStep"
     );
-    assert_eq!(failing.question().cause, Cause::StateLost);
+    assert_eq!(failing.question().cause, EnsureCause::StateLost);
 
     let mut changed = Stage::settled();
     changed.service.spec.ports[0].port = 81;
     changed.progress.state_lost();
     let question = changed.question();
-    assert_eq!(question.cause, Cause::Changed);
+    assert_eq!(question.cause, EnsureCause::Changed);
     assert_eq!(question.manner, Manner::Announced);
     changed.answer(&question, Ok(&ready));
     assert_eq!(changed.next(), Step::Nothing);
@@ -370,7 +407,7 @@ fn a_volatile_load_balancer_is_ensured_silently() {
     let mut reconfigured = Stage::settled();
     reconfigured.capability.configuration_revision = "r2".into();
     reconfigured.progress.state_lost();
-    assert_eq!(reconfigured.question().cause, Cause::StateLost);
+    assert_eq!(reconfigured.question().cause, EnsureCause::StateLost);
 }
 
 /// The write before the call is paced with it.
@@ -407,7 +444,7 @@ fn a_change_of_a_service_without_record_is_no_background_work() {
     let ensure = stage.question();
     assert_eq!(
         (ensure.cause, ensure.manner),
-        (Cause::Changed, Manner::Announced)
+        (EnsureCause::Changed, Manner::Announced)
     );
     // Nothing is remembered of others.
     let mut stage = Stage::settled();

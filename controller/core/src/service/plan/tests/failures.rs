@@ -1,7 +1,7 @@
 //! Ensure fails.
 
 use super::*;
-use crate::service::event::Event;
+use crate::service::event::ServiceEvent;
 
 /// S-36.
 #[test]
@@ -76,7 +76,9 @@ fn an_answer_that_is_refused_is_malformed() {
         disposition: Some(Disposition::Ready),
         ..RawAnswer::default()
     };
-    let refusal = raw.check(Call::Ensure, &capability()).unwrap_err();
+    let refusal = raw
+        .check(LoadBalancerCall::Ensure, &capability())
+        .unwrap_err();
     let mut stage = Stage::new(load_balancer("web"));
     let outcome = stage.ensure(Err(&Failure::from(&refusal)));
     let text = "Error syncing load balancer: service status returned by EnsureLoadBalancer is nil";
@@ -151,13 +153,13 @@ fn a_quiet_call_that_fails_leaves_provisioned_alone() {
 fn effects_beside_an_error_are_written() {
     let failed = Failure {
         effects: Effects {
-            events: vec![Event::sync_failed("in the provider's words")],
+            events: vec![ServiceEvent::sync_failed("in the provider's words")],
             annotations: vec![("example.com/status-id".into(), Some("lb-1".into()))],
             ..Effects::default()
         },
         ..failure(ErrorClass::Quota)
     };
-    let tries: [fn(&mut Stage, &Failure) -> Outcome; 3] = [
+    let tries: [fn(&mut Stage, &Failure) -> Consequence; 3] = [
         |stage, failed| {
             stage.service.spec.ports[0].port += 1;
             stage.ensure(Err(failed))

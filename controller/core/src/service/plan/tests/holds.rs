@@ -21,7 +21,7 @@ fn a_pause_is_written_and_told_once() {
     let Step::Hold { why, patch, events } = stage.next() else {
         panic!("{:?}", stage.next());
     };
-    assert_eq!(why, Held::Paused);
+    assert_eq!(why, HoldReason::Paused);
     let [event] = &*events else {
         panic!("{events:?}")
     };
@@ -46,7 +46,7 @@ fn a_class_that_is_served_no_longer_is_written_and_told_once() {
     let Step::Hold { why, events, .. } = stage.next() else {
         panic!("{:?}", stage.next());
     };
-    assert_eq!(why, Held::ClassNotServed);
+    assert_eq!(why, HoldReason::ClassNotServed);
     let [event] = &*events else {
         panic!("{events:?}")
     };
@@ -98,7 +98,11 @@ fn a_released_service_gets_the_targets_that_it_missed() {
             }
             end(&mut stage);
             assert_eq!(stage.step(), Step::Update);
-            stage.update(Ok(&answer(Call::Update, Disposition::Ready, "")));
+            stage.update(Ok(&answer(
+                LoadBalancerCall::Update,
+                Disposition::Ready,
+                "",
+            )));
             assert_eq!(stage.step(), Step::Nothing);
             assert_eq!(stage.service.condition(WAITING), None);
             stage.restart();
@@ -130,8 +134,16 @@ fn one_that_takes_no_targets_is_alone_after_a_restart() {
         stage.restart();
         assert!(!holds_up(&stage), "{class:?}");
         match stage.step() {
-            Step::Update => stage.update(Ok(&answer(Call::Update, Disposition::Ready, ""))),
-            _ => stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7"))),
+            Step::Update => stage.update(Ok(&answer(
+                LoadBalancerCall::Update,
+                Disposition::Ready,
+                "",
+            ))),
+            _ => stage.ensure(Ok(&answer(
+                LoadBalancerCall::Ensure,
+                Disposition::Ready,
+                "192.0.2.7",
+            ))),
         };
         let conditions = "True:Accepted True:Ready True:InStep";
         assert_eq!(stage.conditions(), conditions, "{class:?}");
@@ -184,7 +196,10 @@ fn an_answer_ends_the_wait_for_the_provider() {
         } else {
             ""
         };
-        stage.answer(&question, Ok(&answer(Call::Ensure, disposition, ip)));
+        stage.answer(
+            &question,
+            Ok(&answer(LoadBalancerCall::Ensure, disposition, ip)),
+        );
         assert_eq!(waiting(&stage), None, "{disposition:?}");
     }
     let (mut stage, question) = begin();
@@ -199,7 +214,11 @@ fn an_answer_ends_the_wait_for_the_provider() {
     let said = begin().0.service.conditions;
     stage.service.conditions = said;
     stage.targets = nodes("n1 n3");
-    stage.update(Ok(&answer(Call::Update, Disposition::Ready, "")));
+    stage.update(Ok(&answer(
+        LoadBalancerCall::Update,
+        Disposition::Ready,
+        "",
+    )));
     assert_eq!(waiting(&stage), None);
 }
 

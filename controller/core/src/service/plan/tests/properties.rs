@@ -48,7 +48,7 @@ fn turn() -> impl Strategy<Value = Turn> {
 
 /// Answers whatever is asked; `InProgress` where the call cannot have the answer.
 fn respond(stage: &mut Stage, disposition: Disposition, addresses: &str) {
-    let fit = |call: Call| {
+    let fit = |call: LoadBalancerCall| {
         let raw = |disposition| RawAnswer {
             disposition: Some(disposition),
             ingress: Some(addresses.split_whitespace().map(ip).collect()),
@@ -61,13 +61,13 @@ fn respond(stage: &mut Stage, disposition: Disposition, addresses: &str) {
     };
     match stage.step() {
         Step::Ensure(question) => {
-            stage.answer(&question, Ok(&fit(Call::Ensure)));
+            stage.answer(&question, Ok(&fit(LoadBalancerCall::Ensure)));
         }
         Step::Update => {
-            stage.update(Ok(&fit(Call::Update)));
+            stage.update(Ok(&fit(LoadBalancerCall::Update)));
         }
         Step::Delete { .. } => {
-            let answer = fit(Call::Delete);
+            let answer = fit(LoadBalancerCall::Delete);
             let before = stage.service.clone();
             stage.delete(Ok(&answer));
             let unproven = Failure::of_withdrawn(&answer, &before, &stage.capability);

@@ -13,37 +13,61 @@ fn moved() -> Stage {
 #[test]
 fn new_targets_are_one_call_and_no_write() {
     let mut stage = moved();
-    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::Ready, "")));
+    let outcome = stage.update(Ok(&answer(
+        LoadBalancerCall::Update,
+        Disposition::Ready,
+        "",
+    )));
     assert_eq!(reasons(&outcome), ["UpdatedLoadBalancer"]);
     assert_eq!((outcome.patch, outcome.requeue), (None, None));
     assert_eq!(stage.next(), Step::Nothing);
 
     stage.targets = nodes("");
-    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::Ready, "")));
+    let outcome = stage.update(Ok(&answer(
+        LoadBalancerCall::Update,
+        Disposition::Ready,
+        "",
+    )));
     assert_eq!(reasons(&outcome), ["UnAvailableLoadBalancer"]);
 }
 
 #[test]
 fn other_answers_to_an_update() {
     let mut stage = moved();
-    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::Ready, "192.0.2.9")));
+    let outcome = stage.update(Ok(&answer(
+        LoadBalancerCall::Update,
+        Disposition::Ready,
+        "192.0.2.9",
+    )));
     assert!(outcome.patch.is_some());
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.9");
     assert_eq!(stage.next(), Step::Nothing);
 
     // S-55.
     let mut stage = moved();
-    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::NotManaged, "")));
-    assert_eq!(outcome, Outcome::default());
+    let outcome = stage.update(Ok(&answer(
+        LoadBalancerCall::Update,
+        Disposition::NotManaged,
+        "",
+    )));
+    assert_eq!(outcome, Consequence::default());
     assert_eq!(stage.next(), Step::Nothing);
 
     let mut stage = moved();
-    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::Absent, "")));
+    let outcome = stage.update(Ok(&answer(
+        LoadBalancerCall::Update,
+        Disposition::Absent,
+        "",
+    )));
     assert_eq!(outcome.requeue, Some(Requeue::After(Duration::ZERO)));
-    assert_eq!(stage.question().cause, Cause::TargetsFailed);
+    assert_eq!(stage.question().cause, EnsureCause::TargetsFailed);
 
     let mut stage = moved();
-    let outcome = stage.update(Ok(&answer(Call::Update, Disposition::InProgress, "")));
+    let outcome = stage.update(Ok(&answer(
+        LoadBalancerCall::Update,
+        Disposition::InProgress,
+        "",
+    )));
     assert_eq!(
         outcome.requeue,
         Some(Requeue::After(Duration::from_secs(10)))
@@ -72,8 +96,12 @@ fn targets_that_were_not_taken_lead_to_an_ensure() {
     let text = "Error updating load balancer with new hosts [n1 n3] [node names limited, total \
                 number of nodes: 2], error: no luck";
     assert_eq!(&*event.message, text);
-    assert_eq!(stage.question().cause, Cause::TargetsFailed);
-    stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")));
+    assert_eq!(stage.question().cause, EnsureCause::TargetsFailed);
+    stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::Ready,
+        "192.0.2.7",
+    )));
     assert_eq!(stage.next(), Step::Nothing);
 }
 
@@ -122,7 +150,11 @@ fn targets_in_step_turns_false_after_thirty_seconds_of_failure() {
         stage.ensure(Err(&failure(ErrorClass::Transient)));
         assert_eq!(in_step(&stage), expected, "{secs}");
     }
-    stage.ensure(Ok(&answer(Call::Ensure, Disposition::Ready, "192.0.2.7")));
+    stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::Ready,
+        "192.0.2.7",
+    )));
     assert_eq!(in_step(&stage), "True");
     // And the time counts anew.
     stage.targets = nodes("n5");
@@ -196,7 +228,11 @@ fn one_that_waits_in_the_background_holds_up_the_lease_until_it_has_the_targets(
     assert!(!lacks_targets(&stage) && !holds_up(&stage));
     stage.targets = nodes("n1 n3");
     assert!(lacks_targets(&stage) && holds_up(&stage));
-    stage.update(Ok(&answer(Call::Update, Disposition::Ready, "")));
+    stage.update(Ok(&answer(
+        LoadBalancerCall::Update,
+        Disposition::Ready,
+        "",
+    )));
     assert!(!lacks_targets(&stage) && !holds_up(&stage));
     // It gets no call, now or at a start.
     stage.service.finalizers = [].into();
@@ -264,7 +300,11 @@ fn targets_that_come_back_are_given_again() {
     let mut stage = Stage::settled();
     stage.restart();
     stage.targets = nodes("n1 n3");
-    stage.update(Ok(&answer(Call::Update, Disposition::InProgress, "")));
+    stage.update(Ok(&answer(
+        LoadBalancerCall::Update,
+        Disposition::InProgress,
+        "",
+    )));
     stage.targets = nodes("n1 n2");
     assert_eq!(stage.next(), Step::Update);
 }

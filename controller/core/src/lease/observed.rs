@@ -2,15 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::Record;
+use super::LeaseRecord;
 
 /// The last record seen and how long it has stood.
 ///
 /// Answers to reads and writes are the API server's word, unless a watch event has overtaken them;
 /// watch events come late and count only if they are newer. Without anything seen, it says so.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sight {
-    seen: Option<Seen>,
+pub struct ObservedLease {
+    seen: Option<Observation>,
     /// A request since then left it open what the record is now.
     doubtful: bool,
 }
@@ -25,9 +25,9 @@ enum Presence {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct Observation {
     /// Of an object that is gone: as it last was.
-    pub(super) record: Record,
+    pub(super) record: LeaseRecord,
     presence: Presence,
     version: String,
     /// The record has not changed since, as far as was seen.
@@ -38,7 +38,7 @@ pub(super) struct Seen {
     told: Option<Instant>,
 }
 
-impl Seen {
+impl Observation {
     /// The version as a number: the API server counts up. Before the first object it is 0.
     fn number(&self) -> Result<u64, std::num::ParseIntError> {
         if self.version.is_empty() {
@@ -89,12 +89,17 @@ impl Seen {
     }
 }
 
-impl Sight {
+impl ObservedLease {
     /// An answer of the API server to a request that was sent at `sent`, received at `now`: the
     /// record and the object's resourceVersion, or none if there is no such object. Returns whether
     /// the answer is the latest state: a release that the watch delivered before the answer is not
     /// delivered again.
-    pub fn answered(&mut self, sent: Instant, now: Instant, found: Option<(Record, &str)>) -> bool {
+    pub fn answered(
+        &mut self,
+        sent: Instant,
+        now: Instant,
+        found: Option<(LeaseRecord, &str)>,
+    ) -> bool {
         self.doubtful = false;
         let version = found.as_ref().map(|(_, version)| *version);
         if self
@@ -113,7 +118,7 @@ impl Sight {
 
     /// A watch event: the record and version, or that the object was deleted with `version`.
     /// Returns whether it was news; what is not comparable is asked for.
-    pub fn watched(&mut self, now: Instant, record: Option<Record>, version: &str) -> bool {
+    pub fn watched(&mut self, now: Instant, record: Option<LeaseRecord>, version: &str) -> bool {
         if let Some(seen) = &self.seen {
             match (version.parse::<u64>(), seen.number()) {
                 (Ok(new), Ok(held)) if new > held => {}
@@ -149,16 +154,16 @@ impl Sight {
     }
 
     /// The last observation, unless the lease has to be read again.
-    pub(super) fn sure(&self) -> Option<&Seen> {
+    pub(super) fn sure(&self) -> Option<&Observation> {
         self.seen.as_ref().filter(|_| !self.doubtful)
     }
 
     /// The last observation, certain or not.
-    pub(super) fn last(&self) -> Option<&Seen> {
+    pub(super) fn last(&self) -> Option<&Observation> {
         self.seen.as_ref()
     }
 
-    fn take(&mut self, now: Instant, found: Option<(Record, &str)>) {
+    fn take(&mut self, now: Instant, found: Option<(LeaseRecord, &str)>) {
         match (&mut self.seen, found) {
             (Some(seen), Some((record, version))) => {
                 // An annotation changes the version alone.
@@ -181,7 +186,7 @@ impl Sight {
                     None => Presence::Never,
                 };
                 let (record, version) = found.unwrap_or_default();
-                self.seen = Some(Seen {
+                self.seen = Some(Observation {
                     record,
                     presence,
                     version: version.to_owned(),
