@@ -6,21 +6,23 @@
 
 mod bad_answer;
 mod bad_load_balancer;
+mod bad_route;
 mod code;
 mod error;
 mod method;
+mod set;
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 
 pub use bad_answer::BadAnswer;
 pub use code::Code;
 pub use error::InjectedError;
 pub use method::Method;
+pub(crate) use set::Faults;
 
+use crate::cidr::Cidr;
 use crate::duration;
 use crate::instances::NodeName;
 
@@ -38,6 +40,9 @@ pub struct Fault {
     /// one Service the whole call, of an update its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
+    /// The destination of the route whose result it happens to, in any spelling; absent: to each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub route: Option<Cidr>,
     /// The effect.
     pub effect: Effect,
     /// How often.
@@ -98,6 +103,7 @@ impl Fault {
             method: Some(method),
             node: None,
             service: None,
+            route: None,
             effect,
             budget: Budget::Always,
         }
@@ -139,6 +145,15 @@ impl Fault {
         }
     }
 
+    /// For the route to this destination only.
+    #[must_use]
+    pub fn for_route(self, destination: Cidr) -> Self {
+        Self {
+            route: Some(destination),
+            ..self
+        }
+    }
+
     /// Says what makes no sense about it, if anything does.
     pub fn check(&self) -> Result<(), String> {
         match self.budget {
@@ -152,8 +167,8 @@ impl Fault {
             match &self.effect {
                 Effect::ItemError(_) if !method.has_items() => {
                     return Err(format!(
-                        "{method} has no errors of single items; use BatchGetInstances or \
-                         UpdateLoadBalancerNodes"
+                        "{method} has no errors of single items; use BatchGetInstances, \
+                         UpdateLoadBalancerNodes, BatchCreateRoutes or BatchDeleteRoutes"
                     ));
                 }
                 Effect::BadAnswer(bad) if !bad.fits(method) => {
@@ -164,6 +179,14 @@ impl Fault {
         }
         if self.node.is_some() && !self.effect.is_about_items() {
             return Err("a whole call cannot fail for one node; fail its item instead".into());
+        }
+        if self.route.is_some() {
+            if let Some(method) = self.method.filter(|method| !method.is_about_routes()) {
+                return Err(format!("{method} is not about routes"));
+            }
+            if !self.effect.is_about_items() {
+                return Err("a call is about many routes; fail the item of one instead".into());
+            }
         }
         if let (Some(_), Some(method)) = (&self.service, self.method) {
             if !method.is_about_services() {
@@ -179,168 +202,35 @@ impl Fault {
     }
 }
 
-/// Faults that are set, and those who wait because of one.
-#[derive(Debug)]
-pub(crate) struct Faults {
-    set: Mutex<Set>,
-    cleared: watch::Sender<()>,
-}
-
-#[derive(Debug)]
-struct Set {
-    faults: Vec<Fault>,
-    random: fastrand::Rng,
-}
-
-impl Faults {
-    pub(crate) fn new(random: fastrand::Rng) -> Self {
-        let set = Mutex::new(Set {
-            faults: Vec::new(),
-            random,
-        });
-        Self {
-            set,
-            cleared: watch::Sender::new(()),
-        }
-    }
-
-    /// After those that are set.
-    pub(crate) fn add(&self, fault: Fault) {
-        self.set.lock().faults.push(fault);
-    }
-
-    /// Instead of those of its kind, method, node and Service.
-    pub(crate) fn replace(&self, fault: Fault) {
-        let mut set = self.set.lock();
-        set.faults.retain(|old| {
-            old.method != fault.method
-                || old.node != fault.node
-                || old.service != fault.service
-                || !old.effect.same_kind(&fault.effect)
-        });
-        set.faults.push(fault);
-    }
-
-    /// Removes all and lets go of every call that hangs; says how many there were.
-    pub(crate) fn clear(&self) -> usize {
-        let removed = std::mem::take(&mut self.set.lock().faults).len();
-        self.cleared.send_replace(());
-        removed
-    }
-
-    /// Those that are set, with what is left of their budget.
-    pub(crate) fn list(&self) -> Vec<Fault> {
-        self.set.lock().faults.clone()
-    }
-
-    /// Holds the call if it hangs, then fails it if it fails.
-    pub(crate) async fn interfere(
-        &self,
-        method: Method,
-        about: &About,
-    ) -> Result<(), InjectedError> {
-        // Subscribed before the faults are read, so that no clear() is missed.
-        let mut cleared = self.cleared.subscribe();
-        let hang = self.take(method, about, |effect| match effect {
-            Effect::Hang { duration } => Some(*duration),
-            _ => None,
-        });
-        if let Some(duration) = hang {
-            let released = cleared.changed();
-            match duration {
-                Some(duration) => {
-                    let _ = tokio::time::timeout(duration, released).await;
-                }
-                None => {
-                    let _ = released.await;
-                }
-            }
-        }
-        let error = self.take(method, about, |effect| match effect {
-            Effect::Error(error) => Some(error.clone()),
-            _ => None,
-        });
-        error.map_or(Ok(()), Err)
-    }
-
-    /// Whether the answer is lost after the call was served.
-    pub(crate) fn loses_reply(&self, method: Method, about: &About) -> bool {
-        let lost = self.take(method, about, |effect| {
-            matches!(effect, Effect::LoseReply).then_some(())
-        });
-        lost.is_some()
-    }
-
-    /// The error of one item, if it fails.
-    pub(crate) fn item_error(&self, method: Method, about: &About) -> Option<InjectedError> {
-        self.take(method, about, |effect| match effect {
-            Effect::ItemError(error) => Some(error.clone()),
-            _ => None,
-        })
-    }
-
-    /// How the answer is spoilt, and for which of its items (all that the fault concerns), if it is.
-    pub(crate) fn bad_answer(&self, method: Method, items: &[About]) -> Option<(BadAnswer, Fault)> {
-        self.set.lock().take(|fault| match fault.effect {
-            Effect::BadAnswer(bad)
-                if concerns(fault, method)
-                    && bad.fits(method)
-                    && items.iter().any(|item| fault.is_about(item)) =>
-            {
-                Some((bad, fault.clone()))
-            }
-            _ => None,
-        })
-    }
-
-    /// Whether a fault of this method is limited to a Service, so that it must be known.
-    pub(crate) fn names_a_service(&self, method: Method) -> bool {
-        let set = self.set.lock();
-        let mut faults = set.faults.iter();
-        faults.any(|fault| concerns(fault, method) && fault.service.is_some())
-    }
-
-    /// Whether an answer of this method may have to be changed.
-    pub(crate) fn may_spoil(&self, method: Method) -> bool {
-        let set = self.set.lock();
-        set.faults
-            .iter()
-            .any(|fault| concerns(fault, method) && fault.effect.is_about_items())
-    }
-
-    fn take<T>(
-        &self,
-        method: Method,
-        about: &About,
-        pick: impl Fn(&Effect) -> Option<T>,
-    ) -> Option<T> {
-        self.set.lock().take(|fault| {
-            let here = concerns(fault, method) && fault.is_about(about);
-            if here { pick(&fault.effect) } else { None }
-        })
-    }
-}
-
 /// The subject of a call, or of one item of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct About {
     pub(crate) node: Option<String>,
     /// `namespace/name` and UID.
     pub(crate) service: Option<(String, String)>,
+    /// The destination of a route, without host bits.
+    pub(crate) route: Option<Cidr>,
 }
 
 impl About {
     pub(crate) fn node(name: &str) -> Self {
         Self {
             node: Some(name.to_owned()),
-            service: None,
+            ..Self::default()
         }
     }
 
     pub(crate) fn service(namespace: &str, name: &str, uid: &str) -> Self {
         Self {
-            node: None,
             service: Some((format!("{namespace}/{name}"), uid.to_owned())),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn route(destination: &str, node: &str) -> Self {
+        Self {
+            route: destination.parse().ok().map(Cidr::network),
+            ..Self::node(node)
         }
     }
 }
@@ -355,35 +245,9 @@ impl Fault {
             let service = about.service.as_ref();
             service.is_some_and(|(name, uid)| name == wanted || uid == wanted)
         });
-        node && service
-    }
-}
-
-fn concerns(fault: &Fault, method: Method) -> bool {
-    fault.method.is_none_or(|wanted| wanted == method)
-}
-
-impl Set {
-    /// The first fault that `pick` wants and whose budget lets it happen.
-    fn take<T>(&mut self, pick: impl Fn(&Fault) -> Option<T>) -> Option<T> {
-        for (index, fault) in self.faults.iter_mut().enumerate() {
-            let Some(picked) = pick(fault) else { continue };
-            match &mut fault.budget {
-                Budget::Always => return Some(picked),
-                Budget::Rate(rate) => {
-                    if self.random.f64() < *rate {
-                        return Some(picked);
-                    }
-                }
-                Budget::Count(left) => {
-                    *left = left.saturating_sub(1);
-                    if *left == 0 {
-                        self.faults.remove(index);
-                    }
-                    return Some(picked);
-                }
-            }
-        }
-        None
+        let route = self
+            .route
+            .is_none_or(|wanted| about.route == Some(wanted.network()));
+        node && service && route
     }
 }

@@ -333,11 +333,13 @@ fn sentence(fault: &Fault) -> String {
         .as_ref()
         .map(|service| format!(", about {service}"))
         .unwrap_or_default();
+    let route = fault.route.map(|route| format!(", about {route}"));
+    let route = route.unwrap_or_default();
     let often = match fault.budget {
         Budget::Always => "until cleared".to_owned(),
         Budget::Count(1) => "once".to_owned(),
         Budget::Count(left) => format!("{left} times"),
         Budget::Rate(rate) => format!("with probability {rate}"),
     };
-    format!("{what}{node}{service}, {often}")
+    format!("{what}{node}{service}{route}, {often}")
 }

@@ -85,6 +85,11 @@ fn a_bad_value_gets_one_clear_sentence() {
             "0 is not in 1..",
         ),
         ("ctl set errors --code INTERNAL --node a", "--per-item"),
+        (
+            "ctl set errors --code INTERNAL --route 10.1.0.0/24",
+            "--per-item",
+        ),
+        ("ctl answers --bad empty --route 10.1.0.0", "is no CIDR"),
         ("ctl answers --bad luck", "use one of duplicate-provider-id"),
     ] {
         let error = refused(args);

@@ -23,9 +23,9 @@ pub enum BadAnswer {
     OversizedReply,
     /// Each instance found has an id, a zone and an address beyond the limits of the contract.
     OversizedStrings,
-    /// A node or Service that was asked about has no result.
+    /// A node, Service or route that was asked about has no result; a listed route is left out.
     MissingResult,
-    /// A node or Service has two results.
+    /// A node, Service or route has two results, or is listed twice.
     DuplicateResult,
     /// Each instance found has a zone that is no label value, and a label of Kubernetes' own.
     BadLabel,
@@ -49,13 +49,16 @@ pub enum BadAnswer {
     FalseAbsence,
     /// A load balancer is in progress, to be asked for again in a thousand hours.
     FarRetry,
-    /// There is a result for a Service that was not asked about.
+    /// There is a result for a Service or a route that was not asked about.
     ForeignResult,
+    /// The destination of a route, or a Pod CIDR of an instance, is none: a result is then for no route
+    /// that was asked about.
+    MalformedCidr,
 }
 
 impl BadAnswer {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::DuplicateProviderId,
         Self::MalformedAddress,
         Self::OversizedReply,
@@ -74,6 +77,7 @@ impl BadAnswer {
         Self::FalseAbsence,
         Self::FarRetry,
         Self::ForeignResult,
+        Self::MalformedCidr,
     ];
 
     /// As on the command line.
@@ -97,6 +101,7 @@ impl BadAnswer {
             Self::FalseAbsence => "false-absence",
             Self::FarRetry => "far-retry",
             Self::ForeignResult => "foreign-result",
+            Self::MalformedCidr => "malformed-cidr",
         }
     }
 
@@ -104,19 +109,28 @@ impl BadAnswer {
     pub(crate) fn fits(self, method: Method) -> bool {
         use Method::{
             BatchGetInstances, DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer,
-            ListInstances, ListLoadBalancers, PlanLoadBalancer, UpdateLoadBalancerNodes,
+            ListInstances, ListLoadBalancers, ListRoutes, PlanLoadBalancer,
+            UpdateLoadBalancerNodes,
         };
         let instances = matches!(method, BatchGetInstances | ListInstances);
+        let routes = method.is_about_routes();
+        let described = {
+            let none = matches!(method, DeleteLoadBalancer | PlanLoadBalancer);
+            instances || (method.is_about_services() && !none)
+        };
         match self {
-            Self::OversizedReply => instances || method.is_about_services(),
-            Self::Empty => instances || (method.is_about_services() && method != PlanLoadBalancer),
-            Self::MalformedAddress | Self::OversizedStrings => {
-                let none = matches!(method, DeleteLoadBalancer | PlanLoadBalancer);
-                instances || (method.is_about_services() && !none)
+            Self::OversizedReply => instances || routes || method.is_about_services(),
+            Self::Empty => {
+                let services = method.is_about_services() && method != PlanLoadBalancer;
+                instances || routes || services
             }
+            Self::MalformedAddress => described || method == ListRoutes,
+            Self::OversizedStrings => described || routes,
             Self::MissingResult | Self::DuplicateResult => {
-                instances || matches!(method, UpdateLoadBalancerNodes | ListLoadBalancers)
+                let services = matches!(method, UpdateLoadBalancerNodes | ListLoadBalancers);
+                instances || routes || services
             }
+            Self::MalformedCidr => instances || routes,
             Self::NotManaged => instances || method.is_about_one_service(),
             Self::DuplicateProviderId
             | Self::BadLabel
@@ -128,7 +142,9 @@ impl BadAnswer {
             Self::MissingStatus => matches!(method, GetLoadBalancer | EnsureLoadBalancer),
             Self::FalseAbsence => matches!(method, GetLoadBalancer | UpdateLoadBalancerNodes),
             Self::FarRetry => method.is_about_one_service() && method != GetLoadBalancer,
-            Self::ForeignResult => method == UpdateLoadBalancerNodes,
+            Self::ForeignResult => {
+                method == UpdateLoadBalancerNodes || (routes && method != ListRoutes)
+            }
         }
     }
 
@@ -243,6 +259,7 @@ impl BadAnswer {
                     address: "h".repeat(2_000),
                 });
             }
+            Self::MalformedCidr => instance.pod_cidrs = vec!["pods/24".to_owned()],
             Self::BadLabel => {
                 "no label value!".clone_into(&mut instance.zone);
                 instance.additional_labels.insert(

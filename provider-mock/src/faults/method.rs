@@ -105,7 +105,10 @@ impl Method {
     pub(crate) fn has_items(self) -> bool {
         matches!(
             self,
-            Self::BatchGetInstances | Self::UpdateLoadBalancerNodes
+            Self::BatchGetInstances
+                | Self::UpdateLoadBalancerNodes
+                | Self::BatchCreateRoutes
+                | Self::BatchDeleteRoutes
         )
     }
 
@@ -122,6 +125,10 @@ impl Method {
 
     pub(crate) fn is_about_services(self) -> bool {
         self.service() == "LoadBalancersService"
+    }
+
+    pub(crate) fn is_about_routes(self) -> bool {
+        self.service() == "RoutesService"
     }
 }
 

@@ -57,8 +57,8 @@ where
 pub(super) fn about(method: Method, services: &[ServiceName]) -> About {
     match services {
         [one] if method != Method::UpdateLoadBalancerNodes => About {
-            node: None,
             service: Some((one.name.clone(), one.uid.clone())),
+            ..About::default()
         },
         _ => About::default(),
     }

@@ -1,8 +1,9 @@
 //! Turns a correct answer into the one that a fault asks for.
 
 use outrigger_api::v1::{
-    BatchGetInstancesResponse, DeleteLoadBalancerResponse, EnsureLoadBalancerResponse,
-    GetLoadBalancerResponse, ListInstancesResponse, ListLoadBalancersResponse, ServiceRef,
+    BatchCreateRoutesResponse, BatchDeleteRoutesResponse, BatchGetInstancesResponse,
+    DeleteLoadBalancerResponse, EnsureLoadBalancerResponse, GetLoadBalancerResponse,
+    ListInstancesResponse, ListLoadBalancersResponse, ListRoutesResponse, RouteResult, ServiceRef,
     UpdateLoadBalancerNodesResponse, instance_result, update_load_balancer_nodes_response,
 };
 use tonic::Status;
@@ -42,6 +43,19 @@ fn service(service: Option<&ServiceRef>) -> About {
     })
 }
 
+fn route(result: &RouteResult) -> About {
+    About::route(&result.destination_cidr, &result.node_name)
+}
+
+/// The results of a batch about routes; both kinds of batches have them in the same place.
+fn each_batch(answer: &mut Answer, method: Method, mut change: impl FnMut(&mut Vec<RouteResult>)) {
+    if method == Method::BatchCreateRoutes {
+        answer.each(|message: &mut BatchCreateRoutesResponse| change(&mut message.results));
+    } else {
+        answer.each(|message: &mut BatchDeleteRoutesResponse| change(&mut message.results));
+    }
+}
+
 fn items_in(answer: &mut Answer, method: Method, about: &About) -> Vec<About> {
     let mut items = Vec::new();
     match method {
@@ -62,6 +76,15 @@ fn items_in(answer: &mut Answer, method: Method, about: &About) -> Vec<About> {
             let listed = message.load_balancers.iter();
             items.extend(listed.map(|one| service(one.service.as_ref())));
         }),
+        Method::ListRoutes => answer.each(|message: &mut ListRoutesResponse| {
+            let listed = message.routes.iter();
+            items.extend(listed.map(|one| About::route(&one.destination_cidr, &one.node_name)));
+        }),
+        Method::BatchCreateRoutes | Method::BatchDeleteRoutes => {
+            each_batch(answer, method, |results| {
+                items.extend(results.iter().map(route));
+            });
+        }
         _ if answer.is_empty() => {}
         _ => items.push(about.clone()),
     }
@@ -86,6 +109,16 @@ fn fail_items(cloud: &Cloud, method: Method, answer: &mut Answer) {
             answer.each(|message: &mut UpdateLoadBalancerNodesResponse| {
                 if let Some(error) = error(&service(message.service.as_ref())) {
                     message.outcome = Some(Outcome::Error(error));
+                }
+            });
+        }
+        Method::BatchCreateRoutes | Method::BatchDeleteRoutes => {
+            each_batch(answer, method, |results| {
+                for result in results {
+                    if let Some(error) = error(&route(result)) {
+                        result.status = Some(error);
+                        result.route = None;
+                    }
                 }
             });
         }
@@ -117,6 +150,16 @@ fn spoil_with(bad: BadAnswer, fault: &Fault, method: Method, answer: &mut Answer
         Method::ListLoadBalancers => answer.each(|message: &mut ListLoadBalancersResponse| {
             bad.spoil_owned(message, owner);
         }),
+        Method::ListRoutes => answer.each(|message: &mut ListRoutesResponse| {
+            bad.spoil_routes(message, |one| {
+                fault.is_about(&About::route(&one.destination_cidr, &one.node_name))
+            });
+        }),
+        Method::BatchCreateRoutes | Method::BatchDeleteRoutes => {
+            each_batch(answer, method, |results| {
+                bad.spoil_route_results(results, |result| fault.is_about(&route(result)));
+            });
+        }
         _ => {}
     }
 }

@@ -114,6 +114,34 @@ async fn routes_are_listed_added_changed_and_removed() {
     mock.terminate().await;
 }
 
+#[tokio::test]
+async fn faults_of_routes_are_set_from_outside() {
+    let directory = tempfile::tempdir().unwrap();
+    let mock = Served::start(directory.path(), &["--routes"]).await;
+    for (command, says) in [
+        (
+            "set errors --method BatchCreateRoutes --code RESOURCE_EXHAUSTED --reason \
+             QUOTA_EXCEEDED --per-item --route 10.1.0.0/24 --count 1",
+            "set: items of BatchCreateRoutes fail with RESOURCE_EXHAUSTED (QUOTA_EXCEEDED, \
+             retry after 1s), about 10.1.0.0/24, once\n",
+        ),
+        (
+            "answers --bad malformed-cidr --method ListRoutes --route 10.1.0.0/24",
+            "set: answers of ListRoutes are bad: malformed-cidr, about 10.1.0.0/24, until cleared\n",
+        ),
+        (
+            "hang --method BatchDeleteRoutes --for 1s",
+            "set: BatchDeleteRoutes hangs for 1s, until cleared\n",
+        ),
+    ] {
+        assert_eq!(mock.ctl(command).await, says);
+    }
+    let exhausted = tonic::Code::ResourceExhausted as i32;
+    assert_eq!(create(&mock, "10.1.0.0/24", "n-1").await, exhausted);
+    assert_eq!(create(&mock, "10.1.0.0/24", "n-1").await, 0);
+    mock.terminate().await;
+}
+
 /// With --state-sync whatever was answered survives a kill.
 #[tokio::test]
 async fn a_kill_loses_no_route_that_was_answered() {

@@ -16,5 +16,6 @@ mod load_balancer_faults;
 mod load_balancer_offers;
 mod load_balancers;
 mod lookups;
+mod route_faults;
 mod routed;
 mod routes;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use outrigger_provider_mock::cidr::Cidr;
 use outrigger_provider_mock::control::InjectFault;
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::faults::{
@@ -35,13 +36,8 @@ fn probability(text: &str) -> Result<f64, String> {
 }
 
 impl BudgetArgs {
-    fn inject(
-        self,
-        method: Option<Method>,
-        node: Option<NodeName>,
-        service: Option<String>,
-        effect: Effect,
-    ) -> InjectFault {
+    /// A fault on any object.
+    fn inject(self, method: Option<Method>, effect: Effect) -> InjectFault {
         let budget = match (self.count, self.rate) {
             (Some(count), _) => Budget::Count(count),
             (None, Some(rate)) => Budget::Rate(rate),
@@ -50,8 +46,9 @@ impl BudgetArgs {
         InjectFault {
             fault: Fault {
                 method,
-                node,
-                service,
+                node: None,
+                service: None,
+                route: None,
                 effect,
                 budget,
             },
@@ -88,6 +85,9 @@ pub(super) struct ErrorsArgs {
     /// With --per-item: the item of this node only
     #[arg(long, requires = "per_item", value_name = "NAME")]
     node: Option<NodeName>,
+    /// With --per-item: the item of the route to this destination only
+    #[arg(long, requires = "per_item", value_name = "CIDR")]
+    route: Option<Cidr>,
     /// Only calls, or results of an update, about this Service
     #[arg(long, value_name = "NAMESPACE/NAME|UID")]
     service: Option<String>,
@@ -117,9 +117,11 @@ impl ErrorsArgs {
         } else {
             Effect::Error(error)
         };
-        Ok(self
-            .budget
-            .inject(self.method, self.node, self.service, effect))
+        let mut inject = self.budget.inject(self.method, effect);
+        inject.fault.node = self.node;
+        inject.fault.service = self.service;
+        inject.fault.route = self.route;
+        Ok(inject)
     }
 }
 
@@ -141,14 +143,10 @@ pub(super) struct HangArgs {
 
 impl HangArgs {
     pub(super) fn into_fault(self) -> InjectFault {
-        self.budget.inject(
-            self.method,
-            None,
-            self.service,
-            Effect::Hang {
-                duration: self.duration,
-            },
-        )
+        let duration = self.duration;
+        let mut inject = self.budget.inject(self.method, Effect::Hang { duration });
+        inject.fault.service = self.service;
+        inject
     }
 }
 
@@ -167,8 +165,9 @@ pub(super) struct LoseArgs {
 
 impl LoseArgs {
     pub(super) fn into_fault(self) -> InjectFault {
-        self.budget
-            .inject(self.method, None, self.service, Effect::LoseReply)
+        let mut inject = self.budget.inject(self.method, Effect::LoseReply);
+        inject.fault.service = self.service;
+        inject
     }
 }
 
@@ -178,7 +177,8 @@ pub(super) struct AnswersArgs {
     /// Defect of the answers: duplicate-provider-id, malformed-address, oversized-reply,
     /// oversized-strings, missing-result, duplicate-result, bad-label, wrong-prefix,
     /// empty-provider-id, stale-absence, uncertain-absence, not-managed or empty; of load balancers
-    /// also missing-disposition, missing-status, false-absence, far-retry or foreign-result
+    /// also missing-disposition, missing-status, false-absence or far-retry; of load balancers and
+    /// routes foreign-result; of routes and instances malformed-cidr
     #[arg(long, value_name = "WHAT")]
     bad: BadAnswer,
     /// Method whose answers are bad [default: each that can be so]
@@ -187,6 +187,9 @@ pub(super) struct AnswersArgs {
     /// Only what is said about this node
     #[arg(long, value_name = "NAME")]
     node: Option<NodeName>,
+    /// Only what is said about the route to this destination
+    #[arg(long, value_name = "CIDR")]
+    route: Option<Cidr>,
     /// Only calls, or results of an update, about this Service
     #[arg(long, value_name = "NAMESPACE/NAME|UID")]
     service: Option<String>,
@@ -196,11 +199,10 @@ pub(super) struct AnswersArgs {
 
 impl AnswersArgs {
     pub(super) fn into_fault(self) -> InjectFault {
-        self.budget.inject(
-            self.method,
-            self.node,
-            self.service,
-            Effect::BadAnswer(self.bad),
-        )
+        let mut inject = self.budget.inject(self.method, Effect::BadAnswer(self.bad));
+        inject.fault.node = self.node;
+        inject.fault.service = self.service;
+        inject.fault.route = self.route;
+        inject
     }
 }
