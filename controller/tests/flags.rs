@@ -72,7 +72,7 @@ fn value(config: &Config, name: &str) -> String {
 }
 
 #[test]
-fn nothing_given_is_a_complete_configuration() {
+fn no_flags_are_a_complete_configuration() {
     let config = config(&[]);
     assert_eq!(config.warnings, Vec::<String>::new());
     assert_eq!(config.notices, Vec::<String>::new());
@@ -219,13 +219,13 @@ fn cli_8_deprecated_flags_work_and_say_so() {
 }
 
 #[test]
-fn flags_without_effect_warn_once_and_only_when_given() {
+fn flags_without_effect_warn_once_and_only_when_set() {
     let warnings = config(&["--cloud-config=/etc/cloud.conf", "--webhook-secure-port=0"]).warnings;
     assert_eq!(
         warnings,
         [
             "--cloud-config has no effect: the provider is another process, which reads its own \
-             configuration; give the file to the provider",
+             configuration; pass the file to the provider",
             "--webhook-secure-port has no effect: there is no webhook, so its server is not \
              started",
         ]

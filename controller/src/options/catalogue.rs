@@ -48,19 +48,19 @@ pub enum Parity {
 }
 
 /// The text behind `Name: ` in the declaration, which begins a paragraph there.
-fn said(arg: &clap::Arg, name: &str) -> Option<String> {
+fn paragraph(arg: &clap::Arg, name: &str) -> Option<String> {
     let text = arg.get_long_help().or_else(|| arg.get_help())?.to_string();
-    let mut said = text
+    let mut named = text
         .split("\n\n")
         .filter_map(|paragraph| paragraph.split_once(": "));
-    let (_, text) = said.find(|(word, _)| *word == name)?;
+    let (_, text) = named.find(|(word, _)| *word == name)?;
     Some(text.to_owned())
 }
 
 fn parity(arg: &clap::Arg) -> Parity {
-    let no_effect = || said(arg, "No effect").map(Parity::NoEffect);
-    let better = || said(arg, "Better").map(Parity::Better);
-    let ours = || said(arg, "Ours").map(Parity::Ours);
+    let no_effect = || paragraph(arg, "No effect").map(Parity::NoEffect);
+    let better = || paragraph(arg, "Better").map(Parity::Better);
+    let ours = || paragraph(arg, "Ours").map(Parity::Ours);
     no_effect()
         .or_else(better)
         .or_else(ours)
@@ -83,9 +83,9 @@ pub fn flags() -> Vec<Flag> {
             group: heading.trim_end_matches(" flags").into(),
             help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
             hidden: arg.is_hide_set(),
-            deprecation: said(arg, "Deprecated"),
+            deprecation: paragraph(arg, "Deprecated"),
             parity: parity(arg),
-            configz: said(arg, "Configz"),
+            configz: paragraph(arg, "Configz"),
         }
     };
     command.get_arguments().map(describe).collect()
@@ -105,7 +105,7 @@ pub(super) fn values(
         FlagValue {
             name: name.into(),
             value: as_go(type_of(arg), &raw.unwrap_or_default().to_string_lossy()),
-            explicit: line.is_given(name),
+            explicit: line.is_set(name),
         }
     };
     let mut values: Vec<FlagValue> = command.get_arguments().map(value).collect();

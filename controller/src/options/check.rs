@@ -1,4 +1,4 @@
-//! From flags to a configuration: what clap's types cannot say is checked here, all at once.
+//! From flags to a configuration: rules beyond clap's types are checked here, all at once.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -30,7 +30,7 @@ mod nodes;
 mod service;
 mod serving;
 
-/// Collects what is wrong and what is worth a word.
+/// Collects errors and warnings.
 #[derive(Default)]
 struct Findings {
     errors: Vec<String>,
@@ -39,7 +39,7 @@ struct Findings {
 
 impl Findings {
     /// The value, or its default beside an error.
-    fn take<T: Default>(&mut self, result: Result<T, String>) -> T {
+    fn valid<T: Default>(&mut self, result: Result<T, String>) -> T {
         result.unwrap_or_else(|error| {
             self.errors.push(error);
             T::default()
@@ -47,7 +47,7 @@ impl Findings {
     }
 
     fn workers(&mut self, (flag, count): (String, &i32)) -> usize {
-        self.take(
+        self.valid(
             usize::try_from(*count)
                 .ok()
                 .filter(|count| *count > 0)
@@ -67,7 +67,7 @@ impl Findings {
 
     /// A number of things.
     fn count(&mut self, (flag, count): (String, &i32)) -> u32 {
-        self.take(
+        self.valid(
             u32::try_from(*count)
                 .map_err(|_| format!("--{flag} must not be negative, but got {count}")),
         )
@@ -76,17 +76,21 @@ impl Findings {
     /// A duration that may be 0.
     fn duration(&mut self, (flag, value): (String, &GoDuration)) -> Duration {
         let duration = value.as_std();
-        self.take(duration.ok_or_else(|| format!("--{flag} must not be negative, but got {value}")))
+        self.valid(
+            duration.ok_or_else(|| format!("--{flag} must not be negative, but got {value}")),
+        )
     }
 
     /// A duration in or after which something is done.
     fn period(&mut self, (flag, value): (String, &GoDuration)) -> Duration {
         let period = value.as_std().filter(|period| !period.is_zero());
-        self.take(period.ok_or_else(|| format!("--{flag} must be greater than 0, but got {value}")))
+        self.valid(
+            period.ok_or_else(|| format!("--{flag} must be greater than 0, but got {value}")),
+        )
     }
 
     fn port(&mut self, (flag, port): (String, &i64)) -> u16 {
-        self.take(u16::try_from(*port).map_err(|_| {
+        self.valid(u16::try_from(*port).map_err(|_| {
             format!(
                 "--{flag} {port} must be between 0 and 65535, inclusive. 0 for turning off secure \
                  port"
@@ -95,7 +99,7 @@ impl Findings {
     }
 }
 
-/// The flag of a field, whose path is given.
+/// The flag of the field at `path`.
 fn name(path: &str) -> String {
     let field = path.rsplit('.').next().unwrap_or_default();
     field.trim().replace('_', "-")
@@ -190,9 +194,9 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     })
 }
 
-/// Lines about deprecated flags that were given.
+/// Lines about deprecated flags that are set.
 pub(super) fn notices(line: &CommandLine) -> Vec<String> {
-    given(line)
+    set_flags(line)
         .filter_map(|(flag, _)| {
             let why = flag.deprecation?;
             Some(format!("Flag --{} has been deprecated, {why}", flag.name))
@@ -200,9 +204,9 @@ pub(super) fn notices(line: &CommandLine) -> Vec<String> {
         .collect()
 }
 
-/// One warning for each flag that was given in vain.
+/// One warning for each flag that is set and has no effect.
 fn without_effect(line: &CommandLine) -> Vec<String> {
-    given(line)
+    set_flags(line)
         .filter(|(flag, value)| {
             // Deprecated flags have had their line, and JSON is what there is.
             flag.deprecation.is_none()
@@ -215,8 +219,8 @@ fn without_effect(line: &CommandLine) -> Vec<String> {
         .collect()
 }
 
-/// Flags that were given, with their values, in order of name.
-fn given(line: &CommandLine) -> impl Iterator<Item = (Flag, &str)> {
+/// Flags that are set, with their values, in order of name.
+fn set_flags(line: &CommandLine) -> impl Iterator<Item = (Flag, &str)> {
     let mut declared = catalogue::flags();
     declared.sort_by(|a, b| a.name.cmp(&b.name));
     declared.into_iter().filter_map(|flag| {
@@ -273,7 +277,7 @@ fn provider(
     let mut name = Some(generic.cloud_provider.clone()).filter(|name| !name.is_empty());
     if name.as_deref() == Some("external") {
         f.warnings.push(
-            "--cloud-provider=external is for the kubelet; any provider is accepted. Give the \
+            "--cloud-provider=external is for the kubelet; any provider is accepted. Set the \
              provider's own name, or leave the flag out"
                 .into(),
         );

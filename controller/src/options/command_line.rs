@@ -22,15 +22,15 @@ enum Origin {
 }
 
 #[derive(Clone, Debug)]
-struct Given {
+struct Setting {
     value: String,
     origin: Origin,
 }
 
-/// The given values, by flag.
+/// The values that are set, by flag.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CommandLine {
-    given: BTreeMap<String, Given>,
+    settings: BTreeMap<String, Setting>,
     /// Words that are neither flags nor their values.
     pub(super) positional: Vec<String>,
     /// Variables that are probably misspelt.
@@ -68,7 +68,7 @@ impl CommandLine {
     /// Reads both. The command line goes before the environment.
     ///
     /// # Errors
-    /// What is wrong with the command line, as Go's flag library would say.
+    /// The command line's mistake, in the words of Go's flag library.
     pub(super) fn read(
         command: &Command,
         args: &[String],
@@ -116,20 +116,20 @@ impl CommandLine {
                     .ok_or_else(|| format!("flag needs an argument: --{}", flag.name))?
                     .clone(),
             };
-            self.give(flag, value, Origin::CommandLine);
+            self.set(flag, value, Origin::CommandLine);
         }
         Ok(())
     }
 
-    fn give(&mut self, flag: &Known, value: String, origin: Origin) {
-        let value = match (self.given.get(&flag.name), flag.separator()) {
+    fn set(&mut self, flag: &Known, value: String, origin: Origin) {
+        let value = match (self.settings.get(&flag.name), flag.separator()) {
             (Some(before), Some(separator)) if !before.value.is_empty() => {
                 format!("{}{separator}{value}", before.value)
             }
             _ => value,
         };
-        self.given
-            .insert(flag.name.clone(), Given { value, origin });
+        self.settings
+            .insert(flag.name.clone(), Setting { value, origin });
     }
 
     fn read_env(&mut self, known: &[Known], env: &BTreeMap<String, String>) {
@@ -139,7 +139,7 @@ impl CommandLine {
             _ => vec![flag.variable()],
         };
         for flag in known {
-            if self.given.contains_key(&flag.name) {
+            if self.settings.contains_key(&flag.name) {
                 continue;
             }
             let found = variables(flag)
@@ -147,7 +147,7 @@ impl CommandLine {
                 .find_map(|name| Some((env.get(&name)?.clone(), name)))
                 .filter(|(value, _)| !value.is_empty());
             if let Some((value, name)) = found {
-                self.give(flag, value, Origin::Variable(name));
+                self.set(flag, value, Origin::Variable(name));
             }
         }
         let names: Vec<String> = known.iter().map(Known::variable).collect();
@@ -168,23 +168,25 @@ impl CommandLine {
 
     /// As words that clap reads.
     pub(super) fn words(&self) -> Vec<String> {
-        let word = |(name, given): (&String, &Given)| format!("--{name}={}", given.value);
-        self.given.iter().map(word).collect()
+        let word = |(name, setting): (&String, &Setting)| format!("--{name}={}", setting.value);
+        self.settings.iter().map(word).collect()
     }
 
-    /// Whether the flag was given, and not left to its default.
-    pub(super) fn is_given(&self, flag: &str) -> bool {
-        self.given.contains_key(flag)
+    /// Whether the flag is set, and not left to its default.
+    pub(super) fn is_set(&self, flag: &str) -> bool {
+        self.settings.contains_key(flag)
     }
 
-    /// The value of the flag, if it was given.
+    /// The value of the flag, if it is set.
     pub(super) fn value(&self, flag: &str) -> Option<&str> {
-        self.given.get(flag).map(|given| given.value.as_str())
+        self.settings
+            .get(flag)
+            .map(|setting| setting.value.as_str())
     }
 
     /// The name of the value's place in messages.
     pub(super) fn place(&self, flag: &str) -> String {
-        match self.given.get(flag).map(|given| &given.origin) {
+        match self.settings.get(flag).map(|setting| &setting.origin) {
             Some(Origin::Variable(name)) => format!("variable {name} of the environment"),
             _ if flag == "v" => "\"-v, --v\" flag".into(),
             _ if flag == "help" => "\"-h, --help\" flag".into(),

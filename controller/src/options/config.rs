@@ -26,7 +26,7 @@ pub struct Config {
     pub controllers: Controllers,
     /// Pause between the starts of two controllers, stretched by up to its own length.
     pub controller_start_interval: Duration,
-    /// `--shutdown-grace-period`: how long calls in flight may take to end, after the first
+    /// `--shutdown-grace-period`: how long calls in flight may last after the first
     /// termination signal.
     pub shutdown_grace: Duration,
     /// Switches of unfinished or contested behaviour.
@@ -41,7 +41,7 @@ pub struct Config {
     pub lifecycle: LifecycleSettings,
     /// The service-lb loop.
     pub service: ServiceSettings,
-    /// `--plan`: only say in this form what would change, and end.
+    /// `--plan`: only print in this form which changes would follow, and end.
     pub plan: Option<PlanOutput>,
     /// The node-route loop.
     pub route: Route,
@@ -74,7 +74,7 @@ pub struct FlagValue {
     pub name: String,
     /// As Go prints it: `5m0s`, `[a,b]`, `true`.
     pub value: String,
-    /// Whether the command line or the environment gave it.
+    /// Whether the command line or the environment sets it.
     pub explicit: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct ApiSettings {
     pub budget: Budget,
     /// A service account for each controller instead of one for all.
     pub service_account_credentials: bool,
-    /// Stores go over all they hold once in a random period between this and twice this.
+    /// Stores resync in a random period between this and twice this.
     pub min_resync_period: Duration,
 }
 
@@ -94,7 +94,7 @@ pub struct ApiSettings {
 pub struct ProviderSettings {
     /// `--provider-endpoint`.
     pub endpoint: Endpoint,
-    /// `--cloud-provider`: the name that the provider must give; absent: any.
+    /// `--cloud-provider`: the name that the provider must report; absent: any.
     pub name: Option<String>,
     /// `--allow-untagged-cloud`: a provider without cluster id is warned about, not refused.
     pub allow_untagged_cloud: bool,
@@ -161,7 +161,7 @@ pub struct Serving {
     pub port: u16,
     /// The certificate for clients that ask for no other.
     pub certificate: Certificate,
-    /// Certificates by name; the first that fits is taken.
+    /// Certificates by name; the first that fits is used.
     pub sni: Vec<SniCertificate>,
     /// Protocol versions and ciphers.
     pub tls: TlsPolicy,
@@ -187,7 +187,7 @@ pub enum Certificate {
         /// PEM.
         key: PathBuf,
     },
-    /// Given, and an error if they are missing.
+    /// Named by flags; an error if they are missing.
     Files {
         /// PEM, with the chain behind the certificate.
         certificate: PathBuf,
@@ -235,7 +235,7 @@ pub struct Authentication {
     /// For `TokenReview` and the lookup of CAs; absent: in a Pod its service account, else every
     /// caller is anonymous.
     pub kubeconfig: Option<PathBuf>,
-    /// The cluster is not asked for what the flags do not say.
+    /// The cluster is not asked for settings that the flags leave out.
     pub skip_lookup: bool,
     /// A failed lookup is no reason to end.
     pub tolerate_lookup_failure: bool,
@@ -254,13 +254,13 @@ pub struct RequestHeader {
     pub client_ca_file: Option<PathBuf>,
     /// Common names of their certificates; empty: any.
     pub allowed_names: Vec<String>,
-    /// Headers that hold the user's name.
+    /// Headers with the user's name.
     pub username_headers: Vec<String>,
-    /// Headers that hold groups.
+    /// Headers with groups.
     pub group_headers: Vec<String>,
-    /// Headers that hold the user's UID.
+    /// Headers with the user's UID.
     pub uid_headers: Vec<String>,
-    /// Beginnings of headers that hold more.
+    /// Prefixes of headers with further attributes.
     pub extra_header_prefixes: Vec<String>,
 }
 

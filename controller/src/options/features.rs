@@ -1,4 +1,4 @@
-//! `--feature-gates`: any gate is accepted, since people give one list to all components of a cluster.
+//! `--feature-gates`: any gate is accepted, since operators set one list for all components of a cluster.
 
 use std::{fmt, str::FromStr};
 
@@ -14,7 +14,7 @@ pub enum Feature {
     ComponentFlagz,
     /// `/statusz` is served.
     ComponentStatusz,
-    /// `--requestheader-uid-headers` may be given.
+    /// `--requestheader-uid-headers` may be set.
     RemoteRequestHeaderUid,
 }
 

@@ -33,7 +33,7 @@ pub(super) use serving::{ServingFlags, WebhookFlags, WebhookServingFlags};
     about = "Outrigger's cloud-controller-manager: the cloud loops of Kubernetes, with the cloud \
              behind a gRPC provider.",
     override_usage = "cloud-controller-manager [flags]",
-    after_help = "Each flag can be given as a variable of the environment too: OUTRIGGER_ and the name in \
+    after_help = "Each flag can be set by a variable of the environment too: OUTRIGGER_ and the name in \
                   capitals, with underscores, as in OUTRIGGER_CLUSTER_NAME. The command line goes before the \
                   environment; an empty variable counts as absent. KUBECONFIG is not read, as by upstream."
 )]
@@ -92,7 +92,7 @@ pub(super) struct ProviderFlags {
     pub(super) provider_endpoint: String,
 }
 
-/// The declaration, with what holds for all flags of one type.
+/// The declaration, with the rules for all flags of one type.
 pub(super) fn command() -> Command {
     Flags::command()
         .disable_help_flag(true)

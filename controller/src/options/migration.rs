@@ -160,7 +160,7 @@ impl File {
                 "unknown field \"resourceLock\": v1 has none, since the lock is always a Lease"
                     .into(),
             ),
-            // Upstream takes it and dies later, when it has become the leader.
+            // Upstream accepts it and exits later, when it has become the leader.
             (true, Some("endpoints")) => errors.push(
                 "resourceLock: Invalid value: \"endpoints\": Kubernetes has no such lock any \
                  more; write leases"

@@ -83,7 +83,7 @@ impl TlsFlags<'_> {
             "" | "VersionTLS12" => {}
             "VersionTLS13" => return TlsVersion::Tls13,
             "VersionTLS10" | "VersionTLS11" => warnings.push(format!(
-                "--{prefix}tls-min-version={min_version} is taken as VersionTLS12: older versions \
+                "--{prefix}tls-min-version={min_version} is read as VersionTLS12: older versions \
                  of TLS are broken and not spoken"
             )),
             other => errors.push(format!(

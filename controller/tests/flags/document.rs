@@ -8,11 +8,11 @@ const INTRODUCTION: &str = "\
 # Flags
 
 Every flag of upstream's cloud-controller-manager (1.37, with node-ipam-controller) is accepted, with
-its type and meaning. The tables say how each one stands to upstream's:
+its type and meaning. The tables say how each one differs from upstream's:
 
 - **same**: type, default and meaning.
-- **better**: another default or range, and why. Upstream's value can be given.
-- **no effect**: accepted, with one warning in the log when it is given, and why.
+- **better**: another default or range, and why. Upstream's value can be set.
+- **no effect**: accepted, with one warning in the log when it is set, and why.
 - **ours**: upstream has none.
 
 ## How they are read
@@ -22,9 +22,9 @@ may stand for hyphens; lists are split at commas, the first mention replaces the
 add to it; durations are written `10s`, `1m30s` or `1.5h`; whole numbers may have a prefix of their base and
 underscores (`0x10`, `1_000`), and a leading 0 means octal (`010` is 8).
 
-Each flag can be given in the environment too: `OUTRIGGER_` and its name in capitals, with underscores,
+Each flag can be set in the environment too: `OUTRIGGER_` and its name in capitals, with underscores,
 as in `OUTRIGGER_CLUSTER_NAME`. The command line goes before the environment; an empty variable counts as absent.
-`CLOUDPROVIDER_ENDPOINT` says the same as `OUTRIGGER_PROVIDER_ENDPOINT`, to the controller and to providers.
+`CLOUDPROVIDER_ENDPOINT` stands for `OUTRIGGER_PROVIDER_ENDPOINT`, for the controller and for providers.
 `KUBECONFIG` is not read, as by upstream: a program that writes to Nodes must not act on whatever cluster a
 shell last worked with. Without `--kubeconfig` and `--master`, the service account of the Pod is used.
 
@@ -32,7 +32,7 @@ An unknown flag, a value of the wrong type and a positional argument end the pro
 nearest name that exists. Invalid values are reported all together, in upstream's words where it
 has some. In these cases upstream goes on, and we do not:
 
-| given | upstream | here |
+| flag | upstream | here |
 |---|---|---|
 | `--concurrent-node-syncs` or `--concurrent-service-syncs` below 1 | nothing is ever done, or a panic | refused |
 | a period of 0 or below | runs without a pause | refused |
@@ -55,7 +55,7 @@ password, or a credential plugin (`exec`). Legacy `auth-provider` entries are re
 - Files with tokens, certificates and keys are looked at every 10 s and after a 401; new connections present the
   new certificate. A file that cannot be read, or a key that does not fit yet, leaves the former in use.
 - A plugin runs once for all clients of the process, when the first request needs it; again shortly before
-  its credential expires, or after a 401. It may take 30 s, then it is killed with what it started. It gets no
+  its credential expires, or after a 401. After 30 s it is killed with all that it started. It gets no
   terminal, so that `interactiveMode: Always` is refused.
 
 `proxy-url` of the kubeconfig (`http`, `https`, `socks5`) goes before the environment. Of that `HTTPS_PROXY` counts,
@@ -68,7 +68,7 @@ port, or `*`. `localhost` and loopback addresses need no entry. A log line at th
 const GATES: &str = "\
 ## Feature gates
 
-`--feature-gates` accepts any `Name=true` and `Name=false`, so that one list can be given to all components of a
+`--feature-gates` accepts any `Name=true` and `Name=false`, so that one list can be set for all components of a
 cluster. These have an effect; one warning in the log names the others.
 
 | gate | stage | default | effect |
@@ -76,7 +76,7 @@ cluster. These have an effect; one warning in the log names the others.
 | `AllBeta` | beta | off | switches the gates below that are not named |
 | `ComponentFlagz` | beta | on | `/flagz` is served |
 | `ComponentStatusz` | beta | on | `/statusz` is served |
-| `RemoteRequestHeaderUID` | beta | on | `--requestheader-uid-headers` may be given |
+| `RemoteRequestHeaderUID` | beta | on | `--requestheader-uid-headers` may be set |
 
 Always on here: `ContextualLogging`, `ControllerManagerReleaseLeaderElectionLockOnExit`, `LoggingAlphaOptions` and
 `LoggingBetaOptions`.
@@ -109,7 +109,7 @@ pub(crate) fn flags() -> String {
             group.clone_from(&flag.group);
             write!(
                 text,
-                "## {group} flags\n\n| flag | type | default | stands | |\n|---|---|---|---|---|\n"
+                "## {group} flags\n\n| flag | type | default | parity | |\n|---|---|---|---|---|\n"
             )
             .unwrap();
         }
@@ -135,7 +135,7 @@ fn row(text: &mut String, flag: &Flag) {
         "" => String::new(),
         default => format!("`{default}`"),
     };
-    let (stands, why) = match &flag.parity {
+    let (parity, why) = match &flag.parity {
         Parity::Same => ("same", ""),
         Parity::Better(why) => ("better", why.as_str()),
         Parity::NoEffect(why) => ("no effect", why.as_str()),
@@ -156,7 +156,7 @@ fn row(text: &mut String, flag: &Flag) {
     };
     writeln!(
         text,
-        "| `--{}` | {} | {default} | {stands}{deprecated} | {note} |",
+        "| `--{}` | {} | {default} | {parity}{deprecated} | {note} |",
         flag.name, flag.kind
     )
     .unwrap();

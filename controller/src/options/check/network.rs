@@ -44,7 +44,7 @@ fn is_ipv4(cidr: &IpNet) -> bool {
     matches!(cidr, IpNet::V4(_))
 }
 
-/// Checks of node-ipam-controller's flags. The rules between flags only hold if it runs.
+/// Checks of node-ipam-controller's flags. The rules between flags apply only if it runs.
 pub(super) fn ipam(
     generic: &GenericFlags,
     flags: &IpamFlags,
@@ -99,7 +99,7 @@ pub(super) fn ipam(
         } else if !is_ipv4(pool) && size - pool.prefix_len() > 16 {
             f.errors.push(format!(
                 "the node CIDR size is too big: {pool} would be cut into more than 65536 of \
-                 /{size}; give a smaller --node-cidr-mask-size-ipv6 or --cluster-cidr"
+                 /{size}; set a smaller --node-cidr-mask-size-ipv6 or --cluster-cidr"
             ));
         }
     }
@@ -134,7 +134,7 @@ fn clash(
 
 /// Absent if it is 0.
 fn mask((flag, size): (String, &i32), most: u8, f: &mut Findings) -> Option<u8> {
-    let size = f.take(
+    let size = f.valid(
         u8::try_from(*size)
             .ok()
             .filter(|size| *size <= most)
@@ -159,7 +159,7 @@ pub(super) fn absent_loops(controllers: &Controllers, route: &Route, ipam: &Ipam
     if is_asked(Controller::NodeIpam) {
         missing(
             Controller::NodeIpam,
-            "no Node gets a Pod CIDR from it, whatever --allocate-node-cidrs says; have them \
+            "no Node gets a Pod CIDR from it, whatever --allocate-node-cidrs is; have them \
              allocated by kube-controller-manager or the network plugin",
         );
     }

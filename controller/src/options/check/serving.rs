@@ -11,7 +11,7 @@ use crate::options::{
 pub(super) fn secure(flags: &ServingFlags, f: &mut Findings) -> Option<Serving> {
     let port = f.port(flag!(flags.secure_port));
     let streams = flags.http2_max_streams_per_connection;
-    let streams = f.take(u32::try_from(streams).map_err(|_| {
+    let streams = f.valid(u32::try_from(streams).map_err(|_| {
         format!(
             "--http2-max-streams-per-connection must be between 0 and {}, but got {streams}",
             u32::MAX

@@ -15,8 +15,8 @@ pub(in crate::options) struct GenericFlags {
     #[arg(long, value_name = "bool", default_value = "false")]
     pub(in crate::options) allocate_node_cidrs: GoBool,
     /// Run although the provider has no cluster ID, and change the cloud although the cluster's UID
-    /// cannot be read. Two clusters in one account may then take each other's resources for their
-    /// own.
+    /// cannot be read. Two clusters in one account may then change each other's
+    /// resources.
     ///
     /// Deprecated: This flag is deprecated and will be removed in a future release. A cluster-id
     /// will be required on cloud instances.
@@ -29,7 +29,7 @@ pub(in crate::options) struct GenericFlags {
     /// Configz: KubeCloudShared.CIDRAllocatorType
     #[arg(long, value_name = "string", default_value = "RangeAllocator")]
     pub(in crate::options) cidr_allocator_type: String,
-    /// No effect: the provider is another process, which reads its own configuration; give the file
+    /// No effect: the provider is another process, which reads its own configuration; pass the file
     /// to the provider
     ///
     /// Configz: KubeCloudShared.CloudProvider.CloudConfigFile
@@ -37,7 +37,7 @@ pub(in crate::options) struct GenericFlags {
     pub(in crate::options) cloud_config: String,
     /// Name that the provider must report; empty: any.
     ///
-    /// Better: optional, since the provider is chosen by its socket; if it is given, a provider of
+    /// Better: optional, since the provider is chosen by its socket; if it is set, a provider of
     /// another name is refused
     ///
     /// Configz: KubeCloudShared.CloudProvider.Name
@@ -162,13 +162,13 @@ pub(in crate::options) struct GenericFlags {
     /// Configz: KubeCloudShared.RouteReconciliationPeriod
     #[arg(long, value_name = "duration", default_value = "30m0s")]
     pub(in crate::options) route_reconciliation_period: GoDuration,
-    /// Time that calls to the provider in flight may take after SIGTERM before they are cancelled.
+    /// Time after SIGTERM until calls to the provider in flight are cancelled.
     ///
     /// Ours: a call that is cut off leaves the cloud half changed; with 4s more for the results it
     /// must fit into the Pod's terminationGracePeriodSeconds. Upstream ends at once
     #[arg(long, value_name = "duration", default_value = "25s")]
     pub(in crate::options) shutdown_grace_period: GoDuration,
-    /// Use a service account of its own for each controller.
+    /// Use a separate service account for each controller.
     ///
     /// Configz: KubeCloudShared.UseServiceAccountCredentials
     #[arg(long, value_name = "bool", default_value = "false")]

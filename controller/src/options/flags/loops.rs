@@ -16,7 +16,7 @@ pub(in crate::options) struct NodeFlags {
     pub(in crate::options) concurrent_node_status_updates: i32,
     /// Number of Nodes initialised concurrently.
     ///
-    /// Better: with upstream's 1, one slow answer of the cloud holds up all others
+    /// Better: with upstream's 1, one slow answer of the cloud delays all others
     ///
     /// Configz: NodeController.ConcurrentNodeSyncs
     #[arg(long, value_name = "int32", value_parser = number::int32, default_value = "32")]
@@ -51,7 +51,7 @@ pub(in crate::options) struct LifecycleFlags {
     pub(in crate::options) node_deletion_confirm: i32,
     /// Delete Nodes whose instance does not exist; false: only report them.
     ///
-    /// Ours: a cluster may want to keep its Nodes whatever the cloud says
+    /// Ours: a cluster may want to keep its Nodes whatever the cloud answers
     #[arg(long, value_name = "bool", default_value_t = GoBool(DeletionLimits::default().enabled))]
     pub(in crate::options) node_deletion_enabled: GoBool,
     /// Fraction of this provider's Nodes, 0 to 1, that may be absent from the cloud or deleted

@@ -53,7 +53,7 @@ pub(in crate::options) struct ServingFlags {
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) tls_private_key_file: String,
     /// Files of another certificate and its key, with the domains it is for, if not those in it:
-    /// example.crt,example.key or foo.crt,foo.key:*.foo.com,foo.com. Can be given several times.
+    /// example.crt,example.key or foo.crt,foo.key:*.foo.com,foo.com. Can be set several times.
     #[arg(long, value_name = "namedCertKey", default_value = "")]
     pub(in crate::options) tls_sni_cert_key: SniPairs,
 }

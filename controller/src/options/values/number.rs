@@ -50,7 +50,7 @@ fn integer(text: &str) -> Result<i128, String> {
         [b'0', _, ..] => (8, &lower[1..]),
         _ => (10, &lower[..]),
     };
-    // Rust takes a sign here.
+    // Rust accepts a sign here.
     if !digits.bytes().all(|digit| digit.is_ascii_alphanumeric()) {
         return Err(INTEGER.into());
     }
