@@ -6,7 +6,7 @@ use crate::{
     node::{NodeView, change::PodCidrsWrite},
 };
 
-/// What is done about one Node's Pod CIDRs.
+/// The decision about the Pod CIDRs of one Node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodCidrPlan {
     /// Warnings about CIDRs that the Node has, each once.
