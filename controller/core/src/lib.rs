@@ -26,6 +26,7 @@ pub mod ipam;
 pub mod lease;
 pub mod node;
 mod null;
+pub mod route;
 pub mod selector;
 pub mod service;
 pub mod string_map;

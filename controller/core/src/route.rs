@@ -1,0 +1,30 @@
+//! The node-route loop's decisions: which route leads to the Pods of which Node.
+//!
+//! ```text
+//!  provider ─► RawRoute::check ─► RouteTable ─┐
+//!                 create, delete ─► │         ├─► plan(destination) ─► Create, Delete, Confirm, List
+//!  Nodes of the store ──────────► RouteNodes ─┤
+//!                                             └─► condition(node) ─► NetworkUnavailable
+//! ```
+//!
+//! The key is one destination CIDR. A call about it is followed by another plan, so that what is in
+//! the way is deleted before a route is made (Q-11), and nothing waits for the whole table.
+//!
+//! A route is deleted only if all of this holds:
+//! - its destination is inside `--cluster-cidr`;
+//! - it was in a complete list, or was made since then, and no write with an unknown result came after;
+//! - the store of Nodes is complete;
+//! - it leads nowhere, or the API server itself has confirmed, after the plan asked for it, that
+//!   the Node it leads to is gone, does not have the CIDR, or is another machine by now.
+
+mod nodes;
+mod observed;
+mod plan;
+mod settings;
+mod table;
+
+pub use nodes::RouteNodes;
+pub use observed::{ObservedRoute, RawRoute, RouteFault, RouteField, WantedRoute};
+pub use plan::{Confirmation, RefusedRoute, RouteFacts, RoutePlan, RouteStep, plan};
+pub use settings::{WITHOUT_CLUSTER_CIDR, route_cidrs};
+pub use table::{ListStart, RouteTable};

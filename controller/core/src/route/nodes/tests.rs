@@ -1,0 +1,94 @@
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::RouteNodes;
+use crate::{
+    fixture::{addresses, cidr, map, raw_route, registered, route, routed},
+    node::{ANNOTATION_PAUSED, NodeView},
+    route::RawRoute,
+};
+
+///
+#[test]
+fn a_node_that_changed_has_its_destinations_reconciled() {
+    let mut nodes = RouteNodes::default();
+    let mut observe = |node: &NodeView| {
+        let destinations = nodes.observe(&Arc::new(node.clone()));
+        destinations
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    let a = routed("a", 1, "10.244.1.0/24 FD00::/64 junk");
+    let both = ["10.244.1.0/24", "fd00::/64"];
+    assert_eq!(observe(&a), both);
+    let alike = NodeView {
+        resource_version: "9".into(),
+        ..a.clone()
+    };
+    assert!(observe(&alike).is_empty());
+    for changed in [
+        NodeView {
+            addresses: addresses("InternalIP=192.168.0.2"),
+            ..a.clone()
+        },
+        NodeView {
+            provider_id: "cloud://b".into(),
+            ..a.clone()
+        },
+        NodeView {
+            uid: "2".into(),
+            ..a.clone()
+        },
+        NodeView {
+            labels: map(&[("pool", "b")]),
+            ..a.clone()
+        },
+        NodeView {
+            annotations: map(&[(ANNOTATION_PAUSED, "true")]),
+            ..a.clone()
+        },
+        NodeView {
+            taints: registered("a").taints,
+            ..a.clone()
+        },
+        a.clone(),
+    ] {
+        assert_eq!(observe(&changed), both);
+    }
+    // Those that it had as well as those that it has.
+    assert_eq!(
+        observe(&routed("a", 1, "10.244.2.0/24")),
+        ["10.244.1.0/24", "10.244.2.0/24", "fd00::/64"]
+    );
+    assert!(nodes.forget("a", "another UID").is_empty());
+    assert_eq!(nodes.destinations().count(), 1);
+    assert_eq!(
+        nodes.forget("a", "uid-a"),
+        BTreeSet::from([cidr("10.244.2.0/24")])
+    );
+    assert_eq!(nodes.destinations().count(), 0);
+}
+
+#[test]
+fn the_nodes_of_a_destination_and_of_a_route() {
+    let mut nodes = RouteNodes::default();
+    for (name, last) in [("b", 2), ("a", 1)] {
+        nodes.observe(&Arc::new(routed(name, last, "10.244.1.0/24")));
+    }
+    let names: Vec<_> = nodes
+        .with(cidr("10.244.1.0/24"))
+        .map(|node| &*node.name)
+        .collect();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(nodes.with(cidr("10.244.1.0/25")).count(), 0);
+    let by_id = RawRoute {
+        provider_id: "cloud://b".into(),
+        ..raw_route("10.244.9.0/24", "")
+    };
+    assert_eq!(nodes.target_of(&by_id.check().unwrap()), Some("b"));
+    assert_eq!(
+        nodes.target_of(&route("10.244.9.0/24", "gone")),
+        Some("gone")
+    );
+    assert_eq!(nodes.target_of(&route("10.244.9.0/24", "")), None);
+}

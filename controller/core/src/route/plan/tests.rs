@@ -1,0 +1,309 @@
+use std::{slice::from_ref, sync::Arc};
+
+use super::{Confirmation, RouteFacts, RoutePlan, RouteStep, plan};
+use crate::{
+    fixture::{addresses, cidr, map, raw_route, registered, route, routed},
+    node::{
+        ANNOTATION_PAUSED, NodeView,
+        ownership::{NodeScope, Prefixes},
+    },
+    route::{ObservedRoute, RawRoute, RouteNodes, RouteTable, WantedRoute},
+};
+
+mod histories;
+
+const A: &str = "10.244.1.0/24";
+
+/// The facts of one test, and the plan for the destination [`A`].
+struct Case {
+    table: RouteTable,
+    nodes: RouteNodes,
+    is_synced: bool,
+    confirmed: Vec<Confirmation>,
+}
+
+impl Case {
+    fn new(routes: &[ObservedRoute], nodes: &[NodeView]) -> Self {
+        let mut case = Self {
+            table: RouteTable::default(),
+            nodes: RouteNodes::default(),
+            is_synced: true,
+            confirmed: Vec::new(),
+        };
+        let start = case.table.list_begins();
+        case.table.list_completed(start, routes.iter().cloned());
+        for node in nodes {
+            case.nodes.observe(&Arc::new(node.clone()));
+        }
+        case
+    }
+
+    fn confirmed(mut self, node: &str) -> Self {
+        self.confirmed.push(Confirmation::Node(node.into()));
+        self
+    }
+
+    fn plan(&self, destination: &str) -> RoutePlan {
+        let prefixes = Prefixes::new("cloud", [""; 0]).unwrap();
+        let facts = RouteFacts {
+            table: &self.table,
+            nodes: &self.nodes,
+            is_synced: self.is_synced,
+            confirmed: &self.confirmed,
+            scope: NodeScope {
+                prefixes: &prefixes,
+                selector: None,
+                foreign_prefix_seen: false,
+            },
+            cluster_cidrs: &[cidr("10.244.0.0/16"), cidr("fd00::/48")],
+        };
+        plan(cidr(destination), &facts)
+    }
+
+    fn step(&self) -> RouteStep {
+        self.plan(A).step
+    }
+}
+
+fn to(name: &str) -> ObservedRoute {
+    route(A, name)
+}
+
+fn a() -> NodeView {
+    routed("a", 1, A)
+}
+
+fn ask(node: &str) -> RouteStep {
+    RouteStep::Confirm(Confirmation::Node(node.into()))
+}
+
+/// R-20, R-21, R-29.
+#[test]
+fn a_node_gets_the_route_that_it_lacks() {
+    let create = RouteStep::Create(WantedRoute::of(cidr(A), &a()));
+    assert_eq!(Case::new(&[], &[a()]).step(), create);
+    assert_eq!(
+        Case::new(&[route("10.244.2.0/24", "a")], &[a()]).step(),
+        create
+    );
+    assert_eq!(Case::new(&[to("a")], &[a()]).step(), RouteStep::Keep);
+    assert_eq!(Case::new(&[], &[]).step(), RouteStep::Nothing);
+    // Q-12.
+    let v6 = routed("a", 1, "FD00::/64");
+    let routes = [route("fd00:0:0::9/64", "a")];
+    assert_eq!(
+        Case::new(&routes, &[v6]).plan("fd00::/64").step,
+        RouteStep::Keep
+    );
+    // Before the first list, and after an unknown result.
+    let mut case = Case::new(&[], &[a()]);
+    case.table = RouteTable::default();
+    assert_eq!(case.step(), RouteStep::List);
+    let mut case = Case::new(&[to("a")], &[]).confirmed("a");
+    case.table.call_begins(cidr(A));
+    case.table.result_unknown(cidr(A));
+    assert_eq!(case.step(), RouteStep::List);
+}
+
+/// R-24.
+#[test]
+fn a_route_is_deleted_only_once_the_api_server_was_asked() {
+    let stale = [to("gone")];
+    assert_eq!(Case::new(&stale, &[]).step(), ask("gone"));
+    let delete = RouteStep::Delete(to("gone"));
+    assert_eq!(Case::new(&stale, &[]).confirmed("gone").step(), delete);
+    assert_eq!(
+        Case::new(&stale, &[]).confirmed("other").step(),
+        ask("gone")
+    );
+    // The answer was that it is there, and has the CIDR.
+    let is_there = Case::new(&stale, &[routed("gone", 1, A)]).confirmed("gone");
+    assert_eq!(is_there.step(), RouteStep::Keep);
+    // It has another one.
+    let other = Case::new(&stale, &[routed("gone", 1, "10.244.2.0/24")]);
+    assert_eq!(other.step(), ask("gone"));
+    assert_eq!(other.confirmed("gone").step(), delete);
+    let mut unsynced = Case::new(&stale, &[]).confirmed("gone");
+    unsynced.is_synced = false;
+    assert_eq!(unsynced.step(), RouteStep::Nothing);
+    // Without a name: the Node that the provider ID is of, or all of them.
+    let by_id = RawRoute {
+        provider_id: "cloud://a".into(),
+        ..raw_route(A, "")
+    };
+    let by_id = [by_id.check().unwrap()];
+    assert_eq!(
+        Case::new(&by_id, &[routed("a", 1, "10.244.2.0/24")]).step(),
+        ask("a")
+    );
+    let mut unknown = Case::new(&by_id, &[]);
+    assert_eq!(unknown.step(), RouteStep::Confirm(Confirmation::AllNodes));
+    unknown.confirmed.push(Confirmation::AllNodes);
+    assert_eq!(unknown.step(), RouteStep::Delete(by_id[0].clone()));
+}
+
+/// R-23, Q-11: first it is deleted, and the next plan makes it.
+#[test]
+fn a_route_to_another_machine_or_address_is_made_again() {
+    for changed in [
+        RawRoute {
+            provider_id: "cloud://before".into(),
+            ..raw_route(A, "a")
+        },
+        RawRoute {
+            next_hop_ip: "192.168.0.9".into(),
+            ..raw_route(A, "a")
+        },
+        RawRoute {
+            compares_addresses: true,
+            node_addresses: addresses("InternalIP=192.168.0.9").into(),
+            ..raw_route(A, "a")
+        },
+    ] {
+        let changed = changed.check().unwrap();
+        let mut case = Case::new(from_ref(&changed), &[a()]);
+        assert_eq!(case.step(), ask("a"));
+        case = case.confirmed("a");
+        assert_eq!(case.step(), RouteStep::Delete(changed.clone()));
+        case.table.call_begins(cidr(A));
+        case.table.deleted(&changed);
+        assert!(matches!(case.step(), RouteStep::Create(_)));
+    }
+    // Of another Node.
+    let both = [to("a"), to("gone")];
+    let case = Case::new(&both, &[a()]).confirmed("gone");
+    assert_eq!(case.step(), RouteStep::Delete(to("gone")));
+}
+
+#[test]
+fn a_blackhole_of_ours_is_deleted_at_once() {
+    let blackhole = |destination: &str| {
+        let raw = RawRoute {
+            is_blackhole: true,
+            ..raw_route(destination, "a")
+        };
+        raw.check().unwrap()
+    };
+    let delete = RouteStep::Delete(blackhole(A));
+    assert_eq!(Case::new(&[blackhole(A)], &[a()]).step(), delete);
+    assert_eq!(Case::new(&[blackhole(A)], &[]).step(), delete);
+    for foreign in ["10.243.0.0/24", "10.0.0.0/8", "0.0.0.0/0", "10.244.0.0/15"] {
+        let case = Case::new(&[blackhole(foreign)], &[]);
+        assert_eq!(case.plan(foreign).step, RouteStep::Nothing);
+    }
+}
+
+/// R-25: also one that begins where the cluster CIDR begins.
+#[test]
+fn routes_of_others_are_never_touched() {
+    for foreign in [
+        "10.243.1.0/24",
+        "10.0.0.0/8",
+        "10.244.0.0/15",
+        "0.0.0.0/0",
+        "fd00::/40",
+    ] {
+        let mut case = Case::new(&[route(foreign, "gone")], &[]).confirmed("gone");
+        case.confirmed.push(Confirmation::AllNodes);
+        assert_eq!(case.plan(foreign).step, RouteStep::Nothing, "{foreign}");
+    }
+    for ours in [
+        "10.244.0.0/16",
+        "10.244.255.0/24",
+        "10.244.0.0/32",
+        "fd00::/64",
+    ] {
+        let case = Case::new(&[route(ours, "gone")], &[]);
+        assert_eq!(case.plan(ours).step, ask("gone"), "{ours}");
+    }
+}
+
+/// Q-14.
+#[test]
+fn a_pod_cidr_outside_the_cluster_cidr_is_refused() {
+    let outside = "10.1.0.0/24";
+    let node = routed("a", 1, outside);
+    let RouteStep::Refuse(refused) = Case::new(&[], from_ref(&node)).plan(outside).step else {
+        panic!("not refused");
+    };
+    assert_eq!(
+        refused.to_string(),
+        "Pod CIDR 10.1.0.0/24 of Node a is outside --cluster-cidr, so it gets no route; extend \
+         --cluster-cidr, or delete the Node, and it gets another when it registers again"
+    );
+    // Upstream has made it.
+    let case = Case::new(&[route(outside, "a")], &[node]);
+    assert_eq!(case.plan(outside).step, RouteStep::Keep);
+}
+
+#[test]
+fn nodes_that_cannot_be_decided_about_wait() {
+    let uninitialized = NodeView {
+        taints: registered("a").taints,
+        provider_id: "".into(),
+        ..a()
+    };
+    let paused = NodeView {
+        annotations: map(&[(ANNOTATION_PAUSED, "true")]),
+        ..a()
+    };
+    for node in [&uninitialized, &paused] {
+        assert_eq!(Case::new(&[], from_ref(node)).step(), RouteStep::Nothing);
+    }
+    let by_id = RawRoute {
+        provider_id: "cloud://a".into(),
+        ..raw_route(A, "")
+    };
+    let by_id = [by_id.check().unwrap()];
+    let mut case = Case::new(&by_id, &[uninitialized]);
+    case.confirmed.push(Confirmation::AllNodes);
+    assert_eq!(case.step(), RouteStep::Nothing);
+    let stale = Case::new(&[to("gone")], &[paused]).confirmed("gone");
+    assert_eq!(stale.step(), RouteStep::Nothing);
+}
+
+#[test]
+fn nodes_of_another_provider_get_no_route_and_lose_none() {
+    let foreign = NodeView {
+        provider_id: "other://a".into(),
+        ..a()
+    };
+    assert_eq!(
+        Case::new(&[], from_ref(&foreign)).step(),
+        RouteStep::Nothing
+    );
+    let moved = RawRoute {
+        provider_id: "other://before".into(),
+        ..raw_route(A, "a")
+    };
+    for route in [to("a"), moved.check().unwrap()] {
+        let case = Case::new(&[route], from_ref(&foreign)).confirmed("a");
+        assert!(matches!(case.step(), RouteStep::Keep | RouteStep::Nothing));
+    }
+}
+
+#[test]
+fn of_two_nodes_with_one_cidr_one_keeps_the_route() {
+    let both = [a(), routed("b", 2, A)];
+    let case = Case::new(&[], &both);
+    assert_eq!(*case.plan(A).duplicates, ["a".into(), "b".into()]);
+    assert_eq!(
+        case.step(),
+        RouteStep::Create(WantedRoute::of(cidr(A), &a()))
+    );
+    let outdated = RawRoute {
+        compares_addresses: true,
+        ..raw_route(A, "b")
+    };
+    for there in [to("a"), to("b"), outdated.check().unwrap()] {
+        let case = Case::new(&[there], &both).confirmed("a").confirmed("b");
+        assert_eq!(case.step(), RouteStep::Keep);
+        assert_eq!(case.plan(A).duplicates.len(), 2);
+    }
+    // Both have one.
+    assert_eq!(
+        Case::new(&[to("a"), to("b")], &both).step(),
+        RouteStep::Keep
+    );
+    assert!(Case::new(&[], &[a()]).plan(A).duplicates.is_empty());
+}

@@ -1,0 +1,134 @@
+//! The routes in the cloud, as far as they are known in one lease term.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::ObservedRoute;
+use crate::cidr::Cidr;
+
+/// The last complete list, and each create and delete that was answered since it began.
+///
+/// A destination has one call in flight at most. Routes of others are in it too, since a Node may
+/// be reached by one; a plan leaves them alone.
+#[derive(Clone, Debug, Default)]
+pub struct RouteTable {
+    routes: BTreeMap<Cidr, Vec<ObservedRoute>>,
+    is_listed: bool,
+    /// How many calls have ended.
+    calls: u64,
+    /// By destination: a call in flight, or one that a list may not show yet.
+    writes: HashMap<Cidr, RouteWrite>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum RouteWrite {
+    InFlight,
+    /// Answered, as the so many-th call.
+    Answered(u64),
+    /// The so many-th call, of which only a list that begins later shows the result.
+    Unknown(u64),
+}
+
+/// How many calls had ended when a list began.
+#[derive(Clone, Copy, Debug)]
+pub struct ListStart(u64);
+
+impl RouteTable {
+    /// To be called right before a list is asked for.
+    pub const fn list_begins(&self) -> ListStart {
+        ListStart(self.calls)
+    }
+
+    /// Takes a complete list, in which a route that is there twice counts once. A destination with a
+    /// call that ended after the list began, or is in flight, stays as it is, since the list may be
+    /// from before. Returns the destinations that changed.
+    pub fn list_completed(
+        &mut self,
+        start: ListStart,
+        routes: impl IntoIterator<Item = ObservedRoute>,
+    ) -> BTreeSet<Cidr> {
+        self.is_listed = true;
+        self.writes.retain(|_, write| match write {
+            RouteWrite::InFlight => true,
+            RouteWrite::Answered(call) | RouteWrite::Unknown(call) => *call > start.0,
+        });
+        let before = std::mem::take(&mut self.routes);
+        for route in routes {
+            if !self.writes.contains_key(&route.destination()) {
+                self.insert(route);
+            }
+        }
+        for destination in self.writes.keys() {
+            if let Some(routes) = before.get(destination) {
+                self.routes.insert(*destination, routes.clone());
+            }
+        }
+        let destinations = before.keys().chain(self.routes.keys());
+        let changed = destinations.filter(|at| before.get(at) != self.routes.get(at));
+        changed.copied().collect()
+    }
+
+    /// A call about `destination` is sent.
+    pub fn call_begins(&mut self, destination: Cidr) {
+        self.writes.insert(destination, RouteWrite::InFlight);
+    }
+
+    /// The call has made `route`.
+    pub fn created(&mut self, route: ObservedRoute) {
+        self.call_ended(route.destination(), RouteWrite::Answered);
+        self.insert(route);
+    }
+
+    /// The call has deleted `route`.
+    pub fn deleted(&mut self, route: &ObservedRoute) {
+        let destination = route.destination();
+        self.call_ended(destination, RouteWrite::Answered);
+        if let Some(routes) = self.routes.get_mut(&destination) {
+            routes.retain(|other| other != route);
+            if routes.is_empty() {
+                self.routes.remove(&destination);
+            }
+        }
+    }
+
+    /// The call has changed nothing for certain.
+    pub fn failed(&mut self, destination: Cidr) {
+        self.call_ended(destination, RouteWrite::Answered);
+    }
+
+    /// The result of the call is not known.
+    pub fn result_unknown(&mut self, destination: Cidr) {
+        self.call_ended(destination, RouteWrite::Unknown);
+    }
+
+    /// Whether a list has to be complete before anything is decided about `destination`.
+    pub fn needs_list(&self, destination: Cidr) -> bool {
+        let write = self.writes.get(&destination);
+        !self.is_listed || matches!(write, Some(RouteWrite::Unknown(_)))
+    }
+
+    /// The routes with this destination.
+    pub fn at(&self, destination: Cidr) -> &[ObservedRoute] {
+        self.routes.get(&destination).map_or(&[], Vec::as_slice)
+    }
+
+    /// All routes.
+    pub fn iter(&self) -> impl Iterator<Item = &ObservedRoute> {
+        self.routes.values().flatten()
+    }
+
+    fn insert(&mut self, route: ObservedRoute) {
+        let routes = self.routes.entry(route.destination());
+        let routes = routes.or_insert_with(|| Vec::with_capacity(1));
+        if !routes.contains(&route) {
+            routes.push(route);
+        }
+    }
+
+    fn call_ended(&mut self, destination: Cidr, write: fn(u64) -> RouteWrite) {
+        self.calls += 1;
+        self.writes.insert(destination, write(self.calls));
+    }
+}
+
+#[cfg(test)]
+mod tests;

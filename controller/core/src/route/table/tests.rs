@@ -1,0 +1,104 @@
+use super::{ListStart, RouteTable};
+use crate::{
+    fixture::{cidr, route},
+    route::ObservedRoute,
+};
+
+const A: &str = "10.244.1.0/24";
+const B: &str = "10.244.2.0/24";
+
+fn list(table: &mut RouteTable, start: ListStart, routes: &[&ObservedRoute]) -> Vec<String> {
+    let changed = table.list_completed(start, routes.iter().map(|route| (*route).clone()));
+    changed.iter().map(ToString::to_string).collect()
+}
+
+fn targets(table: &RouteTable, destination: &str) -> Vec<String> {
+    let routes = table.at(cidr(destination)).iter();
+    routes.map(|route| route.raw().node_name.clone()).collect()
+}
+
+#[test]
+fn a_complete_list_is_the_table() {
+    let mut table = RouteTable::default();
+    assert!(table.needs_list(cidr(A)));
+    let start = table.list_begins();
+    let (a, b) = (route(A, "a"), route(B, "b"));
+    assert_eq!(list(&mut table, start, &[&a, &b, &a]), [A, B]);
+    assert_eq!(targets(&table, A), ["a"]);
+    assert!(!table.needs_list(cidr(A)) && !table.needs_list(cidr("10.244.9.0/24")));
+    let start = table.list_begins();
+    assert!(list(&mut table, start, &[&b, &a]).is_empty());
+    let other = route(A, "other");
+    assert_eq!(list(&mut table, start, &[&a, &other, &b]), [A]);
+    assert_eq!(targets(&table, A), ["a", "other"]);
+    assert_eq!(list(&mut table, start, &[&b]), [A]);
+    assert_eq!(table.iter().count(), 1);
+}
+
+#[test]
+fn calls_that_were_answered_change_the_table() {
+    let mut table = RouteTable::default();
+    let start = table.list_begins();
+    let (old, new) = (route(A, "old"), route(A, "new"));
+    list(&mut table, start, &[&old]);
+    table.call_begins(cidr(A));
+    table.deleted(&old);
+    assert!(targets(&table, A).is_empty());
+    table.call_begins(cidr(A));
+    table.failed(cidr(A));
+    assert!(targets(&table, A).is_empty());
+    table.call_begins(cidr(A));
+    table.created(new.clone());
+    table.created(new);
+    assert_eq!(targets(&table, A), ["new"]);
+    // Of another route with the destination.
+    table.deleted(&old);
+    assert_eq!(targets(&table, A), ["new"]);
+}
+
+/// A list shows each route as it was at some time between its begin and its end.
+#[test]
+fn a_list_from_before_a_call_does_not_undo_it() {
+    let mut table = RouteTable::default();
+    let first = table.list_begins();
+    let (a, b) = (route(A, "a"), route(B, "b"));
+    list(&mut table, first, &[&a]);
+    let start = table.list_begins();
+    table.call_begins(cidr(A));
+    table.deleted(&a);
+    table.call_begins(cidr(B));
+    assert!(list(&mut table, start, &[&a]).is_empty());
+    assert!(targets(&table, A).is_empty());
+    // In flight when the next list begins and when it ends.
+    let start = table.list_begins();
+    assert!(list(&mut table, start, &[&b]).is_empty());
+    table.created(b.clone());
+    assert_eq!(targets(&table, B), ["b"]);
+    // In flight when it begins.
+    table.call_begins(cidr(B));
+    let start = table.list_begins();
+    table.deleted(&b);
+    assert!(list(&mut table, start, &[&b]).is_empty());
+    assert!(targets(&table, B).is_empty());
+    // Another client has made them since.
+    let start = table.list_begins();
+    assert_eq!(list(&mut table, start, &[&a, &b]), [A, B]);
+}
+
+#[test]
+fn an_unknown_result_is_known_after_a_list_that_begins_later() {
+    let mut table = RouteTable::default();
+    let start = table.list_begins();
+    let a = route(A, "a");
+    list(&mut table, start, &[]);
+    let start = table.list_begins();
+    table.call_begins(cidr(A));
+    assert!(!table.needs_list(cidr(A)));
+    table.result_unknown(cidr(A));
+    list(&mut table, start, &[&a]);
+    assert!(table.needs_list(cidr(A)) && !table.needs_list(cidr(B)));
+    assert!(targets(&table, A).is_empty());
+    let start = table.list_begins();
+    assert_eq!(list(&mut table, start, &[&a]), [A]);
+    assert!(!table.needs_list(cidr(A)));
+}
