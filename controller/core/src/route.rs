@@ -17,12 +17,14 @@
 //! - it leads nowhere, or the API server itself has confirmed, after the plan asked for it, that
 //!   the Node it leads to is gone, does not have the CIDR, or is another machine by now.
 
+mod condition;
 mod nodes;
 mod observed;
 mod plan;
 mod settings;
 mod table;
 
+pub use condition::{NetworkConditionWrite, condition};
 pub use nodes::RouteNodes;
 pub use observed::{ObservedRoute, RawRoute, RouteFault, RouteField, WantedRoute};
 pub use plan::{Confirmation, RefusedRoute, RouteFacts, RoutePlan, RouteStep, plan};

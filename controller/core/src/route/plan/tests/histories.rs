@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::{Confirmation, RouteFacts, RouteNodes, RouteStep, RouteTable, plan};
@@ -16,7 +17,8 @@ use crate::{
         NodeView,
         ownership::{NodeScope, Prefixes},
     },
-    route::{ListStart, ObservedRoute, observed::Fit},
+    route::{ListStart, ObservedRoute, condition, observed::Fit},
+    service::condition::Status,
 };
 
 mod cloud;
@@ -343,6 +345,11 @@ impl World {
                 };
                 let leads = nodes.iter().copied().any(|node| leads(&node));
                 assert!(leads && !route.raw().is_blackhole, "{route:?} {nodes:?}");
+            }
+            if let [node] = nodes[..] {
+                let facts = self.facts(&[], &ranges);
+                let write = condition(Timestamp::UNIX_EPOCH, node, &self.failed, &facts);
+                assert_eq!(write.map(|write| write.status), Some(Status::False));
             }
         }
     }

@@ -1,0 +1,117 @@
+//! The condition `NetworkUnavailable` of a Node.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::{
+    RouteFacts,
+    nodes::pod_cidrs,
+    plan::{is_inside, is_working},
+};
+use crate::{cidr::Cidr, node::NodeView, service::condition::Status};
+
+const CREATED: &str = "RouteCreated";
+const NOT_CREATED: &str = "NoRouteCreated";
+
+/// A write of [`crate::node::NETWORK_UNAVAILABLE`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkConditionWrite {
+    /// UID of the Node.
+    pub uid: Box<str>,
+    /// `status`.
+    pub status: Status,
+    /// `reason`.
+    pub reason: &'static str,
+    /// `message`.
+    pub message: Box<str>,
+    /// `lastHeartbeatTime`.
+    pub heartbeat: Timestamp,
+    /// `lastTransitionTime`: stays as long as the status does.
+    pub since: Timestamp,
+}
+
+/// The condition to write for `node`, if it is not as it should be. The routes that
+/// are there decide. `failed` has the destinations for which no route could be made when that
+/// was last tried; while one is neither there nor tried, nothing is written.
+pub fn condition(
+    now: Timestamp,
+    node: &NodeView,
+    failed: &BTreeSet<Cidr>,
+    facts: &RouteFacts<'_>,
+) -> Option<NetworkConditionWrite> {
+    let (status, reason, message) = match state(node, failed, facts)? {
+        NodeRoutes::Complete => (
+            Status::False,
+            CREATED,
+            "RouteController created a route".into(),
+        ),
+        NodeRoutes::Incomplete(why) => {
+            let text = "RouteController failed to create a route";
+            (Status::True, NOT_CREATED, [text, &why].concat())
+        }
+    };
+    let current = node.network_unavailable.as_deref();
+    let same = current.filter(|current| current.status == Some(status));
+    if same.is_some_and(|current| *current.reason == *reason) {
+        return None;
+    }
+    Some(NetworkConditionWrite {
+        uid: node.uid.clone(),
+        status,
+        reason,
+        message: message.into(),
+        heartbeat: now,
+        since: same.and_then(|current| current.since).unwrap_or(now),
+    })
+}
+
+/// The state of the routes to one Node.
+enum NodeRoutes {
+    Complete,
+    /// One is missing, and will not be made soon; the rest of the message.
+    Incomplete(String),
+}
+
+/// None: not decided yet, or none of our business.
+fn state(node: &NodeView, failed: &BTreeSet<Cidr>, facts: &RouteFacts<'_>) -> Option<NodeRoutes> {
+    let is_settled = !node.is_uninitialized() && !node.is_paused() && node.deleted.is_none();
+    if !is_settled || !facts.scope.may_touch(node) {
+        return None;
+    }
+    let cidrs: Vec<_> = pod_cidrs(node).collect();
+    if cidrs.is_empty() {
+        //
+        let is_target = facts.table.iter().any(|route| is_working(route, node));
+        return is_target.then(|| NodeRoutes::Incomplete(String::new()));
+    }
+    let mut missing = Vec::new();
+    for cidr in cidrs {
+        if facts.table.needs_list(cidr) {
+            return None;
+        }
+        let routes = facts.table.at(cidr);
+        if !routes.iter().any(|route| is_working(route, node)) {
+            missing.push(cidr);
+        }
+    }
+    if missing.is_empty() {
+        return Some(NodeRoutes::Complete);
+    }
+    let why = missing.into_iter().find_map(|cidr| {
+        let routes = facts.table.at(cidr);
+        let has_route = |other: &NodeView| routes.iter().any(|route| is_working(route, other));
+        if !is_inside(cidr, facts.cluster_cidrs) {
+            Some(format!(": {cidr} is outside --cluster-cidr"))
+        } else if let Some(other) = facts.nodes.with(cidr).find(|other| has_route(other)) {
+            let other = &other.name;
+            Some(format!(": {cidr} is the Pod CIDR of Node {other} too"))
+        } else {
+            failed.contains(&cidr).then(String::new)
+        }
+    });
+    why.map(NodeRoutes::Incomplete)
+}
+
+#[cfg(test)]
+mod tests;

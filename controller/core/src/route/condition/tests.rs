@@ -1,0 +1,210 @@
+use std::{collections::BTreeSet, sync::Arc};
+
+use jiff::Timestamp;
+
+use super::{Status, condition};
+use crate::{
+    cidr::Cidr,
+    fixture::{addresses, cidr, map, raw_route, registered, route, routed},
+    node::{
+        ANNOTATION_PAUSED, NetworkUnavailable, NodeView,
+        ownership::{NodeScope, Prefixes},
+    },
+    route::{ObservedRoute, RawRoute, RouteFacts, RouteNodes, RouteTable},
+};
+
+const A: &str = "10.244.1.0/24";
+const V6: &str = "fd00::/64";
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// Status, reason, message and transition of the write for `node`, among `others`.
+fn write(
+    node: &NodeView,
+    others: &[NodeView],
+    table: &RouteTable,
+    failed: &[&str],
+) -> Option<(Status, String, i64)> {
+    let mut nodes = RouteNodes::default();
+    for node in others.iter().chain([node]) {
+        nodes.observe(&Arc::new(node.clone()));
+    }
+    let prefixes = Prefixes::new("cloud", [""; 0]).unwrap();
+    let facts = RouteFacts {
+        table,
+        nodes: &nodes,
+        is_synced: true,
+        confirmed: &[],
+        scope: NodeScope {
+            prefixes: &prefixes,
+            selector: None,
+            foreign_prefix_seen: false,
+        },
+        cluster_cidrs: &[cidr("10.244.0.0/16"), cidr("fd00::/48")],
+    };
+    let failed: BTreeSet<Cidr> = failed.iter().map(|text| cidr(text)).collect();
+    let write = condition(at(100), node, &failed, &facts)?;
+    assert_eq!((&*write.uid, write.heartbeat), (&*node.uid, at(100)));
+    Some((
+        write.status,
+        format!("{}: {}", write.reason, write.message),
+        write.since.as_second(),
+    ))
+}
+
+fn table(routes: &[ObservedRoute]) -> RouteTable {
+    let mut table = RouteTable::default();
+    let start = table.list_begins();
+    table.list_completed(start, routes.iter().cloned());
+    table
+}
+
+fn with(node: NodeView, status: Option<Status>, reason: &str, since: Option<i64>) -> NodeView {
+    NodeView {
+        network_unavailable: Some(Box::new(NetworkUnavailable {
+            status,
+            reason: reason.into(),
+            since: since.map(at),
+        })),
+        ..node
+    }
+}
+
+fn created(since: i64) -> (Status, String, i64) {
+    let text = "RouteCreated: RouteController created a route";
+    (Status::False, text.to_owned(), since)
+}
+
+fn not_created(rest: &str) -> (Status, String, i64) {
+    let text = format!("NoRouteCreated: RouteController failed to create a route{rest}");
+    (Status::True, text, 100)
+}
+
+///
+#[test]
+fn the_routes_that_are_there_decide() {
+    let node = routed("a", 1, "10.244.1.0/24 FD00::/64");
+    let both = [route(A, "a"), route(V6, "a")];
+    let write =
+        |routes: &[ObservedRoute], failed: &[&str]| write(&node, &[], &table(routes), failed);
+    assert_eq!(write(&both, &[]), Some(created(100)));
+    // A change that failed, while the old route is there.
+    assert_eq!(write(&both, &[A]), Some(created(100)));
+    assert_eq!(write(&both[..1], &[V6]), Some(not_created("")));
+    // Not tried yet.
+    assert_eq!(write(&both[..1], &[]), None);
+    assert_eq!(write(&[], &[]), None);
+    let changed = |raw: RawRoute| [raw.check().unwrap(), route(V6, "a")];
+    let outdated = RawRoute {
+        compares_addresses: true,
+        node_addresses: addresses("InternalIP=10.9.9.9").into(),
+        ..raw_route(A, "a")
+    };
+    assert_eq!(write(&changed(outdated), &[A]), Some(created(100)));
+    for broken in [
+        RawRoute {
+            is_blackhole: true,
+            ..raw_route(A, "a")
+        },
+        RawRoute {
+            provider_id: "cloud://b".into(),
+            ..raw_route(A, "a")
+        },
+        raw_route(A, "b"),
+    ] {
+        let routes = changed(broken);
+        assert_eq!(write(&routes, &[]), None);
+        assert_eq!(write(&routes, &[A]), Some(not_created("")));
+    }
+}
+
+#[test]
+fn nothing_is_written_before_the_table_is_known() {
+    let node = routed("a", 1, A);
+    assert_eq!(write(&node, &[], &RouteTable::default(), &[A]), None);
+    let mut table = table(&[route(A, "a")]);
+    table.call_begins(cidr(A));
+    table.result_unknown(cidr(A));
+    assert_eq!(write(&node, &[], &table, &[]), None);
+}
+
+///
+#[test]
+fn a_condition_is_written_when_it_differs_and_keeps_its_time() {
+    let write = |status, reason, since| {
+        let node = with(routed("a", 1, A), status, reason, since);
+        write(&node, &[], &table(&[route(A, "a")]), &[])
+    };
+    assert_eq!(write(Some(Status::False), "RouteCreated", Some(7)), None);
+    assert_eq!(
+        write(Some(Status::False), "CalicoIsUp", Some(7)),
+        Some(created(7))
+    );
+    assert_eq!(
+        write(Some(Status::False), "CalicoIsUp", None),
+        Some(created(100))
+    );
+    assert_eq!(
+        write(Some(Status::True), "RouteCreated", Some(7)),
+        Some(created(100))
+    );
+    assert_eq!(write(None, "RouteCreated", Some(7)), Some(created(100)));
+}
+
+///
+#[test]
+fn a_node_without_pod_cidrs_gets_it_only_if_a_route_leads_there() {
+    let node = routed("a", 1, "");
+    assert_eq!(write(&node, &[], &table(&[route(A, "b")]), &[]), None);
+    assert_eq!(
+        write(&node, &[], &table(&[route(A, "a")]), &[]),
+        Some(not_created(""))
+    );
+}
+
+///
+#[test]
+fn a_route_that_will_not_be_made_is_said_why() {
+    let outside = "10.1.0.0/24";
+    let node = routed("a", 1, outside);
+    assert_eq!(
+        write(&node, &[], &table(&[]), &[]),
+        Some(not_created(": 10.1.0.0/24 is outside --cluster-cidr"))
+    );
+    assert_eq!(
+        write(&node, &[], &table(&[route(outside, "a")]), &[]),
+        Some(created(100))
+    );
+    let others = [routed("b", 2, A)];
+    assert_eq!(
+        write(&routed("a", 1, A), &others, &table(&[route(A, "b")]), &[]),
+        Some(not_created(": 10.244.1.0/24 is the Pod CIDR of Node b too"))
+    );
+}
+
+#[test]
+fn nodes_of_others_and_those_not_to_be_written_are_left_alone() {
+    let node = || routed("a", 1, A);
+    for node in [
+        NodeView {
+            provider_id: "other://a".into(),
+            ..node()
+        },
+        NodeView {
+            taints: registered("a").taints,
+            ..node()
+        },
+        NodeView {
+            deleted: Some(at(1)),
+            ..node()
+        },
+        NodeView {
+            annotations: map(&[(ANNOTATION_PAUSED, "true")]),
+            ..node()
+        },
+    ] {
+        assert_eq!(write(&node, &[], &table(&[route(A, "a")]), &[]), None);
+    }
+}
