@@ -45,7 +45,7 @@ use crate::{
         nodes::NodeWriter,
         store::{Change, Origin, Store},
     },
-    node::Overheard,
+    node::OnLookup,
     provider::{NotManaged, Provider},
     queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
     telemetry::Repeats,
@@ -142,7 +142,7 @@ pub fn subscribe(nodes: &Store<NodeView>, metrics: &QueueMetrics) -> LoopInputs<
         Change::Deleted(node) => {
             if let Some(memory) = state.current() {
                 let now = memory.clock.now();
-                memory.lifecycle.lock().gone(now, &node.name);
+                memory.lifecycle.lock().removed(now, &node.name);
                 memory.withheld.lock().remove(&node.name);
             }
         }
@@ -150,13 +150,13 @@ pub fn subscribe(nodes: &Store<NodeView>, metrics: &QueueMetrics) -> LoopInputs<
     inputs
 }
 
-/// Takes the answers that the cloud-node loop gets into the state of the lease term.
-pub fn overheard(inputs: &LoopInputs<Arc<str>, Memory>) -> Overheard {
+/// Event handler that counts answers to the cloud-node loop in the state of the lease term.
+pub fn on_lookup(inputs: &LoopInputs<Arc<str>, Memory>) -> OnLookup {
     let state = Arc::clone(&inputs.state);
     Arc::new(move |node, lookup| {
         if let Some(memory) = state.current() {
             let now = memory.clock.now();
-            memory.lifecycle.lock().overheard(now, node, lookup);
+            memory.lifecycle.lock().observed(now, node, lookup);
         }
     })
 }

@@ -68,7 +68,7 @@ pub struct Parts {
     /// Nodes that the provider does not manage; shared with the lifecycle loop.
     pub not_managed: Arc<NotManaged>,
     /// Told of every answer about an initialised node: it says something about the provider.
-    pub overheard: Overheard,
+    pub on_lookup: OnLookup,
     /// `node_controller_*`.
     pub metrics: NodeMetrics,
 }
@@ -86,8 +86,8 @@ pub struct NodeSettings {
     pub selector: Option<Arc<Selector>>,
 }
 
-/// Takes in an answer about a node that another loop may want to know.
-pub type Overheard = Arc<dyn Fn(&NodeView, &Lookup) + Send + Sync>;
+/// Event handler for answers about nodes.
+pub type OnLookup = Arc<dyn Fn(&NodeView, &Lookup) + Send + Sync>;
 
 /// The cloud-node loop.
 pub struct CloudNode {

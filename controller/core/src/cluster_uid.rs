@@ -43,7 +43,7 @@ impl ClusterUid {
     }
 
     /// UID sent to providers; empty if not known.
-    pub fn as_told(&self) -> &str {
+    pub fn as_sent(&self) -> &str {
         match self {
             Self::Read(uid) | Self::Remembered(uid) | Self::Contradicted { read: uid, .. } => uid,
             Self::Unknown => "",
@@ -114,7 +114,7 @@ mod tests {
             let uid = ClusterUid::judge(read, remembered);
             assert_eq!(uid.as_str(), state, "{read:?} {remembered:?}");
             assert!(ClusterUid::STATES.contains(&state));
-            assert_eq!(uid.as_told(), told);
+            assert_eq!(uid.as_sent(), told);
             assert_eq!(uid.allows_changes(false), allowed, "{uid:?}");
             assert_eq!(uid.allows_changes(true), untagged, "{uid:?}");
         }

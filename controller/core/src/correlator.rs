@@ -172,7 +172,7 @@ pub struct Correlator {
     /// By source, object, type and reason.
     similar: Lru<Similar>,
     /// By the same and the message, or the same alone for folded ones.
-    seen: Lru<Seen>,
+    logged: Lru<Logged>,
     /// By source, object and type.
     budgets: Lru<Budget>,
     /// By source, object, type and reason. May be overdrawn.
@@ -187,7 +187,7 @@ struct Similar {
 }
 
 #[derive(Debug)]
-struct Seen {
+struct Logged {
     name: Arc<str>,
     first: Timestamp,
     count: u32,
@@ -209,7 +209,7 @@ impl Correlator {
     fn with_capacity(capacity: usize) -> Self {
         Self {
             similar: Lru::new(capacity),
-            seen: Lru::new(capacity),
+            logged: Lru::new(capacity),
             budgets: Lru::new(capacity),
             shares: Lru::new(capacity),
             last_stamp: 0,
@@ -255,20 +255,20 @@ impl Correlator {
 
     fn count(&mut self, identity: u64, event: Event) -> Record {
         let last_stamp = &mut self.last_stamp;
-        let seen = self.seen.get_or_insert_with(identity, || {
+        let logged = self.logged.get_or_insert_with(identity, || {
             // Two events of one moment, or a clock that was set back, must not share a name.
             *last_stamp = event.at.as_nanosecond().max(*last_stamp + 1);
-            Seen {
+            Logged {
                 name: event_name(&event.object.name, *last_stamp),
                 first: event.at,
                 count: 0,
             }
         });
-        seen.count = seen.count.saturating_add(1);
+        logged.count = logged.count.saturating_add(1);
         Record {
-            name: Arc::clone(&seen.name),
-            first: seen.first,
-            count: seen.count,
+            name: Arc::clone(&logged.name),
+            first: logged.first,
+            count: logged.count,
             event,
         }
     }

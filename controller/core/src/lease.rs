@@ -25,7 +25,7 @@ mod observed;
 mod terms;
 
 pub use candidacy::Candidacy;
-pub use decide::{Decision, Lost, Own, decide};
+pub use decide::{Decision, Lost, ReplicaState, decide};
 pub use lease_term::LeaseTerm;
 pub use observed::ObservedLease;
 pub use terms::{InvalidTerms, Terms};

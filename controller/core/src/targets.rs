@@ -87,7 +87,7 @@ pub fn change(old: Option<&NodeView>, new: Option<&NodeView>) -> TargetChange {
 
 /// Whether a provider is shown the same of both: what [`change`] looks at, and labels, annotations,
 /// taints, cordon and readiness, which make no revision. Heartbeats make no difference.
-pub fn is_shown_alike(a: &NodeView, b: &NodeView) -> bool {
+pub fn is_same_to_provider(a: &NodeView, b: &NodeView) -> bool {
     let NodeView {
         name,
         uid,
@@ -196,7 +196,7 @@ impl Targets {
 }
 
 /// The names of `targets` as upstream's events show them: at most 20 (S-55; sorted, not Q-34).
-pub fn listed(targets: &Targets) -> String {
+pub fn names(targets: &Targets) -> String {
     const SHOWN: usize = 20;
     let nodes = targets.nodes();
     let mut words: Vec<String> = nodes

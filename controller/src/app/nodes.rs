@@ -30,7 +30,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         events: identity.events.recorder(node::NAME),
         settings: config.node.clone(),
         not_managed: Arc::clone(&not_managed),
-        overheard: lifecycle::overheard(&to_check),
+        on_lookup: lifecycle::on_lookup(&to_check),
         metrics: metrics.node.clone(),
     };
     let node_lifecycle = lifecycle::Parts {

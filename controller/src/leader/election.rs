@@ -7,7 +7,9 @@ use std::{fmt, future::pending, sync::Arc};
 
 use futures::StreamExt;
 use jiff::Timestamp;
-use outrigger_core::lease::{Candidacy, Decision, LeaseRecord, Lost, ObservedLease, Own, decide};
+use outrigger_core::lease::{
+    Candidacy, Decision, LeaseRecord, Lost, ObservedLease, ReplicaState, decide,
+};
 use tokio::{
     sync::{mpsc, watch},
     time::{Instant, sleep_until},
@@ -184,7 +186,7 @@ impl Elector {
     fn decide(&mut self) -> Decision {
         let now = Instant::now();
         if self.poll_at.is_some_and(|at| at <= now) && self.leading_term.is_none() {
-            self.observed.doubt();
+            self.observed.invalidate();
             self.poll_at = Some(now + self.config.terms.retry(fastrand::f64()));
         }
         let is_over = self
@@ -194,7 +196,7 @@ impl Elector {
         if is_over {
             return Decision::Lost(Lost::RenewDeadline);
         }
-        let own = Own {
+        let replica = ReplicaState {
             identity: &self.config.identity,
             terms: &self.config.terms,
             lease_term: self
@@ -203,9 +205,9 @@ impl Elector {
                 .map(|leading_term| leading_term.lease_term),
             contends_at: self.candidacy.contends_at(),
             not_before: self.not_before.into_std(),
-            has_news: self.shared.annotations.is_owing(),
+            renew_early: self.shared.annotations.is_owing(),
         };
-        decide(now.into_std(), Timestamp::now(), &self.observed, &own)
+        decide(now.into_std(), Timestamp::now(), &self.observed, &replica)
     }
 
     async fn wait(&mut self, until: Option<Instant>) -> Wake {

@@ -48,9 +48,9 @@ impl NodeLifecycle {
                 self.parts.not_managed.remember(node, session, &reason);
                 Ok(())
             }
-            LifecycleAction::Doubt(doubt) => {
-                self.parts.metrics.doubted(doubt.as_str());
-                debug!(node = &*node.name, "keeping the node: {doubt}");
+            LifecycleAction::Inconclusive(why) => {
+                self.parts.metrics.doubted(why.as_str());
+                debug!(node = &*node.name, "keeping the node: {why}");
                 Ok(())
             }
         }

@@ -151,7 +151,7 @@ impl NodeLifecycle {
     /// The store's word that the node is gone may have come while we remembered it once more.
     fn forget_if_gone(&self, node: &NodeView, now: Timestamp) {
         if self.parts.nodes.get(&node.name).is_none() {
-            self.memory.lifecycle.lock().gone(now, &node.name);
+            self.memory.lifecycle.lock().removed(now, &node.name);
         }
     }
 

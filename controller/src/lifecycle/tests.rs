@@ -12,11 +12,11 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    LifecycleMetrics, LifecycleSettings, NAME, NodeLifecycle, Parts, overheard, subscribe,
+    LifecycleMetrics, LifecycleSettings, NAME, NodeLifecycle, Parts, on_lookup, subscribe,
 };
 use crate::{
     fixture::{Fixture, Setup, cloud, settled},
-    node::Overheard,
+    node::OnLookup,
     provider::NotManaged,
 };
 
@@ -25,9 +25,9 @@ const MINUTE: Duration = Duration::from_mins(1);
 const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 
 /// Hosts the loop, which takes the answers that another loop overhears.
-pub(crate) fn host(fixture: &mut Fixture, limits: DeletionLimits) -> Overheard {
+pub(crate) fn host(fixture: &mut Fixture, limits: DeletionLimits) -> OnLookup {
     let inputs = subscribe(&fixture.nodes, &fixture.queues);
-    let overheard = overheard(&inputs);
+    let on_lookup = on_lookup(&inputs);
     let parts = Parts {
         api: fixture.api.clone(),
         nodes: Arc::clone(&fixture.nodes),
@@ -44,7 +44,7 @@ pub(crate) fn host(fixture: &mut Fixture, limits: DeletionLimits) -> Overheard {
     fixture.host(inputs.clone(), move |term| {
         NodeLifecycle::new(parts.clone(), &inputs, term)
     });
-    overheard
+    on_lookup
 }
 
 /// The loop before the store has all nodes.

@@ -208,7 +208,7 @@ impl Sweep<'_> {
             for node in nodes.drain(budget..) {
                 // It proves nothing, but many of them speak against the provider.
                 let lookup = Lookup::Absent { confirmed: false };
-                (self.cloud_node.parts.overheard)(&node, &lookup);
+                (self.cloud_node.parts.on_lookup)(&node, &lookup);
             }
         }
         for node in nodes {
@@ -241,7 +241,7 @@ impl Sweep<'_> {
         let node = &node;
         let parts = &self.cloud_node.parts;
         if let Ok(lookup) = answer {
-            (parts.overheard)(node, lookup);
+            (parts.on_lookup)(node, lookup);
             // An earlier observation is stale.
             self.cloud_node.memory.observed.lock().remove(&node.name);
         }

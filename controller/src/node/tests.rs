@@ -10,7 +10,7 @@ use outrigger_provider_mock::{
 };
 use serde_json::json;
 
-use super::{CloudNode, NAME, NodeMetrics, NodeSettings, Overheard, Parts, subscribe};
+use super::{CloudNode, NAME, NodeMetrics, NodeSettings, OnLookup, Parts, subscribe};
 use crate::{
     fixture::{Fixture, Setup, UNINITIALIZED, cloud, node},
     kube::store::Origin,
@@ -20,8 +20,8 @@ use crate::{
 /// In which each initialised node is looked at once.
 const PERIOD: Duration = Duration::from_mins(5);
 
-/// The loop in this cloud, with lookups of at most 100 nodes. `overheard` takes its answers.
-fn hosted(cloud: Cloud, overheard: impl FnOnce(&mut Fixture) -> Overheard) -> Fixture {
+/// The loop in this cloud, with lookups of at most 100 nodes. `on_lookup` takes its answers.
+fn hosted(cloud: Cloud, on_lookup: impl FnOnce(&mut Fixture) -> OnLookup) -> Fixture {
     let mut fixture = Fixture::new(Setup {
         cloud,
         provider: ProviderOptions {
@@ -44,7 +44,7 @@ fn hosted(cloud: Cloud, overheard: impl FnOnce(&mut Fixture) -> Overheard) -> Fi
             selector: None,
         },
         not_managed,
-        overheard: overheard(&mut fixture),
+        on_lookup: on_lookup(&mut fixture),
         metrics: NodeMetrics::register(&mut fixture.registry),
     };
     fixture.host(inputs.clone(), move |term| {

@@ -261,7 +261,7 @@ impl Shared {
         let context = CallContext {
             request_id: Uuid::new_v4().to_string(),
             cluster_name: self.cluster_name.clone(),
-            cluster_uid: self.cluster_uid.borrow().as_told().to_owned(),
+            cluster_uid: self.cluster_uid.borrow().as_sent().to_owned(),
         };
         let result = self
             .call_once::<R>(leave, session, &context, &message)

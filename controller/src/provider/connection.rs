@@ -203,7 +203,7 @@ impl Manager {
         };
         let request = {
             let uid = self.shared.cluster_uid.borrow();
-            uid.as_told().clone_into(&mut self.told);
+            uid.as_sent().clone_into(&mut self.told);
             handshake::request(&self.options, &self.told)
         };
         let answer =

@@ -53,7 +53,7 @@ impl ServiceLb {
             let announced = self.rollout.announced();
             let targets = self.rollout.current();
             let giving = self.may_target(targets.revision()).await?;
-            ensure.goes_with(&targets);
+            ensure.set_targets(&targets);
             self.memory.may_have_load_balancer(&key.uid);
             self.tell_all(&service, &ensure.events);
             debug!(

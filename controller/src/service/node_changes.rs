@@ -49,7 +49,7 @@ impl NodeChanges {
                 targets::change(None, Some(node))
             }
             Change::Updated(old, node) => {
-                if !targets::is_shown_alike(old, node) {
+                if !targets::is_same_to_provider(old, node) {
                     self.is_stale.store(true, Ordering::Release);
                 }
                 targets::change(Some(old), Some(node))

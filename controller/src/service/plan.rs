@@ -116,8 +116,8 @@ fn intended(service: &ServiceView, facts: &ServiceFacts<'_>, now: Timestamp) -> 
     let step = Progress::default().next(now, service, facts);
     let ownership = Ownership::of(service, Some(facts.capability));
     Some(match step {
-        Step::Nothing | Step::Leave(_) if !ownership.may_be_ours() => return None,
-        Step::Nothing | Step::Leave(_) | Step::At(_) => Action::Keep,
+        Step::Idle | Step::EndWait(_) if !ownership.may_be_ours() => return None,
+        Step::Idle | Step::EndWait(_) | Step::At(_) => Action::Keep,
         Step::Hold { .. } => Action::Hold,
         Step::Ensure(ensure) => Action::Ensure(ensure.cause),
         Step::Update => Action::Update,

@@ -196,7 +196,7 @@ impl ServiceLb {
     /// Queues the Services whose load balancers do not have the current targets. Queues none while
     /// there is no session: the next one calls this again.
     pub(super) fn queue_without_targets(&self) {
-        for key in self.among_services(Progress::lacks_targets) {
+        for key in self.among_services(Progress::needs_targets) {
             self.queue.add(key, Priority::Fresh);
         }
     }
@@ -230,7 +230,7 @@ impl ServiceLb {
                 }
             }
             let now = self.now();
-            let is_time = self.node_changes.debounce.lock().take(now);
+            let is_time = self.node_changes.debounce.lock().expire(now);
             if is_time || held.is_some_and(|until| until <= now) {
                 self.take_targets();
                 self.announce();
@@ -288,7 +288,10 @@ impl ServiceLb {
         if rollout.applied.is(revision) || self.capability().is_none() {
             return;
         }
-        let all_have_it = || self.among_services(Progress::holds_up_lease).is_empty();
+        let all_have_it = || {
+            self.among_services(Progress::blocks_lease_revision)
+                .is_empty()
+        };
         if !rollout.applied.finish(revision, all_have_it).await {
             return;
         }

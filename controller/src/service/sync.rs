@@ -64,7 +64,7 @@ impl ServiceLb {
                 (step, is_background)
             });
             match &step {
-                Step::Nothing => {
+                Step::Idle => {
                     if !self.drifted(key, &service, &inputs).await {
                         return Outcome::Done;
                     }
@@ -96,7 +96,7 @@ impl ServiceLb {
                         }
                     }
                 }
-                Step::Leave(patch) => match self.writer.write(&service, patch).await {
+                Step::EndWait(patch) => match self.writer.write(&service, patch).await {
                     Ok(_) => return Outcome::Done,
                     Err(error) => {
                         attempt += 1;
@@ -155,8 +155,7 @@ impl ServiceLb {
                 Step::Delete { events } => {
                     return self.delete(key, service, &inputs, &events).await;
                 }
-                Step::Nothing | Step::Hold { .. } | Step::Leave(_) | Step::At(_) | Step::Update => {
-                }
+                Step::Idle | Step::Hold { .. } | Step::EndWait(_) | Step::At(_) | Step::Update => {}
             }
         }
     }
@@ -170,7 +169,7 @@ impl ServiceLb {
         inputs: &DecisionInputs,
     ) -> Outcome {
         let lacks = self.memory.with(&key.uid, |progress| {
-            progress.lacks_targets(&service, &inputs.facts())
+            progress.needs_targets(&service, &inputs.facts())
         });
         if !lacks || !is_claimed(&service, &inputs.capability) {
             return Outcome::RunAgain(Priority::Background);

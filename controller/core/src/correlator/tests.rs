@@ -282,7 +282,7 @@ fn memory_is_bounded_and_the_oldest_event_is_dropped_first() {
     assert_eq!(about(&mut correlator, "d"), 1);
     assert_eq!(about(&mut correlator, "a"), 3);
     assert_eq!(about(&mut correlator, "b"), 1, "the oldest was forgotten");
-    assert_eq!(correlator.seen.len(), 3);
+    assert_eq!(correlator.logged.len(), 3);
     assert_eq!(correlator.similar.len(), 3);
     assert_eq!(correlator.budgets.len(), 3);
     assert_eq!(correlator.shares.len(), 3);

@@ -8,7 +8,7 @@ use super::{LeaseRecord, LeaseTerm, ObservedLease, Terms, observed::Observation}
 
 /// The replica's own state.
 #[derive(Clone, Copy, Debug)]
-pub struct Own<'a> {
+pub struct ReplicaState<'a> {
     /// The holder that it writes; no other process ever has the same.
     pub identity: &'a str,
     /// The durations.
@@ -20,7 +20,7 @@ pub struct Own<'a> {
     /// No request before then: the last one failed.
     pub not_before: Instant,
     /// Whether there is something to write beside the record: a renewal comes early for it.
-    pub has_news: bool,
+    pub renew_early: bool,
 }
 
 /// The next step. At most one request is under way at a time.
@@ -58,19 +58,24 @@ pub enum Lost {
 }
 
 /// The step at `now`; `wall` is the machine's clock, which goes into the record.
-pub fn decide(now: Instant, wall: Timestamp, observed: &ObservedLease, own: &Own<'_>) -> Decision {
-    let wanted = match own.lease_term {
-        Some(lease_term) => lead(now, wall, observed, own, lease_term),
-        None => contend(now, wall, observed, own),
+pub fn decide(
+    now: Instant,
+    wall: Timestamp,
+    observed: &ObservedLease,
+    replica: &ReplicaState<'_>,
+) -> Decision {
+    let wanted = match replica.lease_term {
+        Some(lease_term) => lead(now, wall, observed, replica, lease_term),
+        None => contend(now, wall, observed, replica),
     };
     match wanted {
         Decision::Lost(_) | Decision::Wait(_) => wanted,
-        _ if now < own.not_before => {
-            let deadline = own
+        _ if now < replica.not_before => {
+            let deadline = replica
                 .lease_term
-                .map(|lease_term| lease_term.deadline(own.terms));
+                .map(|lease_term| lease_term.deadline(replica.terms));
             Decision::Wait(Some(
-                deadline.map_or(own.not_before, |at| at.min(own.not_before)),
+                deadline.map_or(replica.not_before, |at| at.min(replica.not_before)),
             ))
         }
         _ => wanted,
@@ -81,27 +86,30 @@ fn lead(
     now: Instant,
     wall: Timestamp,
     observed: &ObservedLease,
-    own: &Own<'_>,
+    replica: &ReplicaState<'_>,
     lease_term: LeaseTerm,
 ) -> Decision {
-    let deadline = lease_term.deadline(own.terms);
+    let deadline = lease_term.deadline(replica.terms);
     if now >= deadline {
         return Decision::Lost(Lost::RenewDeadline);
     }
-    if let Some(lost) = observed.last().and_then(|seen| lost(seen, own.identity)) {
+    if let Some(lost) = observed
+        .last()
+        .and_then(|seen| lost(seen, replica.identity))
+    {
         return Decision::Lost(lost);
     }
-    let Some(seen) = observed.sure() else {
+    let Some(seen) = observed.current() else {
         return Decision::Read;
     };
-    let record = || LeaseRecord::claimed(own.identity, own.terms, wall, Some(&seen.record));
+    let record = || LeaseRecord::claimed(replica.identity, replica.terms, wall, Some(&seen.record));
     if !seen.is_there() {
         // Deleted, and every replica that has seen it waits as if it were still there (see below):
         // we are first, or a replica that never saw it is, which the API server's answer shows.
         return Decision::Create(record());
     }
-    let due = lease_term.renewed() + own.terms.retry_period();
-    if now < due && !own.has_news {
+    let due = lease_term.renewed() + replica.terms.retry_period();
+    if now < due && !replica.renew_early {
         return Decision::Wait(Some(due.min(deadline)));
     }
     Decision::Update(record())
@@ -118,19 +126,24 @@ fn lost(seen: &Observation, identity: &str) -> Option<Lost> {
     }
 }
 
-fn contend(now: Instant, wall: Timestamp, observed: &ObservedLease, own: &Own<'_>) -> Decision {
-    let Some(seen) = observed.sure() else {
+fn contend(
+    now: Instant,
+    wall: Timestamp,
+    observed: &ObservedLease,
+    replica: &ReplicaState<'_>,
+) -> Decision {
+    let Some(seen) = observed.current() else {
         return Decision::Read;
     };
-    let ours = seen.is_there() && seen.record.holder == own.identity;
-    match own.contends_at {
+    let ours = seen.is_there() && seen.record.holder == replica.identity;
+    match replica.contends_at {
         Some(at) if at <= now => {}
         // A claim that was thought lost, or a release that was.
         _ if ours => return Decision::Release(seen.record.released(wall)),
         at => return Decision::Wait(at),
     }
     if !ours {
-        let free_at = seen.free_at(own.terms.lease_duration());
+        let free_at = seen.free_at(replica.terms.lease_duration());
         if now < free_at {
             return Decision::Wait(Some(free_at));
         }
@@ -141,7 +154,7 @@ fn contend(now: Instant, wall: Timestamp, observed: &ObservedLease, own: &Own<'_
             return Decision::Confirm;
         }
     }
-    let claim = |before| LeaseRecord::claimed(own.identity, own.terms, wall, before);
+    let claim = |before| LeaseRecord::claimed(replica.identity, replica.terms, wall, before);
     if seen.is_there() {
         Decision::Update(claim(Some(&seen.record)))
     } else {

@@ -12,7 +12,7 @@ use super::LeaseRecord;
 pub struct ObservedLease {
     seen: Option<Observation>,
     /// A request since then left it open what the record is now.
-    doubtful: bool,
+    is_stale: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) struct Observation {
     /// When the last request was sent whose answer showed it.
     pub(super) asked: Option<Instant>,
     /// When the last watch event came that was news.
-    told: Option<Instant>,
+    watched_at: Option<Instant>,
 }
 
 impl Observation {
@@ -50,8 +50,8 @@ impl Observation {
 
     /// Whether an answer to what was asked at `sent` shows less than a watch has told since.
     fn overtakes(&self, sent: Instant, found: Option<&str>) -> bool {
-        let told_since = self.told.is_some_and(|told| told >= sent);
-        told_since
+        let watched_since = self.watched_at.is_some_and(|watched_at| watched_at >= sent);
+        watched_since
             && match found.map(str::parse::<u64>) {
                 Some(Ok(version)) => self.number().is_ok_and(|held| version < held),
                 Some(Err(_)) => false,
@@ -100,7 +100,7 @@ impl ObservedLease {
         now: Instant,
         found: Option<(LeaseRecord, &str)>,
     ) -> bool {
-        self.doubtful = false;
+        self.is_stale = false;
         let version = found.as_ref().map(|(_, version)| *version);
         if self
             .seen
@@ -109,7 +109,7 @@ impl ObservedLease {
         {
             return false;
         }
-        self.take(now, found);
+        self.store(now, found);
         if let Some(seen) = &mut self.seen {
             seen.asked = Some(sent);
         }
@@ -124,27 +124,27 @@ impl ObservedLease {
                 (Ok(new), Ok(held)) if new > held => {}
                 (Ok(_), Ok(_)) => return false,
                 _ => {
-                    self.doubtful |= version != seen.version;
+                    self.is_stale |= version != seen.version;
                     return false;
                 }
             }
         }
-        self.take(now, record.map(|record| (record, version)));
+        self.store(now, record.map(|record| (record, version)));
         if let Some(seen) = &mut self.seen {
             version.clone_into(&mut seen.version);
-            seen.told = Some(now);
+            seen.watched_at = Some(now);
         }
         true
     }
 
     /// A request failed in a way that leaves it open what the record is now.
-    pub fn doubt(&mut self) {
-        self.doubtful = true;
+    pub fn invalidate(&mut self) {
+        self.is_stale = true;
     }
 
     /// Whether the record has to be asked for.
-    pub fn is_doubtful(&self) -> bool {
-        self.sure().is_none()
+    pub fn must_read(&self) -> bool {
+        self.current().is_none()
     }
 
     /// The holder as last observed; none: free, or not observed yet.
@@ -154,8 +154,8 @@ impl ObservedLease {
     }
 
     /// The last observation, unless the lease has to be read again.
-    pub(super) fn sure(&self) -> Option<&Observation> {
-        self.seen.as_ref().filter(|_| !self.doubtful)
+    pub(super) fn current(&self) -> Option<&Observation> {
+        self.seen.as_ref().filter(|_| !self.is_stale)
     }
 
     /// The last observation, certain or not.
@@ -163,7 +163,7 @@ impl ObservedLease {
         self.seen.as_ref()
     }
 
-    fn take(&mut self, now: Instant, found: Option<(LeaseRecord, &str)>) {
+    fn store(&mut self, now: Instant, found: Option<(LeaseRecord, &str)>) {
         match (&mut self.seen, found) {
             (Some(seen), Some((record, version))) => {
                 // An annotation changes the version alone.
@@ -192,7 +192,7 @@ impl ObservedLease {
                     version: version.to_owned(),
                     since: now,
                     asked: None,
-                    told: None,
+                    watched_at: None,
                 });
             }
         }

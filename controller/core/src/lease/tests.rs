@@ -45,7 +45,7 @@ struct Replica {
     lease_term: Option<LeaseTerm>,
     candidacy: Candidacy,
     not_before: Instant,
-    has_news: bool,
+    renew_early: bool,
 }
 
 impl Replica {
@@ -60,7 +60,7 @@ impl Replica {
             lease_term: None,
             candidacy,
             not_before: start,
-            has_news: false,
+            renew_early: false,
         }
     }
 
@@ -87,13 +87,13 @@ impl Replica {
     }
 
     fn decides(&self) -> Decision {
-        let own = Own {
+        let own = ReplicaState {
             identity: ME,
             terms: &Terms::DEFAULT,
             lease_term: self.lease_term,
             contends_at: self.candidacy.contends_at(),
             not_before: self.not_before,
-            has_news: self.has_news,
+            renew_early: self.renew_early,
         };
         decide(self.now, wall(50), &self.observed, &own)
     }
@@ -374,7 +374,7 @@ fn a_leader_renews_every_retry_period() {
 #[test]
 fn a_leader_with_news_renews_at_once() {
     let mut replica = Replica::leader();
-    replica.has_news = true;
+    replica.renew_early = true;
     assert!(matches!(replica.at(1).decides(), Decision::Update(_)));
     replica.not_before = replica.start + secs(3);
     assert_eq!(replica.decides(), replica.until(3));
@@ -420,7 +420,7 @@ fn a_leader_stops_when_another_replica_may_lead() {
         assert_eq!(replica.decides(), Decision::Lost(lost.clone()));
 
         let mut replica = Replica::leader();
-        replica.observed.doubt();
+        replica.observed.invalidate();
         assert_eq!(replica.decides(), Decision::Read);
         replica.reads(Some((record, "11")));
         assert_eq!(replica.decides(), Decision::Lost(lost));

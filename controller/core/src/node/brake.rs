@@ -120,7 +120,7 @@ struct Confirmed {
     /// The last answer that counted.
     last: Timestamp,
     /// How many counted.
-    looks: u32,
+    confirmations: u32,
     held: bool,
 }
 
@@ -145,13 +145,13 @@ impl Brake {
         nodes: usize,
         by_person: bool,
     ) -> Result<Release, DeletionRefusal> {
-        let look = self.look(now, name);
+        let absence = self.confirm(now, name);
         self.forget_old(now);
         let counts = self.counts(nodes);
         // Whatever becomes of this node: it may be the one that makes a majority with the others.
         let majority = self.hold_majority(&counts);
-        if look.looks < self.limits.confirm {
-            let at = after(look.last, self.limits.period);
+        if absence.confirmations < self.limits.confirm {
+            let at = after(absence.last, self.limits.period);
             return Err(DeletionRefusal::LookAgain { at });
         }
         if !self.limits.enabled {
@@ -160,17 +160,20 @@ impl Brake {
         if by_person {
             return Ok(Release::Person);
         }
-        if majority || look.held {
+        if majority || absence.held {
             return Err(DeletionRefusal::Held(Hold::Majority));
         }
         if !counts.is_braked() {
             return Ok(Release::WithinLimit);
         }
-        let until = after(look.since, self.limits.window);
+        let until = after(absence.since, self.limits.window);
         if now < until {
             return Err(DeletionRefusal::Braked { until });
         }
-        if self.found_at.is_none_or(|found_at| found_at < look.since) {
+        if self
+            .found_at
+            .is_none_or(|found_at| found_at < absence.since)
+        {
             return Err(DeletionRefusal::Held(Hold::FindsNone));
         }
         Ok(Release::SecondLook)
@@ -216,15 +219,15 @@ impl Brake {
     }
 
     /// The provider is not sure any more: the node counts, but the answers in a row begin anew.
-    pub fn doubt(&mut self, name: &str) {
+    pub fn unconfirm(&mut self, name: &str) {
         if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
-            absence.looks = 0;
+            absence.confirmations = 0;
         }
     }
 
     /// The Node object is gone. If its instance was absent it counts for one window more, whoever
     /// deleted it.
-    pub fn gone(&mut self, now: Timestamp, name: &str) {
+    pub fn removed(&mut self, now: Timestamp, name: &str) {
         self.forget_old(now);
         if let Some(Absence::Confirmed(_)) = self.absent.remove(name) {
             self.deleted.push_back(now);
@@ -241,38 +244,38 @@ impl Brake {
         self.found_at = self.found_at.max(Some(now));
     }
 
-    fn look(&mut self, now: Timestamp, name: &Arc<str>) -> Confirmed {
+    fn confirm(&mut self, now: Timestamp, name: &Arc<str>) -> Confirmed {
         let first = Confirmed {
             since: now,
             last: now,
-            looks: 1,
+            confirmations: 1,
             held: false,
         };
-        let seen = match self.absent.get(&**name) {
-            Some(Absence::Confirmed(seen)) => *seen,
-            _ => return self.keep(name, first),
+        let absence = match self.absent.get(&**name) {
+            Some(Absence::Confirmed(absence)) => *absence,
+            _ => return self.store(name, first),
         };
-        let seen = if seen.looks == 0 {
+        let absence = if absence.confirmations == 0 {
             Confirmed {
-                held: seen.held,
+                held: absence.held,
                 ..first
             }
-        } else if now >= after(seen.last, self.limits.period) {
+        } else if now >= after(absence.last, self.limits.period) {
             Confirmed {
                 last: now,
-                looks: seen.looks.saturating_add(1),
-                ..seen
+                confirmations: absence.confirmations.saturating_add(1),
+                ..absence
             }
         } else {
-            seen
+            absence
         };
-        self.keep(name, seen)
+        self.store(name, absence)
     }
 
-    fn keep(&mut self, name: &Arc<str>, seen: Confirmed) -> Confirmed {
+    fn store(&mut self, name: &Arc<str>, absence: Confirmed) -> Confirmed {
         self.absent
-            .insert(Arc::clone(name), Absence::Confirmed(seen));
-        seen
+            .insert(Arc::clone(name), Absence::Confirmed(absence));
+        absence
     }
 
     /// Whether more than half is absent or deleted. A confirmation does not release it, even when
@@ -292,9 +295,9 @@ impl Brake {
     fn counts(&self, nodes: usize) -> Counts {
         let (mut absent, mut held) = (0, 0);
         for absence in self.absent.values() {
-            if let Absence::Confirmed(seen) = absence {
+            if let Absence::Confirmed(absence) = absence {
                 absent += 1;
-                held += usize::from(seen.held);
+                held += usize::from(absence.held);
             }
         }
         let deleted = self.deleted.len();

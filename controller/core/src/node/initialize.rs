@@ -39,9 +39,9 @@ pub enum InitializationWarning {
     /// A provider id, for the node has another, which can never change (N-13).
     ProviderId {
         /// Not written.
-        given: Box<str>,
+        instance_id: Box<str>,
         /// The node's.
-        kept: Box<str>,
+        node_id: Box<str>,
     },
 }
 
@@ -49,9 +49,12 @@ impl fmt::Display for InitializationWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Label(label) => label.fmt(f),
-            Self::ProviderId { given, kept } => write!(
+            Self::ProviderId {
+                instance_id,
+                node_id,
+            } => write!(
                 f,
-                "discarding provider ID {given:?}: the node has {kept:?} already"
+                "discarding provider ID {instance_id:?}: the node has {node_id:?} already"
             ),
         }
     }
@@ -136,19 +139,19 @@ fn provider_id(
     policy: &Policy,
     warnings: &mut Vec<InitializationWarning>,
 ) -> Result<Option<Box<str>>, Error> {
-    let (given, kept) = (&instance.provider_id, &node.provider_id);
-    match (given.is_empty(), kept.is_empty()) {
+    let (instance_id, node_id) = (&instance.provider_id, &node.provider_id);
+    match (instance_id.is_empty(), node_id.is_empty()) {
         (true, true) if policy.without_provider_id => Ok(None),
         (true, true) => Err(Error::NoProviderId {
             node: Arc::clone(&node.name),
         }),
-        (false, true) => Ok(Some(given.clone())),
+        (false, true) => Ok(Some(instance_id.clone())),
         (true, false) => Ok(None),
         (false, false) => {
-            if given != kept {
+            if instance_id != node_id {
                 warnings.push(InitializationWarning::ProviderId {
-                    given: given.clone(),
-                    kept: kept.clone(),
+                    instance_id: instance_id.clone(),
+                    node_id: node_id.clone(),
                 });
             }
             Ok(None)

@@ -42,7 +42,9 @@ mod verdict;
 
 pub use schedule::Schedule;
 pub use shutdown::{addition as shutdown_addition, removal as shutdown_removal};
-pub use verdict::{Check, Deletion, Doubt, Idle, LifecycleAction, LifecycleDecision, Withheld};
+pub use verdict::{
+    Check, Deletion, Idle, Inconclusive, LifecycleAction, LifecycleDecision, Withheld,
+};
 
 /// Facts beside the node itself.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +64,7 @@ pub struct LifecycleFacts<'a> {
 /// it without harm.
 ///
 /// Calls about one node come one after the other, as from a queue that hands out each name once at
-/// a time; only [`Self::overheard`] may come at any time.
+/// a time; only [`Self::observed`] may come at any time.
 #[derive(Clone, Debug)]
 pub struct Lifecycle {
     period: Duration,
@@ -95,7 +97,7 @@ impl Lifecycle {
     pub fn check(&mut self, now: Timestamp, node: &NodeView, facts: &LifecycleFacts<'_>) -> Check {
         match self.watched.get(&node.name) {
             // Deleted and registered anew.
-            Some(watched) if watched.uid != node.uid => self.gone(now, &node.name),
+            Some(watched) if watched.uid != node.uid => self.removed(now, &node.name),
             Some(watched) if watched.is_deleted => return Check::Idle(Idle::BeingDeleted),
             _ => {}
         }
@@ -104,10 +106,10 @@ impl Lifecycle {
             return Check::Idle(Idle::BeingDeleted);
         }
         if !facts.scope.may_touch(node) {
-            return self.leave(node, Idle::Foreign);
+            return self.dismiss(node, Idle::Foreign);
         }
         if node.is_paused() {
-            return self.leave(node, Idle::Paused);
+            return self.dismiss(node, Idle::Paused);
         }
         if node.ready == Ready::True {
             self.watched.remove(&node.name);
@@ -118,7 +120,7 @@ impl Lifecycle {
             };
         }
         if facts.not_managed {
-            return self.leave(node, Idle::NotManaged);
+            return self.dismiss(node, Idle::NotManaged);
         }
         let heard = (node.ready, node.ready_since);
         let watched = self.watched.entry(Arc::clone(&node.name));
@@ -134,7 +136,7 @@ impl Lifecycle {
             // The kubelet was heard of in between, though the node was perhaps not seen ready: an
             // absence before that is not the first of two in a row.
             watched.heard = heard;
-            self.brake.doubt(&node.name);
+            self.brake.unconfirm(&node.name);
         }
         let due = watched.schedule.due();
         if due <= now {
@@ -165,7 +167,7 @@ impl Lifecycle {
         };
         let sooner = match &action {
             LifecycleAction::NotManaged { .. } => {
-                let next = self.leave(node, Idle::NotManaged);
+                let next = self.dismiss(node, Idle::NotManaged);
                 return LifecycleDecision { action, next };
             }
             // Should it fail, the question comes before it is tried again.
@@ -187,7 +189,7 @@ impl Lifecycle {
     /// some age perhaps: it speaks for the provider or against it, and decides nothing about this
     /// node. Must receive every answer, absences of ready nodes above all; a provider that was never
     /// seen to find anything is not believed when it says that many nodes are absent.
-    pub fn overheard(&mut self, now: Timestamp, node: &NodeView, lookup: &Lookup) {
+    pub fn observed(&mut self, now: Timestamp, node: &NodeView, lookup: &Lookup) {
         match lookup {
             Lookup::Found(instance) if !instance.is_other_than(node) => {
                 self.brake.found_lately(now, &node.name);
@@ -205,14 +207,14 @@ impl Lifecycle {
         let watched = self.watched.get_mut(&node.name);
         if let Some(watched) = watched.filter(|watched| watched.uid == node.uid) {
             watched.is_deleted = true;
-            self.brake.gone(now, &node.name);
+            self.brake.removed(now, &node.name);
         }
     }
 
     /// The Node object is gone from the store, whoever deleted it.
-    pub fn gone(&mut self, now: Timestamp, name: &str) {
+    pub fn removed(&mut self, now: Timestamp, name: &str) {
         self.watched.remove(name);
-        self.brake.gone(now, name);
+        self.brake.removed(now, name);
     }
 
     /// The counts of the brake, with `nodes` of the provider's in the cluster.
@@ -220,7 +222,7 @@ impl Lifecycle {
         self.brake.count(now, nodes)
     }
 
-    fn leave(&mut self, node: &NodeView, why: Idle) -> Check {
+    fn dismiss(&mut self, node: &NodeView, why: Idle) -> Check {
         self.watched.remove(&node.name);
         self.brake.dismiss(&node.name);
         Check::Idle(why)
@@ -235,19 +237,19 @@ impl Lifecycle {
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleAction {
         let Some(lookup) = lookup else {
-            return LifecycleAction::Doubt(Doubt::NoAnswer);
+            return LifecycleAction::Inconclusive(Inconclusive::NoAnswer);
         };
         if !is_same_question(node, asked) {
-            return LifecycleAction::Doubt(Doubt::NodeChanged);
+            return LifecycleAction::Inconclusive(Inconclusive::NodeChanged);
         }
         match lookup {
             Lookup::NotManaged { reason } => LifecycleAction::NotManaged {
                 reason: reason.clone(),
             },
             Lookup::Found(instance) if instance.is_other_than(node) => {
-                self.brake.doubt(&node.name);
-                LifecycleAction::Doubt(Doubt::AnotherInstance {
-                    given: instance.provider_id.clone(),
+                self.brake.unconfirm(&node.name);
+                LifecycleAction::Inconclusive(Inconclusive::AnotherInstance {
+                    instance_id: instance.provider_id.clone(),
                 })
             }
             Lookup::Found(instance) => {
@@ -255,8 +257,8 @@ impl Lifecycle {
                 powered(node, instance)
             }
             Lookup::Absent { confirmed: false } => {
-                self.brake.doubt(&node.name);
-                LifecycleAction::Doubt(Doubt::NotConfirmed)
+                self.brake.unconfirm(&node.name);
+                LifecycleAction::Inconclusive(Inconclusive::NotConfirmed)
             }
             Lookup::Absent { confirmed: true } => self.absent(now, node, asked, facts),
         }
@@ -272,7 +274,7 @@ impl Lifecycle {
         // The kubelet was heard of, or lost, since the question: perhaps the machine is back.
         if (node.ready, node.ready_since) != (asked.ready, asked.ready_since) {
             self.brake.dismiss(&node.name);
-            return LifecycleAction::Doubt(Doubt::NodeChanged);
+            return LifecycleAction::Inconclusive(Inconclusive::NodeChanged);
         }
         if !facts.scope.owns(node) {
             return LifecycleAction::Withhold(Withheld::NotOwned);

@@ -30,9 +30,9 @@ pub enum RefreshWarning {
     /// has a new id, and a node's id can never change (N-13), so that this node has to go first.
     AnotherInstance {
         /// The instance's provider id.
-        given: Box<str>,
+        instance_id: Box<str>,
         /// The node's.
-        kept: Box<str>,
+        node_id: Box<str>,
     },
     /// They lack the addresses of the kubelet's `--node-ip` (N-44).
     ProvidedNodeIp(address::Error),
@@ -41,9 +41,12 @@ pub enum RefreshWarning {
 impl fmt::Display for RefreshWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AnotherInstance { given, kept } => write!(
+            Self::AnotherInstance {
+                instance_id,
+                node_id,
+            } => write!(
                 f,
-                "the provider answers with instance {given:?} for the node of instance {kept:?}: \
+                "the provider answers with instance {instance_id:?} for the node of instance {node_id:?}: \
                  nothing is taken from it"
             ),
             Self::ProvidedNodeIp(error) => write!(f, "leaving the addresses as they are: {error}"),
@@ -80,8 +83,8 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> RefreshPla
     if instance.is_other_than(node) {
         return RefreshPlan {
             warnings: vec![RefreshWarning::AnotherInstance {
-                given: instance.provider_id.clone(),
-                kept: node.provider_id.clone(),
+                instance_id: instance.provider_id.clone(),
+                node_id: node.provider_id.clone(),
             }],
             ..RefreshPlan::NOTHING
         };

@@ -1,6 +1,6 @@
 //! The events about a Service, in upstream's words (`docs/upstream.md`, events about Services).
 
-use crate::targets::{Targets, listed};
+use crate::targets::{Targets, names};
 
 /// An event about a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl ServiceEvent {
 
     /// S-55.
     pub(super) fn update_failed(targets: &Targets, error: &str) -> Self {
-        let nodes = listed(targets);
+        let nodes = names(targets);
         let message =
             format!("Error updating load balancer with new hosts {nodes}, error: {error}");
         Self::warning("UpdateLoadBalancerFailed", &message)

@@ -6,8 +6,8 @@
 //!                          ├──► Ensure ───► (call) ──► ensured ─┐
 //!                          ├──► Update ───► (call) ──► updated ─┼─► Consequence
 //!                          ├──► Delete ───► (call) ──► deleted ─┘
-//!                          ├──► Hold, Leave ──► (patch, once)
-//!                          └──► At, Nothing
+//!                          ├──► Hold, EndWait ► (patch, once)
+//!                          └──► At, Idle
 //! ```
 //!
 //! State that must outlive this process is on the Service: the finalizer before the first call
@@ -45,7 +45,7 @@ mod targets;
 
 pub use cause::{EnsureCause, Manner};
 pub use hold::HoldReason;
-use hold::leave;
+use hold::end_wait;
 
 /// How long targets fail before [`super::condition::TARGETS_IN_STEP`] says so.
 pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
@@ -75,7 +75,7 @@ impl ServiceFacts<'_> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing until the Service, the targets or the provider change.
-    Nothing,
+    Idle,
     /// Nothing until the Service or the provider changes, though the Service wants something.
     Hold {
         /// Why.
@@ -86,7 +86,7 @@ pub enum Step {
         events: Vec<ServiceEvent>,
     },
     /// Nothing, once this is written: what the Service waited for it does not want any more.
-    Leave(StatusPatch),
+    EndWait(StatusPatch),
     /// The provider is at work: ask again then, unless the Service changes before.
     At(Timestamp),
     /// To be written before the provider is called; then ask for the next step.
@@ -120,7 +120,7 @@ pub struct Ensure {
 
 impl Ensure {
     /// The call goes out with these targets, which may be newer than those of the decision.
-    pub fn goes_with(&mut self, targets: &Targets) {
+    pub fn set_targets(&mut self, targets: &Targets) {
         self.revision = targets.revision().clone();
         self.events = events(self.cause, self.manner, targets);
     }
@@ -161,7 +161,7 @@ pub struct Progress {
     /// For this nothing more can be had: no addresses, not managed, or wrong in itself.
     done: Option<Hash>,
     /// To be ensured though nothing on the Service says so.
-    again: Option<EnsureCause>,
+    pending: Option<EnsureCause>,
     targets: Has,
     targets_fail_since: Option<Timestamp>,
 }
@@ -205,8 +205,8 @@ impl Progress {
             Ownership::Provide => self.provide(now, service, facts),
             Ownership::Cleanup => self.clean_up(now),
             Ownership::Hold => self.hold(now, service, HoldReason::ClassNotServed, facts),
-            Ownership::WaitOver => leave(now, service).map_or(Step::Nothing, Step::Leave),
-            Ownership::Undecided | Ownership::Foreign | Ownership::Unrelated => Step::Nothing,
+            Ownership::WaitOver => end_wait(now, service).map_or(Step::Idle, Step::EndWait),
+            Ownership::Undecided | Ownership::Foreign | Ownership::Unrelated => Step::Idle,
         }
     }
 
@@ -226,9 +226,9 @@ impl Progress {
     /// would else be background work, and its change with it.
     pub fn edited(&mut self, service: &ServiceView, capability: &Capability) {
         let ownership = Ownership::of(service, Some(capability));
-        if self.again.is_none() && ownership == Ownership::Provide {
+        if self.pending.is_none() && ownership == Ownership::Provide {
             let cause = self.cause(service, Hash::of(service, capability), capability);
-            self.again = cause
+            self.pending = cause
                 .filter(|cause| cause.manner() == Manner::Background)
                 .map(|_| EnsureCause::Changed);
         }
@@ -245,7 +245,7 @@ impl Progress {
     /// says.
     pub fn state_lost(&mut self) {
         self.provider_changed();
-        self.again.get_or_insert(EnsureCause::StateLost);
+        self.pending.get_or_insert(EnsureCause::StateLost);
     }
 
     /// Whether the provider is at work and will be asked again.
@@ -257,7 +257,7 @@ impl Progress {
     pub fn not_written(&mut self) {
         self.done = None;
         self.waits = None;
-        self.again = Some(EnsureCause::NotWritten);
+        self.pending = Some(EnsureCause::NotWritten);
     }
 
     fn provide(&self, now: Timestamp, service: &ServiceView, facts: &ServiceFacts<'_>) -> Step {
@@ -292,7 +292,7 @@ impl Progress {
         facts: &ServiceFacts<'_>,
     ) -> Option<(EnsureCause, Manner)> {
         let waits = self.waits_on(&Work::Ensure(hash));
-        let cause = match (waits, self.again) {
+        let cause = match (waits, self.pending) {
             (Some(_), _) => EnsureCause::Continued,
             (None, Some(EnsureCause::StateLost)) => {
                 // A change of the Service is announced as ever.

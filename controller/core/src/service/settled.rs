@@ -129,7 +129,7 @@ impl SettledRecord {
     /// The same once the Lease does not speak for the targets of this load balancer: it is left with
     /// `targets` (none: unknown). None if it says so already, or the load balancer is ensured anyway
     /// before this record counts again.
-    pub fn left_with(&self, targets: Option<&Revision>) -> Option<Self> {
+    pub fn with_targets(&self, targets: Option<&Revision>) -> Option<Self> {
         (self.is_settled() && self.mark == Mark::None).then(|| Self {
             mark: Mark::Targets(targets.cloned()),
             ..self.clone()
@@ -137,7 +137,7 @@ impl SettledRecord {
     }
 
     /// The same once the Lease speaks for the targets of this load balancer again; none if it does.
-    pub fn rejoined(&self) -> Option<Self> {
+    pub fn without_targets(&self) -> Option<Self> {
         matches!(self.mark, Mark::Targets(_)).then(|| Self {
             mark: Mark::None,
             ..self.clone()

@@ -10,23 +10,23 @@ use crate::{cidr::Cidr, error_class::ErrorClass};
 pub enum Error {
     /// Those of the spec.
     #[error(
-        "service.Spec.LoadBalancerSourceRanges: [{given}] is not valid. Expecting a list of IP \
-         ranges. For example, 10.0.0.0/24. Error msg: invalid CIDR address: {culprit}"
+        "service.Spec.LoadBalancerSourceRanges: [{value}] is not valid. Expecting a list of IP \
+         ranges. For example, 10.0.0.0/24. Error msg: invalid CIDR address: {invalid}"
     )]
     Spec {
         /// All of them.
-        given: Box<str>,
+        value: Box<str>,
         /// The first that is none.
-        culprit: Box<str>,
+        invalid: Box<str>,
     },
     /// Those of the annotation.
     #[error(
-        "{ANNOTATION_SOURCE_RANGES}: {given} is not valid. Expecting a comma-separated list of \
+        "{ANNOTATION_SOURCE_RANGES}: {value} is not valid. Expecting a comma-separated list of \
          source IP ranges. For example, 10.0.0.0/24,192.168.2.0/24"
     )]
     Annotation {
         /// Its value.
-        given: Box<str>,
+        value: Box<str>,
     },
 }
 
@@ -55,16 +55,16 @@ pub fn source_ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
     let of_spec = &service.spec.load_balancer_source_ranges;
     if !of_spec.is_empty() {
         let ranges = of_spec.iter().map(|range| &**range);
-        return parse(ranges).map_err(|culprit| Error::Spec {
-            given: of_spec.join(" ").into(),
-            culprit: culprit.into(),
+        return parse(ranges).map_err(|invalid| Error::Spec {
+            value: of_spec.join(" ").into(),
+            invalid: invalid.into(),
         });
     }
     let annotation = service.annotations.get(ANNOTATION_SOURCE_RANGES);
     match annotation.map(str::trim) {
         None | Some("") => Ok(Vec::new()),
-        Some(given) => parse(given.split(',')).map_err(|_| Error::Annotation {
-            given: given.into(),
+        Some(value) => parse(value.split(',')).map_err(|_| Error::Annotation {
+            value: value.into(),
         }),
     }
 }

@@ -68,13 +68,13 @@ impl Debounce {
         });
     }
 
-    /// When to ask [`Self::take`], unless there is a change before.
+    /// When to ask [`Self::expire`], unless there is a change before.
     pub fn due(&self) -> Option<Timestamp> {
         self.due.map(|due| due.at.min(due.latest))
     }
 
     /// Whether it is time: the targets as they are now go out, and nothing waits any more.
-    pub fn take(&mut self, now: Timestamp) -> bool {
+    pub fn expire(&mut self, now: Timestamp) -> bool {
         let is_time = self.due().is_some_and(|due| due <= now);
         if is_time {
             self.due = None;
@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn taken_changes_wait_no_more() {
         let mut debounce = debounce(&[(0, TargetChange::Arrival)]);
-        assert!(!debounce.take(at(999)));
-        assert!(debounce.take(at(1_000)) && !debounce.take(at(1_000)));
+        assert!(!debounce.expire(at(999)));
+        assert!(debounce.expire(at(1_000)) && !debounce.expire(at(1_000)));
         assert_eq!(debounce.due(), None);
         debounce.changed(at(5_000), TargetChange::Arrival);
         assert_eq!(debounce.due(), Some(at(6_000)));
@@ -153,7 +153,7 @@ mod tests {
                 let Some(due) = debounce.due().filter(|due| until.is_none_or(|u| *due <= u)) else {
                     return 0;
                 };
-                assert!(debounce.take(due));
+                assert!(debounce.expire(due));
                 for (since, limit) in waiting.drain(..) {
                     let waited = due.duration_since(since).unsigned_abs();
                     assert!(waited <= limit, "{waited:?} of {limit:?}");

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*};
 
 use super::{
-    Excluded, LABEL_EXCLUDE, TargetChange, Targets, change, exclusion, is_shown_alike, listed,
+    Excluded, LABEL_EXCLUDE, TargetChange, Targets, change, exclusion, is_same_to_provider, names,
 };
 use crate::{
     fixture::{addresses, any_node, map, registered, taints},
@@ -109,7 +109,7 @@ fn changes_of_the_targets() {
         let edited = with(edit);
         assert_eq!(change(Some(&node), Some(&edited)), expected, "{at}");
         // All but a heartbeat is shown to providers.
-        assert_eq!(is_shown_alike(&node, &edited), at == 7, "{at}");
+        assert_eq!(is_same_to_provider(&node, &edited), at == 7, "{at}");
     }
 }
 
@@ -137,7 +137,7 @@ fn the_revision_never_changes() {
 fn an_event_names_twenty_nodes() {
     let some = |range: std::ops::Range<u32>| {
         let nodes = range.rev();
-        listed(&Targets::among(
+        names(&Targets::among(
             nodes.map(|n| Arc::new(registered(&format!("n{n:02}")))),
         ))
     };

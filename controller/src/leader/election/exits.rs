@@ -65,7 +65,7 @@ impl Elector {
             let _ = self.learn(request.await);
         }
         for _ in 0..2 {
-            if self.observed.is_doubtful() {
+            if self.observed.must_read() {
                 let _ = self.learn(self.requests.read(Purpose::Read).await);
             }
             if self.observed.holder() != Some(&self.config.identity) {

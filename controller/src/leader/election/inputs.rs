@@ -72,7 +72,7 @@ impl Elector {
                 Ok(None)
             }
             Err(error) => {
-                self.observed.doubt();
+                self.observed.invalidate();
                 Err(error)
             }
         }

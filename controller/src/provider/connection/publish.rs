@@ -20,7 +20,7 @@ impl Shared {
 
     /// Whether `told` is the cluster's UID as it is known now.
     pub(super) fn has_told(&self, told: &str) -> bool {
-        self.cluster_uid.borrow().as_told() == told
+        self.cluster_uid.borrow().as_sent() == told
     }
 
     pub(super) fn degraded(&self, reason: &str) {

@@ -182,7 +182,7 @@ fn difference(base: &[Arc<NodeView>], wanted: &[Arc<NodeView>]) -> Vec<Entry> {
 
 /// Whether the provider is shown the same of both.
 pub(super) fn is_same(known: &Arc<NodeView>, node: &Arc<NodeView>) -> bool {
-    Arc::ptr_eq(known, node) || targets::is_shown_alike(known, node)
+    Arc::ptr_eq(known, node) || targets::is_same_to_provider(known, node)
 }
 
 /// Which changes go into one message.

@@ -26,7 +26,7 @@ fn name(number: usize) -> Arc<str> {
 type Happens = fn(&mut Brake);
 
 impl Brake {
-    fn says(
+    fn absence(
         &mut self,
         seconds: i64,
         number: usize,
@@ -35,7 +35,7 @@ impl Brake {
         self.absent(at(seconds), &name(number), nodes, false)
     }
 
-    fn says_to_a_person(
+    fn absence_confirmed(
         &mut self,
         seconds: i64,
         number: usize,
@@ -46,7 +46,7 @@ impl Brake {
     /// Nodes that are absent, one look each.
     fn lose(&mut self, seconds: i64, numbers: std::ops::Range<usize>, nodes: usize) {
         for number in numbers {
-            let _ = self.says(seconds, number, nodes);
+            let _ = self.absence(seconds, number, nodes);
         }
     }
 }
@@ -73,13 +73,21 @@ fn as_many_as_the_limit_says_are_allowed_and_then_none() {
     ] {
         let mut brake = quick();
         for number in 0..limit {
-            assert_eq!(brake.says(0, number, nodes), WITHIN, "{number} of {nodes}");
+            assert_eq!(
+                brake.absence(0, number, nodes),
+                WITHIN,
+                "{number} of {nodes}"
+            );
             // Once is once.
-            assert_eq!(brake.says(1, number, nodes), WITHIN, "{number} of {nodes}");
+            assert_eq!(
+                brake.absence(1, number, nodes),
+                WITHIN,
+                "{number} of {nodes}"
+            );
         }
-        assert_eq!(brake.says(2, limit, nodes), braked(2), "{nodes}");
+        assert_eq!(brake.absence(2, limit, nodes), braked(2), "{nodes}");
         // Neither are those that were allowed and are not gone yet.
-        assert_eq!(brake.says(3, 0, nodes), braked(0), "{nodes}");
+        assert_eq!(brake.absence(3, 0, nodes), braked(0), "{nodes}");
     }
 }
 
@@ -101,10 +109,10 @@ fn limits_are_what_the_flags_say() {
         let mut brake = Brake::new(limits.clone());
         brake.lose(0, 0..allowed, nodes);
         for number in 0..allowed {
-            assert_eq!(brake.says(0, number, nodes), WITHIN, "{limits:?}");
+            assert_eq!(brake.absence(0, number, nodes), WITHIN, "{limits:?}");
         }
         if allowed < nodes {
-            assert_ne!(brake.says(0, allowed, nodes), WITHIN, "{limits:?}");
+            assert_ne!(brake.absence(0, allowed, nodes), WITHIN, "{limits:?}");
         }
     }
 }
@@ -116,13 +124,13 @@ fn one_answer_is_not_enough() {
         ..DeletionLimits::default()
     });
     let again = |seconds| Err(DeletionRefusal::LookAgain { at: at(seconds) });
-    assert_eq!(brake.says(0, 1, 10), again(5));
+    assert_eq!(brake.absence(0, 1, 10), again(5));
     // Too early to count.
-    assert_eq!(brake.says(4, 1, 10), again(5));
-    assert_eq!(brake.says(6, 1, 10), again(11));
-    assert_eq!(brake.says(11, 1, 10), WITHIN);
+    assert_eq!(brake.absence(4, 1, 10), again(5));
+    assert_eq!(brake.absence(6, 1, 10), again(11));
+    assert_eq!(brake.absence(11, 1, 10), WITHIN);
     // Not for a person either: it is the brake that a person lets go, not the cloud's word.
-    assert_eq!(brake.says_to_a_person(11, 2), again(16));
+    assert_eq!(brake.absence_confirmed(11, 2), again(16));
 }
 
 #[test]
@@ -132,20 +140,20 @@ fn an_answer_in_between_restarts_the_row() {
         ("found", |brake| brake.found(at(3), "n1")),
         ("ready", |brake| brake.ready("n1")),
         ("held by a person", |brake| brake.dismiss("n1")),
-        ("not sure", |brake| brake.doubt("n1")),
+        ("not sure", |brake| brake.unconfirm("n1")),
     ];
     for (between, happens) in cases {
         let mut brake = Brake::new(DeletionLimits::default());
-        assert_eq!(brake.says(0, 1, 10), again(5));
+        assert_eq!(brake.absence(0, 1, 10), again(5));
         happens(&mut brake);
-        assert_eq!(brake.says(6, 1, 10), again(11), "{between}");
-        assert_eq!(brake.says(11, 1, 10), WITHIN, "{between}");
+        assert_eq!(brake.absence(6, 1, 10), again(11), "{between}");
+        assert_eq!(brake.absence(11, 1, 10), WITHIN, "{between}");
     }
     // An older snapshot, or nothing at all, is no reason.
     let mut brake = Brake::new(DeletionLimits::default());
-    brake.says(0, 1, 10).unwrap_err();
+    brake.absence(0, 1, 10).unwrap_err();
     brake.found_lately(at(3), "n1");
-    assert_eq!(brake.says(6, 1, 10), WITHIN);
+    assert_eq!(brake.absence(6, 1, 10), WITHIN);
 }
 
 #[test]
@@ -153,10 +161,10 @@ fn doubt_begins_the_window_anew_too() {
     let mut brake = quick();
     brake.lose(0, 0..11, 100);
     brake.found(at(1), "n99");
-    brake.doubt("n10");
-    assert_eq!(brake.says(60, 10, 100), braked(60));
-    assert_eq!(brake.says(300, 10, 100), braked(60));
-    assert_eq!(brake.says(300, 9, 100), SECOND_LOOK);
+    brake.unconfirm("n10");
+    assert_eq!(brake.absence(60, 10, 100), braked(60));
+    assert_eq!(brake.absence(300, 10, 100), braked(60));
+    assert_eq!(brake.absence(300, 9, 100), SECOND_LOOK);
 }
 
 #[test]
@@ -164,14 +172,14 @@ fn a_second_look_one_window_later_lets_go() {
     let mut brake = quick();
     brake.lose(0, 0..30, 100);
     brake.found(at(1), "n99");
-    assert_eq!(brake.says(299, 29, 100), braked(0));
+    assert_eq!(brake.absence(299, 29, 100), braked(0));
     for number in 0..30 {
-        assert_eq!(brake.says(300, number, 100), SECOND_LOOK);
-        brake.gone(at(301), &name(number));
+        assert_eq!(brake.absence(300, number, 100), SECOND_LOOK);
+        brake.removed(at(301), &name(number));
     }
     // One that is lost later has a second look of its own.
-    assert_eq!(brake.says(310, 30, 70), braked(310));
-    assert_eq!(brake.says(601, 30, 70), WITHIN);
+    assert_eq!(brake.absence(310, 30, 70), braked(310));
+    assert_eq!(brake.absence(601, 30, 70), WITHIN);
 }
 
 #[test]
@@ -179,10 +187,10 @@ fn a_provider_that_finds_nothing_is_not_believed() {
     let mut brake = quick();
     brake.found(at(0), "n99");
     brake.lose(1, 0..11, 100);
-    assert_eq!(brake.says(301, 10, 100), FINDS_NONE);
-    assert_eq!(brake.says(3_000, 10, 100), FINDS_NONE);
+    assert_eq!(brake.absence(301, 10, 100), FINDS_NONE);
+    assert_eq!(brake.absence(3_000, 10, 100), FINDS_NONE);
     brake.found_lately(at(3_001), "n50");
-    assert_eq!(brake.says(3_002, 10, 100), SECOND_LOOK);
+    assert_eq!(brake.absence(3_002, 10, 100), SECOND_LOOK);
 }
 
 #[test]
@@ -204,7 +212,7 @@ fn more_than_half_is_for_a_person_to_decide() {
         let count = brake.count(at(1), nodes);
         assert_eq!(count.held, if held { lost } else { 0 }, "{lost} of {nodes}");
         for number in 0..lost {
-            let said = brake.says(3_000, number, nodes);
+            let said = brake.absence(3_000, number, nodes);
             assert_eq!(said == HELD, held, "{lost} of {nodes}: {said:?}");
         }
     }
@@ -215,19 +223,19 @@ fn more_than_half_is_for_a_person_to_decide() {
 fn held_nodes_stay_held() {
     let mut brake = quick();
     for number in 0..10 {
-        assert_eq!(brake.says(0, number, 100), WITHIN);
-        brake.gone(at(0), &name(number));
+        assert_eq!(brake.absence(0, number, 100), WITHIN);
+        brake.removed(at(0), &name(number));
     }
     brake.lose(1, 10..51, 90);
     brake.found(at(2), "n99");
     assert_eq!(brake.count(at(2), 90).held, 41);
-    assert_eq!(brake.says(3_000, 50, 90), HELD);
-    assert_eq!(brake.says(3_000, 50, 900), HELD);
+    assert_eq!(brake.absence(3_000, 50, 90), HELD);
+    assert_eq!(brake.absence(3_000, 50, 900), HELD);
     // Until the node comes back, or a person says so.
     brake.found(at(3_001), "n50");
-    assert_eq!(brake.says(3_002, 50, 900), WITHIN);
-    assert_eq!(brake.says_to_a_person(3_002, 49), Ok(Release::Person));
-    assert_eq!(brake.says(3_003, 48, 900), HELD);
+    assert_eq!(brake.absence(3_002, 50, 900), WITHIN);
+    assert_eq!(brake.absence_confirmed(3_002, 49), Ok(Release::Person));
+    assert_eq!(brake.absence(3_003, 48, 900), HELD);
 }
 
 #[test]
@@ -237,8 +245,8 @@ fn a_brake_switched_off_holds_no_node_and_counts() {
         confirm: 1,
         ..DeletionLimits::default()
     });
-    assert_eq!(brake.says(0, 1, 10), Err(DeletionRefusal::Off));
-    assert_eq!(brake.says_to_a_person(0, 1), Err(DeletionRefusal::Off));
+    assert_eq!(brake.absence(0, 1, 10), Err(DeletionRefusal::Off));
+    assert_eq!(brake.absence_confirmed(0, 1), Err(DeletionRefusal::Off));
     assert_eq!(brake.count(at(0), 10).absent, 1);
 }
 
@@ -246,12 +254,12 @@ fn a_brake_switched_off_holds_no_node_and_counts() {
 fn a_deleted_node_counts_for_one_window() {
     let mut brake = quick();
     for number in 0..3 {
-        assert_eq!(brake.says(0, number, 20), WITHIN);
-        brake.gone(at(number as i64), &name(number));
+        assert_eq!(brake.absence(0, number, 20), WITHIN);
+        brake.removed(at(number as i64), &name(number));
     }
     // Ready when another client deleted it: no sign of a cloud that forgets.
     brake.ready("n7");
-    brake.gone(at(3), "n7");
+    brake.removed(at(3), "n7");
     let expected = Counts {
         nodes: 20,
         absent: 0,
@@ -261,11 +269,11 @@ fn a_deleted_node_counts_for_one_window() {
         limit: 3.0,
     };
     assert_eq!(brake.count(at(299), 17), expected);
-    assert_eq!(brake.says(299, 4, 17), braked(299));
+    assert_eq!(brake.absence(299, 4, 17), braked(299));
     assert!(brake.count(at(299), 17).is_braked());
     // The first deletion is forgotten.
     assert_eq!(brake.count(at(300), 17).deleted, 2);
-    assert_eq!(brake.says(300, 4, 17), WITHIN);
+    assert_eq!(brake.absence(300, 4, 17), WITHIN);
     assert_eq!(brake.count(at(302), 17).deleted, 0);
 }
 
@@ -276,30 +284,30 @@ fn contradictions_count_against_the_provider() {
     for number in 1..=10 {
         brake.absent_while_ready(at(0), &name(number));
     }
-    assert_eq!(brake.says(1, 0, 100), braked(1));
+    assert_eq!(brake.absence(1, 0, 100), braked(1));
     assert_eq!(brake.count(at(1), 100).absent_while_ready, 10);
     // That a node is ready is what makes it one.
     brake.ready("n1");
     assert_eq!(brake.count(at(1), 100).absent_while_ready, 10);
     brake.found_lately(at(2), "n1");
-    assert_eq!(brake.says(2, 0, 100), WITHIN);
+    assert_eq!(brake.absence(2, 0, 100), WITHIN);
 
     for number in 1..=60 {
         brake.absent_while_ready(at(3), &name(number));
     }
-    assert_eq!(brake.says(4, 0, 100), HELD);
+    assert_eq!(brake.absence(4, 0, 100), HELD);
     // It is not the cloud that lost them, so the brake alone lets go when it is over.
     for number in 1..=60 {
         brake.found_lately(at(5), &name(number));
     }
-    assert_eq!(brake.says(6, 0, 100), WITHIN);
+    assert_eq!(brake.absence(6, 0, 100), WITHIN);
 }
 
 #[test]
 fn a_contradiction_ends_with_the_nodes_readiness_or_lapses() {
     let mut brake = quick();
     brake.absent_while_ready(at(0), &name(1));
-    assert_eq!(brake.says(1, 1, 10), WITHIN);
+    assert_eq!(brake.absence(1, 1, 10), WITHIN);
     // Told late: the absence that is confirmed stays.
     brake.absent_while_ready(at(2), &name(1));
     let count = brake.count(at(2), 10);
@@ -324,8 +332,8 @@ fn memory_is_bounded() {
     for round in 0..100 {
         let now = round * 5 * MINUTE;
         for number in 0..3 {
-            brake.says(now, number, 10).unwrap();
-            brake.gone(at(now), &name(number));
+            brake.absence(now, number, 10).unwrap();
+            brake.removed(at(now), &name(number));
         }
     }
     assert_eq!(brake.deleted.len(), 3);
@@ -336,9 +344,9 @@ fn memory_is_bounded() {
 #[test]
 fn a_clock_that_goes_back_lets_nothing_go() {
     let mut brake = Brake::new(DeletionLimits::default());
-    brake.says(0, 1, 10).unwrap_err();
-    brake.says(-3_600, 1, 10).unwrap_err();
-    assert_eq!(brake.says(6, 1, 10), WITHIN);
+    brake.absence(0, 1, 10).unwrap_err();
+    brake.absence(-3_600, 1, 10).unwrap_err();
+    assert_eq!(brake.absence(6, 1, 10), WITHIN);
 }
 
 #[test]

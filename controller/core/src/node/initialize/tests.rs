@@ -160,7 +160,7 @@ fn n10_an_initialised_node_only_has_its_labels_reconciled() {
 #[test]
 fn n13_n31_the_provider_id_is_set_once() {
     let error = || Err(Error::NoProviderId { node: "n6".into() });
-    for (on_node, given, expected) in [
+    for (on_node, instance_id, expected) in [
         ("", "mock://i-1", Ok(Some("mock://i-1"))),
         ("mock://i-1", "mock://i-1", Ok(None)),
         ("mock://i-1", "", Ok(None)),
@@ -172,7 +172,7 @@ fn n13_n31_the_provider_id_is_set_once() {
             ..registered("n6")
         };
         let instance = Instance {
-            provider_id: given.into(),
+            provider_id: instance_id.into(),
             ..full()
         };
         let plan = planned(&node, &instance);
@@ -180,7 +180,7 @@ fn n13_n31_the_provider_id_is_set_once() {
         assert_eq!(
             set,
             expected.map(|id| id.map(Into::into)),
-            "{on_node} {given}"
+            "{on_node} {instance_id}"
         );
     }
 }
@@ -198,8 +198,8 @@ fn n13_another_id_than_the_nodes_is_not_written_but_told() {
     };
     assert_eq!(planned(&same, &full()).unwrap().warnings, []);
     let expected = InitializationWarning::ProviderId {
-        given: "mock://i-1".into(),
-        kept: "mock://kept".into(),
+        instance_id: "mock://i-1".into(),
+        node_id: "mock://kept".into(),
     };
     assert_eq!(warnings, std::slice::from_ref(&expected));
     assert_eq!(
@@ -276,9 +276,9 @@ fn n14_is_asked_of_the_instances_addresses_alone() {
         addresses: addresses("Hostname=10.0.0.99"),
         ..with_provided_ip(registered("n6"), "10.0.0.99")
     };
-    for given in ["", "InternalIP=10.0.0.5"] {
+    for of_instance in ["", "InternalIP=10.0.0.5"] {
         let instance = Instance {
-            addresses: addresses(given),
+            addresses: addresses(of_instance),
             ..full()
         };
         let source = address::Error::NoMatch {
@@ -288,7 +288,7 @@ fn n14_is_asked_of_the_instances_addresses_alone() {
             node: "n6".into(),
             source,
         };
-        assert_eq!(planned(&node, &instance), Err(expected), "{given}");
+        assert_eq!(planned(&node, &instance), Err(expected), "{of_instance}");
     }
 }
 

@@ -3,8 +3,8 @@ use std::time::Duration;
 use jiff::{Timestamp, ToSpan};
 
 use super::{
-    Check, Deletion, Doubt, Idle, Lifecycle, LifecycleAction, LifecycleDecision, LifecycleFacts,
-    Withheld,
+    Check, Deletion, Idle, Inconclusive, Lifecycle, LifecycleAction, LifecycleDecision,
+    LifecycleFacts, Withheld,
 };
 use crate::{
     fixture::{map, registered, taints},

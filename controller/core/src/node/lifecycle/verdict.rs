@@ -64,7 +64,7 @@ pub enum LifecycleAction {
         reason: Box<str>,
     },
     /// The answer proves nothing.
-    Doubt(Doubt),
+    Inconclusive(Inconclusive),
 }
 
 /// A deletion with its preconditions (not Q-4).
@@ -133,7 +133,7 @@ impl Withheld {
 
 /// Why an answer proves nothing. The node is checked again as if there had been none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Doubt {
+pub enum Inconclusive {
     /// The lookup failed.
     #[error("the provider gave no answer")]
     NoAnswer,
@@ -141,17 +141,17 @@ pub enum Doubt {
     #[error("the provider finds no instance, but does not rule out that there is one")]
     NotConfirmed,
     /// The answer is about an instance that is not the node's.
-    #[error("the provider answers with instance {given:?}, which is not this node's")]
+    #[error("the provider answers with instance {instance_id:?}, which is not this node's")]
     AnotherInstance {
         /// Its provider id.
-        given: Box<str>,
+        instance_id: Box<str>,
     },
     /// The node is not what it was when the provider was asked.
     #[error("the node changed while the provider was asked")]
     NodeChanged,
 }
 
-impl Doubt {
+impl Inconclusive {
     /// The metric label: snake case, stable across releases.
     pub const fn as_str(&self) -> &'static str {
         match self {

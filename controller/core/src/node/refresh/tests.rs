@@ -237,8 +237,8 @@ fn another_instance_is_reported_and_changes_no_field() {
     let plan = plan(&node, &instance, &managing(&[labels::ZONE]));
     assert!(plan.is_empty());
     let expected = RefreshWarning::AnotherInstance {
-        given: "mock://i-2".into(),
-        kept: "mock://i-1".into(),
+        instance_id: "mock://i-2".into(),
+        node_id: "mock://i-1".into(),
     };
     assert_eq!(plan.warnings, std::slice::from_ref(&expected));
     assert_eq!(

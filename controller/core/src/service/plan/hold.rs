@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Manner, Progress, ServiceFacts, Step, targets::alone};
+use super::{Manner, Progress, ServiceFacts, Step, targets::unsettled_record};
 use crate::service::{
     ANNOTATION_PAUSED, ServiceView,
     capability::Capability,
@@ -84,9 +84,7 @@ impl Progress {
                 matches!(next, Step::Ensure(ensure) if ensure.manner == Manner::Announced)
             }
             Step::Delete { .. } => true,
-            Step::Nothing | Step::Hold { .. } | Step::Leave(_) | Step::At(_) | Step::Update => {
-                false
-            }
+            Step::Idle | Step::Hold { .. } | Step::EndWait(_) | Step::At(_) | Step::Update => false,
         };
         match self.hold(now, service, HoldReason::ProviderUnavailable, facts) {
             Step::Hold {
@@ -124,9 +122,9 @@ impl Progress {
             && facts.ownership(service) != Ownership::Cleanup;
         let record = match SettledRecord::own(service, facts.capability) {
             _ if !may_come_back || is_not_managed(service) => None,
-            Some(record) => record.left_with(self.given(facts)),
+            Some(record) => record.with_targets(self.last_targets(facts)),
             None if service.ingress.is_empty() => None,
-            None => alone(service, facts.capability),
+            None => unsettled_record(service, facts.capability),
         };
         if let Some(record) = record {
             draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
@@ -140,7 +138,7 @@ impl Progress {
 }
 
 /// The end of a wait for a load balancer that is not wanted any more.
-pub(super) fn leave(now: Timestamp, service: &ServiceView) -> Option<StatusPatch> {
+pub(super) fn end_wait(now: Timestamp, service: &ServiceView) -> Option<StatusPatch> {
     let mut draft = PatchDraft::over(service, now);
     draft.remove_condition(WAITING);
     draft.finish()

@@ -101,14 +101,14 @@ impl Progress {
         }
         match result {
             Ok(answer) => {
-                self.again = None;
-                self.taken(now, service, ensure, answer, facts)
+                self.pending = None;
+                self.ensure_succeeded(now, service, ensure, answer, facts)
             }
-            Err(failure) => self.not_ensured(now, service, ensure, failure, facts),
+            Err(failure) => self.ensure_failed(now, service, ensure, failure, facts),
         }
     }
 
-    fn taken(
+    fn ensure_succeeded(
         &mut self,
         now: Timestamp,
         service: &ServiceView,
@@ -177,7 +177,7 @@ impl Progress {
         }
     }
 
-    fn not_ensured(
+    fn ensure_failed(
         &mut self,
         now: Timestamp,
         service: &ServiceView,
@@ -188,12 +188,12 @@ impl Progress {
         let requeue = failure.class.requeue();
         if requeue == Requeue::OnChange {
             self.done = Some(ensure.hash);
-            self.again = None;
+            self.pending = None;
         }
         let mut draft = PatchDraft::over(service, now);
         draft.effects(&failure.effects);
         if !self.has(service, &ensure.revision, facts) {
-            self.doubt_targets(service);
+            self.mark_targets_unknown(service);
             self.out_of_step(now, service, &mut draft, failure, facts);
         }
         let mut events = failure.effects.events.clone();
@@ -242,7 +242,7 @@ impl Progress {
         };
         if !is_as_left {
             self.done = None;
-            self.again = Some(EnsureCause::Drifted);
+            self.pending = Some(EnsureCause::Drifted);
         }
         !is_as_left
     }

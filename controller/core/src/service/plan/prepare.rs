@@ -25,8 +25,8 @@ impl Progress {
         let is_new = !service.has_finalizer();
         let record = match SettledRecord::own(service, capability) {
             Some(record) if record.compare(service, capability) == Comparison::Settled => {
-                let rejoined = record.rejoined();
-                rejoined.filter(|_| self.agrees_with_lease(service, facts))
+                let without_targets = record.without_targets();
+                without_targets.filter(|_| self.agrees_with_lease(service, facts))
             }
             Some(record) => record.opened(service),
             None => (!is_claimed(service, capability))

@@ -25,7 +25,10 @@ use crate::{
 
 /// The record by which a load balancer that was never ensured by this provider is ensured at a start, at full
 /// pace: the Lease need not speak for it.
-pub(super) fn alone(service: &ServiceView, capability: &Capability) -> Option<SettledRecord> {
+pub(super) fn unsettled_record(
+    service: &ServiceView,
+    capability: &Capability,
+) -> Option<SettledRecord> {
     is_claimed(service, capability).then(|| SettledRecord::begun(service, capability))
 }
 
@@ -36,8 +39,8 @@ impl Progress {
         service: &ServiceView,
         facts: &ServiceFacts<'_>,
     ) -> Step {
-        if !self.lacks_targets(service, facts) {
-            return Step::Nothing;
+        if !self.needs_targets(service, facts) {
+            return Step::Idle;
         }
         match self.waits_on(&Work::Update(facts.targets.revision().clone())) {
             Some(waits) if now < waits.until => Step::At(waits.until),
@@ -48,7 +51,7 @@ impl Progress {
     /// Whether the load balancer of `service` is still to be given [`ServiceFacts::targets`], by an update or
     /// with whatever else is asked for; also while the Service is paused. One that was never made is
     /// made with the targets of that moment.
-    pub fn lacks_targets(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
+    pub fn needs_targets(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let may_have_any = self.targets != Has::Inherited || !service.ingress.is_empty();
         may_have_any
             && facts.ownership(service) == Ownership::Provide
@@ -69,7 +72,7 @@ impl Progress {
     /// a process that starts would take its load balancer for one that has them. One that is ensured
     /// at a start anyway, at full pace, or whose record says that the Lease does not speak for it, holds up
     /// nothing.
-    pub fn holds_up_lease(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
+    pub fn blocks_lease_revision(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let capability = facts.capability;
         let relies_on_lease = match SettledRecord::own(service, capability) {
             Some(record) => record.relies_on_lease(),
@@ -117,7 +120,7 @@ impl Progress {
     }
 
     /// The targets that the load balancer was given last, where that is known.
-    pub(super) fn given<'a>(&'a self, facts: &ServiceFacts<'a>) -> Option<&'a Revision> {
+    pub(super) fn last_targets<'a>(&'a self, facts: &ServiceFacts<'a>) -> Option<&'a Revision> {
         match &self.targets {
             Has::Inherited => facts.applied,
             Has::Revision(has) => Some(has),
@@ -142,9 +145,9 @@ impl Progress {
         let answer = match result {
             Ok(answer) => answer,
             Err(failure) => {
-                self.doubt_targets(service);
+                self.mark_targets_unknown(service);
                 draft.effects(&failure.effects);
-                let mut outcome = self.not_updated(targets, failure);
+                let mut outcome = self.update_failed(targets, failure);
                 self.out_of_step(now, service, &mut draft, failure, facts);
                 outcome.patch = draft.finish();
                 return outcome;
@@ -169,21 +172,22 @@ impl Progress {
                 if service.condition(TARGETS_IN_STEP).is_some() {
                     draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
                 }
-                let rejoined = SettledRecord::of(service).and_then(|record| record.rejoined());
-                if let Some(record) = rejoined {
+                let without_targets =
+                    SettledRecord::of(service).and_then(|record| record.without_targets());
+                if let Some(record) = without_targets {
                     draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));
                 }
             }
             // S-55: success without event.
             Disposition::NotManaged => self.in_step(targets.revision().clone()),
             Disposition::InProgress => {
-                self.doubt_targets(service);
+                self.mark_targets_unknown(service);
                 let work = Work::Update(targets.revision().clone());
                 requeue = Some(self.wait(now, work, answer, Manner::Announced));
             }
             // No other disposition passes the check of this call's answers.
             Disposition::Absent | Disposition::Retained | Disposition::Differs => {
-                self.again = Some(EnsureCause::TargetsFailed);
+                self.pending = Some(EnsureCause::TargetsFailed);
                 requeue = Some(AT_ONCE);
             }
         }
@@ -196,7 +200,7 @@ impl Progress {
 
     /// S-55: the Service is ensured at once, unless time alone heals it (not Q-28). One Ensure for each
     /// Service of a batch is no answer to a provider that is full: the update itself is repeated.
-    fn not_updated(&mut self, targets: &Targets, failure: &Failure) -> Consequence {
+    fn update_failed(&mut self, targets: &Targets, failure: &Failure) -> Consequence {
         let requeue = match failure.class {
             ErrorClass::Unavailable
             | ErrorClass::Unauthenticated
@@ -209,7 +213,7 @@ impl Progress {
             },
         };
         if requeue == AT_ONCE {
-            self.again = Some(EnsureCause::TargetsFailed);
+            self.pending = Some(EnsureCause::TargetsFailed);
         }
         let mut events = failure.effects.events.clone();
         if failure.class.is_for_owner() {
@@ -228,7 +232,7 @@ impl Progress {
     }
 
     /// The call may have worked. Of a load balancer that was never ready there is nothing to doubt.
-    pub(super) fn doubt_targets(&mut self, service: &ServiceView) {
+    pub(super) fn mark_targets_unknown(&mut self, service: &ServiceView) {
         if self.targets != Has::Inherited || !service.ingress.is_empty() {
             self.targets = Has::Unknown;
         }
@@ -255,8 +259,8 @@ impl Progress {
             let (reason, message) = (failure.reason(), &failure.message);
             draft.condition(TARGETS_IN_STEP, Status::False, &reason, message);
             let record = match SettledRecord::own(service, facts.capability) {
-                Some(record) => record.left_with(None),
-                None => alone(service, facts.capability),
+                Some(record) => record.with_targets(None),
+                None => unsettled_record(service, facts.capability),
             };
             if let Some(record) = record {
                 draft.annotate(ANNOTATION_SETTLED, Some(&record.to_string()));

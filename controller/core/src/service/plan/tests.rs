@@ -120,10 +120,10 @@ impl Stage {
                 assert!(!matches!(self.next(), Step::Prepare(_)));
                 self.next()
             }
-            Step::Leave(patch) => {
+            Step::EndWait(patch) => {
                 self.service = patch.applied_to(&self.service, "l");
-                assert_eq!(self.next(), Step::Nothing);
-                Step::Nothing
+                assert_eq!(self.next(), Step::Idle);
+                Step::Idle
             }
             Step::Hold { patch, .. } => {
                 if let Some(patch) = patch {

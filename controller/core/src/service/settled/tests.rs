@@ -108,19 +108,19 @@ fn a_record_says_which_targets_its_load_balancer_was_left_with() {
     assert!(record.relies_on_lease());
     let known = Revision::stored("0123");
     for (left, text) in [(None, "~"), (Some(&known), "~0123")] {
-        let left = record.left_with(left).unwrap();
+        let left = record.with_targets(left).unwrap();
         assert!(left.to_string().ends_with(text), "{left}");
         assert!(!left.relies_on_lease());
-        assert_eq!(left.left_with(Some(&known)), None);
+        assert_eq!(left.with_targets(Some(&known)), None);
         let held = recorded(&web, &left);
         assert_eq!(SettledRecord::of(&held).as_ref(), Some(&left));
         assert_eq!(standing(&held, &capability()), Some(Comparison::Settled));
-        assert_eq!(left.rejoined().as_ref(), Some(&record));
+        assert_eq!(left.without_targets().as_ref(), Some(&record));
         assert!(left.opened(&web).unwrap().to_string().ends_with('+'));
     }
-    assert_eq!(record.rejoined(), None);
+    assert_eq!(record.without_targets(), None);
     let begun = SettledRecord::begun(&web, &capability());
-    assert!(begun.left_with(None).is_none() && !begun.relies_on_lease());
+    assert!(begun.with_targets(None).is_none() && !begun.relies_on_lease());
 }
 
 /// As releases before this one wrote it.

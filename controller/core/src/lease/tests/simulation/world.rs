@@ -243,7 +243,7 @@ impl World {
                         continue;
                     };
                     let Ok(found) = reply else {
-                        replica.observed.doubt();
+                        replica.observed.invalidate();
                         continue;
                     };
                     let shown = found
@@ -278,16 +278,16 @@ impl World {
             .filter(|(_, sent, ..)| now - *sent >= Terms::DEFAULT.request_timeout());
         if late.is_some() {
             replica.request = None;
-            replica.observed.doubt();
+            replica.observed.invalidate();
             replica.not_before = now + Terms::DEFAULT.retry_period();
         }
-        let own = Own {
+        let own = ReplicaState {
             identity: &replica.identity,
             terms: &Terms::DEFAULT,
             lease_term: replica.lease_term,
             contends_at: replica.candidacy.contends_at(),
             not_before: replica.not_before,
-            has_news: false,
+            renew_early: false,
         };
         let millis = i64::try_from(self.millis).unwrap() + replica.wall;
         let wall = jiff::Timestamp::from_millisecond(1_700_000_000_000 + millis).unwrap();

@@ -103,8 +103,8 @@ proptest! {
                 if ours.contains(&key) || policy.managed_label_keys.iter().any(|m| **m == *key) {
                     continue;
                 }
-                let given = instance.additional_labels.get(key);
-                prop_assert_eq!(before.get(key).copied().or(given), Some(value));
+                let provided = instance.additional_labels.get(key);
+                prop_assert_eq!(before.get(key).copied().or(provided), Some(value));
                 prop_assert!(before.contains_key(key) || !is_reserved(key), "{}", key);
             }
             prop_assert!(before.keys().all(|key| after.labels.contains_key(key)));

@@ -253,7 +253,7 @@ fn nothing_is_remembered_of_nodes_that_are_gone() {
     let node = lost("n1");
     rig.check(0, &node);
     rig.answered(0, &node, &GONE);
-    rig.lifecycle.gone(at(1), &node.name);
+    rig.lifecycle.removed(at(1), &node.name);
     assert!(rig.lifecycle.watched.is_empty());
     assert_eq!(rig.lifecycle.counts(at(2), 100).deleted, 1);
 
@@ -308,7 +308,7 @@ fn a_node_that_was_deleted_is_left_alone_and_counted_once() {
         assert_eq!(rig.answered(5, &node, &found).next, left);
     }
     assert_eq!(rig.lifecycle.counts(at(5), 99).deleted, 1);
-    rig.lifecycle.gone(at(6), &node.name);
+    rig.lifecycle.removed(at(6), &node.name);
     assert_eq!(rig.lifecycle.counts(at(6), 99).deleted, 1);
     // A new one of the name is another node, whether the end of the old one was heard of or not.
     rig.check(7, &node);

@@ -9,20 +9,20 @@ fn l5_only_a_confirmed_absence_deletes() {
     assert_eq!(verdict(&node, &GONE), deletion(&node));
     assert_eq!(
         verdict(&node, &NOT_SEEN),
-        LifecycleAction::Doubt(Doubt::NotConfirmed)
+        LifecycleAction::Inconclusive(Inconclusive::NotConfirmed)
     );
     let other = found(&lost("n2"), PowerState::Shutdown);
-    let given = "mock://n2".into();
+    let instance_id = "mock://n2".into();
     assert_eq!(
         verdict(&node, &other),
-        LifecycleAction::Doubt(Doubt::AnotherInstance { given })
+        LifecycleAction::Inconclusive(Inconclusive::AnotherInstance { instance_id })
     );
     let mut rig = Rig::quick();
     rig.check(0, &node);
     assert_eq!(
         rig.failed(1, &node),
         LifecycleDecision {
-            action: LifecycleAction::Doubt(Doubt::NoAnswer),
+            action: LifecycleAction::Inconclusive(Inconclusive::NoAnswer),
             next: Check::At(at(6))
         }
     );
@@ -147,7 +147,7 @@ fn the_brake_holds_back_and_a_person_lets_go() {
     };
     for node in &nodes[..10] {
         assert_eq!(says(&mut rig, 0, node).action, deletion(node));
-        rig.lifecycle.gone(at(0), &node.name);
+        rig.lifecycle.removed(at(0), &node.name);
         rig.nodes -= 1;
     }
     let braked = Withheld::Refused(DeletionRefusal::Braked { until: at(300) });
@@ -185,7 +185,7 @@ fn the_second_look_is_on_time() {
     });
     let node = lost("n1");
     let exists = found(&lost("n2"), PowerState::Running);
-    rig.lifecycle.overheard(at(1), &ready(&lost("n2")), &exists);
+    rig.lifecycle.observed(at(1), &ready(&lost("n2")), &exists);
     let mut looks = Vec::new();
     let mut now = 0;
     loop {
@@ -216,20 +216,20 @@ fn overheard_answers_count_for_and_against_the_provider() {
     rig.check(0, &absent);
     rig.answered(0, &absent, &GONE);
     assert_eq!(count(&mut rig), (1, 0));
-    rig.lifecycle.overheard(at(1), &alive, &NOT_SEEN);
-    rig.lifecycle.overheard(at(1), &lost("n3"), &GONE);
+    rig.lifecycle.observed(at(1), &alive, &NOT_SEEN);
+    rig.lifecycle.observed(at(1), &lost("n3"), &GONE);
     assert_eq!(count(&mut rig), (1, 1));
     // A snapshot may be older than what was confirmed.
     rig.lifecycle
-        .overheard(at(2), &absent, &found(&absent, PowerState::Running));
+        .observed(at(2), &absent, &found(&absent, PowerState::Running));
     assert_eq!(count(&mut rig), (1, 1));
     // Another provider's instance is no sign of this one.
     rig.lifecycle
-        .overheard(at(2), &alive, &found(&absent, PowerState::Running));
-    rig.lifecycle.overheard(at(2), &alive, &not_managed());
+        .observed(at(2), &alive, &found(&absent, PowerState::Running));
+    rig.lifecycle.observed(at(2), &alive, &not_managed());
     assert_eq!(count(&mut rig), (1, 1));
     rig.lifecycle
-        .overheard(at(3), &alive, &found(&alive, PowerState::Running));
+        .observed(at(3), &alive, &found(&alive, PowerState::Running));
     assert_eq!(count(&mut rig), (1, 0));
     // A ready node is never deleted, whatever is said of it.
     assert_eq!(rig.check(4, &alive), READY);
@@ -258,11 +258,13 @@ fn reasons_are_sentences_and_labels() {
         assert_eq!((withheld.as_str(), &*withheld.to_string()), (label, text));
     }
     for (doubt, label) in [
-        (Doubt::NoAnswer, "no_answer"),
-        (Doubt::NotConfirmed, "not_confirmed"),
-        (Doubt::NodeChanged, "node_changed"),
+        (Inconclusive::NoAnswer, "no_answer"),
+        (Inconclusive::NotConfirmed, "not_confirmed"),
+        (Inconclusive::NodeChanged, "node_changed"),
         (
-            Doubt::AnotherInstance { given: "x".into() },
+            Inconclusive::AnotherInstance {
+                instance_id: "x".into(),
+            },
             "another_instance",
         ),
     ] {

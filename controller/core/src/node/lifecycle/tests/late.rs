@@ -56,7 +56,11 @@ fn a_late_answer_does_not_delete() {
         let mut rig = Rig::quick();
         rig.check(0, asked);
         let action = rig.answered_late(2, &node, asked, &GONE).action;
-        assert_eq!(action, LifecycleAction::Doubt(Doubt::NodeChanged), "{what}");
+        assert_eq!(
+            action,
+            LifecycleAction::Inconclusive(Inconclusive::NodeChanged),
+            "{what}"
+        );
         assert_eq!(rig.lifecycle.counts(at(2), 100).total(), 0, "{what}");
     }
     // Irrelevant changes: taints, heartbeats, labels of a node with an ID.

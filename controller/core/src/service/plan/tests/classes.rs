@@ -57,7 +57,7 @@ fn a_record_without_class_holds_too() {
     let mut back = stage.clone();
     assert!(matches!(stage.step(), Step::Hold { .. }));
     back.capability = capability();
-    assert_eq!(back.step(), Step::Nothing);
+    assert_eq!(back.step(), Step::Idle);
 }
 
 /// With the type went the class, and the record does not say it.
@@ -107,7 +107,7 @@ fn its_own_end_ends_it() {
         for mut stage in [stage, back] {
             delete(&mut stage, Disposition::Absent);
             assert!(!stage.service.has_finalizer());
-            assert_eq!(stage.step(), Step::Nothing);
+            assert_eq!(stage.step(), Step::Idle);
         }
     }
 }

@@ -63,9 +63,9 @@ fn the_finalizer_goes_when_nothing_is_left_to_do() {
             assert_eq!(SettledRecord::of(service), None);
             assert!(service.conditions.is_empty());
             // Not Q-6: other finalizers may keep it for long.
-            assert_eq!(stage.next(), Step::Nothing);
+            assert_eq!(stage.next(), Step::Idle);
             stage.restart();
-            assert_eq!(stage.next(), Step::Nothing);
+            assert_eq!(stage.next(), Step::Idle);
         }
     }
 }

@@ -139,7 +139,7 @@ impl World {
             Turn::Nodes(names) => stage.targets = nodes(names),
             Turn::Checkpoint => {
                 let facts = stage.facts();
-                if !stage.progress.holds_up_lease(&stage.service, &facts) {
+                if !stage.progress.blocks_lease_revision(&stage.service, &facts) {
                     stage.applied = Some(stage.targets.revision().clone());
                 }
             }
@@ -166,7 +166,7 @@ proptest! {
         world.stage.pause(false);
         world.stage.capability.without_default_class = false;
         let mut calls = 0;
-        while world.stage.step() != Step::Nothing {
+        while world.stage.step() != Step::Idle {
             world.call(Fate::Answered);
             calls += 1;
             prop_assert!(calls <= 3, "{:?}", world.stage.next());

@@ -30,7 +30,7 @@ fn a_new_service() {
     assert_eq!(outcome.requeue, None);
     assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
 }
 
 /// S-30, S-32.
@@ -51,7 +51,7 @@ fn an_empty_set_of_targets_makes_an_event_and_is_ensured() {
 fn a_restart_over_a_settled_service_does_nothing() {
     let mut stage = Stage::settled();
     stage.restart();
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
 }
 
 /// S-12 is not copied: only what differs is ensured.
@@ -114,7 +114,7 @@ fn why_a_load_balancer_is_ensured_after_a_restart() {
         edit(&mut stage);
         let found = match stage.step() {
             Step::Ensure(ensure) => Some((ensure.cause, ensure.manner != Manner::Announced)),
-            Step::Nothing | Step::Hold { .. } => None,
+            Step::Idle | Step::Hold { .. } => None,
             step => panic!("{what}: {step:?}"),
         };
         assert_eq!(found, expected, "{what}");
@@ -139,7 +139,7 @@ fn background_calls_are_quiet() {
         "192.0.2.7",
     )));
     assert!(outcome.events.is_empty() && outcome.patch.is_some());
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
 
     let mut stage = unrecorded();
     let outcome = stage.ensure(Ok(&answer(
@@ -178,7 +178,7 @@ fn a_provider_at_work_is_asked_again_when_it_wants() {
         reasons(&stage.answer(&question, Ok(&ready))),
         ["EnsuredLoadBalancer"]
     );
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
 }
 
 #[test]
@@ -221,12 +221,12 @@ fn a_service_that_is_not_managed() {
     assert_eq!(stage.conditions(), "False:NotManaged  ");
     let accepted = stage.service.condition(ACCEPTED).unwrap();
     assert!(!accepted.message.is_empty());
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
     stage.targets = nodes("n3");
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
     stage.restart();
     stage.targets = nodes("n4");
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
     stage.service.spec.ports[0].port = 81;
     assert_eq!(stage.question().cause, EnsureCause::Changed);
 }
@@ -239,7 +239,7 @@ fn ready_without_addresses_is_not_settled_and_does_not_spin() {
         Disposition::Ready,
         "",
     )));
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
     stage.restart();
     assert_eq!(stage.question().cause, EnsureCause::New);
 }
@@ -271,7 +271,7 @@ fn a_removed_finalizer_is_restored() {
         panic!("{:?}", stage.next());
     };
     assert!(patch.annotations.is_empty() && patch.conditions.is_empty());
-    assert_eq!(stage.step(), Step::Nothing);
+    assert_eq!(stage.step(), Step::Idle);
     assert!(stage.service.has_finalizer());
 }
 
@@ -298,7 +298,7 @@ fn drift_is_repaired() {
                 "192.0.2.8",
             )));
         }
-        assert_eq!(stage.next(), Step::Nothing, "{disposition:?}");
+        assert_eq!(stage.next(), Step::Idle, "{disposition:?}");
     }
 }
 
@@ -347,9 +347,9 @@ fn back_to_what_it_was_is_ensured_all_the_same() {
                 "192.0.2.7",
             )),
         );
-        assert_eq!(stage.next(), Step::Nothing);
+        assert_eq!(stage.next(), Step::Idle);
         stage.restart();
-        assert_eq!(stage.next(), Step::Nothing);
+        assert_eq!(stage.next(), Step::Idle);
     }
 }
 
@@ -366,7 +366,7 @@ fn a_volatile_load_balancer_is_ensured_silently() {
     let ready = answer(LoadBalancerCall::Ensure, Disposition::Ready, "192.0.2.7");
     let outcome = stage.answer(&question, Ok(&ready));
     assert_eq!(outcome, Consequence::default());
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
 
     // Asked again while the provider is at work, it stays silent.
     let at_work = LoadBalancerAnswer {
@@ -382,7 +382,7 @@ fn a_volatile_load_balancer_is_ensured_silently() {
     );
     let outcome = working.answer(&again, Ok(&ready));
     assert!(outcome.events.is_empty() && outcome.patch.is_some());
-    assert_eq!(working.next(), Step::Nothing);
+    assert_eq!(working.next(), Step::Idle);
 
     let mut failing = Stage::settled();
     failing.progress.state_lost();
@@ -401,7 +401,7 @@ fn a_volatile_load_balancer_is_ensured_silently() {
     assert_eq!(question.cause, EnsureCause::Changed);
     assert_eq!(question.manner, Manner::Announced);
     changed.answer(&question, Ok(&ready));
-    assert_eq!(changed.next(), Step::Nothing);
+    assert_eq!(changed.next(), Step::Idle);
 
     // Not paced, even where it would be otherwise.
     let mut reconfigured = Stage::settled();
@@ -449,5 +449,5 @@ fn a_change_of_a_service_without_record_is_no_background_work() {
     // Nothing is remembered of others.
     let mut stage = Stage::settled();
     stage.progress.edited(&stage.service, &stage.capability);
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
 }

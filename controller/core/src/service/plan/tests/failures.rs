@@ -46,7 +46,7 @@ fn an_error_is_shown_and_tried_again() {
             assert_eq!(stage.conditions(), before, "{class:?}");
         }
         if requeue == Requeue::OnChange {
-            assert_eq!(stage.next(), Step::Nothing, "{class:?}");
+            assert_eq!(stage.next(), Step::Idle, "{class:?}");
         } else {
             // It is announced on each try, as upstream does.
             let events = stage.question().events;
@@ -92,7 +92,7 @@ fn a_service_that_is_wrong_in_itself() {
     let mut stage = Stage::settled();
     stage.service.spec.ports[0].protocol = "SCTP".into();
     stage.ensure(Err(&failure(ErrorClass::Invalid)));
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
 
     let mut nodes_changed = stage.clone();

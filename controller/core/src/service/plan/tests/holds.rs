@@ -36,7 +36,7 @@ fn a_pause_is_written_and_told_once() {
     stage.restart();
     assert!(stage.is_held());
     stage.pause(false);
-    assert_eq!(stage.step(), Step::Nothing);
+    assert_eq!(stage.step(), Step::Idle);
     assert_eq!(waiting(&stage), None);
 }
 
@@ -60,11 +60,11 @@ fn a_class_that_is_served_no_longer_is_written_and_told_once() {
     assert!(stage.is_held());
     // Neither call nor event when it is back.
     stage.capability.without_default_class = false;
-    assert_eq!(stage.step(), Step::Nothing);
+    assert_eq!(stage.step(), Step::Idle);
     assert_eq!(waiting(&stage), None);
     assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
     stage.restart();
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
 }
 
 /// The Lease speaks of the others only.
@@ -87,7 +87,7 @@ fn a_released_service_gets_the_targets_that_it_missed() {
             let holds_up = |stage: &Stage| {
                 stage
                     .progress
-                    .holds_up_lease(&stage.service, &stage.facts())
+                    .blocks_lease_revision(&stage.service, &stage.facts())
             };
             assert!(holds_up(&stage), "until its record says so");
             stage.step();
@@ -103,10 +103,10 @@ fn a_released_service_gets_the_targets_that_it_missed() {
                 Disposition::Ready,
                 "",
             )));
-            assert_eq!(stage.step(), Step::Nothing);
+            assert_eq!(stage.step(), Step::Idle);
             assert_eq!(stage.service.condition(WAITING), None);
             stage.restart();
-            assert_eq!(stage.next(), Step::Nothing, "the Lease speaks for it again");
+            assert_eq!(stage.next(), Step::Idle, "the Lease speaks for it again");
         }
     }
 }
@@ -116,7 +116,7 @@ fn a_released_service_gets_the_targets_that_it_missed() {
 fn one_that_takes_no_targets_is_alone_after_a_restart() {
     let holds_up = |stage: &Stage| {
         let facts = stage.facts();
-        stage.progress.holds_up_lease(&stage.service, &facts)
+        stage.progress.blocks_lease_revision(&stage.service, &facts)
     };
     for class in [ErrorClass::Quota, ErrorClass::Malformed] {
         let mut stage = Stage::settled();
@@ -148,7 +148,7 @@ fn one_that_takes_no_targets_is_alone_after_a_restart() {
         let conditions = "True:Accepted True:Ready True:InStep";
         assert_eq!(stage.conditions(), conditions, "{class:?}");
         stage.restart();
-        assert_eq!(stage.next(), Step::Nothing, "{class:?}");
+        assert_eq!(stage.next(), Step::Idle, "{class:?}");
     }
 }
 
@@ -162,7 +162,7 @@ fn one_that_is_not_settled_does_not_delay_the_others() {
     assert!(
         !stage
             .progress
-            .holds_up_lease(&stage.service, &stage.facts())
+            .blocks_lease_revision(&stage.service, &stage.facts())
     );
     stage.restart();
     assert!(matches!(stage.step(), Step::Ensure(_)));
@@ -229,11 +229,11 @@ fn a_wait_ends_with_the_wish_for_a_load_balancer() {
     stage.pause(true);
     stage.step();
     stage.service.spec.kind = "ClusterIP".into();
-    let Step::Leave(patch) = stage.next() else {
+    let Step::EndWait(patch) = stage.next() else {
         panic!("{:?}", stage.next());
     };
     stage.service = patch.applied_to(&stage.service, "l");
-    assert_eq!((waiting(&stage), stage.next()), (None, Step::Nothing));
+    assert_eq!((waiting(&stage), stage.next()), (None, Step::Idle));
 }
 
 /// A provider that is away for a while must not have every Service written.

@@ -74,8 +74,8 @@ fn respond(stage: &mut Stage, disposition: Disposition, addresses: &str) {
             let over = answer.disposition != Disposition::InProgress && unproven.is_none();
             assert_eq!(stage.service.has_finalizer(), !over);
         }
-        Step::Nothing | Step::Hold { .. } | Step::At(_) => {}
-        Step::Prepare(_) | Step::Leave(_) => unreachable!("written by step"),
+        Step::Idle | Step::Hold { .. } | Step::At(_) => {}
+        Step::Prepare(_) | Step::EndWait(_) => unreachable!("written by step"),
     }
 }
 
@@ -141,15 +141,15 @@ proptest! {
                     prop_assert_eq!(ownership, Ownership::Provide);
                 }
                 Step::Delete { .. } => prop_assert_eq!(ownership, Ownership::Cleanup),
-                Step::Leave(_) => prop_assert_eq!(ownership, Ownership::WaitOver),
-                Step::Nothing | Step::Hold { .. } | Step::At(_) | Step::Prepare(_) => {}
+                Step::EndWait(_) => prop_assert_eq!(ownership, Ownership::WaitOver),
+                Step::Idle | Step::Hold { .. } | Step::At(_) | Step::Prepare(_) => {}
             }
         }
         stage.progress.provider_changed();
         let mut calls = 0;
         loop {
             let disposition = match stage.step() {
-                Step::Nothing | Step::Hold { .. } => break,
+                Step::Idle | Step::Hold { .. } => break,
                 Step::Delete { .. } => Disposition::Absent,
                 _ => Disposition::Ready,
             };
@@ -161,7 +161,7 @@ proptest! {
         prop_assert!(stage.service.is_paused() || ownership != Ownership::Cleanup);
         stage.restart();
         let step = stage.next();
-        prop_assert!(step == Step::Nothing || stage.is_held(), "{:?}", step);
+        prop_assert!(step == Step::Idle || stage.is_held(), "{:?}", step);
         if ownership == Ownership::Provide && !stage.service.is_paused() {
             let accepted = stage.service.condition(ACCEPTED).unwrap();
             let is_managed = &*accepted.status == "True";

@@ -20,7 +20,7 @@ fn new_targets_are_one_call_and_no_write() {
     )));
     assert_eq!(reasons(&outcome), ["UpdatedLoadBalancer"]);
     assert_eq!((outcome.patch, outcome.requeue), (None, None));
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
 
     stage.targets = nodes("");
     let outcome = stage.update(Ok(&answer(
@@ -41,7 +41,7 @@ fn other_answers_to_an_update() {
     )));
     assert!(outcome.patch.is_some());
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.9");
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
 
     // S-55.
     let mut stage = moved();
@@ -51,7 +51,7 @@ fn other_answers_to_an_update() {
         "",
     )));
     assert_eq!(outcome, Consequence::default());
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
 
     let mut stage = moved();
     let outcome = stage.update(Ok(&answer(
@@ -102,7 +102,7 @@ fn targets_that_were_not_taken_lead_to_an_ensure() {
         Disposition::Ready,
         "192.0.2.7",
     )));
-    assert_eq!(stage.next(), Step::Nothing);
+    assert_eq!(stage.next(), Step::Idle);
 }
 
 /// Not Q-28.
@@ -177,7 +177,7 @@ fn a_failure_that_concerns_all_services_writes_none() {
             assert_eq!(outcome.patch, None, "{class:?}");
         }
         let facts = stage.facts();
-        let holds_up = stage.progress.holds_up_lease(&stage.service, &facts);
+        let holds_up = stage.progress.blocks_lease_revision(&stage.service, &facts);
         assert!(holds_up, "a start gives them once more: {class:?}");
         // The time of its own failures counts from the first of them.
         stage.update(Err(&failure(ErrorClass::Quota)));
@@ -213,27 +213,27 @@ fn adopted() -> Stage {
 
 fn holds_up(stage: &Stage) -> bool {
     let facts = stage.facts();
-    stage.progress.holds_up_lease(&stage.service, &facts)
+    stage.progress.blocks_lease_revision(&stage.service, &facts)
 }
 
-fn lacks_targets(stage: &Stage) -> bool {
+fn needs_targets(stage: &Stage) -> bool {
     let facts = stage.facts();
-    stage.progress.lacks_targets(&stage.service, &facts)
+    stage.progress.needs_targets(&stage.service, &facts)
 }
 
 /// Its Ensure may come hours after a start, which takes the Lease's word until then.
 #[test]
 fn one_that_waits_in_the_background_holds_up_the_lease_until_it_has_the_targets() {
     let mut stage = adopted();
-    assert!(!lacks_targets(&stage) && !holds_up(&stage));
+    assert!(!needs_targets(&stage) && !holds_up(&stage));
     stage.targets = nodes("n1 n3");
-    assert!(lacks_targets(&stage) && holds_up(&stage));
+    assert!(needs_targets(&stage) && holds_up(&stage));
     stage.update(Ok(&answer(
         LoadBalancerCall::Update,
         Disposition::Ready,
         "",
     )));
-    assert!(!lacks_targets(&stage) && !holds_up(&stage));
+    assert!(!needs_targets(&stage) && !holds_up(&stage));
     // It gets no call, now or at a start.
     stage.service.finalizers = [].into();
     stage.targets = nodes("n4");
@@ -274,7 +274,7 @@ fn a_change_that_is_taken_back_leaves_the_targets_open() {
     stage.restart();
     stage.service.spec.ports[0].port = 80;
     assert_eq!(stage.question().manner, Manner::Background);
-    assert!(lacks_targets(&stage));
+    assert!(needs_targets(&stage));
 }
 
 /// Not Q-37.

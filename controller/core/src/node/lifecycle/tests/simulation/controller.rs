@@ -150,7 +150,7 @@ impl Controller {
             } else {
                 self.store.remove(&name);
                 self.not_managed.remove(&name);
-                self.lifecycle.gone(now, &name);
+                self.lifecycle.removed(now, &name);
             }
         }
     }
@@ -284,7 +284,9 @@ impl Controller {
                 let question = (node.uid.clone(), node.provider_id.clone());
                 self.not_managed.insert(name.to_owned(), question);
             }
-            LifecycleAction::Keep | LifecycleAction::Withhold(_) | LifecycleAction::Doubt(_) => {}
+            LifecycleAction::Keep
+            | LifecycleAction::Withhold(_)
+            | LifecycleAction::Inconclusive(_) => {}
         }
         self.next(world, &node, verdict.next);
     }
@@ -359,7 +361,7 @@ impl Controller {
                 Kind::Mistaken | Kind::NotManaged | Kind::Error => continue,
             };
             let now = at(world.now as i64);
-            self.lifecycle.overheard(now, &node, &lookup);
+            self.lifecycle.observed(now, &node, &lookup);
             if let Lookup::Found(instance) = &lookup {
                 let plan = refresh::plan(&node, instance, &Policy::default());
                 world.refresh(&node, &plan);
