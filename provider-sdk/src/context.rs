@@ -58,7 +58,7 @@ impl Cluster {
 ///
 /// # Cancellation
 ///
-/// A handler runs in a task of its own. When its caller goes away (cancelled, deadline passed,
+/// A handler runs in a separate task. When its caller goes away (cancelled, deadline passed,
 /// connection lost) the handler is **not** dropped where it stands: between two cloud calls that
 /// would leave half a change behind. Instead [`cancelled`](Self::cancelled) resolves and the
 /// handler is expected to
@@ -158,7 +158,7 @@ impl Context {
         self.call.deadline
     }
 
-    /// Time until the deadline: the longest that a cloud request of this call should take.
+    /// Time until the deadline: the limit of a cloud request of this call.
     pub fn remaining(&self) -> Option<Duration> {
         self.deadline()
             .map(|deadline| deadline.saturating_duration_since(Instant::now()))
@@ -189,7 +189,7 @@ impl Context {
         }
     }
 
-    /// Logs a panic that ended the handler of this call. Its text may hold anything, so it is not sent.
+    /// Logs a panic that ended the handler of this call. Its text may contain anything, so it is not sent.
     pub(crate) fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
         let text = panic
             .downcast_ref::<&str>()
@@ -203,7 +203,7 @@ impl Context {
         ))
     }
 
-    /// The token behind [`cancelled`](Self::cancelled), for libraries that take one.
+    /// The token behind [`cancelled`](Self::cancelled), for libraries that need one.
     pub fn cancellation(&self) -> &CancellationToken {
         &self.call.cancellation
     }

@@ -44,7 +44,7 @@ pub struct Event {
 pub struct Condition {
     /// Its type, a qualified name: `vendor.example/CertificateReady`.
     pub kind: String,
-    /// Whether it holds; `None`: Unknown.
+    /// Whether it is true; `None`: Unknown.
     pub status: Option<bool>,
     /// CamelCase, not empty.
     pub reason: String,

@@ -15,7 +15,7 @@ pub(crate) use wire::{cut, duration};
 /// Why a call, or one item of a batch, failed.
 ///
 /// The constructor decides what the controller does next; the text is for people and ends up in
-/// events and logs, so it must hold no secrets. It says what happened, to what, and what to do, and
+/// events and logs, so it must contain no secrets. It names the event, the object and the remedy, and
 /// is cut to 1 KiB. That something does not exist is not an error but a
 /// [`Lookup`](crate::Lookup).
 #[derive(Debug)]
@@ -44,10 +44,10 @@ macro_rules! reasons {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorReason {
-            /// As said at [`Error::rate_limited`].
+            /// See [`Error::rate_limited`].
             RateLimited,
             $(
-                #[doc = concat!("As said at [`Error::", stringify!($name), "`].")]
+                #[doc = concat!("See [`Error::", stringify!($name), "`].")]
                 $reason,
             )+
         }
@@ -67,7 +67,7 @@ reasons! {
     /// The request breaks the contract. The server checks requests before a handler sees them, so a
     /// vendor rarely needs it. Not repeated unchanged.
     invalid_request => InvalidRequest;
-    /// An annotation of the object has a bad value: say which and what would be legal. Shown on the
+    /// An annotation of the object has a bad value: name it and the legal ones. Shown on the
     /// object and not repeated until the object changes.
     invalid_annotation => InvalidAnnotation;
     /// The cloud cannot serve this protocol or port. Not repeated until the object changes.
@@ -80,13 +80,13 @@ reasons! {
     /// The provider ID has this cloud's prefix but is none of its ids. Not repeated until the
     /// object changes.
     malformed_provider_id => MalformedProviderId;
-    /// Something else must happen first: say what. Repeated with back-off.
+    /// Something else must happen first: name it. Repeated with back-off.
     dependency_not_ready => DependencyNotReady;
-    /// A foreign cloud resource is in the way: say which. Repeated with back-off.
+    /// A foreign cloud resource is in the way: name it. Repeated with back-off.
     conflicting_resource => ConflictingResource;
-    /// The node set revision that the call names is not held here; the controller sends it.
+    /// The node set revision that the call names is not known here; the controller sends it.
     node_set_unknown => NodeSetUnknown;
-    /// The base of a node set delta is not held here; the controller sends a snapshot.
+    /// The base of a node set delta is not known here; the controller sends a snapshot.
     node_set_base_mismatch => NodeSetBaseMismatch;
     /// No handshake since this process started. The server answers this by itself.
     not_handshaked => NotHandshaked;
@@ -97,7 +97,7 @@ reasons! {
     operation_in_progress => OperationInProgress;
     /// Lost an optimistic lock in the cloud. Repeated with back-off.
     conflict => Conflict;
-    /// A limit of the account or of one object is reached: say which. Concerns this object only;
+    /// A limit of the account or of one object is reached: name it. Concerns this object only;
     /// repeated slowly. "Slow down" is [`rate_limited`](Self::rate_limited).
     quota_exceeded => QuotaExceeded;
     /// This process is full. The controller keeps fewer calls in flight.
@@ -122,7 +122,7 @@ reasons! {
 }
 
 impl Error {
-    /// The cloud said slow down. The controller pauses every call of the same class for
+    /// The cloud limits the rate. The controller pauses every call of the same class for
     /// `retry_after`; zero is sent as one second, since a pause must be named.
     pub fn rate_limited(retry_after: Duration) -> Self {
         let retry_after = if retry_after.is_zero() {
@@ -137,13 +137,13 @@ impl Error {
         .with_retry_after(retry_after)
     }
 
-    /// A bug, or an unforeseen failure. Sent as `INTERNAL` without a reason: the controller takes
+    /// A bug, or an unforeseen failure. Sent as `INTERNAL` without a reason: the controller treats
     /// the outcome as unknown and repeats the call with back-off.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::plain(Code::Internal, message)
     }
 
-    /// [`internal`](Self::internal) with the text of another error, which must hold no secrets:
+    /// [`internal`](Self::internal) with the text of another error, which must contain no secrets:
     /// `.map_err(Error::unexpected)?`.
     pub fn unexpected(source: impl Into<BoxError>) -> Self {
         let source = source.into();
@@ -171,7 +171,7 @@ impl Error {
         self
     }
 
-    /// Says when to call again.
+    /// Sets the time to call again.
     #[must_use]
     pub fn with_retry_after(mut self, retry_after: Duration) -> Self {
         self.retry_after = Some(retry_after);
@@ -209,7 +209,7 @@ impl Error {
         &self.message
     }
 
-    /// When the controller shall call again, if that was said.
+    /// When the controller shall call again, if that is set.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }

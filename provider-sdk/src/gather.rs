@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 use crate::{Context, Error};
 
-/// A message is sent once it has grown to this many bytes, unless the caller takes less.
+/// A message is sent once it has grown to this many bytes, unless the caller accepts less.
 const TARGET_BYTES: usize = 1 << 20;
 
-/// A message that grows slowly is sent after this time: the caller gives up after 60 s of silence.
+/// A message that grows slowly is sent after this time: the caller cancels after 60 s of silence.
 const TARGET_AGE: Duration = Duration::from_secs(10);
 
 /// Bytes that a repeated field adds to each element: its tag and its length.
@@ -23,7 +23,7 @@ pub(crate) trait Gathered: Message + Sized {
     /// The message that carries some of them.
     type Message;
 
-    /// One message; `complete` says that it is the last of a whole list.
+    /// One message; `complete` marks the last of a whole list.
     fn message(elements: Vec<Self>, complete: bool) -> Self::Message;
 
     /// The name of the whole, for an error.
@@ -62,12 +62,12 @@ impl<T: Gathered> Gather<T> {
     }
 
     /// Hands over one element. Fails once the caller has gone, or if the element alone is larger than
-    /// any message it takes.
+    /// any message it accepts.
     pub(crate) async fn send(&mut self, element: T) -> Result<(), Error> {
         let bytes = element.encoded_len() + ELEMENT_OVERHEAD;
         if bytes > self.max_bytes {
             return Err(Error::internal(format!(
-                "{} has {bytes} bytes, more than the {} that the controller takes in one message",
+                "{} has {bytes} bytes, more than the {} that the controller accepts in one message",
                 element.described(),
                 self.max_bytes
             )));
@@ -85,7 +85,7 @@ impl<T: Gathered> Gather<T> {
         Ok(())
     }
 
-    /// The list is whole: sends what is left with the mark that says so.
+    /// The list is whole: sends the rest, marked as complete.
     pub(crate) async fn complete(mut self) -> Result<(), Error> {
         self.flush(true).await
     }

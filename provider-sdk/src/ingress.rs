@@ -12,7 +12,7 @@ use crate::setters::setters;
 pub struct Ingress {
     /// The address.
     pub point: IngressPoint,
-    /// State of single ports, where the cloud tells it.
+    /// State of single ports, where the cloud reports it.
     pub ports: Vec<PortStatus>,
 }
 
@@ -24,7 +24,7 @@ pub enum IngressPoint {
     Ip {
         /// The address.
         ip: IpAddr,
-        /// How traffic arrives at a node; `None` leaves it to Kubernetes, which takes
+        /// How traffic arrives at a node; `None` leaves it to Kubernetes, which chooses
         /// [`IpMode::Vip`].
         mode: Option<IpMode>,
     },

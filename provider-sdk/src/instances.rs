@@ -26,7 +26,7 @@ pub type Lookups = HashMap<String, Result<Lookup, Error>>;
 /// Node whose provider ID has another scheme is [`Lookup::not_managed`]; one with this cloud's
 /// scheme that is no id of it is [`Error::malformed_provider_id`].
 ///
-/// **A Node is deleted on the word [`Lookup::absent`].** Say it only when the cloud was asked
+/// **A Node is deleted on the answer [`Lookup::absent`].** Return it only when the cloud was asked
 /// during this call, with the permission to see every instance of the cluster, and answered in full.
 /// A cloud that cannot be asked is an [`Error`]; a cache, or an eventually consistent list, is
 /// [`Lookup::not_visible_yet`].
@@ -55,7 +55,7 @@ pub trait Instances: Send + Sync + 'static {
     /// Looks up many instances: for a cloud where one call answers many ids.
     ///
     /// `nodes` has 1 to [`InstancesCapability::max_batch_size`] Nodes with distinct, non-empty
-    /// names. An `Err` of the whole says nothing about any of them. A Node that is missing from the
+    /// names. An `Err` of the whole is no answer about any of them. A Node that is missing from the
     /// result is reported as failed, a result for a Node that was not asked about is dropped; both
     /// are logged.
     ///
@@ -66,7 +66,7 @@ pub trait Instances: Send + Sync + 'static {
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`].
+    /// See [`Context`].
     fn get_instances(
         &self,
         ctx: &Context,
@@ -77,12 +77,12 @@ pub trait Instances: Send + Sync + 'static {
     }
 
     /// Hands every instance that can be a Node of this cluster to `instances`, each provider ID
-    /// once. `Ok` says that the list is whole; with `Err`, or a panic, the caller discards it.
+    /// once. `Ok` means that the list is whole; with `Err`, or a panic, the caller discards it.
     /// Served only with [`InstancesCapability::list`].
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`]; [`InstanceSink::send`] also fails once the caller is gone.
+    /// See [`Context`]; [`InstanceSink::send`] also fails once the caller is gone.
     fn list_instances(
         &self,
         ctx: &Context,

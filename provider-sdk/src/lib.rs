@@ -10,7 +10,7 @@
 //!                                            deadlines, panics, errors, logs, shutdown
 //! ```
 //!
-//! The server takes what every provider needs and no provider should write again; a vendor's code
+//! The server has all that every provider needs and no provider should write again; a vendor's code
 //! sees checked, typed input and returns typed results. Nothing here knows a cloud, talks to
 //! Kubernetes, or keeps state that a restart would lose.
 //!
@@ -28,12 +28,12 @@
 //!
 //! # Rules for every call
 //!
-//! - A lookup that says [`Lookup::absent`] may delete a Node; see [`Instances`].
+//! - A lookup that answers [`Lookup::absent`] may delete a Node; see [`Instances`].
 //! - The key of a load balancer is [`Service::uid`]; see [`LoadBalancers`].
 //! - The key of a route is [`Route::destination_cidr`]; see [`Routes`].
 //! - An error's constructor decides what the controller does next; see [`Error`].
 //! - A handler whose caller goes away is not dropped between two changes; see [`Context`].
-//! - All methods run on tokio, in a task for each call. One that blocks its thread holds up others.
+//! - All methods run on tokio, in a task for each call. One that blocks its thread delays others.
 //!
 //! # Features
 //!
@@ -51,7 +51,7 @@
 //! The types here are this crate's own: a minor revision of the contract, another protobuf or another gRPC
 //! library changes none of them. Of other crates only tokio, futures' `Stream`, clap (with `cli`) and
 //! [`CancellationToken`] are part of the surface. Structs and enums that may grow are `#[non_exhaustive]`: make
-//! them with `new` or `default` and `with_…`, and give a `match` an arm for what is not known yet.
+//! them with `new` or `default` and `with_…`, and add an arm to a `match` for variants to come.
 
 mod address;
 mod context;
@@ -106,7 +106,7 @@ pub use serve_error::ServeError;
 pub use server::Server;
 pub use service::{Service, ServicePort};
 pub use socket::{Endpoint, InvalidEndpoint, Listener, SocketError};
-/// As [`Context::cancellation`] gives it and [`Context::detached`] takes it.
+/// Returned by [`Context::cancellation`], accepted by [`Context::detached`].
 pub use tokio_util::sync::CancellationToken;
 
 /// Any error that a vendor's start-up code may end with.

@@ -30,7 +30,7 @@ mod tests;
 /// called again for what it has done already.
 ///
 /// The server runs one changing call per Service at a time; others of the same Service wait, or get
-/// [`Error::operation_in_progress`] after 10 s. That holds beyond the end of a call whose caller
+/// [`Error::operation_in_progress`] after 10 s. That applies beyond the end of a call whose caller
 /// went away, since its handler runs on (see [`Context`]).
 ///
 /// A Service whose class is not served ([`LoadBalancersCapability::classes`]) never reaches
@@ -46,7 +46,7 @@ pub trait LoadBalancers: Send + Sync + 'static {
         LoadBalancersCapability::default()
     }
 
-    /// Says what exists now. Changes nothing. A load balancer that is half made is
+    /// Reads what exists now. Changes nothing. A load balancer that is half made is
     /// [`Observed::InProgress`]; one that an ensure with this Service and these targets would change,
     /// [`Observed::Differs`]. Without targets they are not compared.
     fn get_load_balancer(
@@ -56,13 +56,13 @@ pub trait LoadBalancers: Send + Sync + 'static {
         targets: Option<&Targets>,
     ) -> impl Future<Output = Result<Answer<Observed>, Error>> + Send;
 
-    /// Makes the load balancer, or changes it, to what the Service and its targets say. No targets
-    /// is a legal wish. A cloud that takes minutes answers [`Ensured::InProgress`] and is asked
+    /// Makes the load balancer, or changes it, as the Service and its targets ask. No targets
+    /// is a legal wish. A cloud that needs minutes answers [`Ensured::InProgress`] and is asked
     /// again, rather than holding the call.
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`]: `ctx.check()?` before each change.
+    /// See [`Context`]: `ctx.check()?` before each change.
     fn ensure_load_balancer(
         &self,
         ctx: &Context,
@@ -70,7 +70,7 @@ pub trait LoadBalancers: Send + Sync + 'static {
         targets: &Targets,
     ) -> impl Future<Output = Result<Answer<Ensured>, Error>> + Send;
 
-    /// Gives the load balancer new targets and changes nothing else; never makes one
+    /// Sets the targets of the load balancer and changes nothing else; never makes one
     /// ([`Updated::Absent`]). Called for many Services at once, at most
     /// [`LoadBalancersCapability::concurrency`] at a time; each answer is sent when it is there. An
     /// error or a panic concerns its Service only. Once the cloud limits the rate, refuses the
@@ -78,7 +78,7 @@ pub trait LoadBalancers: Send + Sync + 'static {
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`]. When the caller goes away no further Service is begun.
+    /// See [`Context`]. When the caller goes away no further Service is begun.
     fn update_load_balancer_nodes(
         &self,
         ctx: &Context,
@@ -91,20 +91,20 @@ pub trait LoadBalancers: Send + Sync + 'static {
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`].
+    /// See [`Context`].
     fn delete_load_balancer(
         &self,
         ctx: &Context,
         service: &Service,
     ) -> impl Future<Output = Result<Answer<Deleted>, Error>> + Send;
 
-    /// Hands everything that this cluster owns in the cloud to `load_balancers`. `Ok` says that the
+    /// Hands everything that this cluster owns in the cloud to `load_balancers`. `Ok` means that the
     /// list is whole; with `Err`, or a panic, the caller discards it. Served only with
     /// [`LoadBalancersCapability::list`].
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`]; [`LoadBalancerSink::send`] also fails once the caller is gone.
+    /// See [`Context`]; [`LoadBalancerSink::send`] also fails once the caller is gone.
     fn list_load_balancers(
         &self,
         ctx: &Context,
@@ -116,7 +116,7 @@ pub trait LoadBalancers: Send + Sync + 'static {
         )))
     }
 
-    /// Says what an operation would change; empty: nothing. Changes nothing. Served only with
+    /// Returns the changes that an operation would make; empty: none. Changes nothing. Served only with
     /// [`LoadBalancersCapability::plan`].
     fn plan_load_balancer(
         &self,

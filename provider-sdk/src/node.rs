@@ -63,7 +63,7 @@ impl Node {
         }
     }
 
-    /// Moves what the message holds.
+    /// Moves the message's fields.
     pub(crate) fn from_wire(wire: v1::Node) -> Self {
         let time =
             |time: Option<prost_types::Timestamp>| time.and_then(|time| time.try_into().ok());

@@ -18,7 +18,7 @@ mod tests;
 
 /// The backend nodes of a load balancer, ordered by name, each name once.
 ///
-/// A view of what the server holds: clones share the Nodes, and a view stays as it is while a newer
+/// A view of the server's node sets: clones share the Nodes, and a view stays as it is while a newer
 /// revision arrives. Labels, annotations, [`Node::ready`], [`Node::unschedulable`] and
 /// [`Node::taints`] are as they were at the call; a change of one of them leads to no call, so that no
 /// target is to be chosen by them.
@@ -95,7 +95,7 @@ impl Targets {
     }
 }
 
-/// Says what is wrong with the name of a Node, if anything is.
+/// The mistake in the name of a Node, if there is one.
 fn check_name(name: &str) -> Result<(), String> {
     match name.len() {
         0 => Err("has no name".to_owned()),

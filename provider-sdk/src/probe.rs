@@ -1,4 +1,4 @@
-//! The probe that the kubelet runs: dials anew, asks, and says one sentence.
+//! The probe that the kubelet runs: dials anew, asks, and prints one sentence.
 
 use std::time::Duration;
 

@@ -18,7 +18,7 @@ pub trait Provider: Send + Sync + 'static {
     }
 }
 
-/// Facts of a provider that hold as long as its process runs.
+/// Facts of a provider that do not change as long as its process runs.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ProviderInfo {
@@ -98,12 +98,12 @@ pub struct ProviderStatus {
 }
 
 impl ProviderStatus {
-    /// Serving, and nothing more to say.
+    /// Serving, without a message.
     pub fn ready() -> Self {
         Self::new(Readiness::Ready)
     }
 
-    /// `readiness`, and nothing more to say.
+    /// `readiness`, without a message.
     pub fn new(readiness: Readiness) -> Self {
         Self {
             readiness,
@@ -156,7 +156,7 @@ pub struct Dependency {
 }
 
 impl Dependency {
-    /// A dependency, and nothing more to say.
+    /// A dependency, without a message.
     pub fn new(name: impl Into<String>, readiness: Readiness) -> Self {
         Self {
             name: name.into(),

@@ -42,12 +42,12 @@ pub trait Routes: Send + Sync + 'static {
     }
 
     /// Hands every route of this cluster to `routes`, those that lead nowhere too
-    /// ([`Route::blackhole`]). `Ok` says that the list is whole; with `Err`, or a panic, the caller
+    /// ([`Route::blackhole`]). `Ok` means that the list is whole; with `Err`, or a panic, the caller
     /// discards it.
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`]; [`RouteSink::send`] also fails once the caller is gone.
+    /// See [`Context`]; [`RouteSink::send`] also fails once the caller is gone.
     fn list_routes(
         &self,
         ctx: &Context,
@@ -59,7 +59,7 @@ pub trait Routes: Send + Sync + 'static {
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`]: `ctx.check()?` before each change.
+    /// See [`Context`]: `ctx.check()?` before each change.
     fn create_route(
         &self,
         ctx: &Context,
@@ -67,12 +67,12 @@ pub trait Routes: Send + Sync + 'static {
     ) -> impl Future<Output = Result<RouteChange, Error>> + Send;
 
     /// Removes one route. One that is gone is a success. `route` is as it was listed, or as its
-    /// creation answered it; where that gave no route, as it was asked for, without a
+    /// creation answered it; where that returned no route, as it was asked for, without a
     /// [`name`](Route::name).
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`].
+    /// See [`Context`].
     fn delete_route(
         &self,
         ctx: &Context,
@@ -92,7 +92,7 @@ pub trait Routes: Send + Sync + 'static {
     ///
     /// # Cancellation
     ///
-    /// As said at [`Context`]. As provided it begins no further route when the caller goes away.
+    /// See [`Context`]. As provided it begins no further route when the caller goes away.
     fn create_routes(
         &self,
         ctx: &Context,

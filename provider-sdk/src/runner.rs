@@ -42,7 +42,7 @@ pub struct ProbeArgs {
 }
 
 impl ProbeArgs {
-    /// Probes as the flags say; see [`probe`].
+    /// Probes as the flags are set; see [`probe`].
     pub async fn probe(&self) -> Result<String, ProbeFailure> {
         let kind = if self.ready {
             Probe::Readiness
@@ -58,7 +58,7 @@ impl ProbeArgs {
     }
 }
 
-/// For a provider without flags of its own.
+/// For a provider without own flags.
 #[derive(Clone, Copy, Debug, Args)]
 struct NoArgs {}
 
@@ -86,7 +86,7 @@ where
     main_with_args(|NoArgs {}| make())
 }
 
-/// As [`main`], for a provider with flags of its own, `A`. They belong to `serve`.
+/// As [`main`], for a provider with own flags, `A`. They belong to `serve`.
 pub fn main_with_args<A, F>(make: impl FnOnce(A) -> F) -> ExitCode
 where
     A: Args,
@@ -125,7 +125,7 @@ where
             }
         },
     };
-    // A handler that blocks its thread must not hold up the end.
+    // A handler that blocks its thread must not delay the end.
     runtime.shutdown_background();
     code
 }
@@ -162,7 +162,7 @@ impl<A: Args> Action<A> {
     }
 
     fn command() -> Command {
-        // The flags' structs bring texts of their own, so ours come last.
+        // The flags' structs bring their texts, so ours come last.
         let serve = |command| A::augment_args(EndpointArgs::augment_args(command));
         serve(Command::new("provider"))
             .about("A cloud provider for Outrigger; without a sub-command it serves")

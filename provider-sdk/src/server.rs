@@ -177,7 +177,7 @@ impl Server {
     }
 
     /// Largest message that is accepted, in bytes; named at handshake. Default 4 MiB, at least
-    /// 1 MiB, which every provider has to take.
+    /// 1 MiB, which every provider must accept.
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes.max(1 << 20);
         self
@@ -191,12 +191,12 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Before the first call: what the provider says of itself breaks the contract, the socket cannot be
+    /// Before the first call: the provider's own description breaks the contract, the socket cannot be
     /// made, signals cannot be caught. Later: the transport failed, or the second signal.
     ///
     /// # Cancellation
     ///
-    /// As said at [`serve_until`](Self::serve_until).
+    /// See [`serve_until`](Self::serve_until).
     pub async fn serve(self, endpoint: &Endpoint) -> Result<(), ServeError> {
         let mut signals = Signals::new()?;
         self.serve_signalled(endpoint, &mut signals).await
@@ -254,7 +254,7 @@ impl Server {
 
     /// Serves connections of any kind, `tokio::io::duplex` included, until `shutdown` resolves;
     /// then drains as [`serve`](Self::serve) does. The end of `incoming` means no more connections,
-    /// not the end of those it gave.
+    /// not the end of those it has yielded.
     ///
     /// Time is tokio's alone, so a test with a paused clock can drive both ends.
     ///
@@ -276,7 +276,7 @@ impl Server {
         drain::serve(&core, router, incoming, shutdown, None).await
     }
 
-    /// As [`serve_with_incoming`](Self::serve_with_incoming), for connections that tell a
+    /// As [`serve_with_incoming`](Self::serve_with_incoming), for connections that name a
     /// [`wrap`](Self::wrap)ped layer who is at their other end.
     ///
     /// With the feature `tonic`, and as stable as tonic's own releases.

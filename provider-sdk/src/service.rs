@@ -88,7 +88,7 @@ impl Service {
         }
     }
 
-    /// Moves what the message holds.
+    /// Moves the message's fields.
     pub(crate) fn from_wire(wire: v1::Service) -> Self {
         let ingress = wire.status.map(|status| status.ingress).unwrap_or_default();
         let timeout = wire.session_affinity_timeout;

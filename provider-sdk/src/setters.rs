@@ -1,7 +1,7 @@
 //! Chained setters: a struct whose fields may grow cannot be written as a literal elsewhere.
 
-/// Writes one setter for each field that is named. A `plain` one takes the field's type, so that a number
-/// needs no suffix; the others take what becomes it.
+/// Writes one setter for each field that is named. A `plain` one accepts the field's type, so that a number
+/// needs no suffix; the others accept what converts into it.
 macro_rules! setters {
     (plain $type:ident { $($setter:ident => $field:ident: $kind:ty,)+ }) => {
         impl $type {

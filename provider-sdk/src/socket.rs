@@ -16,7 +16,7 @@ use tokio_stream::wrappers::UnixListenerStream;
 pub use endpoint::{Endpoint, InvalidEndpoint};
 pub(crate) use file::SocketFile;
 
-/// How long the check for a live provider may take.
+/// Time limit of the check for a live provider.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Pause after a failed accept: out of file descriptors, the next one fails at once as well.
@@ -86,7 +86,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Makes the socket, with mode 0660, and listens. A stale one is taken over, a live one refused.
+    /// Makes the socket, with mode 0660, and listens. A stale one is replaced, a live one refused.
     pub async fn bind(endpoint: &Endpoint) -> Result<Self, SocketError> {
         let path = endpoint.path();
         file::make_directory(endpoint.directory())?;
@@ -143,7 +143,7 @@ async fn refuse_live(path: &Path) -> Result<(), SocketError> {
             io::ErrorKind::NotFound => Ok(()),
             // Its queue of connections is full.
             io::ErrorKind::WouldBlock => Err(live()),
-            _ => Err(SocketError::io("tell whether a provider serves", path)(
+            _ => Err(SocketError::io("find out whether a provider serves", path)(
                 error,
             )),
         },

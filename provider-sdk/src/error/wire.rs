@@ -96,7 +96,7 @@ pub(crate) fn cut(mut text: String, limit: usize) -> String {
     text
 }
 
-/// Longer than protobuf can say (10,000 years) becomes the longest it can.
+/// Longer than protobuf's longest (10,000 years) becomes that.
 pub(crate) fn duration(duration: Duration) -> prost_types::Duration {
     const MAX_SECONDS: i64 = 315_576_000_000;
     let seconds = i64::try_from(duration.as_secs())

@@ -27,7 +27,7 @@ pub struct Instance {
     pub additional_labels: BTreeMap<String, String>,
     /// Whether it runs.
     pub power_state: PowerState,
-    /// Pod CIDRs the cloud gave the instance: none, one, or one of each IP family, no other instance's.
+    /// Pod CIDRs that the cloud allocated to the instance: none, one, or one of each IP family, no other instance's.
     /// With [`allocates_pod_cidrs`](crate::InstancesCapability::allocates_pod_cidrs) they become its
     /// Node's, which Kubernetes never lets change.
     pub pod_cidrs: Vec<String>,

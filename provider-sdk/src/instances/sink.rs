@@ -41,7 +41,7 @@ impl InstanceSink {
     }
 
     /// Hands over one instance. Waits while the caller is behind; fails once it has gone, or if the
-    /// instance alone is larger than any message the caller takes. Pass the failure on with `?`.
+    /// instance alone is larger than any message the caller accepts. Pass the failure on with `?`.
     ///
     /// # Cancellation
     ///
@@ -61,7 +61,7 @@ impl InstanceSink {
         Ok(())
     }
 
-    /// The list is whole: sends what is left with the mark that says so.
+    /// The list is whole: sends the rest, marked as complete.
     pub(crate) async fn complete(self) -> Result<(), Error> {
         self.gather.complete().await
     }

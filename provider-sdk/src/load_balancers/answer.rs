@@ -25,7 +25,7 @@ pub struct Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// Says why it stands so.
+    /// The reason for the answer.
     #[must_use]
     pub fn because(self, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
@@ -58,9 +58,9 @@ impl<T> From<T> for Answer<T> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Observed {
-    /// It is as the Service says.
+    /// It is as the Service asks.
     Ready(LoadBalancer),
-    /// It works, but an ensure would change it. [`Answer::because`] says what differs; the
+    /// It works, but an ensure would change it. [`Answer::because`] names the difference; the
     /// controller ensures the Service.
     Differs(LoadBalancer),
     /// It is half made, half changed, or being removed; as far as it is known.
@@ -93,7 +93,7 @@ pub enum Ensured {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Updated {
-    /// They were taken. Made with [`ready`](Self::ready).
+    /// They are in place. Made with [`ready`](Self::ready).
     #[non_exhaustive]
     Ready {
         /// Published if it differs; `None` leaves the Service's status as it is.
@@ -142,7 +142,7 @@ impl Ensured {
 }
 
 impl Updated {
-    /// The targets were taken. `ingress` is published if it differs; `None` leaves the Service's status as
+    /// The targets are in place. `ingress` is published if it differs; `None` leaves the Service's status as
     /// it is.
     pub fn ready(ingress: impl Into<Option<Vec<Ingress>>>) -> Self {
         let ingress = ingress.into();
@@ -192,7 +192,7 @@ impl Parts {
         }
     }
 
-    /// Without addresses the status is left out: an empty one would take published addresses away.
+    /// Without addresses the status is left out: an empty one would remove published addresses.
     fn known(mut self, load_balancer: Option<LoadBalancer>) -> Self {
         if let Some((identity, status)) = load_balancer.map(LoadBalancer::into_wire) {
             self.identity = Some(identity);

@@ -7,7 +7,7 @@ use crate::setters::setters;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "as in the contract, each is a thing of its own"
+    reason = "as in the contract, each is a separate thing"
 )]
 #[non_exhaustive]
 pub struct LoadBalancersCapability {
@@ -21,7 +21,7 @@ pub struct LoadBalancersCapability {
     /// Services without a class are not served, only those in [`classes`](Self::classes).
     pub without_default_class: bool,
     /// Load balancers that are changed at one time, by ensures, updates and deletions together; 0
-    /// leaves it to the controller (16 calls). The server holds it too: beyond the end of a call whose
+    /// leaves it to the controller (16 calls). The server keeps to it too: beyond the end of a call whose
     /// caller went away, and within an update. 1 for code that was written for one at a time.
     pub max_in_flight: u32,
     /// Services in one update, 1 to 200. The server refuses more. Default 100.
@@ -31,7 +31,7 @@ pub struct LoadBalancersCapability {
     /// configuration. Empty: upgrades never ensure again.
     pub configuration_revision: String,
     /// The load balancers are lost with this process. The controller ensures every Service when the
-    /// process is a new one, and tells which addresses other Services hold
+    /// process is a new one, and names the addresses that other Services have
     /// ([`Context::held_addresses`](crate::Context::held_addresses)).
     pub volatile: bool,
     /// Services of one update that are worked on at a time, at most

@@ -37,7 +37,7 @@ impl LoadBalancerSink {
     }
 
     /// Hands over one load balancer. Waits while the caller is behind; fails once it has gone, or if
-    /// the load balancer alone is larger than any message the caller takes. Pass the failure on with
+    /// the load balancer alone is larger than any message the caller accepts. Pass the failure on with
     /// `?`.
     ///
     /// # Cancellation
@@ -58,7 +58,7 @@ impl LoadBalancerSink {
         Ok(())
     }
 
-    /// The list is whole: sends what is left with the mark that says so.
+    /// The list is whole: sends the rest, marked as complete.
     pub(crate) async fn complete(self) -> Result<(), Error> {
         self.0.complete().await
     }

@@ -36,7 +36,7 @@ impl NodeSets {
             Some(Wire::Ref(v1::NodeSetRef { set_id, revision })) => {
                 self.held(&set_id, &revision).ok_or_else(|| {
                     Error::node_set_unknown(format!(
-                        "revision {revision:?} of node set {set_id:?} is not held here; sync a \
+                        "revision {revision:?} of node set {set_id:?} is not known here; sync a \
                          snapshot and call again"
                     ))
                 })

@@ -47,7 +47,7 @@ impl Upload {
             Base::Result(result)
         } else {
             return Err(Error::node_set_base_mismatch(format!(
-                "revision {:?} of node set {:?}, which the upload changes, is not held here; sync \
+                "revision {:?} of node set {:?}, which the upload changes, is not known here; sync \
                  a snapshot",
                 begin.base_revision, begin.set_id
             )));
@@ -68,7 +68,7 @@ impl Upload {
             upserts += 1;
             if upserts > self.node_count {
                 return Err(Error::invalid_request(format!(
-                    "the chunks hold more nodes than begin.node_count, {}",
+                    "the chunks have more nodes than begin.node_count, {}",
                     self.node_count
                 )));
             }
@@ -82,7 +82,7 @@ impl Upload {
             };
             if !known {
                 return Err(Error::invalid_request(format!(
-                    "the upload removes node {name:?}, which its base does not hold"
+                    "the upload removes node {name:?}, which its base does not have"
                 )));
             }
             self.change(name, None)?;

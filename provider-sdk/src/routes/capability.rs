@@ -9,7 +9,7 @@ pub struct RoutesCapability {
     /// Routes in one batch, 1 to 500. The server refuses more. Default 100.
     pub max_batch_size: u32,
     /// Batches at one time, creations and deletions together, at most 64; 0 leaves it to the
-    /// controller (4). The server holds it too: beyond the end of a call whose caller went away. With
+    /// controller (4). The server keeps to it too: beyond the end of a call whose caller went away. With
     /// 1 here and at [`concurrency`](Self::concurrency), routes are changed one at a time.
     pub max_in_flight: u32,
     /// Routes of one batch that are worked on at a time. Not sent; a provider with its own

@@ -72,7 +72,7 @@ impl Route {
         }
     }
 
-    /// Moves what the message holds.
+    /// Moves the message's fields.
     pub(crate) fn from_wire(wire: v1::Route) -> Self {
         let addresses = wire.node_addresses.into_iter();
         Self {

@@ -33,7 +33,7 @@ impl RouteSink {
     }
 
     /// Hands over one route. Waits while the caller is behind; fails once it has gone, or if the route
-    /// alone is larger than any message the caller takes. Pass the failure on with `?`.
+    /// alone is larger than any message the caller accepts. Pass the failure on with `?`.
     ///
     /// # Cancellation
     ///
@@ -53,7 +53,7 @@ impl RouteSink {
         Ok(())
     }
 
-    /// The list is whole: sends what is left with the mark that says so.
+    /// The list is whole: sends the rest, marked as complete.
     pub(crate) async fn complete(self) -> Result<(), Error> {
         self.0.complete().await
     }

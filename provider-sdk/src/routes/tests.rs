@@ -25,7 +25,7 @@ fn a_cidr_has_one_network_in_each_spelling() {
     }
 }
 
-/// A delete gets a route as a list gave it.
+/// A delete gets a route as a list returned it.
 #[test]
 fn a_listed_route_comes_back_unchanged() {
     let route = Route::new("10.1.2.0/24")

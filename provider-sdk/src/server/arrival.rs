@@ -36,7 +36,7 @@ impl Arrival {
     }
 }
 
-/// Wraps all services. The deadline is taken before tonic starts its own timer for it, so that ours
+/// Wraps all services. The deadline is read before tonic starts its own timer for it, so that ours
 /// fires first: tonic would report CANCELLED.
 pub(super) fn layered(mut routes: Routes) -> Routes {
     let inner = routes.axum_router_mut();
@@ -53,7 +53,7 @@ fn noted<B>(mut request: Request<B>) -> Request<B> {
 }
 
 /// tonic refuses some calls by itself, with codes that the contract does not use or without our
-/// reason; the controller would take those for an unknown outcome.
+/// reason; to the controller those are an unknown outcome.
 fn in_contract_words<B: Default>(response: Response<B>) -> Response<B> {
     let headers = response.headers();
     // Only a call that failed before its first message has its status among the headers.

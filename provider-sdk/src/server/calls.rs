@@ -1,4 +1,4 @@
-//! How a vendor's handler is run: in a task of its own, with a deadline, and never dropped half-way.
+//! How a vendor's handler is run: in a separate task, with a deadline, and never dropped half-way.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -33,7 +33,7 @@ pub(super) async fn answered<T>(
     answer.await.map(Response::new).map_err(Error::into_status)
 }
 
-/// A response that the caller would refuse is an error that says so, not a broken call. `lower` names
+/// A response that the caller would refuse is an error with the reason, not a broken call. `lower` names
 /// the setting that makes responses smaller.
 pub(super) fn within<M: Message>(
     max_bytes: usize,
@@ -143,7 +143,7 @@ impl Call {
         }
     }
 
-    /// Runs a handler that sends messages of its own, and ends the stream with its error.
+    /// Runs a handler that sends its messages itself, and ends the stream with its error.
     pub(super) fn stream<M, H, F>(
         self,
         handler: H,
@@ -200,7 +200,7 @@ impl<M: Send + 'static> Messages<M> {
 }
 
 /// Runs one handler to its end: turns a panic into an error, cancels its context when the caller no
-/// longer waits, and gives it up if it does not end then.
+/// longer waits, and drops it if it does not end then.
 async fn supervise<T>(
     ctx: Context,
     work: impl Future<Output = Result<T, Error>>,

@@ -121,7 +121,7 @@ fn check(info: &ProviderInfo, capabilities: &v1::Capabilities) -> Result<(), Ser
         }
         if instances.provider_id_prefixes.iter().any(String::is_empty) {
             return Err(ServeError::Provider(
-                "InstancesCapability.provider_id_prefixes holds an empty prefix, which would claim \
+                "InstancesCapability.provider_id_prefixes has an empty prefix, which would claim \
                  every Node of the cluster: remove it"
                     .to_owned(),
             ));

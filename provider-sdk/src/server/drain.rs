@@ -13,14 +13,14 @@ use super::core::Core;
 use crate::socket::SocketFile;
 use crate::{BoxError, Listener, ServeError};
 
-/// How long running calls may take to end by themselves. With the two below less than the 30 s that
+/// How long running calls have to end by themselves. With the two below less than the 30 s that
 /// Kubernetes waits by default.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long they may take once they are cancelled.
+/// How long they have once they are cancelled.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long the last answers may take to be read.
+/// How long callers have to read the last answers.
 const HANG_UP: Duration = Duration::from_secs(2);
 
 /// Serves a socket; its file goes when no call runs any more: until then a caller that connects
@@ -48,7 +48,7 @@ where
     IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
     E: Into<BoxError>,
 {
-    // tonic takes the end of `incoming` for the end of the server.
+    // To tonic the end of `incoming` is the end of the server.
     let incoming = incoming.chain(futures::stream::pending());
     let hang_up = CancellationToken::new();
     let serving = router.serve_with_incoming_shutdown(incoming, hang_up.clone().cancelled_owned());
@@ -57,7 +57,7 @@ where
     let drained = async {
         shutdown.await;
         if let Err(running) = core.running.drain(PATIENCE, GRACE).await {
-            tracing::warn!(running, "calls still run and are given up");
+            tracing::warn!(running, "calls still run and are dropped");
         }
         drop(file);
         hang_up.cancel();
@@ -67,7 +67,7 @@ where
         () = drained => {}
     }
     let Ok(ended) = tokio::time::timeout(HANG_UP, serving).await else {
-        tracing::info!("a connection was still open and is given up");
+        tracing::info!("a connection was still open and is dropped");
         return Ok(());
     };
     ended.map_err(transport)

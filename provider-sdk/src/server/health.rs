@@ -1,4 +1,4 @@
-//! `grpc.health.v1`, kept in step with `GetStatus` by having no state of its own.
+//! `grpc.health.v1`, kept in step with `GetStatus` by having no other state.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// The next answer that differs from the last. Ends with the drain, after it has said so: an
+    /// The next answer that differs from the last. Ends with the drain, after the answer about it: an
     /// open watch would keep the connection.
     async fn next_change(&mut self) -> Option<HealthCheckResponse> {
         loop {

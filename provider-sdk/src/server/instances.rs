@@ -131,8 +131,10 @@ fn one_each(nodes: Vec<Node>, mut found: Lookups, asked_at: Instant) -> Vec<v1::
         .into_iter()
         .map(|Node { name, .. }| {
             let result = found.remove(&name).unwrap_or_else(|| {
-                tracing::warn!(node = name, "get_instances gave no result for a node");
-                Err(Error::internal("the provider gave no result for this node"))
+                tracing::warn!(node = name, "get_instances returned no result for a node");
+                Err(Error::internal(
+                    "the provider returned no result for this node",
+                ))
             });
             into_wire(name, result, asked_at)
         })
@@ -140,7 +142,7 @@ fn one_each(nodes: Vec<Node>, mut found: Lookups, asked_at: Instant) -> Vec<v1::
     for node in found.keys() {
         tracing::warn!(
             node,
-            "get_instances gave a result for a node that was not asked about"
+            "get_instances returned a result for a node that the request does not name"
         );
     }
     results

@@ -28,7 +28,7 @@ pub(super) struct Held {
     key: String,
     lock: Arc<Mutex<()>>,
     guard: Option<OwnedMutexGuard<()>>,
-    /// Given back with the key.
+    /// Released with the key.
     slot: Option<OwnedSemaphorePermit>,
 }
 
@@ -65,7 +65,7 @@ impl Keys {
 
     /// Waits for its turn, in the order of arrival.
     pub(super) async fn hold(self: &Arc<Self>, ctx: &Context, key: &str) -> Result<Held, Error> {
-        // Made before the wait, so that a wait that is given up leaves nothing behind either.
+        // Made before the wait, so that a cancelled wait leaves nothing behind either.
         let mut held = self.claim(key);
         let turn = timeout(PATIENCE, Arc::clone(&held.lock).lock_owned());
         let turn = tokio::select! {

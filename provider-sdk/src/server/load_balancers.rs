@@ -275,7 +275,7 @@ fn check_services(services: &[v1::Service], max: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says what is wrong with the key of a Service or its name, if anything is.
+/// The mistake in the key of a Service or its name, if there is one.
 fn wrong(service: &v1::Service) -> Option<String> {
     [
         ("UID", &service.uid),

@@ -88,7 +88,7 @@ async fn next(
         Ok(None) => Ok(None),
         Ok(Some(v1::SyncNodeSetRequest { part: Some(part) })) => Ok(Some(part)),
         Ok(Some(_)) => Err(Error::invalid_request(
-            "a message of the upload holds no part",
+            "a message of the upload has no part",
         )),
         Err(status) if status.code() == Code::OutOfRange => Err(Error::invalid_request(
             "a message of the upload is larger than this provider accepts; stay below \

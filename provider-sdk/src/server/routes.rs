@@ -16,7 +16,7 @@ use crate::routes::{RouteChanges, RouteSink, into_wire, network};
 use crate::{Context, Error, Route, Routes, RoutesCapability};
 
 /// When a route is asked for again that another call changes: soon, since that call is mostly one
-/// which its caller has given up.
+/// which its caller has cancelled.
 const BUSY_RETRY: Duration = Duration::from_secs(1);
 
 pub(super) struct RoutesRpc<R> {
@@ -178,10 +178,10 @@ impl Batch {
             let result = changed.remove(&route.destination_cidr).unwrap_or_else(|| {
                 tracing::warn!(
                     route = route.destination_cidr,
-                    "a batch gave no result for a route"
+                    "a batch returned no result for a route"
                 );
                 Err(Error::internal(
-                    "the provider gave no result for this route",
+                    "the provider returned no result for this route",
                 ))
             });
             into_wire(route, result)
@@ -190,7 +190,7 @@ impl Batch {
         for route in changed.keys() {
             tracing::warn!(
                 route,
-                "a batch gave a result for a route that it was not about"
+                "a batch returned a result for a route that the request does not name"
             );
         }
         let bytes: usize = results.iter().map(Message::encoded_len).sum();

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tonic::transport::server::Connected;
 
-/// tonic wants to know who is at the other end; callers of this crate need not say.
+/// tonic asks for the peer of a connection; callers of this crate need not name it.
 pub(super) struct Unnamed<IO>(pub(super) IO);
 
 impl<IO> Connected for Unnamed<IO> {

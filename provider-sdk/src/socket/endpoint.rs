@@ -40,7 +40,7 @@ impl Endpoint {
         })
     }
 
-    /// Where the environment says: `CLOUDPROVIDER_ENDPOINT`, else `unix:///run/outrigger/provider.sock`.
+    /// From the environment: `CLOUDPROVIDER_ENDPOINT`, else `unix:///run/outrigger/provider.sock`.
     ///
     /// # Errors
     ///

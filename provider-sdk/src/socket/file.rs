@@ -16,7 +16,7 @@ const DIRECTORY_MODE: u32 = 0o770;
 
 const BACKLOG: i32 = 1024;
 
-/// Another start in the same directory takes milliseconds.
+/// Another start in the same directory lasts milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -53,7 +53,7 @@ pub(super) fn make_directory(directory: &Path) -> Result<(), SocketError> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) => return Err(failed(error)),
         }
-        // The umask has taken its share.
+        // The umask has removed bits.
         fs::set_permissions(directory, Permissions::from_mode(DIRECTORY_MODE)).map_err(failed)?;
     }
     Ok(())
@@ -106,7 +106,7 @@ pub(super) fn listen(endpoint: &Endpoint) -> Result<(UnixListener, SocketFile), 
         _ => {}
     }
     let listener = make(&temporary).and_then(|listener| {
-        // The identity is taken before the move: afterwards the path may be another's.
+        // The identity is read before the move: afterwards the path may be another's.
         let identity = identity(&temporary)?;
         fs::rename(&temporary, path)?;
         Ok((

@@ -23,7 +23,7 @@ use tonic::transport::Channel;
 
 use crate::harness::{Named, Rig, context, handshake, node};
 
-/// Load balancers with as many targets as they were given; the name of a Service says what it does.
+/// Load balancers with as many targets as the calls have; the name of a Service chooses the behaviour.
 #[derive(Clone, Default)]
 pub(crate) struct Balancers {
     pub(crate) capability: LoadBalancersCapability,

@@ -25,7 +25,7 @@ fn serve(list: impl AsyncList) -> Rig {
     Rig::serve(Server::new(Named::new()).instances(List(true, list)))
 }
 
-/// Sends `count` instances, then ends as `end` says.
+/// Sends `count` instances, then ends with `end`.
 struct Sends {
     count: usize,
     end: fn() -> Result<(), Error>,

@@ -223,7 +223,7 @@ async fn every_node_gets_exactly_one_result_in_the_order_of_the_request() {
     let Some(Wire::Error(status)) = &answer.results[1].outcome else {
         panic!("no error")
     };
-    // Not the provider's word, so the controller takes it as unknown.
+    // Not the provider's answer, so the controller treats it as unknown.
     assert_eq!(
         (status.code, status.details.len()),
         (Code::Internal as i32, 0)

@@ -97,7 +97,7 @@ async fn the_example_serves_until_it_is_asked_to_end() {
         assert!(matches!(answer.results[1].outcome, Some(Wire::Absent(_))));
 
         signal(&child, end);
-        // The connection is still open: it must not hold up the end.
+        // The connection is still open: it must not delay the end.
         let output = ended(child).await;
         assert!(output.status.success(), "{output:?}");
         assert!(!socket.exists());

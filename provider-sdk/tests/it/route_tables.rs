@@ -20,7 +20,7 @@ use tonic::{Request, Status};
 
 use crate::harness::{Named, Rig, context, handshake};
 
-/// Routes by destination; the name of the Node says how a change goes.
+/// Routes by destination; the name of the Node chooses how a change goes.
 #[derive(Clone, Default)]
 pub(crate) struct Table {
     pub(crate) capability: RoutesCapability,
