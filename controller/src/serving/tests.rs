@@ -107,14 +107,14 @@ impl Running {
 #[tokio::test]
 async fn health_needs_no_right_and_all_else_does() {
     let server = serve(&[]).await;
-    let reply = server.get(&Identity::Nobody, "/healthz").await;
+    let reply = server.get(&Identity::Anonymous, "/healthz").await;
     assert_eq!((reply.code, &*reply.body), (200, "ok"));
     assert_eq!(reply.header("content-type"), "text/plain; charset=utf-8");
     assert_eq!(reply.header("cache-control"), "no-cache, private");
     assert_eq!(reply.header("x-content-type-options"), "nosniff");
     let post = fetch(
         server.address,
-        &Identity::Nobody,
+        &Identity::Anonymous,
         Method::POST,
         "/livez",
         "x",
@@ -122,7 +122,7 @@ async fn health_needs_no_right_and_all_else_does() {
     .await;
     assert_eq!((post.code, &*post.body), (200, "ok"));
     for path in ["/metrics", "/healthz/ping", "/configz", "/", "/nothing"] {
-        let reply = server.get(&Identity::Nobody, path).await;
+        let reply = server.get(&Identity::Anonymous, path).await;
         let message = format!(r#"forbidden: User \"system:anonymous\" cannot get path \"{path}\""#);
         let expected = format!(
             r#"{{"kind":"Status","apiVersion":"v1","metadata":{{}},"status":"Failure","message":"{message}","reason":"Forbidden","details":{{}},"code":403}}"#
@@ -239,7 +239,7 @@ async fn the_end_does_not_wait_for_idle_connections() {
     let _idle = tokio::net::TcpStream::connect(server.address)
         .await
         .unwrap();
-    assert_eq!(server.get(&Identity::Nobody, "/healthz").await.code, 200);
+    assert_eq!(server.get(&Identity::Anonymous, "/healthz").await.code, 200);
     server.stop.cancel();
     let end = tokio::time::timeout(std::time::Duration::from_secs(3), server.tasks.join_next());
     end.await.unwrap().unwrap().unwrap();

@@ -6,17 +6,19 @@ use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use kube::{Config, client::ConfigExt};
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime},
+    ClientConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName},
+    sign::{CertifiedKey, SingleCertAndKey},
 };
 use tokio::{net::TcpStream, task::JoinSet};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// The client's credentials.
 pub(super) enum Identity {
-    Nobody,
+    Anonymous,
     Token(&'static str),
     Certificate {
         chain: Vec<CertificateDer<'static>>,
@@ -57,7 +59,7 @@ pub(super) async fn fetch(
     let mut request = Request::builder().method(method).uri(path);
     request = request.header("host", "localhost");
     match identity {
-        Identity::Nobody => {}
+        Identity::Anonymous => {}
         Identity::Token(token) => {
             request = request.header("authorization", format!("Bearer {token}"));
         }
@@ -81,9 +83,13 @@ pub(super) async fn connect(
     address: SocketAddr,
     identity: &Identity,
 ) -> io::Result<TlsStream<TcpStream>> {
+    handshake(address, config(identity)).await
+}
+
+async fn handshake(address: SocketAddr, config: ClientConfig) -> io::Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect(address).await?;
-    let connector = TlsConnector::from(Arc::new(config(identity)));
     let name = ServerName::try_from("localhost").unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
     connector.connect(name, stream).await
 }
 
@@ -99,95 +105,52 @@ async fn read(reply: Response<Incoming>) -> Reply {
 
 /// HEAD as a client of HTTP/2 sends it.
 pub(super) async fn head_over_http2(address: SocketAddr, path: &str) -> Reply {
-    let mut config = config(&Identity::Nobody);
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    let stream = TcpStream::connect(address).await.unwrap();
-    let name = ServerName::try_from("localhost").unwrap();
-    let connector = TlsConnector::from(Arc::new(config));
-    let stream = connector.connect(name, stream).await.unwrap();
-    let handshake =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
-    let (mut sender, connection) = handshake.await.unwrap();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(connection);
-    let request = Request::head(format!("https://localhost{path}"));
-    let request = request.body(Full::<Bytes>::default()).unwrap();
-    read(sender.send_request(request).await.unwrap()).await
+    let stream = negotiated(address, &["h2"]).await;
+    over_http2(stream, Method::HEAD, path).await
 }
 
 /// The protocol that the server takes of h2 and HTTP/1.1; with h2 also the code of `/healthz`.
 pub(super) async fn negotiate(address: SocketAddr) -> (String, Option<u16>) {
-    let mut config = config(&Identity::Nobody);
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let stream = TcpStream::connect(address).await.unwrap();
-    let name = ServerName::try_from("localhost").unwrap();
-    let connector = TlsConnector::from(Arc::new(config));
-    let stream = connector.connect(name, stream).await.unwrap();
+    let stream = negotiated(address, &["h2", "http/1.1"]).await;
     let chosen = stream.get_ref().1.alpn_protocol().unwrap();
     let chosen = String::from_utf8(chosen.to_vec()).unwrap();
     if chosen != "h2" {
         return (chosen, None);
     }
-    let handshake =
-        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let reply = over_http2(stream, Method::GET, "/healthz").await;
+    (chosen, Some(reply.code))
+}
+
+async fn negotiated(address: SocketAddr, protocols: &[&str]) -> TlsStream<TcpStream> {
+    let mut config = config(&Identity::Anonymous);
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().into())
+        .collect();
+    handshake(address, config).await.unwrap()
+}
+
+async fn over_http2(stream: TlsStream<TcpStream>, method: Method, path: &str) -> Reply {
+    let executor = TokioExecutor::new();
+    let handshake = hyper::client::conn::http2::handshake(executor, TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(connection);
-    let request = Request::get("https://localhost/healthz").body(Full::<Bytes>::default());
-    let reply = sender.send_request(request.unwrap()).await.unwrap();
-    (chosen, Some(reply.status().as_u16()))
+    let uri = format!("https://localhost{path}");
+    let request = Request::builder().method(method).uri(uri);
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    read(sender.send_request(request).await.unwrap()).await
 }
 
 fn config(identity: &Identity) -> ClientConfig {
-    let crypto = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(crypto)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AnyServer));
-    match identity {
-        Identity::Certificate { chain, key, .. } => config
-            .with_client_auth_cert(chain.clone(), key.clone_key())
-            .unwrap(),
-        _ => config.with_no_client_auth(),
+    let mut any_server = Config::new("https://localhost".parse().unwrap());
+    any_server.accept_invalid_certs = true;
+    let mut config = any_server.rustls_client_config().unwrap();
+    if let Identity::Certificate { chain, key, .. } = identity {
+        let key = key.clone_key();
+        let key = ring::default_provider().key_provider.load_private_key(key);
+        let pair = CertifiedKey::new(chain.clone(), key.unwrap());
+        config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(pair));
     }
-}
-
-#[derive(Debug)]
-struct AnyServer;
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        let crypto = rustls::crypto::ring::default_provider();
-        crypto.signature_verification_algorithms.supported_schemes()
-    }
+    config
 }

@@ -24,14 +24,20 @@ async fn a_probe_is_answered_beside_hundreds_of_connections_that_say_nothing() {
     for nth in 0..600 {
         if nth % 3 == 0 {
             // Those before may be closed by now.
-            idle.push(connect(server.address, &Identity::Nobody).await.unwrap());
+            idle.push(connect(server.address, &Identity::Anonymous).await.unwrap());
         } else {
             silent.push(TcpStream::connect(server.address).await.unwrap());
         }
     }
     let asked = Instant::now();
     for _ in 0..20 {
-        let probe = fetch(server.address, &Identity::Nobody, Method::GET, "/livez", "");
+        let probe = fetch(
+            server.address,
+            &Identity::Anonymous,
+            Method::GET,
+            "/livez",
+            "",
+        );
         let reply = timeout(Duration::from_secs(5), probe).await.unwrap();
         assert_eq!((reply.code, &*reply.body), (200, "ok"));
     }
@@ -67,7 +73,7 @@ async fn head_has_the_length_of_the_body_and_no_body() {
     let server = begin(&[], Cluster::new(), Registry::default());
     let reply = fetch(
         server.address,
-        &Identity::Nobody,
+        &Identity::Anonymous,
         Method::HEAD,
         "/livez",
         "",

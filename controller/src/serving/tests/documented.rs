@@ -49,7 +49,7 @@ fn documented() -> Families {
 #[tokio::test]
 async fn the_documentation_names_every_metric_with_type_and_labels() {
     let (server, _queue) = serve().await;
-    assert_eq!(server.get(&Identity::Nobody, "/healthz").await.code, 200);
+    assert_eq!(server.get(&Identity::Anonymous, "/healthz").await.code, 200);
     let mut served = told(&server.scrape("/metrics", "*/*").await.body);
     served.extend(told(&server.scrape("/metrics/slis", "*/*").await.body));
     let documented = documented();

@@ -54,7 +54,7 @@ impl Running {
 async fn prometheus_reads_both_formats_and_its_linter_is_content() {
     let (server, _queue) = serve().await;
     // So that /metrics/slis has something to say.
-    assert_eq!(server.get(&Identity::Nobody, "/healthz").await.code, 200);
+    assert_eq!(server.get(&Identity::Anonymous, "/healthz").await.code, 200);
     for path in ["/metrics", "/metrics/slis"] {
         for (accept, kind) in [
             (

@@ -24,7 +24,7 @@ async fn probes_are_answered_before_the_api_server_is() {
     });
     // For every caller and every path: no access can be checked.
     let admin = server.cluster.clients.sign("root", &["system:masters"]);
-    for identity in [Identity::Nobody, Identity::Token("bad"), admin] {
+    for identity in [Identity::Anonymous, Identity::Token("bad"), admin] {
         for path in ["/healthz", "/livez"] {
             let reply = server.get(&identity, path).await;
             assert_eq!((reply.code, &*reply.body), (200, "ok"), "{path}");
@@ -51,7 +51,7 @@ async fn probes_are_answered_before_the_api_server_is() {
     server.access.look_up().await.unwrap();
     let scraper = Identity::Token("scraper");
     assert_eq!(server.get(&scraper, "/metrics").await.code, 200);
-    assert_eq!(server.get(&Identity::Nobody, "/metrics").await.code, 403);
+    assert_eq!(server.get(&Identity::Anonymous, "/metrics").await.code, 403);
     assert_eq!(
         server.get(&Identity::Token("bad"), "/healthz").await.code,
         401
@@ -62,8 +62,8 @@ async fn probes_are_answered_before_the_api_server_is() {
 async fn a_path_that_is_always_allowed_needs_no_api_server() {
     let flag = "--authorization-always-allow-paths=/healthz,/metrics";
     let server = begin(&[flag], Cluster::new(), Registry::default());
-    assert_eq!(server.get(&Identity::Nobody, "/metrics").await.code, 200);
-    assert_eq!(server.get(&Identity::Nobody, "/readyz").await.code, 503);
+    assert_eq!(server.get(&Identity::Anonymous, "/metrics").await.code, 200);
+    assert_eq!(server.get(&Identity::Anonymous, "/readyz").await.code, 503);
 }
 
 /// Access with flags, to an API server that answers with one code after the other, the last one
