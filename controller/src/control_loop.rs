@@ -134,7 +134,7 @@ pub async fn run<L: ControlLoop>(
     {
         return;
     }
-    info!("starting {}", L::NAME);
+    info!(controller = L::NAME, "starting controller");
     let control_loop = Arc::new(control_loop);
     let _published = inputs.state.publish(control_loop.state());
     let tasks = named(control_loop.begin());
@@ -163,7 +163,7 @@ pub async fn run<L: ControlLoop>(
     tokio::select! {
         ((), ()) = async { tokio::join!(work, stopping) } => {}
         name = first_end(tasks, &stop) => {
-            error!(task = name, "a task of {} ended unexpectedly", L::NAME);
+            error!(controller = L::NAME, task = name, "task of a controller ended unexpectedly");
         }
     }
 }

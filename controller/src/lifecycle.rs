@@ -228,11 +228,11 @@ impl ControlLoop for NodeLifecycle {
     async fn ready(&self) {
         self.parts.nodes.synced().await;
         let without = || {
+            let error = "cloud provider does not support instances";
             warn!(
-                "failed to start cloud node lifecycle controller: cloud provider does not support \
-                 instances"
+                controller = NAME,
+                error, "failed to start cloud node lifecycle controller; skipping it"
             );
-            info!("Skipping {NAME:?}");
         };
         self.parts.provider.serving_instances(without).await;
     }

@@ -22,12 +22,12 @@ fn main() -> ExitCode {
     info!(version = options::VERSION, "cloud-controller-manager");
     match run_to_end(app::run(config, telemetry)) {
         Err(error) => {
-            error!("cannot start: {error}");
+            error!(%error, "cannot start");
             ExitCode::FAILURE
         }
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(fatal)) => {
-            error!("command failed: {fatal}");
+            error!(error = %fatal, "command failed");
             ExitCode::from(fatal.exit_code())
         }
     }

@@ -33,7 +33,7 @@ use outrigger_core::{
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tracing::{info, warn};
+use tracing::warn;
 
 pub use self::metrics::NodeMetrics;
 use crate::{
@@ -222,10 +222,11 @@ impl ControlLoop for CloudNode {
     async fn ready(&self) {
         self.parts.nodes.synced().await;
         let without = || {
+            let error = "cloud provider does not support instances";
             warn!(
-                "failed to start cloud node controller: cloud provider does not support instances"
+                controller = NAME,
+                error, "failed to start cloud node controller; skipping it"
             );
-            info!("Skipping {NAME:?}");
         };
         self.parts.provider.serving_instances(without).await;
     }

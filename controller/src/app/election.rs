@@ -166,7 +166,7 @@ fn enabled(config: &Config, migration: Option<&Migration>, lock: Lock) -> Vec<Co
         if config.controllers.enabled(controller) {
             enabled.push(controller);
         } else {
-            warn!("{:?} is disabled", controller.name());
+            warn!(controller = controller.name(), "controller is disabled");
         }
     }
     enabled

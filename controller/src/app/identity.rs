@@ -98,7 +98,7 @@ impl ClusterIdentity {
             }
             return;
         }
-        warn!("nothing in the cloud is changed: {uid}");
+        warn!(reason = %uid, "nothing in the cloud is changed");
         (self.on_warning)(format!("Nothing in the cloud is changed: {uid}"));
     }
 

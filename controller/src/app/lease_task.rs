@@ -198,8 +198,7 @@ impl LeaseTask {
                 Leadership::Leading(leading) => {
                     return Ok(Some(leading.clone()));
                 }
-                Leadership::Lost { reason } => {
-                    warn!(lease = lock.lease(), "{reason}");
+                Leadership::Lost { .. } => {
                     return Err(Fatal::LeaseLost(self.name()));
                 }
                 Leadership::Standby { .. } => {}

@@ -73,7 +73,10 @@ impl Loops {
             let name = controller.name();
             let Some(make) = self.makers.get(name) else {
                 // Said at the start, where it is asked for.
-                debug!("{name:?} is not part of this version yet; skipping it");
+                debug!(
+                    controller = name,
+                    "controller is not part of this version yet"
+                );
                 continue;
             };
             let running = make(&term, work.clone());
@@ -96,7 +99,7 @@ impl Loops {
             if waited.is_none() {
                 return;
             }
-            info!("Started {:?}", controller.name());
+            info!(controller = controller.name(), "controller started");
             // It is there; if it dies, the process ends.
             checks.add(controller.name(), Scope::Everywhere, || Ok(()));
             let _running = counter.started(controller.alias());

@@ -126,7 +126,7 @@ async fn applied(api: &Api, config: &Config) -> Option<Revision> {
         // No replica has led yet.
         Err(error) if error.is_not_found() => None,
         Err(error) => {
-            warn!("cannot read the Lease, so that new targets are not shown: {error}");
+            warn!(%error, "Lease cannot be read, so that new targets are not shown");
             None
         }
     }

@@ -32,7 +32,7 @@ impl Supervisor {
             Some(Ok((id, ()))) => self.name(id),
             Some(Err(failure)) => {
                 let name = self.name(failure.id());
-                error!(task = &*name, "{failure}");
+                error!(task = &*name, error = %failure, "task ended unexpectedly");
                 name
             }
             None => std::future::pending().await,
@@ -43,7 +43,7 @@ impl Supervisor {
     pub(super) async fn drain(&mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             if let Err(failure) = ended {
-                error!(task = &*self.name(failure.id()), "{failure}");
+                error!(task = &*self.name(failure.id()), error = %failure, "task ended unexpectedly");
             }
         }
     }

@@ -294,7 +294,8 @@ impl Shared {
                 {
                     warn!(
                         others,
-                        "the former credential is used on, as long as it is good: {failure}"
+                        error = %failure,
+                        "the former credential is used on, as long as it is good"
                     );
                 }
                 if !files {

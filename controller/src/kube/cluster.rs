@@ -78,10 +78,7 @@ pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
             }
             Ok(Found::Forbidden { version, error }) => {
                 if let Some(remembered) = remembered(api, lease).await {
-                    warn!(
-                        server,
-                        version, "may not read the namespace kube-system: {error}"
-                    );
+                    warn!(server, version, %error, "may not read the namespace kube-system");
                     return Facts {
                         version,
                         uid: None,
@@ -90,9 +87,9 @@ pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
                 }
                 let since = *forbidden_since.get_or_insert_with(|| {
                     warn!(
+                        %error,
                         "may not read the namespace kube-system, whose UID tells the provider which \
-                         cluster it works for; grant `get` on namespaces; trying for {FORBIDDEN:?}: \
-                         {error}"
+                         cluster it works for; grant `get` on namespaces; trying for {FORBIDDEN:?}"
                     );
                     Instant::now()
                 });
@@ -109,8 +106,9 @@ pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
                 if failures.is_multiple_of(REMIND) {
                     warn!(
                         server,
-                        "cannot use the API server at {server}: {error}; trying again until it \
-                         answers (check --kubeconfig and --master)"
+                        %error,
+                        "cannot use the API server; trying again until it answers (check --kubeconfig and \
+                         --master)"
                     );
                 }
                 failures += 1;

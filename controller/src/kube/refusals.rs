@@ -93,9 +93,18 @@ impl Refusals {
         let is_due = refused.said.unwrap_or(refused.since) + GRACE <= now;
         if is_due {
             refused.said = Some(now);
-            let sentence = refused.sentence(&kind);
+            let refused = refused.clone();
             drop(all);
-            warn!("{sentence}");
+            let Kind { verb, resource } = kind;
+            let (refusals, seconds) = (refused.count, refused.since.elapsed().as_secs());
+            warn!(
+                verb,
+                resource,
+                refusals,
+                seconds,
+                error = refused.cause,
+                "write is not allowed"
+            );
         }
     }
 
@@ -105,7 +114,7 @@ impl Refusals {
             let is_allowed = is_allowed(kind, refused);
             if is_allowed && refused.said.is_some() {
                 let Kind { verb, resource } = kind;
-                info!(verb, resource, "the API server allows the write again");
+                info!(verb, resource, "write is allowed again");
             }
             !is_allowed
         });

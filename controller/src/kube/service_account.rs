@@ -93,7 +93,7 @@ impl Credentials {
             match obtain(&api, account).await {
                 Ok(token) => break token,
                 Err(error) if tried < TRIES && error.class() != ErrorClass::Invalid => {
-                    debug!(account, %error, "no token yet");
+                    debug!(account, %error, "service account has no token yet");
                     tried += 1;
                     tokio::time::sleep(pause).await;
                     pause *= 2;
@@ -153,12 +153,13 @@ impl Renewal {
                 Ok((header, life)) => {
                     *self.credentials.0.header.write() = header;
                     self.life = life;
-                    debug!(account = self.account, "a new token");
+                    debug!(account = self.account, "service account has a new token");
                     return;
                 }
                 Err(error) => warn!(
                     account = self.account,
-                    "cannot renew the token of the service account: {error}; trying again"
+                    %error,
+                    "token of the service account cannot be renewed; trying again"
                 ),
             }
             tokio::time::sleep(pause).await;

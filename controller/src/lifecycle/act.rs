@@ -50,7 +50,7 @@ impl NodeLifecycle {
             }
             LifecycleAction::Inconclusive(why) => {
                 self.parts.metrics.doubted(why.as_str());
-                debug!(node = &*node.name, "keeping the node: {why}");
+                debug!(node = &*node.name, reason = %why, "node is kept");
                 Ok(())
             }
         }
@@ -71,7 +71,7 @@ impl NodeLifecycle {
             Ok(_) => {
                 info!(
                     node = &*node.name,
-                    "the instance is stopped; the node has the shutdown taint"
+                    "node has the shutdown taint: its instance is stopped"
                 );
                 Ok(())
             }
@@ -92,7 +92,10 @@ impl NodeLifecycle {
         let _permit = self.writing.acquire().await;
         match self.writer.settle(node, removal).await {
             Ok(_) => {
-                info!(node = &*name, "ready again; the shutdown taint is gone");
+                info!(
+                    node = &*name,
+                    "node is ready again; the shutdown taint is gone"
+                );
                 Outcome::Done
             }
             Err(error) => {
@@ -119,13 +122,13 @@ impl NodeLifecycle {
                     node = name,
                     provider_id = &*node.provider_id,
                     release,
-                    "deleted: it does not exist in the cloud provider"
+                    "node deleted: it does not exist in the cloud provider"
                 );
                 Ok(())
             }
             // It is not what it was: what it is now is asked about anew.
             Err(error) if error.class() == ErrorClass::Conflict => {
-                debug!(node = name, "not deleted, since it has changed: {error}");
+                debug!(node = name, %error, "node not deleted, since it has changed");
                 Err(Failed(Outcome::Retry))
             }
             Err(error) => {
@@ -140,9 +143,9 @@ impl NodeLifecycle {
     fn failed(&self, node: &str, doing: &str, error: &Error) -> Failed {
         let class = error.class().as_str();
         if let Some(others) = self.repeats.heard(&error.cause()) {
-            warn!(node, class, others, "cannot {doing}: {error}");
+            warn!(node, class, others, %error, "cannot {doing}");
         } else {
-            debug!(node, class, "cannot {doing}: {error}");
+            debug!(node, class, %error, "cannot {doing}");
         }
         Failed(error.retry())
     }
@@ -164,14 +167,16 @@ impl NodeLifecycle {
         if expected {
             debug!(
                 node = &*node.name,
-                "the instance does not exist, but the node is not deleted yet: {why}"
+                reason = %why,
+                "node not deleted yet, though its instance does not exist"
             );
             return;
         }
         warn!(
             node = &*node.name,
             provider_id = &*node.provider_id,
-            "the instance does not exist, but the node is not deleted: {why}"
+            reason = %why,
+            "node not deleted, though its instance does not exist"
         );
         let message = format!(
             "Not deleting node {}, which does not exist in the cloud provider: {why}",

@@ -72,7 +72,8 @@ impl NodeLifecycle {
             debug!(
                 node = &*asked.name,
                 class = error.class().as_str(),
-                "cannot check whether the instance exists: {error}"
+                %error,
+                "instance of the node cannot be looked up"
             );
         }
         let Some(node) = self.parts.nodes.get(&asked.name) else {
@@ -158,7 +159,7 @@ impl NodeLifecycle {
     fn leave(&self, node: &NodeView, idle: Idle) {
         self.memory.withheld.lock().remove(&node.name);
         if !matches!(idle, Idle::Ready) {
-            debug!(node = &*node.name, "not asking about the node: {idle:?}");
+            debug!(node = &*node.name, reason = ?idle, "node is not checked");
         }
     }
 }

@@ -103,9 +103,9 @@ impl Sweep<'_> {
             failed,
         } = self.tally;
         if absent + failed > 0 {
-            info!(total, seen, differ, absent, failed, "refreshed nodes");
+            info!(total, seen, differ, absent, failed, "nodes refreshed");
         } else {
-            debug!(total, seen, differ, "refreshed nodes");
+            debug!(total, seen, differ, "nodes refreshed");
         }
     }
 
@@ -130,7 +130,7 @@ impl Sweep<'_> {
         let listed = match self.cloud_node.parts.provider.list(self.purpose).await {
             Ok(listed) => listed,
             Err(error) => {
-                warn!("cannot list instances: {error}; trying again in the next period");
+                warn!(%error, "instances cannot be listed; trying again in the next period");
                 self.cloud_node.parts.metrics.failed(error.class().as_str());
                 self.tally.failed = nodes.len();
                 return;
@@ -266,7 +266,7 @@ impl Sweep<'_> {
             Err(error) => {
                 self.tally.failed += 1;
                 parts.metrics.failed(error.class().as_str());
-                debug!(node = &*node.name, "cannot refresh: {error}");
+                debug!(node = &*node.name, %error, "node cannot be refreshed");
             }
         }
     }

@@ -32,7 +32,11 @@ impl CloudNode {
             return Outcome::Done;
         };
         if node.is_paused() {
-            debug!(node = &*name, "held by {ANNOTATION_PAUSED}");
+            debug!(
+                node = &*name,
+                annotation = ANNOTATION_PAUSED,
+                "node is paused"
+            );
             return Outcome::Done;
         }
         let observed = self.memory.observed.lock().get(&name).cloned();
@@ -73,14 +77,11 @@ impl CloudNode {
                 node = name,
                 class = class_name,
                 others,
-                "cannot {work} the node: {error}"
+                %error,
+                "cannot {work} the node"
             );
         } else {
-            debug!(
-                node = name,
-                class = class_name,
-                "cannot {work} the node: {error}"
-            );
+            debug!(node = name, class = class_name, %error, "cannot {work} the node");
         }
         error.retry()
     }
@@ -223,7 +224,7 @@ impl CloudNode {
         info!(
             node = &*node.name,
             provider_id = &*node.provider_id,
-            "initialized"
+            "node initialized"
         );
         Ok(())
     }
@@ -268,7 +269,7 @@ impl CloudNode {
         {
             observed.remove(&name);
         }
-        debug!(node = &*name, "refreshed");
+        debug!(node = &*name, "node refreshed");
         Ok(())
     }
 

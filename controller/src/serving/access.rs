@@ -90,10 +90,7 @@ impl Access {
         let caller = match self.caller(request, peer).await {
             Ok(caller) => caller,
             Err(reason) => {
-                error!(
-                    "Unable to authenticate the request of {}: {reason}",
-                    peer.address
-                );
+                error!(peer = %peer.address, error = reason, "Unable to authenticate the request");
                 let code = StatusCode::UNAUTHORIZED;
                 return Some(answer::status(code, "Unauthorized", "Unauthorized"));
             }
@@ -114,8 +111,11 @@ impl Access {
             }
             Err(reason) => {
                 error!(
-                    "cannot find out whether {:?} may {verb} {path}: {reason}",
-                    caller.name
+                    user = caller.name,
+                    verb,
+                    path,
+                    error = reason,
+                    "Unable to authorize the request"
                 );
                 let text = sanitized(&format!("Internal Server Error: {path:?}: {reason}"));
                 Some(answer::error(StatusCode::INTERNAL_SERVER_ERROR, &text))

@@ -150,7 +150,10 @@ pub(super) fn all(checks: &Checks, slis: &Slis, path: Path, query: Option<&str>)
             Err(reason) => {
                 // Anyone may ask, so that the reason is only logged (HTTP-5).
                 let _ = writeln!(lines, "[-]{of} failed: reason withheld");
-                let _ = write!(reasons, "; {of}: {reason}");
+                if !reasons.is_empty() {
+                    reasons.push_str("; ");
+                }
+                let _ = write!(reasons, "{of}: {reason}");
                 failed.push(check.name);
             }
         }
@@ -167,7 +170,11 @@ pub(super) fn all(checks: &Checks, slis: &Slis, path: Path, query: Option<&str>)
         );
     }
     if !failed.is_empty() {
-        info!("{} check failed: {name}{reasons}", failed.join(","));
+        info!(
+            checks = failed.join(","),
+            error = reasons,
+            "{name} check failed"
+        );
         let text = format!("{lines}{name} check failed");
         return answer::error(StatusCode::INTERNAL_SERVER_ERROR, &text);
     }

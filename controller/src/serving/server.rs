@@ -150,7 +150,7 @@ impl Server {
         metrics: ServingMetrics,
         stop: CancellationToken,
     ) {
-        info!("Serving securely on {}", self.address);
+        info!(address = %self.address, "Serving securely");
         let acceptor = TlsAcceptor::from(Arc::clone(&self.tls.config));
         let open = Connections::new(CONNECTIONS, metrics);
         let mut connections = JoinSet::new();
@@ -178,7 +178,7 @@ impl Server {
                 tokio::select! {
                     () = place.shed() => {}
                     ended = connection => if let Err(reason) = ended {
-                        debug!("connection from {address}: {reason}");
+                        debug!(peer = %address, error = %reason, "connection failed");
                     }
                 }
             });
@@ -215,7 +215,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
             Ok(accepted) => return accepted,
             Err(error) => {
                 // Out of file descriptors, mostly: others must close some first.
-                warn!("cannot accept HTTPS connections: {error}");
+                warn!(%error, "HTTPS connections cannot be accepted");
                 sleep(Duration::from_secs(1)).await;
             }
         }

@@ -84,10 +84,7 @@ impl Source {
         let proxy = Proxy::to(&config.cluster_url, proxy_url.as_deref(), &environment);
         let proxy = proxy.map_err(SourceError::Proxy)?;
         if let Some(proxy) = &proxy {
-            info!(
-                "the API server at {} is reached through the proxy {proxy:?}",
-                config.cluster_url
-            );
+            info!(server = %config.cluster_url, ?proxy, "API server is reached through a proxy");
         }
         Ok(ApiServer { config, proxy })
     }

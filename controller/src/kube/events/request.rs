@@ -65,9 +65,9 @@ pub(super) async fn write(
         }
         let event = &write.record.name;
         if error.code() == Some(403) && !complained.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%event, %error, "may not write events; trying again");
+            tracing::warn!(%event, %error, "events may not be written; trying again");
         } else {
-            tracing::debug!(%event, %error, tries, "cannot write an event yet");
+            tracing::debug!(%event, %error, tries, "event cannot be written yet");
         }
         sleep(pause).await;
         pause = PAUSE;

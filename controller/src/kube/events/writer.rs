@@ -143,9 +143,9 @@ impl Writer {
         };
         // A missing right fails every event; once says it.
         if self.complained.swap(true, Ordering::Relaxed) {
-            tracing::debug!(event = %name, %error, "cannot write an event; giving it up");
+            tracing::debug!(event = %name, %error, "event cannot be written; giving it up");
         } else {
-            tracing::warn!(event = %name, %error, "cannot write an event; giving it up");
+            tracing::warn!(event = %name, %error, "event cannot be written; giving it up");
         }
     }
 }
@@ -155,7 +155,7 @@ impl Drop for Writer {
         self.recorded.close();
         let left = self.unsettled.send_replace(0);
         if left > 0 {
-            tracing::warn!(events = left, "events are lost: not written in time");
+            tracing::warn!(events = left, "events lost: not written in time");
             self.metrics.shutdown.inc_by(left as u64);
         }
     }

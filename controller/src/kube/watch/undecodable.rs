@@ -48,7 +48,9 @@ impl UndecodableObjects {
         if known <= NAMED {
             warn!(
                 resource,
-                key, "the object cannot be decoded, and its last state is kept: {cause}"
+                key,
+                error = cause,
+                "the object cannot be decoded, and its last state is kept"
             );
             return;
         }
@@ -59,7 +61,7 @@ impl UndecodableObjects {
                  outrigger_store_undecodable_objects counts them, and -v=4 names them"
             );
         }
-        debug!(resource, key, "the object cannot be decoded: {cause}");
+        debug!(resource, key, error = cause, "the object cannot be decoded");
     }
 
     /// An object was decoded.

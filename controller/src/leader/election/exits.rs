@@ -20,7 +20,7 @@ impl Elector {
     pub(super) fn lost(mut self, reason: Lost) -> Ended {
         self.request = None;
         self.leave();
-        error!(lease = self.config.name, %reason, "leaderelection lost");
+        error!(lease = self.config.name, error = %reason, "leaderelection lost");
         self.leadership.send_replace(Leadership::Lost {
             reason: reason.clone(),
         });
@@ -32,7 +32,7 @@ impl Elector {
         if self.leading_term.is_some() {
             self.release().await;
             self.candidacy.hold_off(Instant::now().into_std(), hold_off);
-            info!(lease = self.config.name, ?hold_off, "gave the lease up");
+            info!(lease = self.config.name, ?hold_off, "lease given up");
         }
         let _ = done.send(());
     }
@@ -47,7 +47,7 @@ impl Elector {
         if timeout(limit, self.free()).await.is_err() {
             warn!(
                 lease = self.config.name,
-                "could not release the lease in time; it will expire"
+                "lease could not be released in time; it will expire"
             );
         }
         self.request = None;
@@ -76,10 +76,10 @@ impl Elector {
             let answer = self.replace(Purpose::Release, &record).await;
             match self.learn(answer) {
                 Ok(_) => {
-                    info!(lease = self.config.name, "released the lease");
+                    info!(lease = self.config.name, "lease released");
                     return;
                 }
-                Err(error) => warn!(lease = self.config.name, %error, "cannot release the lease"),
+                Err(error) => warn!(lease = self.config.name, %error, "lease cannot be released"),
             }
         }
     }

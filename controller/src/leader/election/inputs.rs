@@ -126,7 +126,7 @@ impl Elector {
         let lease = &self.config.name;
         // Another client wrote, or deleted it: read at once. But a collection is never absent.
         if error.code() == Some(409) || (error.is_not_found() && purpose != Purpose::Create) {
-            debug!(lease, ?purpose, %error, "the lease is not what it was");
+            debug!(lease, ?purpose, %error, "lease is not the version written on");
             return;
         }
         let now = Instant::now();
@@ -136,9 +136,9 @@ impl Elector {
             now + self.config.terms.retry(fastrand::f64())
         };
         if self.failures == 0 {
-            warn!(lease, ?purpose, %error, leads, "cannot reach the lease; trying again");
+            warn!(lease, ?purpose, %error, leads, "lease cannot be reached; trying again");
         } else {
-            debug!(lease, ?purpose, %error, leads, failures = self.failures, "still cannot reach the lease");
+            debug!(lease, ?purpose, %error, leads, failures = self.failures, "lease still cannot be reached");
         }
         self.failures = self.failures.saturating_add(1);
     }
@@ -148,7 +148,7 @@ impl Elector {
             info!(
                 lease = self.config.name,
                 failures = self.failures,
-                "reached the lease again"
+                "lease reached again"
             );
             self.failures = 0;
         }
@@ -162,9 +162,9 @@ impl Elector {
                 let lease = &self.config.name;
                 match error {
                     Some(error) if self.poll_at.is_none() => {
-                        warn!(lease, %error, "cannot watch the lease; polling it");
+                        warn!(lease, %error, "lease cannot be watched; polling it");
                     }
-                    error => debug!(lease, ?error, "the watch of the lease ended"),
+                    error => debug!(lease, ?error, "watch of the lease ended"),
                 }
                 let retry = self.config.terms.retry(fastrand::f64());
                 self.poll_at.get_or_insert(now + retry);

@@ -41,7 +41,7 @@ impl Access {
             match self.anchors.reread().await {
                 Ok(()) => break Standing::Known,
                 Err(error) if self.tolerant => {
-                    warn!("Error looking up in-cluster authentication configuration: {error}");
+                    warn!(%error, "Error looking up in-cluster authentication configuration");
                     warn!(
                         "Continuing without authentication configuration. This may treat all \
                          requests as anonymous."
@@ -52,8 +52,9 @@ impl Access {
                 Err(RereadError::Away(error)) => {
                     if tries.is_multiple_of(REMIND) {
                         warn!(
-                            "cannot ask for the CAs of clients: {error}; trying again until the API \
-                             server answers (check --authentication-kubeconfig)"
+                            %error,
+                            "CAs of clients cannot be read; trying again until the API server answers (check \
+                             --authentication-kubeconfig)"
                         );
                     }
                     tries += 1;
@@ -79,7 +80,7 @@ impl Access {
                         self.standing.send_replace(Standing::Known);
                     }
                     Err(error) if known => {
-                        warn!("the CAs of clients stay as they are: {error}");
+                        warn!(%error, "CAs of clients cannot be read again and stay as they are");
                     }
                     // Said once, when it was tolerated.
                     Err(_) => {}

@@ -66,7 +66,7 @@ impl Pages {
             ));
         };
         (self.set_verbosity)(verbosity);
-        info!("verbosity is now {verbosity}");
+        info!(verbosity, "verbosity is set");
         answer::text(format!(
             "successfully set klog.logging.verbosity to {verbosity}\n"
         ))

@@ -123,13 +123,11 @@ impl Entry {
         match files.read(crypto) {
             Ok(Some(key)) => {
                 *self.key.write() = Arc::new(key);
-                info!(
-                    "the server's certificate {} is new",
-                    files.certificate.display()
-                );
+                let file = files.certificate.display();
+                info!(%file, "certificate of the server is new");
             }
             Ok(None) => {}
-            Err(error) => warn!("the server keeps its former certificate: {error}"),
+            Err(error) => warn!(%error, "certificate of the server stays the former"),
         }
     }
 

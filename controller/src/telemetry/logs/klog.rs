@@ -1,8 +1,8 @@
 //! Log lines as klog writes them, so that what reads the logs of Kubernetes' components reads these.
 //!
 //! ```text
-//! I1122 10:15:36.000000       1 sync.rs:120] "the node is initialised" node="node-17" attempts=2
-//! {"ts":1795342536000.0,"caller":"node/sync.rs:120","msg":"the node is initialised","v":0,"node":"node-17","attempts":2}
+//! I1122 10:15:36.000000       1 sync.rs:120] "node initialized" node="node-17" attempts=2
+//! {"ts":1795342536000.0,"caller":"node/sync.rs:120","msg":"node initialized","v":0,"node":"node-17","attempts":2}
 //! ```
 
 use std::fmt::{self, Write};

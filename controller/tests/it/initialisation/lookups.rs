@@ -28,7 +28,10 @@ async fn n1_a_provider_without_instances_is_said_so_and_its_successor_is_asked()
     let mut stage = backstage.start();
     stage
         .controller
-        .says(&["failed to start cloud node controller: cloud provider does not support instances"])
+        .says(&[
+            "failed to start cloud node controller",
+            "cloud provider does not support instances",
+        ])
         .await;
     stage.register(&Machine::new("n1")).await;
     stage.untouched("n1", A_WHILE).await;

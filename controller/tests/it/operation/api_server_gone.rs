@@ -33,7 +33,8 @@ async fn is_over(leader: &mut Replica) -> Vec<Recorded> {
     let ended = Instant::now();
     assert_eq!(status.code(), Some(1), "{status}");
     let log = leader.controller.log();
-    assert!(log.contains("command failed: leaderelection lost"), "{log}");
+    let sentence = r#""command failed" err="leaderelection lost""#;
+    assert!(log.contains(sentence), "{log}");
 
     let deadline = leader.claims(LEASE).pop().unwrap().started + RENEW_DEADLINE;
     assert!(
@@ -108,7 +109,8 @@ async fn a_leader_whose_lease_is_taken_ends_and_leaves_the_lease_alone() {
     let status = leader.controller.ended().await;
     assert_eq!(status.code(), Some(1), "{status}");
     let log = leader.controller.log();
-    assert!(log.contains("command failed: leaderelection lost"), "{log}");
+    let sentence = r#""command failed" err="leaderelection lost""#;
+    assert!(log.contains(sentence), "{log}");
     let lease = cluster.lease(LEASE).await;
     assert_eq!(lease.holder_identity.as_deref(), Some("another-replica"));
 }

@@ -91,7 +91,8 @@ async fn a_port_that_is_taken_ends_it_before_anything_is_asked_for() {
     ];
     let (code, out, err) = run(&args).await;
     assert_eq!((code, &*out), (Some(1), ""));
-    let sentence = format!("command failed: failed to listen on {address}: Address already in use");
+    let sentence =
+        format!("\"command failed\" err=\"failed to listen on {address}: Address already in use");
     let lines = err.lines().filter(|line| line.contains(&sentence));
     assert_eq!(lines.count(), 1, "{err}");
     assert!(!err.contains("cannot use the API server"), "{err}");

@@ -15,7 +15,7 @@ async fn serving(flags: &[&str]) -> (Backstage, Replica) {
     let cluster = Setup::without_provider().flags(flags).prepare().await;
     let mut replica = cluster.replica("serving").await;
     replica.leads().await;
-    let loop_runs = ["Started", "cloud-node-controller"];
+    let loop_runs = ["controller started", "cloud-node-controller"];
     replica.controller.says(&loop_runs).await;
     // From now on it knows who may see what.
     replica.port.anonymous().gets("/metrics", 403).await;
