@@ -1,6 +1,6 @@
 //! Requests to the API server: one function each, with a time limit and a closed error.
 
-mod draft;
+mod request;
 
 use std::{io, time::Duration};
 
@@ -15,7 +15,7 @@ use serde::{
 };
 use tokio::time::timeout;
 
-use self::draft::Draft;
+use self::request::ApiRequest;
 use super::{
     decode::{self, Item, ObjectEvent},
     error::{Error, chain},
@@ -149,7 +149,7 @@ impl Api {
 
     /// The object at `path`.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        self.object(Draft::new(Method::GET, path)).await
+        self.object(ApiRequest::new(Method::GET, path)).await
     }
 
     /// One page of at most `limit` objects at `path`, from `token` on. An object that cannot be
@@ -160,10 +160,10 @@ impl Api {
         limit: u32,
         token: &str,
     ) -> Result<Page<Item<T>>, Error> {
-        let draft = Draft::new(Method::GET, path)
+        let request = ApiRequest::new(Method::GET, path)
             .query("limit", limit.to_string())
             .query("continue", token);
-        decode::page(&self.call(draft).await?)
+        decode::page(&self.call(request).await?)
     }
 
     /// Changes at `path` after `version`, until the API server ends the watch; of the object `name` alone,
@@ -177,11 +177,11 @@ impl Api {
         version: &str,
         limit: Duration,
     ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, Error>> + use<T>, Error> {
-        let mut draft = Draft::new(Method::GET, path);
+        let mut request = ApiRequest::new(Method::GET, path);
         if let Some(name) = name {
-            draft = draft.query("fieldSelector", format!("metadata.name={name}"));
+            request = request.query("fieldSelector", format!("metadata.name={name}"));
         }
-        let mut request = draft
+        let mut request = request
             .query("watch", "true")
             .query("allowWatchBookmarks", "true")
             .query("resourceVersion", version)
@@ -215,14 +215,14 @@ impl Api {
         path: &str,
         object: &impl Serialize,
     ) -> Result<T, Error> {
-        let draft = Draft::new(Method::POST, path).body(JSON, object)?;
-        self.object(draft).await
+        let request = ApiRequest::new(Method::POST, path).body(JSON, object)?;
+        self.object(request).await
     }
 
     /// [`Self::create`] for a caller that needs nothing of the object as it is now.
     pub async fn create_unread(&self, path: &str, object: &impl Serialize) -> Result<(), Error> {
-        let draft = Draft::new(Method::POST, path).accept(ACCEPT_METADATA);
-        self.call(draft.body(JSON, object)?).await.map(drop)
+        let request = ApiRequest::new(Method::POST, path).accept(ACCEPT_METADATA);
+        self.call(request.body(JSON, object)?).await.map(drop)
     }
 
     /// Replaces the object at `path`. One that holds a resourceVersion replaces only that version:
@@ -232,8 +232,8 @@ impl Api {
         path: &str,
         object: &impl Serialize,
     ) -> Result<T, Error> {
-        let draft = Draft::new(Method::PUT, path).body(JSON, object)?;
-        self.object(draft).await
+        let request = ApiRequest::new(Method::PUT, path).body(JSON, object)?;
+        self.object(request).await
     }
 
     /// Changes the object (or sub-resource) at `path`; `patch` is the body.
@@ -244,11 +244,11 @@ impl Api {
         patch: &impl Serialize,
     ) -> Result<Written, Error> {
         // Our writes are made from types; strict decoding of every object would be work for nothing.
-        let draft = Draft::new(Method::PATCH, path)
+        let request = ApiRequest::new(Method::PATCH, path)
             .query("fieldValidation", "Ignore")
             .accept(ACCEPT_METADATA)
             .body(kind.content_type(), patch)?;
-        self.object(draft).await
+        self.object(request).await
     }
 
     /// Deletes the object at `path` if it is what `preconditions` say; else the answer is 409.
@@ -256,24 +256,24 @@ impl Api {
         let options = serde_json::json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,
         });
-        let draft = Draft::new(Method::DELETE, path).body(JSON, &options)?;
-        self.call(draft).await.map(drop)
+        let request = ApiRequest::new(Method::DELETE, path).body(JSON, &options)?;
+        self.call(request).await.map(drop)
     }
 
-    async fn object<T: DeserializeOwned>(&self, draft: Draft<'_>) -> Result<T, Error> {
-        decode::object(&self.call(draft).await?)
+    async fn object<T: DeserializeOwned>(&self, request: ApiRequest<'_>) -> Result<T, Error> {
+        decode::object(&self.call(request).await?)
     }
 
-    async fn call(&self, mut draft: Draft<'_>) -> Result<Bytes, Error> {
-        let (method, path) = (draft.method.clone(), draft.path);
+    async fn call(&self, mut request: ApiRequest<'_>) -> Result<Bytes, Error> {
+        let (method, path) = (request.method.clone(), request.path);
         let fence = self.fence.as_ref().filter(|_| method != Method::GET);
         if fence.is_some_and(|fence| !fence.may_write()) {
             return Err(Error::Fenced);
         }
         if let Some(limit) = self.limit {
-            draft = draft.query("timeout", format!("{}ms", limit.as_millis()));
+            request = request.query("timeout", format!("{}ms", limit.as_millis()));
         }
-        let mut request = draft.build()?;
+        let mut request = request.build()?;
         // The client asks it once more, after the wait for its budget.
         if let Some(fence) = fence {
             request.extensions_mut().insert(fence.clone());

@@ -8,7 +8,7 @@ use super::JSON;
 use crate::kube::error::Error;
 
 /// Method, path, query, headers and body of a request.
-pub(super) struct Draft<'a> {
+pub(super) struct ApiRequest<'a> {
     pub(super) method: Method,
     pub(super) path: &'a str,
     query: Vec<(&'static str, String)>,
@@ -17,7 +17,7 @@ pub(super) struct Draft<'a> {
     body: Option<(&'static str, Vec<u8>)>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> ApiRequest<'a> {
     pub(super) const fn new(method: Method, path: &'a str) -> Self {
         Self {
             method,
