@@ -42,6 +42,7 @@ mod tests;
 
 use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 
+use outrigger_core::error_class::{ErrorClass, Requeue};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::Notify, time::Instant};
@@ -116,6 +117,20 @@ pub enum Outcome {
     /// The rest of the key's work is of this priority: run again with it, unless the key is added with a
     /// higher one before. Neither counts as a failure nor resets the count.
     RunAgain(Priority),
+}
+
+impl From<ErrorClass> for Outcome {
+    /// When work that failed with an error of this class is done again.
+    fn from(class: ErrorClass) -> Self {
+        match class.requeue() {
+            Requeue::After(delay) => Self::RetryAfter(delay),
+            Requeue::OnChange | Requeue::Stop => Self::Done,
+            // The provider's calls pause as a whole, and go on as soon as the pause ends.
+            Requeue::BackOff if class == ErrorClass::Unauthenticated => Self::Retry,
+            Requeue::BackOff if class.is_slow_to_heal() => Self::RetrySlowly(SLOWEST),
+            Requeue::BackOff => Self::Retry,
+        }
+    }
 }
 
 /// A key: small, cheap to clone, such as an `Arc<str>`.

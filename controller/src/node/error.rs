@@ -1,14 +1,11 @@
 //! Why a node could not be initialised this time.
 
 use outrigger_core::{
-    error_class::{ErrorClass, Requeue},
+    error_class::ErrorClass,
     node::{claims::Duplicate, initialize},
 };
 
-use crate::{
-    kube, provider,
-    queue::{Outcome, SLOWEST},
-};
+use crate::{kube, provider, queue::Outcome};
 
 /// Why a node could not be initialised this time: its taint stays, nothing else is changed.
 #[derive(Debug, thiserror::Error)]
@@ -42,15 +39,9 @@ impl Error {
 
     /// When the node is tried again.
     pub(super) fn retry(&self) -> Outcome {
-        let class = self.class();
-        match (class.requeue(), self) {
-            (Requeue::After(delay), _) => Outcome::RetryAfter(delay),
-            (Requeue::OnChange | Requeue::Stop, _) => Outcome::Done,
-            (Requeue::BackOff, Self::Write(error)) => error.retry(),
-            // The provider's calls pause as a whole, and go on as soon as the pause ends.
-            (Requeue::BackOff, _) if class == ErrorClass::Unauthenticated => Outcome::Retry,
-            (Requeue::BackOff, _) if class.is_slow_to_heal() => Outcome::RetrySlowly(SLOWEST),
-            (Requeue::BackOff, _) => Outcome::Retry,
+        match self {
+            Self::Write(error) => error.retry(),
+            _ => self.class().into(),
         }
     }
 
