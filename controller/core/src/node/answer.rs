@@ -16,6 +16,7 @@ use crate::{
     },
     string_map::StringMap,
     syntax::{self, Complaint},
+    text,
 };
 
 /// Bytes of a provider id.
@@ -24,6 +25,11 @@ pub const MAX_PROVIDER_ID: usize = 1_024;
 pub const MAX_ADDRESSES: usize = 64;
 /// Additional labels of one instance.
 pub const MAX_ADDITIONAL_LABELS: usize = 64;
+
+/// Pod CIDRs of one instance that are kept: one more than is legal.
+const MAX_POD_CIDRS: usize = 3;
+/// Bytes of a Pod CIDR that are kept: more than the longest has.
+const MAX_CIDR: usize = 64;
 
 /// An instance as it arrives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +50,8 @@ pub struct RawInstance {
     pub additional_labels: Vec<(String, String)>,
     /// See [`Instance::power_state`].
     pub power_state: PowerState,
+    /// See [`Instance::pod_cidrs`].
+    pub pod_cidrs: Vec<String>,
 }
 
 /// The limits that an answer is checked against.
@@ -147,8 +155,19 @@ impl RawInstance {
             region: self.region.into(),
             additional_labels: additional_labels(self.additional_labels)?,
             power_state: self.power_state,
+            pod_cidrs: self
+                .pod_cidrs
+                .iter()
+                .take(MAX_POD_CIDRS)
+                .map(cidr)
+                .collect(),
         })
     }
+}
+
+/// A wrong Pod CIDR does not spoil the rest: only the node-ipam loop needs it, and checks it.
+fn cidr(text: &String) -> Box<str> {
+    text::cut(text, MAX_CIDR).into()
 }
 
 fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), RefusedInstance> {

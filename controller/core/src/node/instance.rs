@@ -24,6 +24,8 @@ pub struct Instance {
     pub additional_labels: StringMap,
     /// Whether it runs.
     pub power_state: PowerState,
+    /// Pod CIDRs that the cloud allocated, as the provider spells them: the node-ipam loop checks them.
+    pub pod_cidrs: Box<[Box<str>]>,
 }
 
 impl Instance {

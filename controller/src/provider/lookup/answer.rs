@@ -184,6 +184,7 @@ pub(in super::super) fn read_instance(
             region: raw.region,
             additional_labels: raw.additional_labels.into_iter().collect(),
             power_state,
+            pod_cidrs: raw.pod_cidrs,
         }
     };
     read.check(rules)

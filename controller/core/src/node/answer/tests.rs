@@ -62,6 +62,7 @@ fn a_legal_answer_becomes_an_instance_unchanged() {
             ("node.kubernetes.io/x".into(), String::new()),
         ],
         power_state: PowerState::Running,
+        pod_cidrs: vec!["10.1.2.0/24".into()],
         ..with_addresses(&[
             ("InternalIP", "10.0.0.5"),
             ("InternalIP", "fd00::5"),
@@ -86,8 +87,20 @@ fn a_legal_answer_becomes_an_instance_unchanged() {
         region: "eu-west-1".into(),
         additional_labels: map(&[("example.com/rack", "7"), ("node.kubernetes.io/x", "")]),
         power_state: PowerState::Running,
+        pod_cidrs: ["10.1.2.0/24".into()].into(),
     };
     assert_eq!(check(raw), Ok(expected));
+}
+
+#[test]
+fn pod_cidrs_are_cut_to_a_bound_and_spoil_nothing() {
+    let raw = RawInstance {
+        pod_cidrs: vec!["x".repeat(1_000); 1_000],
+        ..good()
+    };
+    let kept = check(raw).unwrap().pod_cidrs;
+    assert_eq!(kept.len(), 3);
+    assert!(kept.iter().all(|text| text.len() < 100));
 }
 
 #[test]
