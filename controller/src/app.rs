@@ -9,6 +9,7 @@
 mod access;
 mod election;
 mod identity;
+mod ipam;
 mod lease_events;
 mod lease_task;
 mod loops;
@@ -203,6 +204,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let wired = async {
         nodes::add(&mut wiring).await?;
         services::add(&mut wiring).await?;
+        ipam::add(&mut wiring).await?;
         nodes::watch(&mut wiring);
         Ok::<_, Fatal>(())
     };

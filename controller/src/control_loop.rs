@@ -82,6 +82,9 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     /// Name in `--controllers`, in health checks and in the log.
     const NAME: &'static str;
 
+    /// Whether keys are taken only while the provider serves.
+    const NEEDS_PROVIDER: bool = true;
+
     /// This term's state, which the event handlers see too.
     fn state(&self) -> &Arc<Self::State>;
 
@@ -118,7 +121,8 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
 }
 
 /// Runs `control_loop` over the keys of `inputs` until `stop`, then takes no more keys, and returns when the
-/// keys in flight are reconciled. Keys are taken only while `provider` serves. Returns before `stop` only if one of its tasks has ended, which is a bug.
+/// keys in flight are reconciled. Keys are taken only while `provider` serves, unless the loop does without
+/// ([`ControlLoop::NEEDS_PROVIDER`]). Returns before `stop` only if one of its tasks has ended, which is a bug.
 ///
 /// Dropping the future drops keys in flight with their calls; their keys stay in the queue.
 pub async fn run<L: ControlLoop>(
@@ -139,7 +143,12 @@ pub async fn run<L: ControlLoop>(
     let _published = inputs.state.publish(control_loop.state());
     let tasks = named(control_loop.begin());
 
-    let gate = Gate::new(provider.state(), ProviderState::serves);
+    let is_open = if L::NEEDS_PROVIDER {
+        ProviderState::serves
+    } else {
+        |_: &ProviderState| true
+    };
+    let gate = Gate::new(provider.state(), is_open);
     let handler = {
         let control_loop = Arc::clone(&control_loop);
         move |work: Work<L::Key>| {

@@ -12,6 +12,7 @@ pub mod app;
 mod clock;
 pub mod control_loop;
 pub mod fence;
+pub mod ipam;
 pub mod kube;
 pub mod leader;
 pub mod lifecycle;

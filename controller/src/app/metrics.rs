@@ -4,6 +4,7 @@
 use prometheus_client::registry::Registry;
 
 use crate::{
+    ipam::IpamMetrics,
     kube::{
         events::EventMetrics,
         metrics::{ClientMetrics, WatchMetrics},
@@ -25,6 +26,7 @@ pub(crate) struct Metrics {
     pub(crate) client: ClientMetrics,
     pub(crate) controllers: RunningControllers,
     pub(crate) events: EventMetrics,
+    pub(crate) ipam: IpamMetrics,
     pub(crate) leader: LeaderMetrics,
     pub(crate) lifecycle: LifecycleMetrics,
     pub(crate) node: NodeMetrics,
@@ -44,6 +46,7 @@ impl Metrics {
             client: ClientMetrics::register(registry),
             controllers: RunningControllers::register(registry),
             events: EventMetrics::register(registry),
+            ipam: IpamMetrics::register(registry),
             leader: LeaderMetrics::register(registry),
             lifecycle: LifecycleMetrics::register(registry),
             node: NodeMetrics::register(registry),

@@ -147,7 +147,10 @@ impl fmt::Debug for NodeWriter {
     }
 }
 
+/// Path of all Nodes.
+pub const COLLECTION: &str = "/api/v1/nodes";
+
 /// Path of the Node `name`.
 pub fn path(name: &str) -> String {
-    format!("/api/v1/nodes/{name}")
+    format!("{COLLECTION}/{name}")
 }

@@ -130,7 +130,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         pod_cidrs: network::cidrs(flag!(flags.generic.cluster_cidr), f),
         service_cidrs: network::cidrs(flag!(flags.ipam.service_cluster_ip_range), f),
     };
-    let ipam = network::ipam(&flags.generic, &flags.ipam, &cluster, f);
+    let ipam = network::allocator(&flags.generic, &flags.ipam, f);
     let serving = serving::secure(&flags.serving, f);
     serving::webhook(&flags, f);
     let authentication = access::authentication(flags.authentication, &features, f);
@@ -157,7 +157,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     let mut warnings = without_effect(line);
     warnings.append(&mut findings.warnings);
     warnings.extend(line.warnings.iter().cloned());
-    warnings.extend(network::absent_loops(&controllers, &route, &ipam));
+    warnings.extend(network::absent_loops(&controllers, &route, ipam.is_some()));
     let (true, Some(provider)) = (findings.errors.is_empty(), provider) else {
         return Err(findings.errors);
     };

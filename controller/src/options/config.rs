@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use outrigger_core::lease::Terms;
+use outrigger_core::{ipam::Allocator, lease::Terms};
 
 use super::{
     controllers::Controllers, features::FeatureGates, logging::Logging, migration::Migration,
@@ -45,8 +45,8 @@ pub struct Config {
     pub plan: Option<PlanOutput>,
     /// The node-route loop.
     pub route: Route,
-    /// The node-ipam loop.
-    pub ipam: Ipam,
+    /// Of the node-ipam loop, before it has observed a Node; absent without `--allocate-node-cidrs`.
+    pub ipam: Option<Allocator>,
     /// Leader election; absent with `--leader-elect=false`.
     pub election: Option<Election>,
     /// The HTTPS server with health, metrics and debugging; absent with `--secure-port=0`.
@@ -116,17 +116,6 @@ pub struct Route {
     pub enabled: bool,
     /// Routes are listed again once in this period.
     pub reconciliation_period: Duration,
-}
-
-/// The node-ipam loop.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ipam {
-    /// `--allocate-node-cidrs`.
-    pub enabled: bool,
-    /// Length of a node's prefix out of an IPv4 Pod CIDR.
-    pub mask_size_ipv4: u8,
-    /// Length of a node's prefix out of an IPv6 Pod CIDR.
-    pub mask_size_ipv6: u8,
 }
 
 /// Leader election.

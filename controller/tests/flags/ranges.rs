@@ -173,15 +173,6 @@ fn values_out_of_range_are_refused() {
              one for each",
         ),
         (
-            "--allocate-node-cidrs",
-            "--allocate-node-cidrs requires --cluster-cidr, which is empty",
-        ),
-        (
-            "--cidr-allocator-type=CloudAllocator",
-            "invalid CIDR allocator type: CloudAllocator; --cidr-allocator-type must be \
-             RangeAllocator",
-        ),
-        (
             "--kube-api-burst=-1",
             "--kube-api-burst must be at least 1 when --kube-api-qps limits requests, but got -1",
         ),
@@ -210,46 +201,57 @@ fn proc_25_times_of_the_lease_must_fit_together() {
     );
 }
 
+/// The rules are core's; here they meet the flags.
 #[test]
 fn i_5_mask_sizes_follow_upstreams_rules() {
+    let totals = |args: &[&str]| -> Vec<u64> {
+        let config = config(&[&["--allocate-node-cidrs"], args].concat());
+        let sizes = config.ipam.unwrap();
+        sizes.sizes().map(|(_, size)| size.total).collect()
+    };
     let dual = "--cluster-cidr=10.0.0.0/16,fd00::/48";
-    let base = ["--allocate-node-cidrs", dual];
-    let ipam = config(&base).ipam;
-    assert_eq!((ipam.mask_size_ipv4, ipam.mask_size_ipv6), (24, 64));
-    let with = |args: &[&str]| refusal(&[&["--allocate-node-cidrs"], args].concat());
-    assert_eq!(
-        with(&[dual, "--node-cidr-mask-size=24"]),
-        "usage of --node-cidr-mask-size is not allowed with dual-stack clusters"
+    assert_eq!(totals(&[dual]), [256, 65_536]);
+    let ipv4 = "--cluster-cidr=10.0.0.0/16";
+    assert_eq!(totals(&[ipv4, "--node-cidr-mask-size=26"]), [1_024]);
+    let services = "--service-cluster-ip-range=10.0.0.0/24";
+    assert_eq!(totals(&[ipv4, services]), [255]);
+    let cloud = "--cidr-allocator-type=CloudAllocator";
+    assert_eq!(totals(&[cloud]), [0; 0]);
+
+    let check = |args: &[&str], expected: &str| {
+        let refusal = refusal(&[&["--allocate-node-cidrs"], args].concat());
+        assert!(refusal.contains(expected), "{args:?}: {refusal}");
+    };
+    check(&[], "--cluster-cidr");
+    check(
+        &[ipv4, "--cidr-allocator-type=Foo"],
+        "invalid CIDR allocator type: Foo",
     );
-    assert!(
-        with(&[
-            "--cluster-cidr=10.0.0.0/16",
+    check(
+        &[dual, "--node-cidr-mask-size=24"],
+        "usage of --node-cidr-mask-size is not allowed with dual-stack clusters",
+    );
+    check(
+        &[
+            ipv4,
             "--node-cidr-mask-size=24",
-            "--node-cidr-mask-size-ipv4=24"
-        ])
-        .contains("is not allowed if --node-cidr-mask-size is set")
+            "--node-cidr-mask-size-ipv4=24",
+        ],
+        "is not allowed if --node-cidr-mask-size is set",
     );
-    assert_eq!(
-        with(&[
-            "--cluster-cidr=10.0.0.0/16",
-            "--node-cidr-mask-size-ipv6=64"
-        ]),
-        "usage of --node-cidr-mask-size-ipv6 is not allowed for a single-stack IPv4 cluster"
+    check(
+        &[ipv4, "--node-cidr-mask-size-ipv6=64"],
+        "usage of --node-cidr-mask-size-ipv6 is not allowed for a single-stack IPv4 cluster",
     );
-    assert_eq!(
-        with(&["--cluster-cidr=fd00::/48", "--node-cidr-mask-size-ipv4=24"]),
-        "usage of --node-cidr-mask-size-ipv4 is not allowed for a single-stack IPv6 cluster"
+    check(
+        &["--cluster-cidr=fd00::/48", "--node-cidr-mask-size-ipv4=24"],
+        "usage of --node-cidr-mask-size-ipv4 is not allowed for a single-stack IPv6 cluster",
     );
-    assert!(with(&["--cluster-cidr=10.0.0.0/25"]).starts_with(
-        "Invalid --cluster-cidr, mask size of cluster CIDR must be less than or equal to"
-    ));
-    assert!(with(&["--cluster-cidr=fd00::/40"]).starts_with("the node CIDR size is too big"),);
-    let one = config(&[
-        "--allocate-node-cidrs",
-        "--cluster-cidr=10.0.0.0/16",
-        "--node-cidr-mask-size=26",
-    ]);
-    assert_eq!(one.ipam.mask_size_ipv4, 26);
+    check(&["--cluster-cidr=10.0.0.0/25"], "Invalid --cluster-cidr");
+    check(
+        &["--cluster-cidr=fd00::/40"],
+        "the node CIDR size is too big",
+    );
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod wait;
 mod bad_input;
 mod churn;
 mod initialisation;
+mod ipam;
 mod lifetime;
 mod nonsense;
 mod operation;

@@ -72,6 +72,11 @@ impl Allocator {
         }
     }
 
+    /// Whether the provider allocates, which must serve that then.
+    pub const fn asks_provider(&self) -> bool {
+        matches!(self.source, Source::Provider)
+    }
+
     /// Notes the Pod CIDRs of `node` (I-7). The problems are those of a Node that was not seen with
     /// these CIDRs before, so that they are reported once.
     ///

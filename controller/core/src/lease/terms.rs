@@ -39,6 +39,13 @@ impl Terms {
         retry_period: Duration::from_secs(2),
     };
 
+    /// How long a write of one leader may take, so that the next one's first list shows it: less than from
+    /// the renew deadline to the end of the lease. A fifth of that is left to clocks.
+    pub fn write_limit(&self) -> Duration {
+        let between = self.lease_duration.saturating_sub(self.renew_deadline);
+        between.mul_f64(0.8)
+    }
+
     /// Checks the durations, in upstream's order.
     pub fn new(
         lease_duration: Duration,

@@ -1,15 +1,13 @@
 //! CIDRs of Pods, Services and nodes.
 
 use ipnet::IpNet;
+use outrigger_core::ipam::{Allocator, IpamOptions};
 
 use super::Findings;
-use crate::{
-    options::{
-        config::{Ipam, Route},
-        controllers::{Controller, Controllers},
-        flags::{GenericFlags, IpamFlags},
-    },
-    provider::Cluster,
+use crate::options::{
+    config::Route,
+    controllers::{Controller, Controllers},
+    flags::{GenericFlags, IpamFlags},
 };
 
 /// None, one, or one for each IP family, in canonical form.
@@ -44,131 +42,53 @@ fn is_ipv4(cidr: &IpNet) -> bool {
     matches!(cidr, IpNet::V4(_))
 }
 
-/// Checks of node-ipam-controller's flags. The rules between flags apply only if it runs.
-pub(super) fn ipam(
+/// The allocator of node-ipam-controller; none without `--allocate-node-cidrs`. The rules between flags only
+/// hold if it runs.
+pub(super) fn allocator(
     generic: &GenericFlags,
     flags: &IpamFlags,
-    cluster: &Cluster,
     f: &mut Findings,
-) -> Ipam {
-    let enabled = generic.allocate_node_cidrs.0;
-    if generic.cidr_allocator_type != "RangeAllocator" {
-        f.errors.push(format!(
-            "invalid CIDR allocator type: {}; --cidr-allocator-type must be RangeAllocator",
-            generic.cidr_allocator_type
-        ));
+) -> Option<Allocator> {
+    // Mistakes in the lists of CIDRs are reported already.
+    if !generic.allocate_node_cidrs.0 || !f.errors.is_empty() {
+        return None;
     }
-    let any = mask(flag!(flags.node_cidr_mask_size), 128, f);
-    let ipv4 = mask(flag!(flags.node_cidr_mask_size_ipv4), 32, f);
-    let ipv6 = mask(flag!(flags.node_cidr_mask_size_ipv6), 128, f);
-    let pools: Vec<IpNet> = cluster
-        .pod_cidrs
-        .iter()
-        .filter_map(|cidr| cidr.parse().ok())
-        .collect();
-    let ipam = Ipam {
-        enabled,
-        mask_size_ipv4: ipv4.or(any).unwrap_or(24),
-        mask_size_ipv6: ipv6.or(any).unwrap_or(64),
+    let options = IpamOptions {
+        allocator_type: &generic.cidr_allocator_type,
+        cluster_cidr: &generic.cluster_cidr,
+        service_cidrs: &flags.service_cluster_ip_range,
+        mask_size: flags.node_cidr_mask_size,
+        mask_size_ipv4: flags.node_cidr_mask_size_ipv4,
+        mask_size_ipv6: flags.node_cidr_mask_size_ipv6,
     };
-    if !enabled {
-        return ipam;
-    }
-    if generic.cluster_cidr.trim().is_empty() {
-        f.errors
-            .push("--allocate-node-cidrs requires --cluster-cidr, which is empty".into());
-    }
-    if let Some(clash) = clash(&pools, any, ipv4, ipv6) {
-        f.errors.push(clash.into());
-        return ipam;
-    }
-    for pool in &pools {
-        let size = match pool {
-            IpNet::V4(_) => ipam.mask_size_ipv4,
-            IpNet::V6(_) => ipam.mask_size_ipv6,
-        };
-        if size > pool.max_prefix_len() {
-            f.errors.push(format!(
-                "--node-cidr-mask-size {size} is more than an address of {pool} has"
-            ));
-        } else if size < pool.prefix_len() {
-            f.errors.push(format!(
-                "Invalid --cluster-cidr, mask size of cluster CIDR must be less than or equal to \
-                 --node-cidr-mask-size configured for CIDR family: {pool} has no room for a /{size}"
-            ));
-        } else if !is_ipv4(pool) && size - pool.prefix_len() > 16 {
-            f.errors.push(format!(
-                "the node CIDR size is too big: {pool} would be cut into more than 65536 of \
-                 /{size}; set a smaller --node-cidr-mask-size-ipv6 or --cluster-cidr"
-            ));
-        }
-    }
-    ipam
+    let checked = options.check();
+    checked
+        .map_err(|error| f.errors.push(error.to_string()))
+        .ok()
 }
 
-/// Upstream's error for mask sizes that exclude each other.
-fn clash(
-    pools: &[IpNet],
-    any: Option<u8>,
-    ipv4: Option<u8>,
-    ipv6: Option<u8>,
-) -> Option<&'static str> {
-    match (pools, any, ipv4, ipv6) {
-        ([_, _, ..], Some(_), _, _) => {
-            Some("usage of --node-cidr-mask-size is not allowed with dual-stack clusters")
-        }
-        (_, Some(_), Some(_), _) | (_, Some(_), _, Some(_)) => Some(
-            "usage of --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6 is not allowed if \
-             --node-cidr-mask-size is set. For dual-stack clusters please unset it and use \
-             IPFamily specific flags",
-        ),
-        ([IpNet::V6(_)], _, Some(_), _) => Some(
-            "usage of --node-cidr-mask-size-ipv4 is not allowed for a single-stack IPv6 cluster",
-        ),
-        ([IpNet::V4(_)], _, _, Some(_)) => Some(
-            "usage of --node-cidr-mask-size-ipv6 is not allowed for a single-stack IPv4 cluster",
-        ),
-        _ => None,
-    }
-}
-
-/// Absent if it is 0.
-fn mask((flag, size): (String, &i32), most: u8, f: &mut Findings) -> Option<u8> {
-    let size = f.valid(
-        u8::try_from(*size)
-            .ok()
-            .filter(|size| *size <= most)
-            .ok_or_else(|| format!("--{flag} must be between 0 and {most}, but got {size}")),
-    );
-    Some(size).filter(|size| *size > 0)
-}
-
-/// One warning for each loop that the flags ask for and that does not exist here, with its
-/// consequence. With upstream's defaults neither of them does anything.
-pub(super) fn absent_loops(controllers: &Controllers, route: &Route, ipam: &Ipam) -> Vec<String> {
+/// Consequences of flags for loops that do not run, though they are asked for.
+pub(super) fn absent_loops(
+    controllers: &Controllers,
+    route: &Route,
+    allocates: bool,
+) -> Vec<String> {
     let mut warnings = Vec::new();
-    let mut missing = |controller: Controller, consequence: &str| {
-        let name = controller.name();
+    if controllers.names(Controller::NodeIpam) && !allocates {
         warnings.push(format!(
-            "{name} is not part of this version yet: {consequence}"
+            "{} is named in --controllers, but --allocate-node-cidrs is false: nodes get no Pod CIDR \
+             from it",
+            Controller::NodeIpam.name()
         ));
-    };
-    let is_asked = |controller| {
-        controllers.names(controller) || (ipam.enabled && controllers.enabled(controller))
-    };
-    if is_asked(Controller::NodeIpam) {
-        missing(
-            Controller::NodeIpam,
-            "no Node gets a Pod CIDR from it, whatever --allocate-node-cidrs is; have them \
-             allocated by kube-controller-manager or the network plugin",
-        );
     }
-    if route.enabled && is_asked(Controller::NodeRoute) {
-        missing(
-            Controller::NodeRoute,
-            "no routes to Pods are made in the cloud; use a network plugin that needs none, and \
-             set --configure-cloud-routes=false",
-        );
+    let asks_for_routes = controllers.names(Controller::NodeRoute)
+        || (allocates && controllers.enabled(Controller::NodeRoute));
+    if route.enabled && asks_for_routes {
+        warnings.push(format!(
+            "{} is not part of this version yet: no routes to Pods are made in the cloud; use a network \
+             plugin that needs none, and set --configure-cloud-routes=false",
+            Controller::NodeRoute.name()
+        ));
     }
     warnings
 }

@@ -24,7 +24,8 @@ pub(in crate::options) struct GenericFlags {
     /// Configz: KubeCloudShared.AllowUntaggedCloud
     #[arg(long, value_name = "bool", default_value = "false", hide = true)]
     pub(in crate::options) allow_untagged_cloud: GoBool,
-    /// Type of the CIDR allocator; only RangeAllocator exists.
+    /// Type of the CIDR allocator: RangeAllocator takes Pod CIDRs from --cluster-cidr,
+    /// CloudAllocator asks the provider for them.
     ///
     /// Configz: KubeCloudShared.CIDRAllocatorType
     #[arg(long, value_name = "string", default_value = "RangeAllocator")]

@@ -1,0 +1,315 @@
+//! The node-ipam loop: gives each Node its Pod CIDRs (upstream's node-ipam-controller, I-1 to I-20 of
+//! `docs/upstream.md`).
+//!
+//! ```text
+//!  list at the start of a lease term ─┐
+//!  store ─(each change of a Node)─────┴─► Allocator        (in the event handler, before any key)
+//!    ├─(Node without Pod CIDRs)─► queue ─► sync: core::ipam::plan ─► write ─► store
+//!    └─(Node deleted) ──────────► Allocator ─► a Node that waits for a CIDR is queued
+//! ```
+//!
+//! RBAC: `list`, `patch` on `nodes`, `get` on `nodes`; `create`, `patch` on `events`.
+
+mod metrics;
+mod sync;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::FutureExt;
+use outrigger_core::{
+    ipam::{Allocator, PodCidrProblem},
+    node::NodeView,
+};
+use parking_lot::Mutex;
+use tokio::{sync::Semaphore, time::sleep};
+use tracing::{info, warn};
+
+pub use self::metrics::IpamMetrics;
+use crate::{
+    control_loop::{ControlLoop, LoopInputs, Task, Term, TermState},
+    kube::{
+        api::Api,
+        decode::Item,
+        events::Recorder,
+        nodes::{self, NodeWriter},
+        store::{Change, Origin, Store},
+    },
+    provider::Provider,
+    queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
+    telemetry::Repeats,
+};
+
+/// Name of the loop in `--controllers` and in its health check.
+pub const NAME: &str = "node-ipam-controller";
+/// The component of its events (I-13).
+pub const COMPONENT: &str = "cidrAllocator";
+
+/// Nodes that are written at once; upstream has 30 workers and no flag for them (I-10).
+const WRITERS: usize = 32;
+/// Nodes in one page of the list at the start of a lease term.
+const PAGE: u32 = 500;
+/// Pause before that list is tried again.
+const LIST_RETRY: Duration = Duration::from_secs(1);
+/// How often the gauges are set.
+const GAUGES: Duration = Duration::from_secs(5);
+
+/// The parts that the loop is made of.
+#[derive(Clone)]
+pub struct IpamParts {
+    /// Requests under the name `node-controller`.
+    pub api: Api,
+    /// How long a write may take; shorter than the time between a leader's renew deadline and the end of
+    /// its lease. None without leader election.
+    pub write_limit: Option<Duration>,
+    /// All Nodes.
+    pub nodes: Arc<Store<NodeView>>,
+    /// The cloud, which the `CloudAllocator` asks for Pod CIDRs.
+    pub provider: Provider,
+    /// Events of component [`COMPONENT`].
+    pub events: Recorder,
+    /// An allocator that has observed no Node yet.
+    pub allocator: Allocator,
+    /// `node_ipam_controller_*`.
+    pub metrics: IpamMetrics,
+}
+
+/// The node-ipam loop.
+pub struct NodeIpam {
+    parts: IpamParts,
+    queue: Queue<Arc<str>>,
+    writer: NodeWriter,
+    writing: Semaphore,
+    state: Arc<IpamState>,
+    repeats: Repeats,
+}
+
+impl fmt::Debug for NodeIpam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeIpam")
+            .field("queue", &self.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+/// State of the loop in one lease term, observed anew from all Nodes at its start.
+#[derive(Debug)]
+pub struct IpamState {
+    allocator: Mutex<Allocator>,
+    /// Found by the event handlers and not reported yet, by Node.
+    problems: Mutex<HashMap<Arc<str>, Vec<PodCidrProblem>>>,
+    /// Nodes that wait for a CIDR to become free.
+    waiting: Mutex<BTreeSet<Arc<str>>>,
+    /// Nodes of the list at the start that the store did not have then.
+    listed: Mutex<HashMap<Arc<str>, Box<str>>>,
+    metrics: IpamMetrics,
+}
+
+impl IpamState {
+    fn new(allocator: Allocator, metrics: IpamMetrics) -> Self {
+        Self {
+            allocator: Mutex::new(allocator),
+            problems: Mutex::default(),
+            waiting: Mutex::default(),
+            listed: Mutex::default(),
+            metrics,
+        }
+    }
+
+    /// Takes in the Pod CIDRs of `node`. Returns whether there are problems to report.
+    fn observe(&self, node: &NodeView) -> bool {
+        let found = self.allocator.lock().observe(node);
+        let has_problems = !found.is_empty();
+        if has_problems {
+            let mut problems = self.problems.lock();
+            problems
+                .entry(Arc::clone(&node.name))
+                .or_default()
+                .extend(found);
+        }
+        has_problems
+    }
+
+    /// The Node is gone. Returns a Node that waits for a CIDR, if one became free (not I-17's wait).
+    fn forget(&self, name: &str, uid: &str) -> Option<Arc<str>> {
+        self.problems.lock().remove(name);
+        self.waiting.lock().remove(name);
+        let released = {
+            let mut allocator = self.allocator.lock();
+            let before: Vec<_> = allocator.sizes().collect();
+            allocator.forget(name, uid);
+            self.metrics.released(&before, allocator.sizes())
+        };
+        released.then(|| self.waiting.lock().pop_first()).flatten()
+    }
+}
+
+/// Subscribes the loop to `nodes`. Queue name and back-off are upstream's (I-10).
+pub fn subscribe(
+    nodes: &Store<NodeView>,
+    metrics: &QueueMetrics,
+) -> LoopInputs<Arc<str>, IpamState> {
+    let inputs = LoopInputs::new("cidrallocator_node", Backoff::default(), metrics);
+    let LoopInputs { queue, state } = inputs.clone();
+    nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
+        Change::Added(node) => seen(&queue, &state, node, origin),
+        Change::Updated(old, node) => {
+            // A heartbeat does not bring the next try of a Node forward.
+            let is_other = origin == Origin::List
+                || (&old.pod_cidrs, &old.provider_id) != (&node.pod_cidrs, &node.provider_id)
+                || old.is_paused() != node.is_paused();
+            if is_other {
+                seen(&queue, &state, node, origin);
+            }
+        }
+        Change::Deleted(node) => {
+            let freed = state
+                .current()
+                .and_then(|state| state.forget(&node.name, &node.uid));
+            if let Some(waiting) = freed {
+                queue.add(waiting, Priority::Fresh);
+            }
+        }
+    });
+    inputs
+}
+
+fn seen(queue: &Queue<Arc<str>>, state: &TermState<IpamState>, node: &NodeView, origin: Origin) {
+    let has_problems = state.current().is_some_and(|state| state.observe(node));
+    if has_problems || node.pod_cidrs.is_empty() {
+        queue.add(Arc::clone(&node.name), origin.priority());
+    }
+}
+
+impl NodeIpam {
+    /// The loop over the keys of `inputs`, for one lease term.
+    pub fn new(
+        mut parts: IpamParts,
+        inputs: &LoopInputs<Arc<str>, IpamState>,
+        term: &Term,
+    ) -> Self {
+        parts.api = parts.api.fenced(term.fence.clone());
+        parts.provider = parts.provider.fenced(term.fence.clone());
+        let writes = match parts.write_limit {
+            Some(limit) => parts.api.clone().limited(limit),
+            None => parts.api.clone(),
+        };
+        let state = IpamState::new(parts.allocator.clone(), parts.metrics.clone());
+        Self {
+            writer: NodeWriter::new(writes, Arc::clone(&parts.nodes)),
+            writing: Semaphore::new(WRITERS),
+            state: Arc::new(state),
+            queue: inputs.queue.clone(),
+            parts,
+            repeats: Repeats::default(),
+        }
+    }
+
+    /// Observes all Nodes as the API server has them now: the store may be older than the last write of
+    /// another leader. Tried again until it succeeds.
+    async fn list(&self) {
+        while let Err(error) = self.list_once().await {
+            warn!(%error, "Pod CIDRs of all Nodes cannot be listed; none is allocated until then");
+            sleep(LIST_RETRY).await;
+        }
+    }
+
+    async fn list_once(&self) -> Result<(), crate::kube::error::Error> {
+        let mut token = String::new();
+        loop {
+            let page = self
+                .parts
+                .api
+                .list::<NodeView>(nodes::COLLECTION, PAGE, &token);
+            let page = page.await?;
+            for item in page.items {
+                match item {
+                    Item::Decoded(node) => {
+                        self.state.observe(&node);
+                        self.state
+                            .listed
+                            .lock()
+                            .insert(Arc::clone(&node.name), node.uid);
+                    }
+                    Item::Undecodable(node) => warn!(
+                        node = node.key,
+                        error = node.cause,
+                        "Node cannot be decoded: its Pod CIDRs are not known, and may be given to another"
+                    ),
+                }
+            }
+            token = page.metadata.r#continue;
+            if token.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sets the gauges. Never returns.
+    async fn measure(&self) {
+        loop {
+            self.parts
+                .metrics
+                .sizes(self.state.allocator.lock().sizes());
+            sleep(GAUGES).await;
+        }
+    }
+}
+
+impl ControlLoop for NodeIpam {
+    type Key = Arc<str>;
+    type State = IpamState;
+
+    const NAME: &'static str = NAME;
+    const NEEDS_PROVIDER: bool = false;
+
+    fn state(&self) -> &Arc<IpamState> {
+        &self.state
+    }
+
+    /// The store, and a list of this lease term (I-7).
+    async fn ready(&self) {
+        self.parts.nodes.synced().await;
+        if self.state.allocator.lock().asks_provider() {
+            let without = || {
+                warn!(
+                    "nodes get no Pod CIDR: the provider allocates none \
+                     (InstancesCapability.allocates_pod_cidrs), but --cidr-allocator-type is CloudAllocator"
+                );
+                info!("Skipping {NAME:?}");
+            };
+            self.parts.provider.allocating_pod_cidrs(without).await;
+        }
+        self.list().await;
+    }
+
+    fn begin(self: &Arc<Self>) -> Vec<Task> {
+        for node in self.parts.nodes.all() {
+            self.state.listed.lock().remove(&node.name);
+            let has_problems = self.state.observe(&node);
+            if has_problems || node.pod_cidrs.is_empty() {
+                self.queue.add(Arc::clone(&node.name), Priority::Bulk);
+            }
+        }
+        // Deleted since the list, or not in the store yet.
+        for name in self.state.listed.lock().keys() {
+            self.queue.add(Arc::clone(name), Priority::Bulk);
+        }
+        for name in self.state.problems.lock().keys() {
+            self.queue.add(Arc::clone(name), Priority::Bulk);
+        }
+        let this = Arc::clone(self);
+        vec![("gauges", async move { this.measure().await }.boxed())]
+    }
+
+    async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {
+        self.sync(name).await
+    }
+}

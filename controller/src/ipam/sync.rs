@@ -1,0 +1,225 @@
+//! One Node: allocate, write, report.
+
+use std::sync::Arc;
+
+use outrigger_core::{
+    error_class::ErrorClass,
+    ipam::{self, Exhausted, PodCidrPlan, PodCidrProblem, PodCidrStep},
+    node::{NodeView, change::PodCidrsWrite, instance::Lookup},
+};
+use tracing::{debug, info, warn};
+
+use super::NodeIpam;
+use crate::{
+    kube::{
+        error::Error,
+        events::{EventType, ObjectRef},
+        nodes::{self, Write},
+    },
+    provider::LookupPurpose,
+    queue::Outcome,
+};
+
+/// No CIDR is left (I-13).
+const NOT_AVAILABLE: &str = "CIDRNotAvailable";
+/// CIDRs could not be written (I-16).
+const ASSIGNMENT_FAILED: &str = "CIDRAssignmentFailed";
+/// Two Nodes have the same addresses.
+const DUPLICATE: &str = "DuplicatePodCIDR";
+/// CIDRs that no allocator would give.
+const INVALID: &str = "InvalidPodCIDR";
+
+impl NodeIpam {
+    pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
+        if !self
+            .parts
+            .nodes
+            .get(&name)
+            .is_some_and(|node| node.pod_cidrs.is_empty())
+        {
+            return self.settle(&name).await;
+        }
+        // Never closed.
+        let _permit = self.writing.acquire().await;
+        // What came during the wait counts: another writer's CIDRs, the end of the Node.
+        let Some(node) = self.parts.nodes.get(&name) else {
+            return self.settle(&name).await;
+        };
+        let PodCidrPlan { problems, step } = ipam::plan(&node, &mut self.state.allocator.lock());
+        self.report(&node, problems);
+        self.carry_out(node, step).await
+    }
+
+    /// A Node with Pod CIDRs, or without a view in the store.
+    async fn settle(&self, name: &Arc<str>) -> Outcome {
+        self.state.waiting.lock().remove(name);
+        if let Some(node) = self.parts.nodes.get(name) {
+            self.state.listed.lock().remove(name);
+            let problems = self.state.allocator.lock().observe(&node);
+            self.report(&node, problems);
+            return Outcome::Done;
+        }
+        let Some(uid) = self.state.listed.lock().remove(name) else {
+            return Outcome::Done;
+        };
+        match self.parts.api.get::<NodeView>(&nodes::path(name)).await {
+            Ok(node) if node.uid == uid => {}
+            Err(error) if !error.is_not_found() => {
+                self.state.listed.lock().insert(Arc::clone(name), uid);
+                return error.retry();
+            }
+            _ => self.forget(name, &uid),
+        }
+        Outcome::Done
+    }
+
+    async fn carry_out(&self, node: Arc<NodeView>, step: PodCidrStep) -> Outcome {
+        if !matches!(step, PodCidrStep::Wait(_)) {
+            self.state.waiting.lock().remove(&node.name);
+        }
+        match step {
+            PodCidrStep::Nothing => Outcome::Done,
+            PodCidrStep::Write(write) => self.write(node, &write).await,
+            PodCidrStep::AskProvider => self.ask(node).await,
+            PodCidrStep::Wait(exhausted) => self.wait(&node, &exhausted),
+            PodCidrStep::WaitForProvider => {
+                debug!(
+                    node = &*node.name,
+                    "the cloud has no Pod CIDR for the instance yet"
+                );
+                Outcome::Retry
+            }
+            PodCidrStep::Refuse(problem) => {
+                let outcome = Outcome::from(problem.class());
+                self.report(&node, vec![problem]);
+                outcome
+            }
+        }
+    }
+
+    /// `--cidr-allocator-type=CloudAllocator`.
+    async fn ask(&self, node: Arc<NodeView>) -> Outcome {
+        let name = Arc::clone(&node.name);
+        let lookup = self
+            .parts
+            .provider
+            .lookup(node, LookupPurpose::Initialization)
+            .await;
+        let instance = match lookup {
+            Ok(Lookup::Found(instance)) => instance,
+            Ok(Lookup::Absent { .. }) => return Outcome::Retry,
+            Ok(Lookup::NotManaged { reason }) => {
+                debug!(node = &*name, %reason, "not managed by the provider: no Pod CIDR");
+                return Outcome::Done;
+            }
+            Err(error) => {
+                debug!(node = &*name, %error, "Pod CIDRs of the instance are not known");
+                return Outcome::from(error.class());
+            }
+        };
+        let Some(node) = self.parts.nodes.get(&name) else {
+            return Outcome::Done;
+        };
+        let step = {
+            let mut allocator = self.state.allocator.lock();
+            ipam::answered(&node, &instance.pod_cidrs, &mut allocator)
+        };
+        match step {
+            PodCidrStep::Write(write) => self.write(node, &write).await,
+            PodCidrStep::Refuse(problem) => {
+                let outcome = Outcome::from(problem.class());
+                self.report(&node, vec![problem]);
+                outcome
+            }
+            PodCidrStep::WaitForProvider => Outcome::Retry,
+            _ => Outcome::Done,
+        }
+    }
+
+    /// I-14 to I-16. The CIDRs stay the Node's whatever the answer is: a write with a lost answer may
+    /// have been carried out.
+    async fn write(&self, node: Arc<NodeView>, write: &PodCidrsWrite) -> Outcome {
+        let decide = |node: &NodeView| -> Result<_, Error> {
+            let is_wanted =
+                node.pod_cidrs.is_empty() && node.deleted.is_none() && !node.is_paused();
+            Ok(is_wanted.then(|| Write::PodCidrs(write.clone())))
+        };
+        match self.writer.settle(Arc::clone(&node), decide).await {
+            Ok(Some(view)) => {
+                let problems = self.state.allocator.lock().observe(&view);
+                self.report(&view, problems);
+                if view.pod_cidrs == write.cidrs {
+                    self.parts
+                        .metrics
+                        .allocated(&write.cidrs, self.state.allocator.lock().sizes());
+                    info!(node = &*node.name, pod_cidrs = %write.cidrs.join(","), "Node has its Pod CIDRs");
+                }
+                Outcome::Done
+            }
+            Ok(None) => {
+                self.forget(&node.name, &node.uid);
+                Outcome::Done
+            }
+            Err(Error::Fenced) => Outcome::Retry,
+            Err(error) => {
+                let class = error.class();
+                if let Some(others) = self.repeats.heard(&error.cause()) {
+                    let class = class.as_str();
+                    warn!(node = &*node.name, class, others, %error, "Pod CIDRs cannot be written");
+                }
+                if !matches!(class, ErrorClass::RateLimited { .. } | ErrorClass::Conflict) {
+                    self.status(&node, ASSIGNMENT_FAILED);
+                }
+                error.retry()
+            }
+        }
+    }
+
+    /// I-13: the event once for each wait, and not with each try (not Q-18).
+    fn wait(&self, node: &Arc<NodeView>, error: &Exhausted) -> Outcome {
+        if self.state.waiting.lock().insert(Arc::clone(&node.name)) {
+            self.status(node, NOT_AVAILABLE);
+        }
+        if let Some(others) = self.repeats.heard(NOT_AVAILABLE) {
+            warn!(node = &*node.name, others, %error, "Node gets no Pod CIDR");
+        }
+        Outcome::Retry
+    }
+
+    /// The Node is gone: its CIDRs are free, and a Node that waits may have them.
+    fn forget(&self, name: &str, uid: &str) {
+        if let Some(waiting) = self.state.forget(name, uid) {
+            self.queue.add(waiting, crate::queue::Priority::Fresh);
+        }
+    }
+
+    fn report(&self, node: &NodeView, found: Vec<PodCidrProblem>) {
+        let stored = self
+            .state
+            .problems
+            .lock()
+            .remove(&node.name)
+            .unwrap_or_default();
+        for problem in stored.into_iter().chain(found) {
+            let reason = match problem {
+                PodCidrProblem::Duplicate { .. } => DUPLICATE,
+                _ => INVALID,
+            };
+            self.parts.metrics.problem(reason);
+            warn!(node = &*node.name, reason, error = %problem, "Pod CIDRs of the Node are wrong");
+            self.event(node, reason, problem.to_string());
+        }
+    }
+
+    fn status(&self, node: &NodeView, reason: &'static str) {
+        let message = format!("Node {} status is now: {reason}", node.name);
+        self.event(node, reason, message);
+    }
+
+    fn event(&self, node: &NodeView, reason: &'static str, message: String) {
+        let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
+        self.parts
+            .events
+            .event(&object, EventType::Warning, reason, message);
+    }
+}

@@ -1,0 +1,200 @@
+//! The loop hosted by the fixture.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use outrigger_core::{
+    cidr::Cidr,
+    ipam::{Allocator, pool::Pool},
+};
+use serde_json::{Value, json};
+
+use super::{COMPONENT, IpamMetrics, IpamParts, NodeIpam, subscribe};
+use crate::fixture::{Fixture, Setup, Warnings, node};
+
+fn from_pool(range: &str, prefix_len: u8) -> Allocator {
+    let range = Cidr::parse(range).unwrap();
+    Allocator::from_pools(vec![Pool::new(range, prefix_len, &[]).unwrap()])
+}
+
+/// The loop in its first lease term; `nodes` are there before.
+async fn begun(allocator: Allocator, nodes: impl IntoIterator<Item = Value>) -> Fixture {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, allocator);
+    for node in nodes {
+        fixture.register(node);
+    }
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    fixture
+}
+
+fn host(fixture: &mut Fixture, allocator: Allocator) {
+    let inputs = subscribe(&fixture.nodes, &fixture.queues);
+    let parts = IpamParts {
+        api: fixture.api.clone(),
+        write_limit: Some(Duration::from_secs(4)),
+        nodes: Arc::clone(&fixture.nodes),
+        provider: fixture.provider.clone(),
+        events: fixture.recorder(COMPONENT),
+        allocator,
+        metrics: IpamMetrics::register(&mut fixture.registry),
+    };
+    fixture.host(inputs.clone(), move |term| {
+        NodeIpam::new(parts.clone(), &inputs, term)
+    });
+}
+
+fn named(count: usize) -> impl Iterator<Item = Value> {
+    (0..count).map(|n| node(&format!("n{n}")))
+}
+
+fn with_cidr(name: &str, cidr: &str) -> Value {
+    let mut node = node(name);
+    node["spec"]["podCIDR"] = cidr.into();
+    node["spec"]["podCIDRs"] = json!([cidr]);
+    node
+}
+
+fn cidrs(fixture: &Fixture, name: &str) -> Vec<String> {
+    let spec = &fixture.live(name)["spec"];
+    let all = spec["podCIDRs"].as_array().into_iter().flatten();
+    let all: Vec<_> = all.map(|cidr| cidr.as_str().unwrap().to_owned()).collect();
+    assert_eq!(spec["podCIDR"].as_str(), all.first().map(String::as_str));
+    all
+}
+
+/// I-10, I-12, I-14.
+#[tokio::test(start_paused = true)]
+async fn every_node_gets_a_cidr_of_its_own() {
+    let fixture = begun(from_pool("10.0.0.0/16", 24), named(40)).await;
+    fixture.register(node("late"));
+    fixture.settle().await;
+    let names = (0..40).map(|n| format!("n{n}")).chain(["late".to_owned()]);
+    let all: BTreeSet<_> = names.flat_map(|name| cidrs(&fixture, &name)).collect();
+    assert_eq!(all.len(), 41, "{all:?}");
+    assert_eq!(fixture.api_writes().len(), 41);
+    assert!(
+        fixture
+            .metrics()
+            .contains(r#"outrigger_node_ipam_free_cidrs{clusterCIDR="10.0.0.0/16"} 215"#)
+    );
+}
+
+/// I-7: a lease term begins with the CIDRs that all Nodes have, those that the store has not seen yet too.
+#[tokio::test(start_paused = true)]
+async fn a_write_of_the_last_leader_that_the_store_lacks_is_respected() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/16", 24));
+    fixture.register(node("n0"));
+    fixture.register(node("n1"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.cluster.change_node("n0", |node| {
+        node["spec"]["podCIDR"] = "10.0.0.0/24".into();
+        node["spec"]["podCIDRs"] = json!(["10.0.0.0/24"]);
+    });
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n1"), ["10.0.1.0/24"]);
+    assert_eq!(cidrs(&fixture, "n0"), ["10.0.0.0/24"]);
+}
+
+/// Another writer sets Pod CIDRs right before ours: the API server keeps the first.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_got_cidrs_meanwhile_keeps_them() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/16", 24));
+    fixture.cluster.before_next_patch(|node| {
+        node["spec"]["podCIDR"] = "10.0.7.0/24".into();
+        node["spec"]["podCIDRs"] = json!(["10.0.7.0/24"]);
+    });
+    fixture.register(node("n0"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    fixture.register(node("n1"));
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n0"), ["10.0.7.0/24"]);
+    assert_eq!(cidrs(&fixture, "n1"), ["10.0.1.0/24"]);
+    assert_eq!(fixture.events(), [""; 0]);
+}
+
+/// I-13, Q-18: one event for the whole wait. I-17: a deletion lets the Node that waits have the CIDR.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_waits_gets_the_cidr_of_a_deleted_one() {
+    let warnings = Warnings::listen();
+    let fixture = begun(from_pool("10.0.0.0/31", 32), named(2)).await;
+    fixture.register(node("waits"));
+    fixture.settle().await;
+    assert_eq!(fixture.events(), ["CIDRNotAvailable"]);
+    assert_eq!(warnings.with("10.0.0.0/31").len(), 1);
+    let freed = cidrs(&fixture, "n0");
+    fixture.vanish("n0");
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "waits"), freed);
+    assert_eq!(fixture.events(), ["CIDRNotAvailable"]);
+}
+
+/// Q-17: Pod CIDRs that make no sense are reported, and every other Node is served.
+#[tokio::test(start_paused = true)]
+async fn wrong_cidrs_of_a_node_are_reported_once_and_stop_nothing() {
+    let wrong = [
+        with_cidr("garbage", "no-cidr"),
+        with_cidr("outside", "192.168.0.0/24"),
+        with_cidr("first", "10.0.0.0/24"),
+        with_cidr("second", "10.0.0.0/24"),
+    ];
+    let fixture = begun(from_pool("10.0.0.0/16", 24), wrong).await;
+    fixture.register(node("n0"));
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n0"), ["10.0.1.0/24"]);
+    let mut events = fixture.events();
+    events.sort();
+    assert_eq!(
+        events,
+        ["DuplicatePodCIDR", "InvalidPodCIDR", "InvalidPodCIDR"]
+    );
+    // The CIDR of two Nodes is free when both are gone.
+    fixture.vanish("first");
+    fixture.register(node("n1"));
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n1"), ["10.0.2.0/24"]);
+}
+
+/// I-16: a failed write is told on the Node, and the Node keeps what was allocated to it.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_fails_is_repeated_with_the_same_cidr() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/16", 24));
+    fixture.cluster.refuse("/nodes/n0", 500, 2);
+    fixture.register(node("n0"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n0"), ["10.0.0.0/24"]);
+    assert_eq!(fixture.events(), ["CIDRAssignmentFailed"; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_node_gets_no_cidr_until_it_is_released() {
+    let mut paused = node("n0");
+    paused["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
+    let fixture = begun(from_pool("10.0.0.0/16", 24), [paused]).await;
+    assert_eq!(fixture.api_writes(), [""; 0]);
+    fixture.cluster.change_node("n0", |node| {
+        node["metadata"]["annotations"] = json!({});
+    });
+    fixture.refresh("n0");
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n0"), ["10.0.0.0/24"]);
+}
+
+/// A standby fills its queue only; the next lease term begins with what is there.
+#[tokio::test(start_paused = true)]
+async fn a_fenced_process_writes_nothing_more() {
+    let fixture = begun(from_pool("10.0.0.0/16", 24), []).await;
+    fixture.fence();
+    fixture.register(node("n0"));
+    fixture.settle().await;
+    assert_eq!(fixture.api_writes(), [""; 0]);
+}
