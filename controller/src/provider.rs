@@ -3,9 +3,9 @@
 //! ```text
 //!              ┌ connection: dial ─► handshake ─► GetStatus … (again, for ever)
 //!  Provider ───┤        publishes ProviderState and Session
-//!              ├ lookup, load_balancers::update: questions ─► coalesce ─┐
-//!              └ load_balancers, list ────────────────────────────────► admission ─► call ─► checked answers
-//!                                                                                     └─ node_sets: targets by name
+//!              ├ lookup: questions ─► coalesce ─┐
+//!              └ load_balancers, list ──────────► admission ─► call ─► checked answers
+//!                                                               └─ node_sets: targets by name
 //! ```
 //!
 //! Never here: Kubernetes, decisions about nodes, and trust in what the provider says.
@@ -48,6 +48,7 @@ pub use error::Error;
 pub use health::{Dependency, ProviderHealth, Quota};
 pub use load_balancers::{
     ChangeAction, EnsureInput, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange,
+    TargetsUpdate,
 };
 pub use metrics::ProviderMetrics;
 pub use not_managed::NotManaged;
@@ -60,7 +61,6 @@ use call::Wish;
 use coalesce::{Coalescer, QUESTIONS, Question};
 use connection::Manager;
 use leave::Leave;
-use load_balancers::Update;
 use lookup::{Doubts, NodeLookup};
 use node_sets::NodeSets;
 
@@ -144,7 +144,6 @@ impl LookupPurpose {
 pub struct Provider {
     shared: Arc<Shared>,
     lookups: mpsc::Sender<Question<NodeLookup>>,
-    updates: mpsc::Sender<Question<Update>>,
     leave: Leave,
     is_in_background: bool,
 }
@@ -178,7 +177,6 @@ impl Provider {
         metrics.cluster_uid(&ClusterUid::judge(Some(&options.cluster_uid), None));
         let (wishes, inbox) = mpsc::channel(WISHES);
         let (lookups, looked_up) = mpsc::channel(QUESTIONS);
-        let (updates, updated) = mpsc::channel(QUESTIONS);
         let shared = Arc::new(Shared {
             cluster_name: options.cluster.name.clone(),
             cluster_uid: watch::Sender::new(ClusterUid::judge(Some(&options.cluster_uid), None)),
@@ -194,7 +192,6 @@ impl Provider {
             metrics,
         });
         let looking_up = Coalescer::new(Arc::clone(&shared), looked_up);
-        let updating = Coalescer::new(Arc::clone(&shared), updated);
         let manager = Manager::new(
             Arc::clone(&shared),
             options,
@@ -203,16 +200,11 @@ impl Provider {
             cancel.clone(),
         );
         let run = async move {
-            tokio::join!(
-                manager.run(),
-                looking_up.run(cancel.clone()),
-                updating.run(cancel)
-            );
+            tokio::join!(manager.run(), looking_up.run(cancel));
         };
         let provider = Self {
             shared,
             lookups,
-            updates,
             leave: Leave::default(),
             is_in_background: false,
         };

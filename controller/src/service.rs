@@ -29,6 +29,7 @@ mod node_changes;
 pub mod plan;
 mod rollout;
 mod sync;
+mod update;
 mod write;
 
 #[cfg(test)]
@@ -60,7 +61,7 @@ use crate::{
     fence::Fence,
     kube::{api::Api, events::Recorder, services::ServiceWriter, store::Store},
     provider::{Provider, Session},
-    queue::{BACKGROUND_HANDLERS, Outcome, Priority, Queue},
+    queue::{BACKGROUND_HANDLERS, Outcome, Priority, Queue, Taken},
     telemetry::Repeats,
 };
 
@@ -175,13 +176,16 @@ impl ServiceLb {
     async fn follow_provider(&self, mut known: Option<Declared>) {
         let follow = |session: &Session| {
             let now = declared(Some(session));
-            if known != now {
+            let is_other = known != now;
+            if is_other {
                 self.take_in(known.as_ref(), now.as_ref());
-                self.queue_all(Priority::Bulk);
             }
             if known.is_some() {
                 // The nodes may have changed while there was no session.
                 self.queue_without_targets();
+            }
+            if is_other {
+                self.queue_all(Priority::Bulk);
             }
             known = now;
         };
@@ -275,6 +279,10 @@ impl ControlLoop for ServiceLb {
 
     async fn reconcile(self: Arc<Self>, key: Key, priority: Priority) -> Outcome {
         self.sync(key, priority).await
+    }
+
+    async fn reconcile_batch(self: Arc<Self>, keys: Vec<Taken<Key>>) {
+        self.update_all(keys).await;
     }
 
     /// A Service that waits for a permit has nothing to finish.

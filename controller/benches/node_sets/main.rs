@@ -21,9 +21,9 @@ mod meter;
 
 use std::{env, path::Path, sync::Arc};
 
-use futures::{StreamExt, stream};
+use futures::{StreamExt, future::join_all, stream};
 use jiff::Timestamp;
-use outrigger_controller::provider::{Cluster, Options, Provider, ProviderMetrics};
+use outrigger_controller::provider::{Cluster, Options, Provider, ProviderMetrics, TargetsUpdate};
 use outrigger_core::{node::NodeView, service::ServiceView, targets::Targets};
 use outrigger_provider_sdk::Server;
 use outrigger_testbed::{nodes::Machine, services};
@@ -151,16 +151,16 @@ impl Rig {
         .await
     }
 
-    /// As many ask at a time as there are: they are put together.
     async fn update(&self, services: &[Arc<ServiceView>], targets: &Arc<Targets>) -> Reading {
+        let updates = services.iter();
+        let updates = updates.map(|service| TargetsUpdate::new(Arc::clone(service), || true));
+        let (updates, answered): (Vec<_>, Vec<_>) = updates.unzip();
         self.measure(services.len(), targets, async {
-            stream::iter(services)
-                .for_each_concurrent(None, async |service| {
-                    let (service, targets) = (Arc::clone(service), Arc::clone(targets));
-                    let updated = self.provider.update_load_balancer(service, targets).await;
-                    updated.unwrap();
-                })
-                .await;
+            let calls = self.provider.update_load_balancers(updates, targets);
+            let (results, ()) = tokio::join!(join_all(answered), calls);
+            for result in results {
+                result.unwrap().unwrap();
+            }
         })
         .await
     }

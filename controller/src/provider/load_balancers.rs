@@ -25,7 +25,7 @@ mod update;
 
 pub use list::{OwnedLoadBalancer, Owner};
 pub use plan::{ChangeAction, PlanOperation, PlannedChange};
-pub(super) use update::Update;
+pub use update::TargetsUpdate;
 
 use answer::Said;
 use calls::{DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer};

@@ -14,7 +14,6 @@ use outrigger_core::{
     },
     targets::Revision,
 };
-use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::{
@@ -113,52 +112,12 @@ impl ServiceLb {
         held.into_iter().collect()
     }
 
-    pub(super) async fn update(
-        &self,
-        key: &Key,
-        service: Arc<ServiceView>,
-        inputs: &DecisionInputs,
-    ) -> Outcome {
-        let targets = &inputs.targets;
-        let Some(_giving) = self.may_target(targets.revision()).await else {
-            return Outcome::Retry;
-        };
-        let began = Instant::now();
-        let provider = self
-            .parts
-            .provider
-            .only_while(self.is_current(&service, inputs));
-        let called = provider.update_load_balancer(service, Arc::clone(targets));
-        let called = called.await;
-        if was_withdrawn(&called) {
-            return Outcome::Retry;
-        }
-        let result = self.hear(key, "update", called);
-        self.parts
-            .metrics
-            .updated(began.elapsed(), in_short(&result));
-        let ended = self
-            .conclude(key, inputs, |progress, now, service, facts| {
-                progress.updated(
-                    now,
-                    service,
-                    targets,
-                    result.as_ref().map_err(Box::as_ref),
-                    facts,
-                )
-            })
-            .await;
-        self.catch_up(key, targets.revision(), inputs.announced);
-        // The store's deletion event ends the queue entry.
-        ended.unwrap_or(Outcome::Done)
-    }
-
     /// Queues a Service if other targets than `given` were announced during the call, after the
     /// announcement of the number `announced`: it may have had none at that time. Targets that were
     /// only taken will be announced.
-    fn catch_up(&self, key: &Key, given: &Revision, announced: u64) {
+    pub(super) fn catch_up(&self, key: &Key, given: &Revision, announced: u64) {
         if self.rollout.announced() != announced && self.rollout.current().revision() != given {
-            self.queue.add(key.clone(), Priority::Fresh);
+            self.queue.add(key.clone(), Priority::Batch);
         }
     }
 
@@ -256,7 +215,7 @@ impl ServiceLb {
 
     /// Whether a call about the Service still says what the Service wants: it may have waited for long, and
     /// the Service may have been edited, held or deleted meanwhile. Such a change has queued it again.
-    fn is_current(
+    pub(super) fn is_current(
         &self,
         service: &Arc<ServiceView>,
         inputs: &DecisionInputs,
@@ -273,7 +232,7 @@ impl ServiceLb {
 
     /// Permit for a call with these targets, once no reader takes others for those that all load
     /// balancers have.
-    async fn may_target(&self, revision: &Revision) -> Option<UpdateInFlight<'_>> {
+    pub(super) async fn may_target(&self, revision: &Revision) -> Option<UpdateInFlight<'_>> {
         let giving = tokio::select! {
             biased;
             () = self.fence.stopped() => None,
@@ -283,7 +242,7 @@ impl ServiceLb {
     }
 
     /// Logs what a call came to, and says it in the words of a decision.
-    fn hear(
+    pub(super) fn hear(
         &self,
         key: &Key,
         verb: &str,
@@ -340,7 +299,7 @@ impl ServiceLb {
 
 /// Whether the call was not made, since this process stops or the Service has changed. Nothing follows from
 /// it.
-const fn was_withdrawn(called: &Result<LoadBalancerAnswer, provider::Error>) -> bool {
+pub(super) const fn was_withdrawn(called: &Result<LoadBalancerAnswer, provider::Error>) -> bool {
     use provider::Error as E;
     matches!(
         called,
@@ -355,7 +314,7 @@ fn end_of(result: &Answered) -> Option<&LoadBalancerAnswer> {
 }
 
 /// The result as the metrics count it.
-fn in_short(result: &Answered) -> Result<Disposition, ErrorClass> {
+pub(super) fn in_short(result: &Answered) -> Result<Disposition, ErrorClass> {
     match result {
         Ok(answer) => Ok(answer.disposition),
         Err(failure) => Err(failure.class),

@@ -1,10 +1,10 @@
 //! The targets that go out now, and which of them every load balancer has.
 //!
 //! ```text
-//!  node changed ─┬► Debounce ─► take ─► announce ─► (each Service: update) ─► all have it?
-//!                └────────► an Ensure ─► take                                     │
-//!                                                                                 │
-//!  Lease: outrigger.dev/load-balancer-targets ◄── forgotten before the first call └── written
+//!  node changed ─┬► Debounce ─► take ─► announce ─► (one batch: update) ─► all have it?
+//!                └────────► an Ensure ─► take                                  │
+//!                                                                              │
+//!  Lease: outrigger.dev/load-balancer-targets ◄── forgotten before the call ───┴── written
 //! ```
 //!
 //! Taking reads the nodes of now through the [`ShrinkGuard`] and makes them the current targets. An
@@ -193,12 +193,11 @@ impl ServiceLb {
         rollout.applied.progressed();
     }
 
-    /// Queues the Services whose load balancers do not have the current targets. Queues none while
+    /// Queues the Services whose load balancers do not have the current targets, as one batch. Queues none while
     /// there is no session: the next one calls this again.
     pub(super) fn queue_without_targets(&self) {
-        for key in self.among_services(Progress::needs_targets) {
-            self.queue.add(key, Priority::Fresh);
-        }
+        let keys = self.among_services(Progress::needs_targets);
+        self.queue.add_all(keys, Priority::Batch);
     }
 
     /// Sends out what changes among the nodes, and remembers when every load balancer has it. Never

@@ -1,19 +1,18 @@
 //! One Service: what is to be done now, until nothing is.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use outrigger_core::{
     error_class::ErrorClass,
     service::{
-        ServiceView,
-        ownership::{Ownership, is_claimed, is_released},
-        plan::Step,
+        ownership::{Ownership, is_released},
+        plan::{Mode, Step},
     },
 };
 use tokio::sync::SemaphorePermit;
 use tracing::debug;
 
-use super::{ServiceLb, decision_inputs::DecisionInputs, intake::Key, write::ATTEMPTS};
+use super::{ServiceLb, intake::Key, write::ATTEMPTS};
 use crate::{
     clock::until,
     queue::{Outcome, Priority},
@@ -57,11 +56,10 @@ impl ServiceLb {
             };
             self.judge_edits(&inputs.capability);
             let now = self.now();
-            let (step, is_background) = self.memory.with(&key.uid, |progress| {
+            let (step, mode) = self.memory.with(&key.uid, |progress| {
                 let step = progress.next(now, &service, &inputs.facts());
-                let is_background = matches!(&step, Step::Prepare(_) | Step::Ensure(_))
-                    && progress.is_background(&service, &inputs.facts());
-                (step, is_background)
+                let mode = progress.mode(&step, &service, &inputs.facts());
+                (step, mode)
             });
             match &step {
                 Step::Idle => {
@@ -107,7 +105,7 @@ impl ServiceLb {
                     }
                 },
                 Step::At(time) => return Outcome::RetryAfter(until(*time, now)),
-                Step::Update => return self.update(key, service, &inputs).await,
+                Step::Update => return Outcome::RunAgain(Priority::Batch),
                 Step::Prepare(_) | Step::Ensure(_) | Step::Delete { .. } => {}
             }
             let ownership = Ownership::of(&service, Some(&inputs.capability));
@@ -116,8 +114,12 @@ impl ServiceLb {
             {
                 return Outcome::RetryAfter(left);
             }
-            if is_background && priority != Priority::Background {
-                return self.leave_to_background(key, service, &inputs).await;
+            if priority != Priority::Background {
+                match mode {
+                    Mode::Alone => {}
+                    Mode::Batch => return Outcome::RunAgain(Priority::Batch),
+                    Mode::Background => return Outcome::RunAgain(Priority::Background),
+                }
             }
             if turn.is_none() {
                 turn = self.turn(priority).await;
@@ -148,6 +150,7 @@ impl ServiceLb {
                     }
                 },
                 Step::Ensure(ensure) => {
+                    let is_background = mode != Mode::Alone;
                     return self
                         .ensure(key, service, ensure, &inputs, is_background)
                         .await;
@@ -157,26 +160,6 @@ impl ServiceLb {
                 }
                 Step::Idle | Step::Hold { .. } | Step::EndWait(_) | Step::At(_) | Step::Update => {}
             }
-        }
-    }
-
-    /// Leaves a Service to the background lane, where it may wait for hours. If its load balancer may have
-    /// other nodes, it is given those of now before; without finalizer or record the Service gets no call yet.
-    async fn leave_to_background(
-        &self,
-        key: &Key,
-        service: Arc<ServiceView>,
-        inputs: &DecisionInputs,
-    ) -> Outcome {
-        let lacks = self.memory.with(&key.uid, |progress| {
-            progress.needs_targets(&service, &inputs.facts())
-        });
-        if !lacks || !is_claimed(&service, &inputs.capability) {
-            return Outcome::RunAgain(Priority::Background);
-        }
-        match self.update(key, service, inputs).await {
-            Outcome::Done => Outcome::RunAgain(Priority::Background),
-            other => other,
         }
     }
 

@@ -1,6 +1,7 @@
 mod absence;
 mod applied;
 mod background;
+mod batches;
 mod ends;
 mod handshakes;
 mod released;

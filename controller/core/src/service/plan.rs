@@ -39,6 +39,7 @@ use crate::{
 mod cause;
 mod deletion;
 mod hold;
+mod mode;
 mod outcome;
 mod prepare;
 mod targets;
@@ -46,6 +47,7 @@ mod targets;
 pub use cause::{EnsureCause, Manner};
 pub use hold::HoldReason;
 use hold::end_wait;
+pub use mode::Mode;
 
 /// How long targets fail before [`super::condition::TARGETS_IN_STEP`] says so.
 pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
@@ -274,14 +276,6 @@ impl Progress {
             Some((cause, manner)) => Step::Ensure(ensure(cause, hash, manner, facts.targets)),
             None => self.targets(now, service, facts),
         }
-    }
-
-    /// Whether `service` is to be ensured in the background ([`Manner::Background`]); also while the step
-    /// before that is [`Step::Prepare`].
-    pub fn is_background(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
-        let hash = Hash::of(service, facts.capability);
-        let reason = self.reason(service, hash, facts);
-        reason.is_some_and(|(_, manner)| manner == Manner::Background)
     }
 
     /// Why the load balancer is to be ensured, if it is, and how.

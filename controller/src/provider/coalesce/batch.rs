@@ -241,11 +241,6 @@ impl<S: Subject> Ask<S> {
         }
     }
 
-    /// Leave for a call about this subject.
-    pub(in super::super) const fn leave(&self) -> &Leave {
-        &self.leave
-    }
-
     /// Two who mean the same get one answer, about what the later of them sees.
     fn share(&mut self, question: Question<S>) -> Result<(), Box<Question<S>>> {
         if !question.subject.is_as_good_as(&self.subject) {

@@ -1,7 +1,12 @@
-//! New targets for load balancers: those that want the same leave together.
+//! New targets for many load balancers, in as few calls as the provider takes.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    sync::Arc,
+};
 
+use futures::{StreamExt, future::join_all, stream::FuturesUnordered};
 use ipnet::IpNet;
 use outrigger_api::v1::{self, CallContext, update_load_balancer_nodes_response::Outcome as Wire};
 use outrigger_core::{
@@ -14,15 +19,14 @@ use outrigger_core::{
 };
 use parking_lot::Mutex;
 use prost::Message;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
-use super::{answer::Said, ranges};
+use super::{answer::Said, offered, ranges};
 use crate::provider::{
-    Error, Provider, Session, Shared,
+    Error, Provider, Session,
     admission::{Permit, Urgency},
     call::Unary,
-    coalesce::{self, Ask, Batch, Subject},
     gather::SILENCE,
     node_sets::wire_targets,
     wire,
@@ -32,79 +36,159 @@ mod results;
 
 use results::{Ending, Feed, UpdateLoadBalancerNodes};
 
+const RPC: &str = UpdateLoadBalancerNodes::NAME;
+
 /// Bytes of a request besides Services and nodes, generously.
 const ENVELOPE: usize = 1024;
 /// Bytes around one Service: a tag and a length.
 const AROUND: usize = 6;
 
 /// A Service whose load balancer gets other targets.
-pub(in super::super) struct Update {
+pub struct TargetsUpdate {
     service: Arc<ServiceView>,
+    is_current: Box<dyn Fn() -> bool + Send + Sync>,
+    result: oneshot::Sender<Result<LoadBalancerAnswer, Error>>,
+}
+
+impl TargetsUpdate {
+    /// The update, and its result as soon as it is known. `is_current` is asked right before a request is
+    /// sent: if not, the result is [`Error::Outdated`]. It must not block.
+    pub fn new(
+        service: Arc<ServiceView>,
+        is_current: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> (Self, oneshot::Receiver<Result<LoadBalancerAnswer, Error>>) {
+        let (result, answered) = oneshot::channel();
+        let update = Self {
+            service,
+            is_current: Box::new(is_current),
+            result,
+        };
+        (update, answered)
+    }
+}
+
+impl fmt::Debug for TargetsUpdate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TargetsUpdate")
+            .field(&self.service.key)
+            .finish()
+    }
+}
+
+/// An update without a result.
+struct Unanswered {
+    update: TargetsUpdate,
     ranges: Vec<IpNet>,
 }
 
-impl Update {
+impl Unanswered {
+    /// None: what is wrong with the Service is its result.
+    fn new(update: TargetsUpdate) -> Option<Self> {
+        match ranges(&update.service) {
+            Ok(ranges) => Some(Self { update, ranges }),
+            Err(error) => {
+                let _ = update.result.send(Err(error));
+                None
+            }
+        }
+    }
+
+    /// A caller that is gone does not mind.
+    fn answer(self, result: Result<LoadBalancerAnswer, Error>) {
+        let _ = self.update.result.send(result);
+    }
+
     fn wire(&self, session: &Session) -> v1::Service {
         let offered = session.load_balancers.as_ref();
         let none = Capability::default();
         let capability = offered.map_or(&none, |offered| &offered.capability);
-        wire::service(&self.service, capability, &self.ranges)
+        wire::service(&self.update.service, capability, &self.ranges)
     }
 }
 
-/// Equal where the revisions are.
-#[derive(Clone)]
-pub(in super::super) struct WantedTargets(Arc<Targets>);
-
-impl PartialEq for WantedTargets {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.revision() == other.0.revision()
+/// Takes out as many updates as one call may have. One that would not even fit alone is answered.
+fn cut(
+    waiting: &mut VecDeque<Unanswered>,
+    targets: &Targets,
+    session: &Session,
+    most: usize,
+) -> Vec<Unanswered> {
+    let limit = session.max_send_bytes;
+    let envelope = ENVELOPE + wire_targets(targets, session).encoded_len();
+    let mut room = limit.saturating_sub(envelope);
+    let mut batch = Vec::new();
+    while batch.len() < most
+        && let Some(next) = waiting.pop_front()
+    {
+        let bytes = next.wire(session).encoded_len() + AROUND;
+        if envelope + bytes > limit {
+            next.answer(Err(Error::TooLarge {
+                rpc: RPC,
+                bytes: envelope + bytes,
+                limit,
+            }));
+        } else if bytes > room {
+            waiting.push_front(next);
+            break;
+        } else {
+            room -= bytes;
+            batch.push(next);
+        }
     }
+    batch
 }
 
-impl Subject for Update {
-    type Group = WantedTargets;
-    type Key = Box<str>;
-    type Answer = LoadBalancerAnswer;
-    const RPC: &'static str = UpdateLoadBalancerNodes::NAME;
-
-    fn key(&self) -> Self::Key {
-        self.service.uid.clone()
+impl Provider {
+    /// Gives load balancers these targets and changes nothing else of them. Each result is sent as soon as
+    /// it is known, whatever becomes of the others. A provider that does not serve updates is asked to
+    /// ensure each load balancer as it is in its Service. The results' errors are those of
+    /// [`Provider::ensure_load_balancer`].
+    ///
+    /// Dropping the future cancels the calls.
+    pub async fn update_load_balancers(&self, updates: Vec<TargetsUpdate>, targets: &Arc<Targets>) {
+        let mut waiting: VecDeque<_> = updates.into_iter().filter_map(Unanswered::new).collect();
+        let mut calls = FuturesUnordered::new();
+        while !waiting.is_empty() {
+            let admitted = {
+                let admitted = self.admit::<UpdateLoadBalancerNodes>(Urgency::LoadBalancers);
+                tokio::pin!(admitted);
+                loop {
+                    tokio::select! {
+                        admitted = &mut admitted => break admitted,
+                        Some(()) = calls.next() => {}
+                    }
+                }
+            };
+            let batch = admitted.and_then(|(permit, session)| {
+                let most = offered(&session, RPC)?.max_services_per_update;
+                let batch = cut(&mut waiting, targets, &session, most);
+                Ok((permit, session, batch))
+            });
+            match batch {
+                Ok((permit, session, batch)) if !batch.is_empty() => {
+                    calls.push(self.update_batch(permit, session, batch, targets));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    for update in waiting.drain(..) {
+                        update.answer(Err(error.clone()));
+                    }
+                }
+            }
+        }
+        while calls.next().await.is_some() {}
     }
 
-    /// Nothing but the targets is to change, and these are the same.
-    fn is_as_good_as(&self, _: &Self) -> bool {
-        true
-    }
-
-    fn urgency(_: &WantedTargets) -> Urgency {
-        Urgency::LoadBalancers
-    }
-
-    fn without_asking(&self, session: &Session) -> Option<Result<LoadBalancerAnswer, Error>> {
-        let is_served = session.load_balancers.is_some();
-        (!is_served).then_some(Err(Error::NotOffered { rpc: Self::RPC }))
-    }
-
-    fn most(session: Option<&Session>) -> usize {
-        let offered = session.and_then(|session| session.load_balancers.as_ref());
-        offered.map_or(1, |offered| offered.max_services_per_update)
-    }
-
-    fn envelope(wanted: &WantedTargets, session: &Session) -> usize {
-        ENVELOPE + wire_targets(&wanted.0, session).encoded_len()
-    }
-
-    fn bytes(&self, session: &Session) -> usize {
-        self.wire(session).encoded_len() + AROUND
-    }
-
-    async fn call(shared: Arc<Shared>, session: Arc<Session>, permit: Permit, batch: Batch<Self>) {
-        let leave = batch.leave();
-        let targets = batch.group.0;
-        let open = Arc::new(Mutex::new(Open::new(batch.asks)));
+    async fn update_batch(
+        &self,
+        permit: Permit,
+        session: Arc<Session>,
+        batch: Vec<Unanswered>,
+        targets: &Arc<Targets>,
+    ) {
+        let open = Arc::new(Mutex::new(Open::new(batch)));
         let asked = Arc::clone(&open);
-        let leave = leave.only_while(move || asked.lock().drop_outdated());
+        let leave = self.leave.only_while(move || asked.lock().drop_outdated());
         let hand_out = |result| {
             let general = open.lock().take(result, &session);
             if let Some(error) = general {
@@ -121,8 +205,9 @@ impl Subject for Update {
                 },
                 results: results.clone(),
             };
-            let call = shared
-                .call_with_targets::<UpdateLoadBalancerNodes>(&permit, &leave, &targets, message);
+            let call = self
+                .shared
+                .call_with_targets::<UpdateLoadBalancerNodes>(&permit, &leave, targets, message);
             tokio::pin!(call);
             let ended = loop {
                 tokio::select! {
@@ -136,28 +221,52 @@ impl Subject for Update {
             }
             ended
         };
-        let rpc = Self::RPC;
-        let rest = match ended {
+        let (rest, general) = {
+            let mut open = open.lock();
+            self.shared.metrics.strays(open.strays);
+            open.rest()
+        };
+        if let Some(error) = general {
+            permit.failed(&error);
+        }
+        drop(permit);
+        let error = match ended {
             Ok(Ending::Whole) => malformed("no result for the Service"),
             Ok(Ending::TooMany) => malformed("more results than Services"),
             Ok(Ending::Silent) => Error::Timeout {
-                rpc,
+                rpc: RPC,
                 after: SILENCE,
             },
+            Err(Error::NotServed { .. }) => {
+                join_all(
+                    rest.into_iter()
+                        .map(|one| self.ensure_instead(one, targets)),
+                )
+                .await;
+                return;
+            }
             Err(error) => error,
         };
-        let mut open = open.lock();
-        shared.metrics.strays(open.strays);
-        if let Some(error) = open.fail(&rest) {
-            permit.failed(&error);
+        for update in rest {
+            update.answer(Err(error.clone()));
         }
+    }
+
+    async fn ensure_instead(&self, update: Unanswered, targets: &Arc<Targets>) {
+        let TargetsUpdate {
+            service,
+            is_current,
+            result,
+        } = update.update;
+        let provider = self.only_while(is_current);
+        let _ = result.send(provider.ensure_load_balancer(&service, targets).await);
     }
 }
 
 /// Services that a call is made for, by their place in it.
 struct Open {
     /// None: it has its answer.
-    asks: Vec<Option<Ask<Update>>>,
+    updates: Vec<Option<Unanswered>>,
     places: HashMap<Box<str>, usize>,
     /// Results without a caller.
     strays: usize,
@@ -167,32 +276,31 @@ struct Open {
 }
 
 impl Open {
-    fn new(asks: Vec<Ask<Update>>) -> Self {
-        let keys = asks.iter().map(|ask| ask.subject.key());
+    fn new(updates: Vec<Unanswered>) -> Self {
+        let uids = updates.iter().map(|one| one.update.service.uid.clone());
         Self {
-            places: keys.zip(0..).collect(),
-            asks: asks.into_iter().map(Some).collect(),
+            places: uids.zip(0..).collect(),
+            updates: updates.into_iter().map(Some).collect(),
             strays: 0,
             has_answered: false,
             general: None,
         }
     }
 
-    /// Leaves out those that have changed since they were asked about. Tells whether any are left.
+    /// Leaves out Services that have changed while the call waited. Whether any are left.
     fn drop_outdated(&mut self) -> bool {
-        let rpc = Update::RPC;
-        for slot in &mut self.asks {
-            if let Some(outdated) = slot.take_if(|ask| !ask.leave().is_wanted()) {
-                outdated.answer(&Err(Error::Outdated { rpc }));
+        for slot in &mut self.updates {
+            if let Some(outdated) = slot.take_if(|one| !(one.update.is_current)()) {
+                outdated.answer(Err(Error::Outdated { rpc: RPC }));
             }
         }
-        self.asks.iter().any(Option::is_some)
+        self.updates.iter().any(Option::is_some)
     }
 
     /// Those that have no answer yet.
     fn services(&self, session: &Session) -> Vec<v1::Service> {
-        let open = self.asks.iter().flatten();
-        open.map(|ask| ask.subject.wire(session)).collect()
+        let open = self.updates.iter().flatten();
+        open.map(|one| one.wire(session)).collect()
     }
 
     /// Hands a result out. Returns an error that speaks for all.
@@ -202,12 +310,16 @@ impl Open {
         session: &Session,
     ) -> Option<Error> {
         let uid = result.service.unwrap_or_default().uid;
-        let Some(slot) = self.places.get(&*uid).and_then(|at| self.asks.get_mut(*at)) else {
+        let Some(slot) = self
+            .places
+            .get(&*uid)
+            .and_then(|at| self.updates.get_mut(*at))
+        else {
             self.strays += 1;
             return None;
         };
-        let Some(ask) = slot.take() else {
-            // Whoever asked has the first of them.
+        let Some(update) = slot.take() else {
+            // The caller has the first of them.
             self.strays += 1;
             warn!(
                 uid,
@@ -215,32 +327,28 @@ impl Open {
             );
             return None;
         };
-        let result = read(result.outcome, &ask.subject.service, session);
-        ask.answer(&result);
-        match result {
-            Ok(_) => {
-                self.has_answered = true;
-                None
-            }
-            Err(error) if error.speaks_for_all(false) => Some(error),
-            Err(error) => {
-                if error.speaks_for_all(true) {
-                    self.general.get_or_insert(error);
-                }
-                None
-            }
+        let result = read(result.outcome, &update.update.service, session);
+        let error = result.as_ref().err().cloned();
+        update.answer(result);
+        let Some(error) = error else {
+            self.has_answered = true;
+            return None;
+        };
+        if error.speaks_for_all(false) {
+            return Some(error);
         }
+        if error.speaks_for_all(true) {
+            self.general.get_or_insert(error);
+        }
+        None
     }
 
-    /// Fails the rest. Returns an error that spoke for all.
-    fn fail(&mut self, error: &Error) -> Option<Error> {
-        let mut has_answered = self.has_answered;
-        for ask in self.asks.drain(..).flatten() {
-            // It may have worked.
-            has_answered = true;
-            ask.answer(&Err(error.clone()));
-        }
-        self.general.take().filter(|_| !has_answered)
+    /// Takes out those without a result. Also returns an error that spoke for all.
+    fn rest(&mut self) -> (Vec<Unanswered>, Option<Error>) {
+        let rest: Vec<_> = self.updates.drain(..).flatten().collect();
+        // One without a result may have worked.
+        let is_general = !self.has_answered && rest.is_empty();
+        (rest, self.general.take().filter(|_| is_general))
     }
 }
 
@@ -255,7 +363,7 @@ fn read(
             Said::from(answer).check(LoadBalancerCall::Update, service, session)
         }
         Some(Wire::Error(status)) => {
-            let error = Error::from_item(UpdateLoadBalancerNodes::NAME, &status);
+            let error = Error::from_item(RPC, &status);
             Err(error.unwrap_or_else(|| malformed("an error with code OK")))
         }
     }
@@ -263,35 +371,7 @@ fn read(
 
 fn malformed(what: &str) -> Error {
     Error::Malformed {
-        rpc: UpdateLoadBalancerNodes::NAME,
+        rpc: RPC,
         what: what.into(),
-    }
-}
-
-impl Provider {
-    /// Gives the load balancer of `service` these targets and changes nothing else of it, in one call
-    /// with whoever asks for the same targets at the same time. The answer comes as soon as it is
-    /// known, whatever becomes of the others. A provider that does not serve updates is asked to
-    /// ensure the load balancer as it is in `service`.
-    ///
-    /// Dropping the future takes back this one question, if it has not left yet.
-    ///
-    /// # Errors
-    /// As [`Provider::ensure_load_balancer`].
-    pub async fn update_load_balancer(
-        &self,
-        service: Arc<ServiceView>,
-        targets: Arc<Targets>,
-    ) -> Result<LoadBalancerAnswer, Error> {
-        let ranges = ranges(&service)?;
-        let update = Update {
-            service: Arc::clone(&service),
-            ranges,
-        };
-        let wanted = WantedTargets(Arc::clone(&targets));
-        match coalesce::ask(&self.updates, update, wanted, &self.leave).await {
-            Err(Error::NotServed { .. }) => self.ensure_load_balancer(&service, &targets).await,
-            result => result,
-        }
     }
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     fence::Fence,
-    provider::{Error, LookupPurpose, Provider},
+    provider::{Error, LookupPurpose, Provider, TargetsUpdate},
 };
 
 /// Of a lease that is left to expire.
@@ -313,16 +313,21 @@ async fn a_call_whose_object_changes_while_it_waits_is_not_made() {
         .provider
         .only_while(move || asked.load(Ordering::Relaxed));
     let (web, db, all) = (service("web"), service("db"), targets(["a"]));
-    let (ensured, updated, other, ()) = tokio::join!(
+    let updated = Arc::clone(&is_current);
+    let asked = vec![
+        TargetsUpdate::new(web.clone(), move || updated.load(Ordering::Relaxed)),
+        TargetsUpdate::new(db, || true),
+    ];
+    let (ensured, mut updated, ()) = tokio::join!(
         provider.ensure_load_balancer(&web, &all),
-        provider.update_load_balancer(web.clone(), all.clone()),
-        rig.provider.update_load_balancer(db.clone(), all.clone()),
+        rig.provider.update_together(asked, &all),
         async {
             sleep(secs(30)).await;
             is_current.store(false, Ordering::Relaxed);
         }
     );
-    for result in [ensured, updated] {
+    let other = updated.pop().unwrap();
+    for result in [ensured, updated.remove(0)] {
         assert!(matches!(result, Err(Error::Outdated { .. })), "{result:?}");
     }
     other.unwrap();

@@ -5,13 +5,16 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use futures::{FutureExt, future::join_all};
+use futures::future::join_all;
 use outrigger_api::v1;
 use outrigger_core::{
-    service::answer::{Disposition, LoadBalancerAnswer},
+    service::{
+        ServiceView,
+        answer::{Disposition, LoadBalancerAnswer},
+    },
     targets::Targets,
 };
-use tokio::time::{Instant, sleep};
+use tokio::{sync::oneshot, time::Instant};
 use tonic::Code;
 
 use super::{
@@ -20,7 +23,41 @@ use super::{
     rig::{Rig, service, service_with, targets},
     secs,
 };
-use crate::provider::Error;
+use crate::provider::{Error, Provider, TargetsUpdate};
+
+/// An update of targets, and where its result comes.
+type Asked = (
+    TargetsUpdate,
+    oneshot::Receiver<Result<LoadBalancerAnswer, Error>>,
+);
+
+impl Provider {
+    /// One batch, with the results in order.
+    pub(super) async fn update_together(
+        &self,
+        asked: Vec<Asked>,
+        targets: &Arc<Targets>,
+    ) -> Vec<Result<LoadBalancerAnswer, Error>> {
+        let (updates, answered): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
+        let (results, ()) = tokio::join!(
+            join_all(answered),
+            self.update_load_balancers(updates, targets)
+        );
+        results.into_iter().map(Result::unwrap).collect()
+    }
+
+    /// A batch of one.
+    pub(super) async fn update_load_balancer(
+        &self,
+        service: Arc<ServiceView>,
+        targets: Arc<Targets>,
+    ) -> Result<LoadBalancerAnswer, Error> {
+        let leave = self.leave.clone();
+        let asked = TargetsUpdate::new(service, move || leave.is_wanted());
+        let mut results = self.update_together(vec![asked], &targets).await;
+        results.remove(0)
+    }
+}
 
 pub(super) async fn update(
     rig: &Rig,
@@ -39,7 +76,10 @@ pub(super) async fn update_all(
     targets: &Arc<Targets>,
 ) -> Vec<Result<LoadBalancerAnswer, Error>> {
     let names = (0..count).map(|n| format!("web-{n}"));
-    join_all(names.map(async |name| update(rig, &name, targets).await)).await
+    let asked = names
+        .map(|name| TargetsUpdate::new(service(&name), || true))
+        .collect();
+    rig.provider.update_together(asked, targets).await
 }
 
 fn sizes(rig: &Rig) -> Vec<usize> {
@@ -50,7 +90,7 @@ fn sizes(rig: &Rig) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_with_the_same_targets_leave_in_one_call() {
+async fn a_batch_leaves_at_once_in_as_few_calls_as_the_provider_takes() {
     let rig = Rig::balancing(|_| {}).await;
     let started = Instant::now();
     let results = update_all(&rig, 250, &targets(["a", "b"])).await;
@@ -58,34 +98,11 @@ async fn updates_with_the_same_targets_leave_in_one_call() {
         assert_eq!(result.unwrap().disposition, Disposition::Ready);
     }
     assert_eq!(sizes(&rig), [50, 100, 100]);
-    assert_eq!(started.elapsed(), millis(25));
+    assert_eq!(started.elapsed(), millis(0));
     let (_, request) = rig.fake.balancers.updates.lock().remove(0);
     assert_eq!(request.context.unwrap().cluster_name, "blue");
     let names = rig.fake.balancers.resolve(request.targets).unwrap();
     assert_eq!(names.len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn other_targets_are_another_call_and_a_service_stands_in_one_once() {
-    let rig = Rig::balancing(|_| {}).await;
-    let (few, more) = (targets(["a"]), targets(["a", "b"]));
-    let same = targets(["a"]);
-    tokio::join!(
-        async { update(&rig, "web", &few).await.unwrap() },
-        // Made anew, and the same by content.
-        async { update(&rig, "web", &same).await.unwrap() },
-        async { update(&rig, "web", &more).await.unwrap() },
-        async { update(&rig, "db", &few).await.unwrap() },
-    );
-    assert_eq!(sizes(&rig), [1, 2]);
-    // Two of one name are two, as one of them was made again.
-    let again = service_with("web", |service| {
-        service["metadata"]["uid"] = "uid-again".into();
-    });
-    let again = rig.provider.update_load_balancer(again, few.clone());
-    let (web, again) = tokio::join!(update(&rig, "web", &few), again);
-    assert!(web.is_ok() && again.is_ok());
-    assert_eq!(sizes(&rig), [1, 2, 2]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +116,6 @@ async fn a_provider_that_takes_one_at_a_time_gets_one_at_a_time() {
         result.unwrap();
     }
     assert_eq!(sizes(&rig), [1; 5]);
-    // No call waits for others that could not join.
     assert_eq!(started.elapsed(), millis(0));
 }
 
@@ -162,15 +178,12 @@ async fn calls_are_cut_to_what_the_provider_takes() {
         })
     };
     let all = targets((0..20).map(|n| format!("node-{n}")));
-    let ask = async |name: String, bytes| {
-        let service = heavy(name, bytes);
-        rig.provider
-            .update_load_balancer(service, all.clone())
-            .await
-    };
-    let mut asks: Vec<_> = (0..10).map(|n| ask(format!("web-{n}"), 18 << 10)).collect();
-    asks.push(ask("huge".into(), 63 << 10));
-    let mut results = join_all(asks).await;
+    let heavy = |name, bytes| TargetsUpdate::new(heavy(name, bytes), || true);
+    let mut asked: Vec<_> = (0..10)
+        .map(|n| heavy(format!("web-{n}"), 18 << 10))
+        .collect();
+    asked.push(heavy("huge".into(), 63 << 10));
+    let mut results = rig.provider.update_together(asked, &all).await;
     // Alone it would fit, but not with the nodes.
     let huge = results.pop().unwrap().unwrap_err();
     assert!(
@@ -181,22 +194,6 @@ async fn calls_are_cut_to_what_the_provider_takes() {
         result.unwrap();
     }
     assert_eq!(sizes(&rig), [1, 3, 3, 3]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_caller_who_goes_takes_back_his_question_only() {
-    let rig = Rig::balancing(|_| {}).await;
-    let all = targets(["a"]);
-    let mut gone = Box::pin(update(&rig, "gone", &all));
-    assert!((&mut gone).now_or_never().is_none());
-    let (stays, ()) = tokio::join!(update(&rig, "stays", &all), async {
-        sleep(millis(5)).await;
-        drop(gone);
-    });
-    stays.unwrap();
-    let updates = rig.fake.balancers.updates.lock();
-    let names: Vec<_> = updates[0].1.services.iter().map(|s| &*s.name).collect();
-    assert_eq!(names, ["stays"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,8 +3,8 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 
 use super::{
-    Consequence, Effects, Ensure, EnsureCause, Failure, HoldReason, Manner, Progress, ServiceFacts,
-    Step,
+    Consequence, Effects, Ensure, EnsureCause, Failure, HoldReason, Manner, Mode, Progress,
+    ServiceFacts, Step,
 };
 use crate::{
     error_class::{ErrorClass, Requeue},
@@ -63,6 +63,11 @@ fn failure(class: ErrorClass) -> Failure {
         message: "no luck".into(),
         effects: Effects::default(),
     }
+}
+
+fn mode(stage: &Stage) -> Mode {
+    let facts = stage.facts();
+    stage.progress.mode(&stage.next(), &stage.service, &facts)
 }
 
 /// One Service with its controller: what is written is there at once.

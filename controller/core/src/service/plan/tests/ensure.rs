@@ -426,7 +426,7 @@ fn a_reconfigured_provider_is_background_from_the_first_write_on() {
 }
 
 fn is_background(stage: &Stage) -> bool {
-    stage.progress.is_background(&stage.service, &stage.facts())
+    mode(stage) == Mode::Background
 }
 
 /// Without a record a change looks like no change.

@@ -226,18 +226,22 @@ fn needs_targets(stage: &Stage) -> bool {
 fn one_that_waits_in_the_background_holds_up_the_lease_until_it_has_the_targets() {
     let mut stage = adopted();
     assert!(!needs_targets(&stage) && !holds_up(&stage));
+    assert_eq!(mode(&stage), Mode::Background);
     stage.targets = nodes("n1 n3");
     assert!(needs_targets(&stage) && holds_up(&stage));
+    assert_eq!(mode(&stage), Mode::Batch);
     stage.update(Ok(&answer(
         LoadBalancerCall::Update,
         Disposition::Ready,
         "",
     )));
     assert!(!needs_targets(&stage) && !holds_up(&stage));
+    assert_eq!(mode(&stage), Mode::Background);
     // It gets no call, now or at a start.
     stage.service.finalizers = [].into();
     stage.targets = nodes("n4");
     assert!(!holds_up(&stage));
+    assert_eq!(mode(&stage), Mode::Background);
 }
 
 /// As one with a record.

@@ -1,0 +1,133 @@
+//! New targets for the load balancers of many Services, which were queued together.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use outrigger_core::service::{
+    ServiceView,
+    answer::LoadBalancerAnswer,
+    plan::{Mode, Step},
+};
+use tokio::{sync::oneshot, time::Instant};
+
+use super::{
+    ServiceLb,
+    act::{in_short, was_withdrawn},
+    decision_inputs::DecisionInputs,
+    intake::Key,
+};
+use crate::{
+    provider::{self, TargetsUpdate},
+    queue::{Outcome, Priority, Taken},
+};
+
+/// A Service whose load balancer gets other targets.
+struct Update {
+    taken: Taken<Key>,
+    service: Arc<ServiceView>,
+    /// The outcome of its success.
+    then: Outcome,
+}
+
+impl ServiceLb {
+    /// Gives the load balancers of these Services the current targets. A Service that is to get something
+    /// else by now goes back to the queue.
+    pub(super) async fn update_all(&self, keys: Vec<Taken<Key>>) {
+        let Some(inputs) = self.inputs() else {
+            return finish_all(keys, Outcome::Retry);
+        };
+        let mut updates = Vec::new();
+        for taken in keys {
+            match self.update_of(taken.key(), &inputs) {
+                Some((service, then)) => updates.push(Update {
+                    taken,
+                    service,
+                    then,
+                }),
+                None => taken.finish(Outcome::RunAgain(Priority::Fresh)),
+            }
+        }
+        if updates.is_empty() {
+            return;
+        }
+        let Some(_giving) = self.may_target(inputs.targets.revision()).await else {
+            return finish_all(updates.into_iter().map(|one| one.taken), Outcome::Retry);
+        };
+        let began = Instant::now();
+        let (calls, ends): (Vec<_>, Vec<_>) = updates
+            .into_iter()
+            .map(|update| {
+                let is_current = self.is_current(&update.service, &inputs);
+                let service = Arc::clone(&update.service);
+                let (call, answered) = TargetsUpdate::new(service, is_current);
+                (call, self.finish_update(update, answered, began, &inputs))
+            })
+            .unzip();
+        let provider = &self.parts.provider;
+        tokio::join!(
+            provider.update_load_balancers(calls, &inputs.targets),
+            join_all(ends)
+        );
+    }
+
+    /// The Service, if its load balancer gets other targets by an update, and the outcome of its success.
+    fn update_of(&self, key: &Key, inputs: &DecisionInputs) -> Option<(Arc<ServiceView>, Outcome)> {
+        let service = self.live(key)?;
+        self.memory.with(&key.uid, |progress| {
+            let step = progress.next(self.now(), &service, &inputs.facts());
+            let then = match step {
+                Step::Update => Outcome::Done,
+                _ => Outcome::RunAgain(Priority::Background),
+            };
+            let mode = progress.mode(&step, &service, &inputs.facts());
+            (mode == Mode::Batch).then_some((Arc::clone(&service), then))
+        })
+    }
+
+    async fn finish_update(
+        &self,
+        update: Update,
+        answered: oneshot::Receiver<Result<LoadBalancerAnswer, provider::Error>>,
+        began: Instant,
+        inputs: &DecisionInputs,
+    ) {
+        // The provider answers each.
+        let Ok(called) = answered.await else {
+            return update.taken.finish(Outcome::Retry);
+        };
+        if was_withdrawn(&called) {
+            return update.taken.finish(Outcome::Retry);
+        }
+        let key = update.taken.key();
+        let targets = &inputs.targets;
+        let result = self.hear(key, "update", called);
+        self.parts
+            .metrics
+            .updated(began.elapsed(), in_short(&result));
+        let ended = self
+            .conclude(key, inputs, |progress, now, service, facts| {
+                progress.updated(
+                    now,
+                    service,
+                    targets,
+                    result.as_ref().map_err(Box::as_ref),
+                    facts,
+                )
+            })
+            .await;
+        self.catch_up(key, targets.revision(), inputs.announced);
+        let outcome = match ended {
+            Some(Outcome::Done) => update.then,
+            // The store's deletion event ends the queue entry.
+            None => Outcome::Done,
+            Some(outcome) => outcome,
+        };
+        update.taken.finish(outcome);
+    }
+}
+
+fn finish_all(keys: impl IntoIterator<Item = Taken<Key>>, outcome: Outcome) {
+    for taken in keys {
+        taken.finish(outcome);
+    }
+}
