@@ -116,7 +116,8 @@ impl Cidr {
     }
 
     /// Whether the two have an address in common.
-    pub fn overlaps(self, other: Self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn overlaps(self, other: Self) -> bool {
         self.contains(other) || other.contains(self)
     }
 
