@@ -25,6 +25,18 @@ impl Cidr {
     }
 }
 
+impl From<IpNet> for Cidr {
+    fn from(net: IpNet) -> Self {
+        Self(net)
+    }
+}
+
+impl From<Cidr> for IpNet {
+    fn from(cidr: Cidr) -> Self {
+        cidr.0
+    }
+}
+
 impl FromStr for Cidr {
     type Err = String;
 

@@ -30,7 +30,7 @@ use crate::connections::Connections;
 use crate::faults::Faults;
 use crate::instances::{
     Asked, BadText, Found, Instance, InstanceId, InstanceSpec, Inventory, NodeName, Placement,
-    Power, ProviderName, Refused, Rules, is_visible,
+    PodCidrRange, Power, ProviderName, Refused, Rules, is_visible,
 };
 use crate::journal::Journal;
 use crate::load_balancers::{LoadBalancerInventory, LoadBalancerRules};
@@ -48,6 +48,8 @@ pub struct CloudConfig {
     pub placement: Placement,
     /// Makes an instance for each node that is asked about.
     pub synthesize: bool,
+    /// Ranges that give each new instance a block for its Pods, one range of each IP family.
+    pub pod_cidrs: Vec<PodCidrRange>,
     /// Most instances that one call to the cloud answers.
     pub page_size: NonZeroUsize,
     /// Which lookup is the cheapest, and so what a lookup of many nodes costs.
@@ -82,6 +84,7 @@ impl CloudConfig {
             provider_name: "mock".parse()?,
             placement: Placement::new("mock-1".parse()?, Vec::new(), "mock.medium".parse()?)?,
             synthesize: false,
+            pod_cidrs: Vec::new(),
             page_size: NonZeroUsize::new(200).unwrap_or(NonZeroUsize::MIN),
             preference: Preference::Batch,
             parallel_calls: NonZeroUsize::new(8).unwrap_or(NonZeroUsize::MIN),
@@ -245,6 +248,7 @@ impl Cloud {
         Rules {
             synthesize: config.synthesize,
             placement: &config.placement,
+            pod_cidrs: &config.pod_cidrs,
             visibility_delay: config.visibility_delay.unwrap_or_default(),
             now,
         }
@@ -257,7 +261,9 @@ impl Cloud {
         let now = self.0.config.clock.now();
         let mut inventory = self.0.inventory.lock();
         let generation = inventory.next_generation(&spec.name);
-        let created = inventory.insert(spec.build(&self.0.config.placement, generation, now));
+        let config = &self.0.config;
+        let built = spec.build(&config.placement, generation, now);
+        let created = inventory.insert_with_blocks(built, &config.pod_cidrs);
         drop(inventory);
         if created.is_ok() {
             self.changed();

@@ -3,6 +3,7 @@
 mod address;
 mod inventory;
 mod lookup;
+mod pod_cidrs;
 mod serve;
 mod spec;
 mod syntax;
@@ -14,10 +15,13 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cidr::Cidr;
+
 pub use address::{Address, AddressType};
 pub use inventory::{Inventory, Refused};
 pub use lookup::{Asked, Found, Key};
 pub(crate) use lookup::{Rules, is_visible};
+pub use pod_cidrs::PodCidrRange;
 pub(crate) use serve::{from_sdk, to_sdk};
 pub(crate) use spec::mixed;
 pub use spec::{InstanceSpec, Placement};
@@ -51,6 +55,9 @@ pub struct Instance {
     /// Labels that its Node is given.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<LabelKey, LabelValue>,
+    /// Blocks that its Pods have, one of each IP family.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pod_cidrs: Vec<Cidr>,
     /// When it was made, by the cloud's clock.
     pub created_at: Timestamp,
 }

@@ -7,6 +7,7 @@ mod routes;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use outrigger_provider_mock::cidr::Cidr;
 use outrigger_provider_mock::cloud::Jitter;
 use outrigger_provider_mock::control::{
     ChangeCost, Client, CloseConnections, InjectFault, NewQuota, Targets,
@@ -133,6 +134,9 @@ struct CreateArgs {
     /// A label that it gives to its node; may be repeated
     #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
     labels: Vec<(LabelKey, LabelValue)>,
+    /// A block that its Pods have; may be repeated [default: those that --pod-cidrs of the mock gives]
+    #[arg(long = "pod-cidr", value_name = "CIDR")]
+    pod_cidrs: Vec<Cidr>,
     /// Its power state: pending, running, shutdown or terminating
     #[arg(long, default_value_t = Power::Running)]
     power: Power,
@@ -148,6 +152,7 @@ impl CreateArgs {
             region: self.region,
             addresses: self.addresses,
             labels: self.labels.into_iter().collect(),
+            pod_cidrs: self.pod_cidrs,
             power: self.power,
         }
     }

@@ -3,15 +3,19 @@
 mod load_balancers;
 mod routes;
 
+use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
+use outrigger_provider_mock::cidr::Cidr;
 use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Jitter, Preference, Quota};
 use outrigger_provider_mock::control::{self, About};
-use outrigger_provider_mock::instances::{LabelKey, LabelValue, Placement, ProviderName};
+use outrigger_provider_mock::instances::{
+    LabelKey, LabelValue, Placement, PodCidrRange, ProviderName,
+};
 use outrigger_provider_mock::journal::Journal;
 use outrigger_provider_mock::state::{Keeper, StateFile};
 use outrigger_provider_mock::{Cloud, CloudConfig, MockProvider, ProviderOptions, duration};
@@ -40,6 +44,19 @@ pub(crate) struct ServeCommand {
     /// Make an instance for each node that is asked about, unless its instance was deleted
     #[arg(long)]
     synthesize_instances: bool,
+
+    /// Range that gives each new instance a block for its Pods; one, or one of each IP family. Says at
+    /// handshake that the cloud allocates Pod CIDRs
+    #[arg(long, value_delimiter = ',', value_name = "CIDR")]
+    pod_cidrs: Vec<Cidr>,
+
+    /// Mask size of the blocks of an IPv4 range
+    #[arg(long, default_value_t = 24, value_name = "BITS")]
+    pod_cidr_mask_size_ipv4: u8,
+
+    /// Mask size of the blocks of an IPv6 range
+    #[arg(long, default_value_t = 64, value_name = "BITS")]
+    pod_cidr_mask_size_ipv6: u8,
 
     /// How long each call to the cloud takes
     #[arg(long, default_value = "0s", value_parser = duration::parse, value_name = "DURATION")]
@@ -181,6 +198,7 @@ impl ServeCommand {
             provider_name: self.provider_name.clone(),
             placement,
             synthesize: self.synthesize_instances,
+            pod_cidrs: self.pod_cidr_ranges().map_err(anyhow::Error::msg)?,
             page_size: self.page_size,
             preference: self.lookup_preference.into(),
             parallel_calls: self.parallel_calls,
@@ -194,6 +212,23 @@ impl ServeCommand {
             seed: self.seed,
             clock: Clock::Wall,
         })
+    }
+
+    fn pod_cidr_ranges(&self) -> Result<Vec<PodCidrRange>, String> {
+        let is_ipv4 = |range: &Cidr| range.is_like(Ipv4Addr::UNSPECIFIED.into());
+        let of_ipv4 = self.pod_cidrs.iter().filter(|range| is_ipv4(range)).count();
+        if of_ipv4 > 1 || self.pod_cidrs.len() - of_ipv4 > 1 {
+            return Err("--pod-cidrs has more than one range of an IP family".to_owned());
+        }
+        let range = |range: &Cidr| {
+            let prefix = if is_ipv4(range) {
+                self.pod_cidr_mask_size_ipv4
+            } else {
+                self.pod_cidr_mask_size_ipv6
+            };
+            PodCidrRange::new(*range, prefix)
+        };
+        self.pod_cidrs.iter().map(range).collect()
     }
 
     fn provider_options(&self) -> ProviderOptions {

@@ -52,6 +52,7 @@ fn a_bad_value_gets_one_clear_sentence() {
         ),
         ("serve --region -x", "-x"),
         ("serve --max-routes 5", "--routes"),
+        ("serve --pod-cidrs 10.244.0.0", "is no CIDR"),
         (
             "serve --routes --route-target hop",
             "[possible values: node-name",

@@ -1,10 +1,13 @@
 //! Every instance that exists, and every name whose instance was deleted.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::{Instance, InstanceId, NodeName};
+use super::spec::Hash;
+use super::{Instance, InstanceId, NodeName, PodCidrRange};
+use crate::cidr::Cidr;
 
 /// Why an instance was not taken in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +41,8 @@ pub struct Inventory {
     by_name: HashMap<NodeName, InstanceId>,
     /// Names whose instance was deleted, with the generation that a new one of that name gets.
     deleted: BTreeMap<NodeName, u32>,
+    /// How many instances have a block of addresses for Pods: more than one where a person said so.
+    pod_cidrs: HashMap<Cidr, usize>,
 }
 
 impl Inventory {
@@ -54,6 +59,22 @@ impl Inventory {
             inventory.insert(instance)?;
         }
         Ok(inventory)
+    }
+
+    /// Takes a new instance in, with a block of each range if it has none yet. Without a free block in
+    /// one of them it gets none at all.
+    pub(crate) fn insert_with_blocks(
+        &mut self,
+        mut instance: Instance,
+        ranges: &[PodCidrRange],
+    ) -> Result<Arc<Instance>, Refused> {
+        if instance.pod_cidrs.is_empty() {
+            let hash = Hash::of(&instance.name, instance.generation);
+            let is_taken = |block| self.pod_cidrs.contains_key(&block);
+            let blocks = ranges.iter().map(|range| range.allocate(hash.0, is_taken));
+            instance.pod_cidrs = blocks.collect::<Option<Vec<_>>>().unwrap_or_default();
+        }
+        self.insert(instance)
     }
 
     /// Takes a new instance in; its name is no longer a deleted one.
@@ -73,6 +94,9 @@ impl Inventory {
         self.deleted.remove(&instance.name);
         self.by_name
             .insert(instance.name.clone(), instance.id.clone());
+        for block in &instance.pod_cidrs {
+            *self.pod_cidrs.entry(block.network()).or_default() += 1;
+        }
         let instance = Arc::new(instance);
         self.by_id
             .insert(instance.id.clone(), Arc::clone(&instance));
@@ -90,6 +114,14 @@ impl Inventory {
     pub fn remove(&mut self, id: &InstanceId) -> Option<Arc<Instance>> {
         let instance = self.by_id.remove(id)?;
         self.by_name.remove(&instance.name);
+        for block in &instance.pod_cidrs {
+            if let Entry::Occupied(mut holders) = self.pod_cidrs.entry(block.network()) {
+                *holders.get_mut() -= 1;
+                if *holders.get() == 0 {
+                    holders.remove();
+                }
+            }
+        }
         self.deleted
             .insert(instance.name.clone(), instance.generation + 1);
         Some(instance)

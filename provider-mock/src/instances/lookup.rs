@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::spec::{derived_id, synthesized_addresses};
-use super::{Instance, InstanceId, InstanceSpec, Inventory, NodeName, Placement};
+use super::{Instance, InstanceId, InstanceSpec, Inventory, NodeName, Placement, PodCidrRange};
 
 /// The subject of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,7 @@ pub enum Found {
 pub(crate) struct Rules<'a> {
     pub(crate) synthesize: bool,
     pub(crate) placement: &'a Placement,
+    pub(crate) pod_cidrs: &'a [PodCidrRange],
     pub(crate) visibility_delay: Duration,
     pub(crate) now: Timestamp,
 }
@@ -82,7 +83,8 @@ impl Inventory {
             addresses: synthesized_addresses(name, &asked.provided),
             ..InstanceSpec::named(name.clone())
         };
-        self.insert(spec.build(rules.placement, 0, rules.now)).ok()
+        let built = spec.build(rules.placement, 0, rules.now);
+        self.insert_with_blocks(built, rules.pod_cidrs).ok()
     }
 }
 

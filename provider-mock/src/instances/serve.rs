@@ -24,6 +24,7 @@ impl Instances for MockProvider {
             })
             .with_visibility_delay(config.visibility_delay)
             .with_managed_label_keys(options.managed_label_keys.as_slice())
+            .with_allocates_pod_cidrs(!config.pod_cidrs.is_empty())
     }
 
     async fn get_instance(
@@ -140,6 +141,7 @@ fn lookup(cloud: &Cloud, found: &Found, query: &Query) -> Lookup {
 fn answer(cloud: &Cloud, instance: &Instance) -> sdk::Instance {
     let labels = instance.labels.iter();
     let labels = labels.map(|(key, value)| (key.to_string(), value.to_string()));
+    let pod_cidrs = instance.pod_cidrs.iter().map(ToString::to_string);
     sdk::Instance::new(cloud.provider_id(&instance.id))
         .with_node_name(instance.name.to_string())
         .with_instance_type(instance.instance_type.to_string())
@@ -147,6 +149,7 @@ fn answer(cloud: &Cloud, instance: &Instance) -> sdk::Instance {
         .with_zone(instance.zone.to_string())
         .with_region(instance.region.to_string())
         .with_additional_labels(labels.collect::<BTreeMap<_, _>>())
+        .with_pod_cidrs(pod_cidrs.collect::<Vec<_>>())
         .with_power_state(match instance.power {
             Power::Pending => sdk::PowerState::Pending,
             Power::Running => sdk::PowerState::Running,

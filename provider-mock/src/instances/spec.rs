@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::cidr::Cidr;
+
 use super::{
     Address, Instance, InstanceId, LabelKey, LabelValue, NodeName, Power, syntax::BadText,
 };
@@ -37,6 +39,9 @@ pub struct InstanceSpec {
     /// Labels beside those of the placement, which they override.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<LabelKey, LabelValue>,
+    /// Blocks that its Pods have; those that the cloud gives it if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pod_cidrs: Vec<Cidr>,
     /// Power state; running if absent.
     #[serde(default)]
     pub power: Power,
@@ -53,6 +58,7 @@ impl InstanceSpec {
             region: None,
             addresses: Vec::new(),
             labels: BTreeMap::new(),
+            pod_cidrs: Vec::new(),
             power: Power::Running,
         }
     }
@@ -82,6 +88,7 @@ impl InstanceSpec {
             region,
             addresses,
             labels,
+            pod_cidrs: self.pod_cidrs,
             created_at: now,
             name: self.name,
         }
@@ -193,10 +200,10 @@ pub(crate) fn mixed(bytes: impl IntoIterator<Item = u8>) -> u64 {
 
 /// Of a name.
 #[derive(Debug, Clone, Copy)]
-struct Hash(u64);
+pub(super) struct Hash(pub(super) u64);
 
 impl Hash {
-    fn of(name: &NodeName, generation: u32) -> Self {
+    pub(super) fn of(name: &NodeName, generation: u32) -> Self {
         let bytes = name.as_str().bytes();
         Self(mixed(bytes.chain(generation.to_le_bytes())))
     }

@@ -17,6 +17,7 @@ fn rules(placement: &Placement) -> Rules<'_> {
     Rules {
         synthesize: true,
         placement,
+        pod_cidrs: &[],
         visibility_delay: Duration::ZERO,
         now: Timestamp::UNIX_EPOCH,
     }

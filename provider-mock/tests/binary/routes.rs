@@ -136,6 +136,17 @@ async fn faults_of_routes_are_set_from_outside() {
     ] {
         assert_eq!(mock.ctl(command).await, says);
     }
+    // A fault takes the place of the one about its destination only.
+    mock.ctl("answers --bad empty --method ListRoutes --route 10.1.1.0/24")
+        .await;
+    mock.ctl("answers --bad empty --method ListRoutes --route 10.1.1.0/24")
+        .await;
+    let faults = mock.ctl("status").await;
+    assert_eq!(
+        faults.matches("answers of ListRoutes").count(),
+        2,
+        "{faults}"
+    );
     let exhausted = tonic::Code::ResourceExhausted as i32;
     assert_eq!(create(&mock, "10.1.0.0/24", "n-1").await, exhausted);
     assert_eq!(create(&mock, "10.1.0.0/24", "n-1").await, 0);

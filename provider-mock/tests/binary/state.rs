@@ -97,6 +97,55 @@ async fn a_kill_at_any_moment_leaves_a_whole_state() {
     mock.terminate().await;
 }
 
+/// A Pod CIDR that a Node has must not become another instance's.
+#[tokio::test]
+async fn pod_cidrs_outlive_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = directory.path().join("state.json");
+    let flags = [
+        "--synthesize-instances",
+        "--pod-cidrs",
+        "10.244.0.0/22,fd00:10::/62",
+        "--state",
+        state.to_str().unwrap(),
+    ];
+    let mock = Served::start(directory.path(), &flags).await;
+    mock.ask(&names(3)).await.unwrap();
+    mock.ctl("create by-hand --pod-cidr 192.0.2.0/24").await;
+    let before = mock.ctl("list -o json").await;
+    assert_eq!(before.matches("podCidrs").count(), 4);
+    assert_eq!(before.matches("192.0.2.0/24").count(), 1);
+    mock.terminate().await;
+
+    let mock = Served::start(directory.path(), &flags).await;
+    assert_eq!(mock.ctl("list -o json").await, before);
+    let results = mock.ask(&["n-9".to_owned()]).await.unwrap();
+    let Some(Outcome::Found(instance)) = &results[0].outcome else {
+        panic!("{results:?}")
+    };
+    assert_eq!(instance.pod_cidrs.len(), 2);
+    for cidr in &instance.pod_cidrs {
+        assert!(
+            !before.contains(&format!("\"{cidr}\"")),
+            "{cidr} was given twice"
+        );
+    }
+    mock.terminate().await;
+
+    let endpoint = format!("unix://{}/p.sock", directory.path().display());
+    for (ranges, says) in [
+        ("10.244.0.0/25", "has no blocks with a mask size of 24"),
+        ("10.244.0.0/16,10.245.0.0/16", "more than one range"),
+    ] {
+        let refused = binary()
+            .args(["serve", "--endpoint", &endpoint, "--pod-cidrs", ranges])
+            .output();
+        let refused = within("refusing", refused).await.unwrap();
+        let error = String::from_utf8(refused.stderr).unwrap();
+        assert!(!refused.status.success() && error.contains(says), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn an_orderly_end_saves_everything() {
     let directory = tempfile::tempdir().unwrap();

@@ -7,7 +7,8 @@ use std::time::Duration;
 use outrigger_api::v1::instance_result::Outcome;
 use outrigger_api::v1::{AbsenceCertainty, LookupPreference, Node, NodeAddress, PowerState};
 use outrigger_provider_mock::cloud::{Clock, Preference};
-use outrigger_provider_mock::instances::Power;
+use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, Method};
+use outrigger_provider_mock::instances::{PodCidrRange, Power};
 use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions};
 
 use crate::harness::{Mock, Outcomes, node};
@@ -282,4 +283,34 @@ async fn the_handshake_says_how_the_cloud_is() {
             .clone();
         assert!(id.starts_with("my-cloud://"), "{id}");
     }
+}
+
+#[tokio::test]
+async fn instances_have_pod_cidrs_where_the_cloud_allocates_them() {
+    let mock = Mock::start(|config| {
+        config.synthesize = true;
+        let range = "10.244.0.0/23".parse().unwrap();
+        config.pod_cidrs = vec![PodCidrRange::new(range, 24).unwrap()];
+    })
+    .await;
+    let capability = mock.handshake.capabilities.clone().unwrap().instances;
+    assert!(capability.unwrap().allocates_pod_cidrs);
+    let outcomes = mock.ask_names(&["a", "b", "c"]).await.unwrap();
+    let cidrs = ["a", "b", "c"].map(|name| outcomes.found(name).pod_cidrs.clone());
+    let mut given = cidrs.concat();
+    given.sort_unstable();
+    assert_eq!(given, ["10.244.0.0/24", "10.244.1.0/24"], "{cidrs:?}");
+    let (listed, _) = mock.list().await.unwrap();
+    assert_eq!(listed.iter().flat_map(|one| &one.pod_cidrs).count(), 2);
+
+    let bad = Effect::BadAnswer(BadAnswer::MalformedCidr);
+    mock.cloud.inject(Fault::on(Method::BatchGetInstances, bad));
+    let outcomes = mock.ask_names(&["a"]).await.unwrap();
+    assert_eq!(outcomes.found("a").pod_cidrs, ["pods/24"]);
+
+    let mock = Mock::start(|config| config.synthesize = true).await;
+    let capability = mock.handshake.capabilities.clone().unwrap().instances;
+    assert!(!capability.unwrap().allocates_pod_cidrs);
+    let outcomes = mock.ask_names(&["a"]).await.unwrap();
+    assert!(outcomes.found("a").pod_cidrs.is_empty());
 }
