@@ -67,7 +67,7 @@ pub struct Parts {
     pub settings: NodeSettings,
     /// Nodes that the provider does not manage; shared with the lifecycle loop.
     pub not_managed: Arc<NotManaged>,
-    /// Told of every answer about an initialised node: it says something about the provider.
+    /// Receives each answer about an initialised node, which counts for the brake.
     pub on_lookup: OnLookup,
     /// `node_controller_*`.
     pub metrics: NodeMetrics,

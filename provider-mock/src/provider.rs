@@ -163,7 +163,7 @@ impl MockProvider {
 
     /// The server of it, with the faults of its cloud in front of each call.
     ///
-    /// Before its end [`Cloud::clear_faults`] lets go of calls that hang.
+    /// Before its end [`Cloud::clear_faults`] ends calls that hang.
     pub fn into_server(self) -> Server {
         let faults = FaultLayer::new(self.cloud.clone());
         let options = self.options.clone();

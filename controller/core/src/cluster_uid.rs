@@ -1,7 +1,7 @@
 //! Whether it is certain which cluster this is.
 //!
 //! Providers tag what they make with the cluster's UID, that of the namespace `kube-system`. A
-//! provider without the UID, or with another one than before, takes its own load balancers for
+//! provider without the UID, or with another one than before, would count its own load balancers among
 //! those of another cluster: it would make a second one for each Service and never delete the
 //! first.
 
@@ -10,13 +10,13 @@ use std::fmt;
 /// The cluster's UID, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterUid {
-    /// The API server says it.
+    /// The API server returned it.
     Read(Box<str>),
     /// It cannot be read, but an earlier leader has remembered it on the Lease.
     Remembered(Box<str>),
     /// It cannot be read, and nothing remembers it.
     Unknown,
-    /// The API server says another one than the Lease remembers.
+    /// The API server returned another one than the Lease remembers.
     Contradicted {
         /// UID that the API server returned.
         read: Box<str>,

@@ -1,8 +1,8 @@
 //! Which events are written, and as what: client-go's correlator as a value (E-1 to E-5).
 //!
 //! An event that repeats raises the count of the one that is there (E-2). One that differs from
-//! many others by its message alone is folded into one (E-3). A source that talks too much about
-//! one object is cut off for a while (E-4), and a reason that does so before the others. All that is
+//! many others by its message alone is folded into one (E-3). A source with too many events about
+//! one object is rate limited (E-4), and one reason of it before the others. All that is
 //! remembered is bounded.
 
 mod lru;
@@ -29,7 +29,7 @@ pub const MAX_MESSAGE: usize = 1024;
 /// How much is remembered: client-go's number, for each of the three caches.
 const CAPACITY: usize = 4096;
 
-/// That many different messages are written as they are. client-go says "more than 10" of it, and
+/// That many different messages are written as they are. client-go's comment is "more than 10", and it
 /// folds the tenth.
 const DISTINCT_MESSAGES: usize = 9;
 
@@ -41,9 +41,9 @@ const SIMILAR_WITHIN_SECONDS: f64 = 600.0;
 const BURST: f64 = 25.0;
 const SECONDS_PER_EVENT: f64 = 300.0;
 
-/// As many of them are left to reasons that have said less, each of which earns half of what there
-/// is. client-go lets one reason take all; here some of them are a provider's, and what the
-/// controller itself has to say comes last.
+/// As many of them are reserved for reasons with fewer events, each of which earns half of the rate.
+/// In client-go one reason can use up all; here some reasons are a provider's, and the controller's
+/// own events come last.
 const SHARE: f64 = 5.0;
 
 /// A name longer than this is no DNS subdomain, and the API server refuses it.
@@ -126,7 +126,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// The word in the field `type`.
+    /// The value of the field `type`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -135,20 +135,20 @@ impl EventType {
     }
 }
 
-/// Something that happened.
+/// An event before it is correlated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// The reporting component (E-6).
     pub component: &'static str,
-    /// About what.
+    /// The object concerned.
     pub object: ObjectRef,
-    /// How bad.
+    /// `type`.
     pub kind: EventType,
-    /// In one word of a small set.
+    /// CamelCase, of a small set.
     pub reason: Box<str>,
-    /// In words; see [`cut`].
+    /// For people; see [`cut`].
     pub message: String,
-    /// When.
+    /// The time of it.
     pub at: Timestamp,
 }
 
@@ -315,7 +315,7 @@ fn event_name(object: &str, stamp: i128) -> Arc<str> {
     format!("{kept}{stamp}").into()
 }
 
-/// Whole keys would hold a kilobyte of message each.
+/// A key is a hash, since whole messages would cost a kilobyte each.
 fn digest(key: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);

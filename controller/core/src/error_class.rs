@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// Went wrong in a way that time heals, or with an unknown result: a deadline, a lost
-    /// connection, a 5xx, a status without the provider's own word. Repeated with back-off; the
+    /// connection, a 5xx, a status without the provider's `ErrorInfo`. Repeated with back-off; the
     /// call is idempotent. Event.
     Transient,
     /// The provider is not connected, or is starting or ending. Repeated with back-off while the
@@ -73,7 +73,7 @@ pub enum Requeue {
     Stop,
 }
 
-/// The wait for an operation in progress whose end the other side cannot tell.
+/// The wait for an operation in progress of unknown duration.
 const IN_PROGRESS_DEFAULT: Duration = Duration::from_secs(5);
 
 /// Bounds of a wait that the other side asks for: a shorter one would be a storm, a longer one a

@@ -30,15 +30,15 @@ pub const TAINT_SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// Taint effect: nothing new is scheduled, and nothing that runs is evicted.
 pub const EFFECT_NO_SCHEDULE: &str = "NoSchedule";
 
-/// Annotation by which a person holds a node: with the value `true` it is not written to, and not
+/// Annotation by which an operator pauses a Node: with the value `true` it is not written to, and not
 /// deleted.
 pub const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
 
-/// Annotation by which a person lets a node be deleted that the brake holds back: with the value
+/// Annotation by which an operator confirms a deletion that the brake withholds: with the value
 /// `true` ([`crate::node::brake`]).
 pub const ANNOTATION_CONFIRM_DELETION: &str = "outrigger.dev/confirm-deletion";
 
-/// Annotation with the addresses given to the kubelet by `--node-ip`.
+/// Annotation with the addresses of the kubelet's `--node-ip`.
 pub const ANNOTATION_PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
 /// Written by kubectl, as large as the object itself, and nothing that a loop or provider reads.
@@ -100,12 +100,12 @@ impl NodeView {
         self.taints.iter().any(Taint::is_shutdown)
     }
 
-    /// Whether a person holds it ([`ANNOTATION_PAUSED`]).
+    /// Whether an operator has paused it ([`ANNOTATION_PAUSED`]).
     pub fn is_paused(&self) -> bool {
         self.annotations.get(ANNOTATION_PAUSED) == Some("true")
     }
 
-    /// Whether a person wants it deleted in spite of the brake ([`ANNOTATION_CONFIRM_DELETION`]).
+    /// Whether an operator confirms its deletion in spite of the brake ([`ANNOTATION_CONFIRM_DELETION`]).
     pub fn is_deletion_confirmed(&self) -> bool {
         self.annotations.get(ANNOTATION_CONFIRM_DELETION) == Some("true")
     }
@@ -131,7 +131,7 @@ impl Taint {
         self.is(TAINT_SHUTDOWN, EFFECT_NO_SCHEDULE)
     }
 
-    /// Key and effect are what the API server tells taints apart by.
+    /// The API server identifies a taint by key and effect.
     pub(crate) fn is(&self, key: &str, effect: &str) -> bool {
         *self.key == *key && *self.effect == *effect
     }
@@ -155,7 +155,7 @@ pub enum Ready {
     True,
     /// `False`.
     False,
-    /// `Unknown`, an unknown word, or no such condition (L-3).
+    /// `Unknown`, an unknown value, or no such condition (L-3).
     #[default]
     Unknown,
 }

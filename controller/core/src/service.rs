@@ -29,17 +29,17 @@ pub mod source_ranges;
 mod wire;
 
 /// Holds a Service until its load balancer is gone. Shared with other implementations, so that
-/// it alone does not say whose the load balancer is.
+/// it alone does not name the owner of the load balancer.
 pub const FINALIZER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
 /// The `spec.type` of a Service that wants a load balancer.
 pub const TYPE_LOAD_BALANCER: &str = "LoadBalancer";
 
-/// Annotation by which a person holds a Service: with the value `true` its load balancer is neither
+/// Annotation by which an operator pauses a Service: with the value `true` its load balancer is neither
 /// made, changed nor deleted.
 pub const ANNOTATION_PAUSED: &str = "outrigger.dev/paused";
 
-/// Annotation by which a person has a load balancer ensured once more: with any value that it did
+/// Annotation by which an operator has a load balancer ensured once more: with any value that it did
 /// not have before.
 pub const ANNOTATION_RESYNC: &str = "outrigger.dev/resync";
 
@@ -98,7 +98,7 @@ impl ServiceView {
         self.finalizers.iter().any(|name| **name == *FINALIZER)
     }
 
-    /// Whether a person holds it ([`ANNOTATION_PAUSED`]).
+    /// Whether an operator has paused it ([`ANNOTATION_PAUSED`]).
     pub fn is_paused(&self) -> bool {
         self.annotations.get(ANNOTATION_PAUSED) == Some("true")
     }

@@ -1,5 +1,5 @@
 //! The nodes that load balancers send to: which they are, when a change of them goes out, and when
-//! it is too large to be believed at once.
+//! it is too large to be applied at once.
 //!
 //! ```text
 //!  node changed ─► is_departure? ─► Debounce ─► (time) ─► ShrinkGuard ─► Targets ─► update all
@@ -43,7 +43,7 @@ pub enum Excluded {
 /// Why `node` is no target, if it is none (S-50).
 ///
 /// Whether it is ready, cordoned, initialised, a control plane or has a provider ID does not matter
-/// (S-51): the load balancer's own health checks tell who serves.
+/// (S-51): the load balancer's own health checks decide which targets serve.
 pub fn exclusion(node: &NodeView) -> Option<Excluded> {
     if node.deleted.is_some() {
         return Some(Excluded::BeingDeleted);

@@ -117,7 +117,7 @@ impl NodeWriter {
     }
 
     /// Deletes the node `name` if it still is what `deletion` presumes (not Q-4). One that is gone
-    /// already is no error. The store hears of it by its watch.
+    /// already is no error. The store learns it by its watch.
     pub async fn delete(&self, name: &str, deletion: &Deletion) -> Result<(), Error> {
         let preconditions = Preconditions {
             uid: &deletion.uid,

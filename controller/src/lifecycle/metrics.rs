@@ -55,7 +55,7 @@ impl LifecycleMetrics {
         );
         registry.register(
             "outrigger_node_deletions",
-            "Nodes that were deleted since their instance does not exist, by what let go of them",
+            "Nodes that were deleted since their instance does not exist, by what released them",
             this.deletions.clone(),
         );
         registry.register(

@@ -233,7 +233,7 @@ async fn thirty_of_a_hundred_at_once_are_held_back_and_then_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_all_are_gone_only_a_person_lets_go() {
+async fn when_all_are_gone_an_operator_must_confirm() {
     let fixture = fleet(20, "Unknown", 20);
     sleep(MINUTE * 60).await;
     assert_eq!(left(&fixture, 20), 20);

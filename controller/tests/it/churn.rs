@@ -196,7 +196,7 @@ async fn finish(crew: &mut Crew<'_>, people: &[Person], view: &View, journal: &J
     crew.stage.proxy.clear_rules();
     until_within("cloud and cluster agree", DEADLINE, async || {
         crew.keep_alive();
-        join_all(people.iter().map(Person::let_go)).await;
+        join_all(people.iter().map(Person::unblock)).await;
         view.agrees().await
     })
     .await;
@@ -204,7 +204,7 @@ async fn finish(crew: &mut Crew<'_>, people: &[Person], view: &View, journal: &J
     join_all(people.iter().map(Person::leave)).await;
     until_within("nothing is left", DEADLINE, async || {
         crew.keep_alive();
-        join_all(people.iter().map(Person::let_go)).await;
+        join_all(people.iter().map(Person::unblock)).await;
         view.nothing_left().await
     })
     .await;

@@ -70,7 +70,7 @@ enum Action {
     Lose(LoseArgs),
     /// Answer nonsense
     Answers(AnswersArgs),
-    /// Remove all faults and let go of each call that hangs
+    /// Remove all faults and end each call that hangs
     Clear,
     /// Close every connection of callers, as a broken relay does; the mock lives on
     Disconnect {

@@ -15,7 +15,7 @@ impl Cloud {
         self.0.faults.add(fault);
     }
 
-    /// Removes all faults and lets go of each call that hangs; says how many faults there were.
+    /// Removes all faults and ends each call that hangs; says how many faults there were.
     pub fn clear_faults(&self) -> usize {
         self.0.faults.clear()
     }

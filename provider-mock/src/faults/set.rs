@@ -48,7 +48,7 @@ impl Faults {
         set.faults.push(fault);
     }
 
-    /// Removes all and lets go of every call that hangs; says how many there were.
+    /// Removes all and ends every call that hangs; says how many there were.
     pub(crate) fn clear(&self) -> usize {
         let removed = std::mem::take(&mut self.set.lock().faults).len();
         self.cleared.send_replace(());

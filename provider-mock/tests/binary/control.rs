@@ -252,7 +252,7 @@ async fn a_call_that_hangs_does_not_hold_up_the_end() {
         mock.signal_to_end();
     };
     let (answer, ()) = tokio::join!(asked, ended);
-    // Let go of in the last moment, it is served or refused, but never left hanging.
+    // Ended in the last moment, it is served or refused, but never left hanging.
     if let Err(refused) = answer {
         assert_eq!(refused.code(), tonic::Code::Unavailable);
     }

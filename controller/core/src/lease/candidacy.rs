@@ -11,7 +11,7 @@ pub struct Candidacy {
 }
 
 impl Candidacy {
-    /// Takes in whether this replica could do the work.
+    /// Sets whether this replica could do the work.
     pub fn allow(&mut self, now: Instant, allowed: bool) {
         match (allowed, self.allowed_since) {
             (true, None) => self.allowed_since = Some(now),

@@ -28,8 +28,8 @@ pub struct ReplicaState<'a> {
 pub enum Decision {
     /// GET the lease: what it is now is not known.
     Read,
-    /// GET the lease: the record has stood too long, so its holder is dead, or we were not told of
-    /// its renewals.
+    /// GET the lease: the record has not changed for too long: its holder is dead, or watch events
+    /// were lost.
     Confirm,
     /// POST a lease with this record: there is none.
     Create(LeaseRecord),

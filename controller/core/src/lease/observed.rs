@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::LeaseRecord;
 
-/// The last record seen and how long it has stood.
+/// The last record observed and how long it has not changed.
 ///
-/// Answers to reads and writes are the API server's word, unless a watch event has overtaken them;
-/// watch events come late and count only if they are newer. Without anything seen, it says so.
+/// Answers to reads and writes are the latest state, unless a watch event has overtaken them;
+/// watch events come late and count only if they are newer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObservedLease {
     seen: Option<Observation>,
@@ -48,7 +48,7 @@ impl Observation {
         }
     }
 
-    /// Whether an answer to what was asked at `sent` shows less than a watch has told since.
+    /// Whether an answer to what was asked at `sent` is older than a watch event since.
     fn overtakes(&self, sent: Instant, found: Option<&str>) -> bool {
         let watched_since = self.watched_at.is_some_and(|watched_at| watched_at >= sent);
         watched_since

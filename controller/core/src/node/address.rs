@@ -1,5 +1,5 @@
-//! Which addresses a node's status gets: the provider's, the kubelet's host names, and the word of
-//! whoever gave the kubelet `--node-ip`.
+//! Which addresses a node's status gets, of the provider's, the kubelet's host names and the kubelet's
+//! `--node-ip`.
 
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ pub const EXTERNAL_DNS: &str = "ExternalDNS";
 /// The decision about a node's `status.addresses`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DesiredAddresses {
-    /// The provider gave none, so the kubelet's stay (N-41).
+    /// The provider returned none, so the kubelet's stay (N-41).
     Untouched,
     /// They are what they should be.
     Unchanged,

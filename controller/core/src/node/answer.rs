@@ -1,6 +1,6 @@
-//! The border for what a provider says: plain strings in, an [`Instance`] out, or a refusal.
+//! Validation of a provider's instances: plain strings in, an [`Instance`] out, or an error.
 //!
-//! A provider is another program, perhaps an old or a broken one. Nothing it says reaches the API
+//! A provider is another program, perhaps an old or a broken one. No value of it reaches the API
 //! server unless it is legal there. A refusal is an error of that one item; never is it read as
 //! absence.
 

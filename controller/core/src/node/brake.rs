@@ -1,16 +1,16 @@
 //! Whether a node whose instance does not exist may be deleted now: the brake on deletion.
 //!
-//! A cloud that suddenly knows many instances no more is more likely to be wrong than right: a
+//! A cloud that suddenly returns no instance for many Nodes is more likely to be wrong than right: a
 //! token that lost a right, the wrong account, a cache that was emptied. So absences are counted,
-//! each node once, together with what was deleted in the window. Above the limit nothing is deleted
-//! until a second look, one window later, says the same; and if more than half of the nodes are
-//! concerned, or the provider finds no instance at all meanwhile, only a person lets go, node by
-//! node ([`crate::node::ANNOTATION_CONFIRM_DELETION`]).
+//! each Node once, together with the Nodes deleted in the window. Above the limit no Node is deleted
+//! until a second look, one window later, has the same result; and if more than half of the Nodes are
+//! absent, or the provider finds no instance at all meanwhile, an operator must confirm each deletion
+//! ([`crate::node::ANNOTATION_CONFIRM_DELETION`]).
 //!
 //! ```text
 //!  answers in a row     too few ─► LookAgain
 //!  switched             off ─────► Off
-//!  a person's word      given ───► Allowed
+//!  confirmed deletion   set ─────► Allowed
 //!  half of all nodes    more ────► Held, and stays so
 //!  the limit            within ──► Allowed
 //!  since the first      < window ► Braked
@@ -32,7 +32,7 @@ mod decision;
 
 pub use decision::{DeletionRefusal, Hold, Release};
 
-/// How many deletions are believed. The defaults are those of the flags.
+/// How many deletions are allowed. The defaults are those of the flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeletionLimits {
     /// `--node-deletion-enabled`: off, absences are counted all the same.
@@ -41,10 +41,10 @@ pub struct DeletionLimits {
     pub burst: u32,
     /// `--node-deletion-fraction`: part of the provider's nodes, 0 to 1, that may be.
     pub fraction: f64,
-    /// `--node-deletion-window`: how long a deletion counts, and how long after the first a second
-    /// look is taken.
+    /// `--node-deletion-window`: how long a deletion counts, and the time from the first absence to
+    /// the second look.
     pub window: Duration,
-    /// `--node-deletion-confirm`: confirmed absences in a row that a deletion takes, at least 1.
+    /// `--node-deletion-confirm`: confirmed absences in a row before a deletion, at least 1.
     pub confirm: u32,
     /// `--node-monitor-period`: time between two of them at least.
     pub period: Duration,
@@ -70,9 +70,9 @@ pub struct Counts {
     pub nodes: usize,
     /// Nodes that are not ready and absent.
     pub absent: usize,
-    /// Of these, how many only a person lets go ([`Hold::Majority`]).
+    /// Of these, how many wait for an operator ([`Hold::Majority`]).
     pub held: usize,
-    /// Nodes that are ready, though the provider says that they do not exist.
+    /// Nodes that are ready, though the provider reports their instances absent.
     pub absent_while_ready: usize,
     /// Nodes that were absent when they were deleted, in the window.
     pub deleted: usize,
@@ -106,9 +106,9 @@ pub struct Brake {
 enum Absence {
     /// Of a node that is not ready: confirmed.
     Confirmed(Confirmed),
-    /// Of a node that is ready: a contradiction, which speaks against the provider.
+    /// Of a node that is ready: a contradiction, so that the provider is likely wrong.
     WhileReady {
-        /// When it was last said.
+        /// Time of the last such answer.
         last: Timestamp,
     },
 }
@@ -125,7 +125,7 @@ struct Confirmed {
 }
 
 impl Brake {
-    /// A brake that has seen nothing.
+    /// A brake without absences.
     pub fn new(limits: DeletionLimits) -> Self {
         Self {
             limits,
@@ -179,11 +179,11 @@ impl Brake {
         Ok(Release::SecondLook)
     }
 
-    /// Counts a node that is ready though the provider says, however surely, that it does not exist.
-    /// It counts until it is found, or for two windows when it is not heard of again.
+    /// Counts a node that is ready though the provider reports its instance absent, confirmed or not.
+    /// It counts until its instance is found, or for two windows after the last such answer.
     pub fn absent_while_ready(&mut self, now: Timestamp, name: &Arc<str>) {
         match self.absent.entry(Arc::clone(name)) {
-            // The other loop has not heard yet that the node is not ready any more.
+            // The cloud-node loop has an older view, in which the Node is ready.
             Entry::Occupied(entry) if matches!(entry.get(), Absence::Confirmed(_)) => {}
             entry => {
                 entry.insert_entry(Absence::WhileReady { last: now });
@@ -218,7 +218,7 @@ impl Brake {
         self.absent.remove(name);
     }
 
-    /// The provider is not sure any more: the node counts, but the answers in a row begin anew.
+    /// The absence is not confirmed any more: the node counts, but the answers in a row begin anew.
     pub fn unconfirm(&mut self, name: &str) {
         if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
             absence.confirmations = 0;

@@ -3,8 +3,8 @@
 use crate::node::{NodeAddress, NodeView, Taint};
 
 /// One write to `nodes/<name>`, made so that it cannot lose a concurrent change (instead of Q-3,
-/// the whole object): it names what it touches and what it presumes, and is refused as a whole
-/// when something it presumes no longer holds.
+/// the whole object): it names the fields it changes and its preconditions, and is refused as a whole
+/// when a precondition fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeChange {
     /// Presumed `metadata.uid`: a node of the same name that registered anew is another node.

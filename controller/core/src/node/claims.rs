@@ -1,6 +1,6 @@
 //! Which node has which provider id, so that no id ends up on two nodes.
 //!
-//! A provider id can never be changed once it is set. A provider that gives one id to two nodes
+//! A provider ID can never be changed once it is set. A provider that returns one ID for two Nodes
 //! (a lookup by a name that is not unique, a copied machine) would bind one of them to a machine
 //! that is not its own, for good, and with it load balancers, volumes and the node's deletion.
 
@@ -38,7 +38,7 @@ impl Duplicate {
 }
 
 impl Claims {
-    /// Notes that `node` has, or was just given, `provider_id`. An empty ID is no claim.
+    /// Notes that `node` has, or is about to get, `provider_id`. An empty ID is no claim.
     pub fn claim(&mut self, provider_id: &str, node: &Arc<str>) {
         if provider_id.is_empty() {
             return;

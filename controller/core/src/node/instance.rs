@@ -52,7 +52,7 @@ pub enum PowerState {
     Terminating,
 }
 
-/// The provider's word about one node.
+/// The provider's answer about one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// The instance exists, running or not.

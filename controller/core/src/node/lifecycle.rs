@@ -13,17 +13,17 @@
 //! old enough to be deleted. A node is deleted only if
 //! all of this holds:
 //! - its instance is absent, which the provider confirmed as often as `--node-deletion-confirm`
-//!   wants, with nothing in between that says otherwise;
-//! - the answer is about the node as it is now: same UID, same provider ID, and the kubelet has not
-//!   been heard of since the question;
+//!   wants, without another answer in between;
+//! - the answer is about the node as it is now: same UID, same provider ID, and its Ready
+//!   condition has not changed since the question;
 //! - the node is the provider's ([`NodeScope::owns`]), old enough for its instance to be visible, not
-//!   held by a person;
-//! - the [`Brake`] is open, or a person wants this node deleted.
+//!   paused by an operator;
+//! - the [`Brake`] is open, or an operator confirms this deletion.
 //!
-//! Everything else (errors, doubts, another provider's word) keeps the node. Rules that look like
-//! gaps: a node whose machine was made again under its name (with a new provider ID) is absent by
-//! its own, so it goes if it is not ready, and gets an event if it is; two nodes with one provider
-//! ID both stay as long as that instance exists.
+//! Everything else (errors, inconclusive answers, another provider's instance) keeps the node. Rules
+//! that look like gaps: a node whose machine was made again under its name (with a new provider ID) is
+//! absent by its own, so it is deleted if it is not ready, and gets an event if it is; two nodes with
+//! one provider ID both stay as long as that instance exists.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -55,7 +55,7 @@ pub struct LifecycleFacts<'a> {
     pub nodes: usize,
     /// No younger node is deleted: its instance may not be visible yet.
     pub visibility_delay: Duration,
-    /// Whether the provider has said that it does not manage this node, asked the same (UID,
+    /// Whether the provider has answered that it does not manage this node, asked the same (UID,
     /// provider ID, labels) in the same life of its process.
     pub not_managed: bool,
 }
@@ -79,7 +79,7 @@ struct Watched {
     /// Last Ready status, and since when.
     heard: (Ready, Option<Timestamp>),
     schedule: Schedule,
-    /// The API server has deleted it, and the store has not heard of that yet.
+    /// The API server has deleted it, and the watch has not delivered that yet.
     is_deleted: bool,
 }
 
@@ -133,7 +133,7 @@ impl Lifecycle {
             is_deleted: false,
         });
         if watched.heard != heard {
-            // The kubelet was heard of in between, though the node was perhaps not seen ready: an
+            // The Ready condition changed in between, though the node was perhaps not seen ready: an
             // absence before that is not the first of two in a row.
             watched.heard = heard;
             self.brake.unconfirm(&node.name);
@@ -185,10 +185,10 @@ impl Lifecycle {
         LifecycleDecision { action, next }
     }
 
-    /// Takes in an answer that another loop got, about a ready node as about any, from a snapshot of
-    /// some age perhaps: it speaks for the provider or against it, and decides nothing about this
-    /// node. Must receive every answer, absences of ready nodes above all; a provider that was never
-    /// seen to find anything is not believed when it says that many nodes are absent.
+    /// Counts an answer to the cloud-node loop, about a ready Node too, perhaps from an older snapshot: it
+    /// shows whether the provider finds instances, and decides nothing about this Node. Must receive every
+    /// answer, absences of ready Nodes above all; without any instance found, many absences delete
+    /// nothing.
     pub fn observed(&mut self, now: Timestamp, node: &NodeView, lookup: &Lookup) {
         match lookup {
             Lookup::Found(instance) if !instance.is_other_than(node) => {
@@ -271,7 +271,7 @@ impl Lifecycle {
         asked: &NodeView,
         facts: &LifecycleFacts<'_>,
     ) -> LifecycleAction {
-        // The kubelet was heard of, or lost, since the question: perhaps the machine is back.
+        // The Ready condition changed since the question: perhaps the machine is back.
         if (node.ready, node.ready_since) != (asked.ready, asked.ready_since) {
             self.brake.dismiss(&node.name);
             return LifecycleAction::Inconclusive(Inconclusive::NodeChanged);
@@ -300,8 +300,8 @@ fn is_same_question(node: &NodeView, asked: &NodeView) -> bool {
             || (node.labels == asked.labels && node.system_uuid == asked.system_uuid))
 }
 
-/// The instance exists. Only a stopped one changes the node; what became of it since is the
-/// kubelet's word: the taint stays until the node is ready (L-10, L-13).
+/// The instance exists. Only a stopped one changes the Node; the taint stays until the kubelet reports
+/// it ready (L-10, L-13).
 fn powered(node: &NodeView, instance: &Instance) -> LifecycleAction {
     match instance.power_state {
         // An instance that is being deleted counts as stopped until it is absent.

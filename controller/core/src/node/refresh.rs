@@ -19,7 +19,7 @@ pub struct RefreshPlan {
     pub change: Option<NodeChange>,
     /// `status.addresses`.
     pub addresses: DesiredAddresses,
-    /// Why less is written than the provider gave, to be logged.
+    /// Why values of the provider are not written, to be logged.
     pub warnings: Vec<RefreshWarning>,
 }
 

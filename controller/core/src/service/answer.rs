@@ -1,4 +1,4 @@
-//! The border for what a provider says about a load balancer: an [`LoadBalancerAnswer`], or a refusal.
+//! Validation of a provider's answers about load balancers: a [`LoadBalancerAnswer`], or an error.
 //!
 //! As in [`crate::node::answer`], nothing reaches the API server unless it is legal there, and a refusal
 //! is an error of that one Service: never is it read as absence.
@@ -54,7 +54,7 @@ impl LoadBalancerCall {
     }
 }
 
-/// How a load balancer stands.
+/// State of a load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// As wanted.
@@ -81,7 +81,7 @@ impl Disposition {
         Self::Retained,
     ];
 
-    /// In the words of the contract.
+    /// Its name in the contract.
     const fn name(said: Option<Self>) -> &'static str {
         match said {
             None => "UNSPECIFIED (not set, or not known to this controller)",
@@ -108,7 +108,7 @@ impl Disposition {
 /// An answer as it arrives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawAnswer {
-    /// None: unspecified, or a word of a later contract.
+    /// None: unspecified, or a value of a later contract.
     pub disposition: Option<Disposition>,
     /// `status.ingress`, if there is a status.
     pub ingress: Option<Vec<Ingress>>,

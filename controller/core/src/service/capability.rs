@@ -39,7 +39,7 @@ impl Capability {
         }
     }
 
-    /// Whether the provider is given the annotation `key`: it reads it, and it is neither ours nor
+    /// Whether the provider is sent the annotation `key`: it reads it, and it is neither ours nor
     /// kubectl's.
     pub fn reads(&self, key: &str) -> bool {
         (self.reads.is_empty() || begins(key, &self.reads))

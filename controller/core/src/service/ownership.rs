@@ -32,11 +32,11 @@ impl Ownership {
     /// the provider declares). Without a capability: as far as every declaration leads to the same.
     ///
     /// Only a change of the Service itself leads to a cleanup: its deletion, another type, another class
-    /// (S-44). A class that the provider declares no longer leads to a hold: the Service asks for its
-    /// load balancer as before.
+    /// (S-44). A class that the provider declares no longer leads to a hold: the Service still wants its
+    /// load balancer.
     ///
     /// The finalizer is shared by many implementations. One on a Service of a class that is not served
-    /// means nothing without our own record, which says that this provider has worked on this very
+    /// means nothing without our own record: it names the provider that has worked on this very
     /// Service (not Q-7). A Service of another type has no class any more: our record decides, and
     /// without one it is the business of those that serve Services without class.
     ///
@@ -87,12 +87,12 @@ impl Ownership {
     }
 }
 
-/// Whether `service` has the finalizer and, where that does not say enough, the record that are written
+/// Whether `service` has the finalizer and, where that is not enough, the record that are written
 /// before the provider is called for it the first time.
 pub fn is_claimed(service: &ServiceView, capability: &Capability) -> bool {
     let has_class = service.spec.load_balancer_class.is_some();
     // Should the Service change its type before it is settled, or the provider declare its class no
-    // longer, a finalizer alone does not say whose it is.
+    // longer, a finalizer alone does not name its owner.
     let is_enough = !has_class && capability.serves(None);
     service.has_finalizer() && (is_enough || SettledRecord::own(service, capability).is_some())
 }
@@ -105,16 +105,15 @@ pub fn is_not_managed(service: &ServiceView) -> bool {
         && SettledRecord::of(service).is_some_and(|record| record.is_settled())
 }
 
-/// Whether `now`, which was `last` before, is let go of: it was deleted, or got another type or class,
-/// and nothing more is done for it, and nothing holds it.
+/// Whether `now`, which was `last` before, is released: it was deleted, or got another type or class,
+/// wants nothing of this provider, and has no finalizer.
 pub fn is_released(last: &ServiceView, now: &ServiceView, capability: Option<&Capability>) -> bool {
     let is_asked_for =
         is_changed_away(last, now) || Ownership::of(last, capability) == Ownership::Cleanup;
     is_asked_for && !now.has_finalizer() && !Ownership::of(now, capability).may_be_ours()
 }
 
-/// Whether the Service itself says that it does not want the load balancer any more that it wanted as
-/// `last`.
+/// Whether the Service no longer wants the load balancer that it wanted as `last`, by a change of its own.
 fn is_changed_away(last: &ServiceView, now: &ServiceView) -> bool {
     now.deleted.is_some()
         || !now.is_load_balancer()

@@ -1,7 +1,7 @@
 //! One write to `services/<name>/status` as a value: finalizer, annotations, conditions and
 //! addresses together, so that a crash leaves all of it or nothing.
 //!
-//! Each part says what becomes of it alone, never the whole of what others write too: finalizers
+//! Each part names one change, never the whole of a list that others write too: finalizers
 //! and annotations by name, conditions by type. Only the list of addresses is replaced as a whole,
 //! which is this loop's alone (S-38).
 
@@ -49,7 +49,7 @@ pub struct StatusPatch {
 
 impl StatusPatch {
     /// Whether it is true of the version alone that it was planned on: it may arrive long after whoever
-    /// sent it has ended. By then the Service may have a load balancer that the finalizer must hold, or none
+    /// sent it has ended. By then the Service may have a load balancer and need the finalizer, or none
     /// that could be settled.
     pub fn is_exact(&self) -> bool {
         let settles = |(key, value): &(Box<str>, Option<Box<str>>)| {

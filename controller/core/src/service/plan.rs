@@ -49,7 +49,7 @@ pub use hold::HoldReason;
 use hold::end_wait;
 pub use mode::Mode;
 
-/// How long targets fail before [`super::condition::TARGETS_IN_STEP`] says so.
+/// How long targets fail before [`super::condition::TARGETS_IN_STEP`] becomes `False`.
 pub const TARGETS_GRACE: Duration = Duration::from_secs(30);
 
 /// Facts beside the Service itself.
@@ -63,7 +63,7 @@ pub struct ServiceFacts<'a> {
     /// is kept, before the first call with another set: the call may have worked and its answer be
     /// lost.
     pub applied: Option<&'a Revision>,
-    /// As `applied`; where that is not known, what is presumed of load balancers without a record of ours.
+    /// As `applied`; where that is not known, the presumed set of load balancers without a record of ours.
     pub presumed: Option<&'a Revision>,
 }
 
@@ -82,7 +82,7 @@ pub enum Step {
     Hold {
         /// Why.
         why: HoldReason,
-        /// To be written, unless the Service says so already.
+        /// To be written, unless it is on the Service already.
         patch: Option<StatusPatch>,
         /// To be sent once it is written.
         events: Vec<ServiceEvent>,
@@ -160,9 +160,9 @@ pub struct Consequence {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     waits: Option<Waits>,
-    /// For this nothing more can be had: no addresses, not managed, or wrong in itself.
+    /// No further Ensure for these inputs: no addresses, not managed, or invalid.
     done: Option<Hash>,
-    /// To be ensured though nothing on the Service says so.
+    /// To be ensured for a reason that is not on the Service.
     pending: Option<EnsureCause>,
     targets: Has,
     targets_fail_since: Option<Timestamp>,
@@ -243,8 +243,8 @@ impl Progress {
         self.waits = None;
     }
 
-    /// The load balancer may have gone with the provider's process: it is ensured whatever the Service
-    /// says.
+    /// The load balancer may have gone with the provider's process: it is ensured though its record
+    /// is settled.
     pub fn state_lost(&mut self) {
         self.provider_changed();
         self.pending.get_or_insert(EnsureCause::StateLost);
@@ -302,7 +302,7 @@ impl Progress {
         Some((cause, manner))
     }
 
-    /// Why the load balancer is to be ensured, if what is on the Service says so.
+    /// Why the load balancer is to be ensured, by the record on the Service.
     fn cause(
         &self,
         service: &ServiceView,

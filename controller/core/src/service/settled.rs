@@ -17,8 +17,8 @@ pub const ANNOTATION_SETTLED: &str = "outrigger.dev/settled";
 /// Service without one. The last two are 32 hexadecimal digits, or empty as long as there is nothing to
 /// remember. A [`Mark`] may follow.
 ///
-/// It holds for the UID in it alone: a manifest that was copied with all its annotations must not
-/// look settled, nor hand its load balancer to the wrong provider.
+/// It is valid for the UID in it alone: a manifest that was copied with all its annotations must not
+/// look settled, nor assign its load balancer to the wrong provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettledRecord {
     /// Name of the provider that works on the Service.
@@ -40,7 +40,7 @@ pub(super) enum Mark {
     /// answer the Service may want again what it wanted before, and the load balancer may be neither.
     Open,
     /// `~` and a revision: the load balancer was left with these targets (none: unknown), and the
-    /// Lease's word about the targets of all does not hold for it.
+    /// revision on the Lease is not that of this load balancer.
     Targets(Option<Revision>),
 }
 
@@ -83,7 +83,7 @@ impl SettledRecord {
         Self::of(service).filter(|record| *record.provider == *capability.provider)
     }
 
-    /// Whether an annotation's value says that its load balancer is as wanted.
+    /// Whether an annotation's value is that of a settled load balancer.
     pub(super) fn is_of_settled(value: &str) -> bool {
         !value.ends_with(['/', OPEN])
     }
@@ -109,8 +109,8 @@ impl SettledRecord {
         }
     }
 
-    /// The same once something else than what it says is asked for, for the class that `service` has
-    /// now; none if it says that already.
+    /// The same once something else is asked for, for the class that `service` has now; none if it is
+    /// open already.
     pub fn opened(&self, service: &ServiceView) -> Option<Self> {
         let mark = if self.is_settled() {
             Mark::Open
@@ -126,8 +126,8 @@ impl SettledRecord {
         })
     }
 
-    /// The same once the Lease does not speak for the targets of this load balancer: it is left with
-    /// `targets` (none: unknown). None if it says so already, or the load balancer is ensured anyway
+    /// The same with the targets of this load balancer alone (none: unknown), independent of the revision
+    /// on the Lease. None if it has some already, or the load balancer is ensured anyway
     /// before this record counts again.
     pub fn with_targets(&self, targets: Option<&Revision>) -> Option<Self> {
         (self.is_settled() && self.mark == Mark::None).then(|| Self {
@@ -136,7 +136,7 @@ impl SettledRecord {
         })
     }
 
-    /// The same once the Lease speaks for the targets of this load balancer again; none if it does.
+    /// The same once the revision on the Lease is that of this load balancer again; none if it is.
     pub fn without_targets(&self) -> Option<Self> {
         matches!(self.mark, Mark::Targets(_)).then(|| Self {
             mark: Mark::None,
@@ -149,7 +149,7 @@ impl SettledRecord {
         &self.mark
     }
 
-    /// Whether a process that starts takes the load balancer for settled, with the targets that the
+    /// Whether at a start the load balancer counts as settled, with the targets that the
     /// Lease names.
     pub fn relies_on_lease(&self) -> bool {
         self.is_settled() && self.mark == Mark::None
@@ -182,7 +182,7 @@ impl SettledRecord {
         class.is_some_and(|class| *class != *class_of(service))
     }
 
-    /// How the record stands to what is wanted now.
+    /// Compares the record with the desired state.
     pub fn compare(&self, service: &ServiceView, capability: &Capability) -> Comparison {
         if *self.provider != *capability.provider || !self.is_settled() {
             return Comparison::Unknown;
@@ -232,7 +232,7 @@ impl fmt::Display for SettledRecord {
     }
 }
 
-/// How what is wanted stands to what was made.
+/// Result of comparing a record with the desired state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     /// The load balancer was made from just this.

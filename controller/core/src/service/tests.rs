@@ -142,9 +142,9 @@ fn a_service_with_our_finalizer_is_kept_whole_whatever_its_type() {
     expected.spec.kind = "ClusterIP".into();
     assert_eq!(view(&json), expected);
     json["metadata"]["finalizers"] = json!(["example.com/x"]);
-    let let_go = view(&json);
-    assert!(let_go.conditions.is_empty() && let_go.annotations.is_empty());
-    assert_eq!(*let_go.finalizers, ["example.com/x".into()]);
+    let released = view(&json);
+    assert!(released.conditions.is_empty() && released.annotations.is_empty());
+    assert_eq!(*released.finalizers, ["example.com/x".into()]);
     json["spec"]["type"] = "LoadBalancer".into();
     expected = load_balancer;
     expected.finalizers = ["example.com/x".into()].into();

@@ -1,6 +1,6 @@
-//! Holds back a set of targets when many nodes stop being targets in one step though the API server
-//! does not say that they are deleted: more likely a mistake (a label on all nodes, a list that was
-//! cut) than the truth, and an outage if it is believed.
+//! Delays a set of targets when many nodes stop being targets in one step without being deleted: more
+//! likely a mistake (a label on all nodes, a truncated list) than intended, and an outage if it is
+//! applied.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +20,7 @@ pub struct Allowance {
     pub few: usize,
     /// Part of the targets, 0 to 1, that may go at once.
     pub fraction: f64,
-    /// How long a step that takes more is held before it is believed.
+    /// How long a step with more is held before it is applied.
     pub hold: Duration,
 }
 
@@ -54,10 +54,9 @@ pub struct HeldTargets {
     pub missing: usize,
 }
 
-/// Compares the nodes with the set that went out last. Knows none at the start, when nothing is held:
-/// there is nothing to compare with.
+/// Compares the nodes with the set that went out last. At the start there is none, and nothing is held.
 ///
-/// A Node that the API server says is deleted, or being deleted, goes at any number.
+/// Nodes that are deleted or being deleted leave in any number.
 #[derive(Clone, Debug)]
 pub struct ShrinkGuard {
     allowance: Allowance,

@@ -214,7 +214,7 @@ impl Person {
     }
 
     /// No pause and no other finalizer is left: paused Services go on, deleted ones may go.
-    pub(super) async fn let_go(&self) {
+    pub(super) async fn unblock(&self) {
         let Some(service) = self.get().await else {
             return;
         };

@@ -119,7 +119,7 @@ async fn s47_a_service_made_anew_has_its_own_and_the_old_one_goes() {
 
 /// The way out that docs/services.md describes: a provider that will never delete it.
 #[tokio::test]
-async fn a_service_whose_finalizer_is_stuck_can_be_let_go_by_hand() {
+async fn a_service_whose_finalizer_is_stuck_can_be_released_by_hand() {
     let mut stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
     stage.mock.inject(about(DELETE, "web", in_use())).await;

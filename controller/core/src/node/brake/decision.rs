@@ -9,9 +9,9 @@ use crate::node::ANNOTATION_CONFIRM_DELETION;
 pub enum Release {
     /// Few nodes are absent.
     WithinLimit,
-    /// Many are, and still were one window later.
+    /// Many are absent, and still were one window later.
     SecondLook,
-    /// A person said so.
+    /// An operator confirmed it.
     Person,
 }
 
@@ -34,12 +34,12 @@ pub enum DeletionRefusal {
         /// When the second look is due.
         until: Timestamp,
     },
-    /// Only a person lets go.
+    /// An operator must confirm it.
     #[error("{0}; it stays until an operator annotates it with {ANNOTATION_CONFIRM_DELETION}=true")]
     Held(Hold),
 }
 
-/// Why only a person lets go.
+/// Why an operator must confirm the deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Hold {
     /// More than half of the provider's nodes are absent or deleted.

@@ -129,7 +129,7 @@ fn one_answer_is_not_enough() {
     assert_eq!(brake.absence(4, 1, 10), again(5));
     assert_eq!(brake.absence(6, 1, 10), again(11));
     assert_eq!(brake.absence(11, 1, 10), WITHIN);
-    // Not for a person either: it is the brake that a person lets go, not the cloud's word.
+    // Not for an operator either: the annotation releases the brake, and confirms no absence.
     assert_eq!(brake.absence_confirmed(11, 2), again(16));
 }
 
@@ -168,7 +168,7 @@ fn doubt_begins_the_window_anew_too() {
 }
 
 #[test]
-fn a_second_look_one_window_later_lets_go() {
+fn a_second_look_one_window_later_allows_deletions() {
     let mut brake = quick();
     brake.lose(0, 0..30, 100);
     brake.found(at(1), "n99");
@@ -296,7 +296,7 @@ fn contradictions_count_against_the_provider() {
         brake.absent_while_ready(at(3), &name(number));
     }
     assert_eq!(brake.absence(4, 0, 100), HELD);
-    // It is not the cloud that lost them, so the brake alone lets go when it is over.
+    // The cloud did not lose them, so the deletions are released once the window is over.
     for number in 1..=60 {
         brake.found_lately(at(5), &name(number));
     }

@@ -11,7 +11,7 @@ use crate::node::{
 /// The step for a node before the provider is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Ask the provider now for state, with no staleness allowed, and give the answer to
+    /// Ask the provider now for state, with no staleness allowed, and pass the answer to
     /// [`super::Lifecycle::answered`].
     Ask,
     /// Check again then, unless the node changes before.
@@ -29,11 +29,11 @@ pub enum Idle {
     Ready,
     /// The Node is being deleted.
     BeingDeleted,
-    /// A person holds it ([`crate::node::ANNOTATION_PAUSED`]).
+    /// An operator has paused it ([`crate::node::ANNOTATION_PAUSED`]).
     Paused,
     /// It has another provider's id.
     Foreign,
-    /// The provider says that it does not manage it.
+    /// The provider answered that it does not manage it.
     NotManaged,
 }
 
@@ -60,7 +60,7 @@ pub enum LifecycleAction {
     /// The provider does not manage it: to be remembered with the question
     /// ([`super::LifecycleFacts::not_managed`]).
     NotManaged {
-        /// The provider's word, for logs.
+        /// The provider's reason, for logs.
         reason: Box<str>,
     },
     /// The answer proves nothing.
@@ -104,7 +104,7 @@ pub enum Withheld {
         /// When it is old enough.
         until: Timestamp,
     },
-    /// The brake says no.
+    /// The brake refuses it.
     #[error(transparent)]
     Refused(#[from] DeletionRefusal),
 }

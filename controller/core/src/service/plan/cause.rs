@@ -25,7 +25,7 @@ pub enum EnsureCause {
     Unrecorded,
     /// The provider was at work, and the time it asked for is over.
     Continued,
-    /// New targets were not taken (S-55), or there was nothing to give them to.
+    /// An update of targets failed (S-55), or found no load balancer.
     TargetsFailed,
     /// The provider's answer could not be written.
     NotWritten,

@@ -1,4 +1,4 @@
-//! Services for which nothing is done though they want something, and what is said on them.
+//! Services for which nothing is done though they want something, and their condition and events.
 
 use jiff::Timestamp;
 
@@ -96,8 +96,8 @@ impl Progress {
         }
     }
 
-    /// Nothing is done, and the Service says why. Its record says which targets the load balancer is
-    /// left with: others may go out meanwhile.
+    /// Nothing is done, and a condition says why. The record names the targets of the load balancer:
+    /// others may go out meanwhile.
     pub(super) fn hold(
         &self,
         now: Timestamp,
@@ -107,7 +107,7 @@ impl Progress {
     ) -> Step {
         let mut draft = PatchDraft::over(service, now);
         let mut events = Vec::new();
-        // Nothing is held of a load balancer that is not ours.
+        // A load balancer that is not ours is not held.
         if why != HoldReason::ClassNotServed || !is_not_managed(service) {
             let message = why.message(service, facts.capability);
             let is_new = service

@@ -53,7 +53,7 @@ impl Failure {
         letters.collect()
     }
 
-    /// Sets the condition Accepted, as far as the failure of an Ensure tells.
+    /// Sets the condition Accepted, as far as the failure of an Ensure decides it.
     fn is_accepted(&self, service: &ServiceView, draft: &mut PatchDraft<'_>) {
         let (reason, message) = (&self.reason(), &*self.message);
         let is_open = service
@@ -61,12 +61,12 @@ impl Failure {
             .is_none_or(|accepted| &*accepted.status == Status::Unknown.as_str());
         match self.class {
             ErrorClass::Invalid => draft.condition(ACCEPTED, Status::False, reason, message),
-            // It took it, and something else is in the way.
+            // It accepted it, and something else prevents it.
             ErrorClass::Quota
             | ErrorClass::NotReady
             | ErrorClass::Forbidden
             | ErrorClass::InProgress { .. } => accepted(draft),
-            // Not the provider's word about the Service.
+            // Not an answer of the provider about the Service.
             ErrorClass::Transient | ErrorClass::Malformed if is_open => {
                 draft.condition(ACCEPTED, Status::Unknown, reason, message);
             }
@@ -74,7 +74,7 @@ impl Failure {
         }
     }
 
-    /// Upstream's text for an error of `verb`; one of ours about an answer stands alone (S-33).
+    /// Upstream's text for an error of `verb`; one of ours about an answer is used alone (S-33).
     pub(super) fn of(&self, verb: &str) -> String {
         match self.class {
             ErrorClass::Malformed => self.message.to_string(),
@@ -198,14 +198,14 @@ impl Progress {
         }
         let mut events = failure.effects.events.clone();
         if failure.class.is_for_owner() {
-            // The provider's word: it is there.
+            // The provider answers that it exists.
             draft.remove_condition(WAITING);
             events.push(ServiceEvent::sync_failed(&failure.of("ensure")));
             let (reason, message) = (&failure.reason(), &*failure.message);
             // Background work does not make a serving load balancer look broken.
             if ensure.manner != Manner::Background {
                 draft.condition(PROVISIONED, Status::False, reason, message);
-                // Until it is ensured: a start must not take it for settled.
+                // Until it is ensured: at a start it must not count as settled.
                 let record =
                     SettledRecord::own(service, facts.capability).filter(SettledRecord::is_settled);
                 if let Some(record) = record.and_then(|record| record.opened(service)) {
@@ -226,7 +226,7 @@ impl Progress {
         }
     }
 
-    /// Takes in what `GetLoadBalancer` says of a Service that is settled. Whether that is drift, so
+    /// Compares the answer to `GetLoadBalancer` with a Service that is settled. Whether that is drift, so
     /// that there is a next step (instead of Q-30).
     pub fn observed(&mut self, service: &ServiceView, answer: &LoadBalancerAnswer) -> bool {
         let is_as_left = match answer.disposition {
@@ -273,7 +273,7 @@ impl Consequence {
 }
 
 impl PatchDraft<'_> {
-    /// A condition in the provider's words, where it has any.
+    /// A condition with the provider's reason and message, where it has any.
     pub(super) fn set_condition(
         &mut self,
         kind: &str,
@@ -286,7 +286,7 @@ impl PatchDraft<'_> {
 }
 
 impl LoadBalancerAnswer {
-    /// The provider's reason, where it gives one.
+    /// The provider's reason, where there is one.
     fn reason_or<'a>(&'a self, reason: &'a str) -> &'a str {
         match &*self.reason {
             "" => reason,

@@ -12,9 +12,8 @@ use crate::service::{
 };
 
 impl Progress {
-    /// The finalizer and whose the Service is (S-30, not Q-5), and, where something else will be asked
-    /// for than what the load balancer was made from, that this is not to be trusted any more. A wait
-    /// that is over goes.
+    /// The finalizer and the record that names the owner (S-30, not Q-5); before a changed Ensure the record
+    /// is opened. The condition of a wait that is over is removed.
     pub(super) fn prepare(
         &self,
         now: Timestamp,
@@ -39,7 +38,7 @@ impl Progress {
         draft.remove_condition(WAITING);
         if is_new {
             draft.add_finalizer();
-            // An earlier condition may still hold.
+            // An earlier condition may still be true.
             let pending = "Waiting for the provider";
             for (kind, status) in [(ACCEPTED, Status::Unknown), (PROVISIONED, Status::False)] {
                 if service.condition(kind).is_none() {

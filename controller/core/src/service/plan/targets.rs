@@ -1,5 +1,5 @@
-//! Which targets a load balancer has, what the answer to an update leads to, and whether the Lease may
-//! say that all have them.
+//! Which targets a load balancer has, the consequence of the answer to an update, and whether the Lease
+//! may name them as the targets of all.
 
 use jiff::Timestamp;
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The record by which a load balancer that was never ensured by this provider is ensured at a start, at full
-/// pace: the Lease need not speak for it.
+/// pace: it is independent of the revision on the Lease.
 pub(super) fn unsettled_record(
     service: &ServiceView,
     capability: &Capability,
@@ -48,8 +48,8 @@ impl Progress {
         }
     }
 
-    /// Whether the load balancer of `service` is still to be given [`ServiceFacts::targets`], by an update or
-    /// with whatever else is asked for; also while the Service is paused. One that was never made is
+    /// Whether the load balancer of `service` still needs [`ServiceFacts::targets`], by an update or an
+    /// Ensure; also while the Service is paused. One that was never made is
     /// made with the targets of that moment.
     pub fn needs_targets(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let may_have_any = self.targets != Has::Inherited || !service.ingress.is_empty();
@@ -60,7 +60,7 @@ impl Progress {
                 || !self.has(service, facts.targets.revision(), facts))
     }
 
-    /// A call before this process may have given it others than the Lease says, and the Ensure that
+    /// A call before this process may have sent it others than the Lease names, and the Ensure that
     /// repeats it is background work once the Service is as before.
     fn may_have_others(&self, service: &ServiceView, capability: &Capability) -> bool {
         self.targets == Has::Inherited
@@ -69,14 +69,13 @@ impl Progress {
     }
 
     /// Whether [`ServiceFacts::targets`] must not be kept as [`ServiceFacts::applied`] yet on account of `service`:
-    /// a process that starts would take its load balancer for one that has them. One that is ensured
-    /// at a start anyway, at full pace, or whose record says that the Lease does not speak for it, holds up
-    /// nothing.
+    /// at a start its load balancer would count as one that has them. One that is ensured at a start
+    /// anyway, at full pace, or has its own targets in its record, blocks nothing.
     pub fn blocks_lease_revision(&self, service: &ServiceView, facts: &ServiceFacts<'_>) -> bool {
         let capability = facts.capability;
         let relies_on_lease = match SettledRecord::own(service, capability) {
             Some(record) => record.relies_on_lease(),
-            // Background work at a start. Before it says whose it is, it is given nothing.
+            // Background work at a start. Before it is claimed, no call is made for it.
             None => is_claimed(service, capability),
         };
         relies_on_lease
@@ -119,7 +118,7 @@ impl Progress {
         }
     }
 
-    /// The targets that the load balancer was given last, where that is known.
+    /// The targets that the load balancer was sent last, where that is known.
     pub(super) fn last_targets<'a>(&'a self, facts: &ServiceFacts<'a>) -> Option<&'a Revision> {
         match &self.targets {
             Has::Inherited => facts.applied,
@@ -168,7 +167,7 @@ impl Progress {
                 if let Some(ingress) = &answer.ingress {
                     draft.ingress(ingress);
                 }
-                // Only where it says otherwise: nodes that come and go write no Service.
+                // Only where it is False: nodes that come and go write no Service.
                 if service.condition(TARGETS_IN_STEP).is_some() {
                     draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
                 }
@@ -207,7 +206,7 @@ impl Progress {
             | ErrorClass::RateLimited { retry_after: None } => Requeue::BackOff,
             class => match class.requeue() {
                 Requeue::BackOff => AT_ONCE,
-                // Wrong is the Service: Ensure says so on it.
+                // The Service is invalid: an Ensure reports that on it.
                 Requeue::OnChange if class == ErrorClass::Invalid => AT_ONCE,
                 requeue => requeue,
             },
@@ -238,8 +237,8 @@ impl Progress {
         }
     }
 
-    /// After a while the Service says so, and its record that the Lease does not speak for it: one
-    /// load balancer that takes no targets must not keep the others from being settled at a start. A failure
+    /// After a while a condition says so, and the record has the targets of its own: one load balancer
+    /// that fails its updates must not keep the others from being settled at a start. A failure
     /// that concerns all Services alike would write each of them.
     pub(super) fn out_of_step(
         &mut self,

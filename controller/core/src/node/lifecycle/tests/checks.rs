@@ -310,7 +310,7 @@ fn a_node_that_was_deleted_is_left_alone_and_counted_once() {
     assert_eq!(rig.lifecycle.counts(at(5), 99).deleted, 1);
     rig.lifecycle.removed(at(6), &node.name);
     assert_eq!(rig.lifecycle.counts(at(6), 99).deleted, 1);
-    // A new one of the name is another node, whether the end of the old one was heard of or not.
+    // A new one of the name is another node, whether the deletion of the old one was delivered or not.
     rig.check(7, &node);
     rig.answered(7, &node, &GONE);
     rig.lifecycle.deleted(at(7), &node);

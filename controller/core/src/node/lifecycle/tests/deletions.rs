@@ -138,7 +138,7 @@ fn a_young_node_is_not_deleted() {
 }
 
 #[test]
-fn the_brake_holds_back_and_a_person_lets_go() {
+fn the_brake_withholds_until_an_operator_confirms() {
     let mut rig = Rig::quick();
     let nodes: Vec<NodeView> = (0..60).map(|n| lost(&format!("n{n}"))).collect();
     let says = |rig: &mut Rig, seconds, node: &NodeView| {
@@ -206,7 +206,7 @@ fn the_second_look_is_on_time() {
 
 /// Another loop's answers speak about the provider, not about the node.
 #[test]
-fn overheard_answers_count_for_and_against_the_provider() {
+fn answers_to_the_cloud_node_loop_count_for_and_against_the_provider() {
     let mut rig = Rig::new(DeletionLimits::default());
     let (absent, alive) = (lost("n1"), ready(&lost("n2")));
     let count = |rig: &mut Rig| {
@@ -273,7 +273,7 @@ fn reasons_are_sentences_and_labels() {
     }
 }
 
-/// A kubelet that was heard of is the sign of a machine, though the node was never seen ready.
+/// A changed Ready condition is the sign of a machine, though the node was never seen ready.
 #[test]
 fn an_absence_before_the_kubelet_was_heard_of_is_not_the_first_of_two() {
     for (between, since) in [(Ready::False, 4), (Ready::Unknown, 4)] {

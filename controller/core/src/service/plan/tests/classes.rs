@@ -112,7 +112,7 @@ fn its_own_end_ends_it() {
     }
 }
 
-/// A Service that this provider never managed is let go.
+/// A Service that this provider never managed is released.
 #[test]
 fn not_managed_is_no_loss() {
     let mut service = load_balancer("web");

@@ -106,7 +106,11 @@ fn a_released_service_gets_the_targets_that_it_missed() {
             assert_eq!(stage.step(), Step::Idle);
             assert_eq!(stage.service.condition(WAITING), None);
             stage.restart();
-            assert_eq!(stage.next(), Step::Idle, "the Lease speaks for it again");
+            assert_eq!(
+                stage.next(),
+                Step::Idle,
+                "the revision on the Lease counts again"
+            );
         }
     }
 }
