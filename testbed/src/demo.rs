@@ -32,11 +32,7 @@ use tokio::time::timeout;
 
 pub use self::error::Error;
 use self::{
-    live::{Failure, Live},
-    narrator::Narrator,
-    report::Report,
-    services::Exposing,
-    signals::Signals,
+    live::Live, narrator::Narrator, report::Report, services::Exposing, signals::Signals,
     stage::Stage,
 };
 use crate::{cli::duration, nodes::Machine};
@@ -123,6 +119,12 @@ impl Run {
     }
 }
 
+/// The part of the demo that failed.
+enum Failure {
+    Nodes(crate::Error),
+    Services(crate::Error),
+}
+
 /// Runs the demo and says how the process is to end.
 pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
     let mut signals = Signals::install()?;
@@ -160,8 +162,8 @@ impl Demo {
             timeout: self.timeout,
         };
         let all = async {
-            let nodes = live.watch(narrator).await?;
-            let services = exposing.watch(narrator).await?;
+            let nodes = live.watch(narrator).await.map_err(Failure::Nodes)?;
+            let services = exposing.watch(narrator).await.map_err(Failure::Services)?;
             Ok((nodes, services))
         };
         let outcome = tokio::select! {
@@ -171,14 +173,14 @@ impl Demo {
         };
         let (nodes, services) = match outcome {
             Ok(outcome) => outcome,
-            Err(Failure::Late(late)) => {
+            Err(Failure::Nodes(crate::Error::Unready { late, timeout })) => {
                 return Err(Error::NotInitialised {
                     late,
-                    timeout: self.timeout,
+                    timeout,
                     log_end: stage.controller.log_end(),
                 });
             }
-            Err(Failure::Request(crate::Error::Unready { late, timeout })) => {
+            Err(Failure::Services(crate::Error::Unready { late, timeout })) => {
                 return Err(Error::NotExposed {
                     late,
                     timeout,
@@ -186,7 +188,7 @@ impl Demo {
                 });
             }
             // A request fails at once when a component dies, which explains more.
-            Err(Failure::Request(error)) => {
+            Err(Failure::Nodes(error) | Failure::Services(error)) => {
                 let cause = timeout(cluster::SILENCE * 2, stage.failure()).await;
                 return Err(cause.unwrap_or(Error::Testbed(error)));
             }

@@ -23,6 +23,7 @@
 pub mod binaries;
 pub mod cli;
 mod control_plane;
+mod creation;
 pub mod demo;
 mod error;
 pub mod faults;

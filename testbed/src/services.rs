@@ -1,25 +1,19 @@
 //! Services that want a load balancer, as many as you like, and how long each waits for its address.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    pin::pin,
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use k8s_openapi::{
     api::core::v1::{Service, ServicePort, ServiceSpec},
     apimachinery::pkg::{apis::meta::v1::Condition, util::intstr::IntOrString},
 };
 use kube::{
-    Api, Client,
+    Api, Client, ResourceExt,
     api::{ListParams, ObjectMeta},
 };
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep, timeout_at},
-};
+use tokio::time::{Instant, sleep};
 
-use crate::{Error, Result, follow::follow, nodes::Load, wire};
+pub use crate::creation::Created;
+use crate::{Error, Result, creation::Creation, nodes::Load, wire};
 
 /// A Service that wants a load balancer for HTTP and HTTPS, with one label.
 pub fn balanced(name: &str, label: (&str, &str)) -> Service {
@@ -81,34 +75,8 @@ pub struct Exposure<'a> {
     pub is_ready: fn(&Service) -> bool,
     /// How fast they are made.
     pub load: Load,
-    /// How long all of it may take.
+    /// Time limit of all of it.
     pub timeout: Duration,
-}
-
-/// The result of an [`Exposure`].
-#[derive(Debug)]
-pub struct Exposed {
-    /// Each Service when it was seen ready, by name, with its time from the answer to its creation.
-    pub services: Vec<(Service, Duration)>,
-    /// From the first request to the answer to the last.
-    pub created: Duration,
-    /// From the first request until the last Service was seen ready.
-    pub took: Duration,
-}
-
-impl Exposed {
-    /// The longest time that this part of the Services, 0 to 1, waited at most.
-    pub fn percentile(&self, part: f64) -> Duration {
-        let mut times: Vec<_> = self.services.iter().map(|(_, took)| *took).collect();
-        times.sort_unstable();
-        let rank = (part * times.len() as f64).ceil() as usize;
-        times.get(rank.max(1) - 1).copied().unwrap_or_default()
-    }
-}
-
-enum News {
-    Created(String),
-    Seen(Box<Service>),
 }
 
 impl Exposure<'_> {
@@ -116,59 +84,27 @@ impl Exposure<'_> {
     ///
     /// `progress` is called with the number of those that are. Ends at the first error, or with
     /// [`Error::Unready`] after the timeout; what was made stays.
-    pub async fn run(self, client: &Client, progress: impl FnMut(usize)) -> Result<Exposed> {
-        let started = Instant::now();
-        let (tell, mut news) = mpsc::unbounded_channel();
-        let api: Api<Service> = Api::namespaced(client.clone(), self.namespace);
-        let names = self.services.iter().map(name_of);
-        let mut tracker = Tracker {
-            services: names.map(|name| (name, Progress::default())).collect(),
-            is_ready: self.is_ready,
-            ready: 0,
-            last: started,
-            progress,
-        };
-        let seen = |service| {
-            let _ = tell.send(News::Seen(Box::new(service)));
-        };
+    pub async fn run(
+        self,
+        client: &Client,
+        progress: impl FnMut(usize),
+    ) -> Result<Created<Service>> {
         let path = path(self.namespace);
         let create = async |service: Service| {
-            let name = name_of(&service);
-            wire::post(client, &path, &service, &service_named(&name)).await?;
-            let _ = tell.send(News::Created(name));
-            Ok(())
+            let name = service_named(&service.name_any());
+            wire::post(client, &path, &service, &name).await.map(drop)
         };
-        let mut following = pin!(follow(&api, self.selector, "the Services", seen));
-        let mut creating = pin!(self.load.run(self.services, |_| {}, create));
-        let mut created = None;
-        let all = async {
-            while created.is_none() || !tracker.is_done() {
-                tokio::select! {
-                    Err(error) = &mut following => return Err(error),
-                    took = &mut creating, if created.is_none() => created = Some(took?),
-                    Some(news) = news.recv() => tracker.take(news, Instant::now()),
-                }
-            }
-            Ok(())
+        let creation = Creation {
+            api: Api::namespaced(client.clone(), self.namespace),
+            selector: self.selector,
+            kind: "the Services",
+            is_ready: self.is_ready,
+            load: self.load,
+            timeout: self.timeout,
         };
-        match timeout_at(started + self.timeout, all).await {
-            Ok(done) => done?,
-            Err(_) => {
-                return Err(Error::Unready {
-                    late: tracker.late(),
-                    timeout: self.timeout,
-                });
-            }
-        }
-        Ok(Exposed {
-            created: created.unwrap_or_default(),
-            took: tracker.last - started,
-            services: tracker
-                .services
-                .into_values()
-                .filter_map(Progress::done)
-                .collect(),
-        })
+        let services = self.services.into_iter();
+        let services = services.map(|service| (service.name_any(), service));
+        creation.run(services.collect(), create, progress).await
     }
 }
 
@@ -216,66 +152,6 @@ pub async fn list(client: &Client, namespace: &str) -> Result<Vec<String>> {
         .collect();
     names.sort_unstable();
     Ok(names)
-}
-
-/// The state of each Service.
-struct Tracker<P> {
-    services: BTreeMap<String, Progress>,
-    is_ready: fn(&Service) -> bool,
-    ready: usize,
-    last: Instant,
-    progress: P,
-}
-
-#[derive(Default)]
-struct Progress {
-    created: Option<Instant>,
-    ready: Option<(Service, Duration)>,
-}
-
-impl Progress {
-    fn done(self) -> Option<(Service, Duration)> {
-        self.ready
-    }
-}
-
-impl<P: FnMut(usize)> Tracker<P> {
-    fn take(&mut self, news: News, now: Instant) {
-        let (name, seen) = match news {
-            News::Created(name) => (name, None),
-            News::Seen(service) => (name_of(&service), Some(service)),
-        };
-        let Some(known) = self.services.get_mut(&name) else {
-            return;
-        };
-        // The watch may be faster than the answer to the creation.
-        let created = *known.created.get_or_insert(now);
-        let is_ready = self.is_ready;
-        let Some(service) = seen.filter(|service| known.ready.is_none() && is_ready(service))
-        else {
-            return;
-        };
-        known.ready = Some((*service, now - created));
-        self.ready += 1;
-        self.last = now;
-        (self.progress)(self.ready);
-    }
-
-    fn is_done(&self) -> bool {
-        self.ready == self.services.len()
-    }
-
-    fn late(&self) -> Vec<String> {
-        let late = self
-            .services
-            .iter()
-            .filter(|(_, known)| known.ready.is_none());
-        late.map(|(name, _)| name.clone()).collect()
-    }
-}
-
-fn name_of(service: &Service) -> String {
-    service.metadata.name.clone().unwrap_or_default()
 }
 
 fn service_named(name: &str) -> String {

@@ -70,14 +70,14 @@ async fn services_are_made_and_seen_when_they_have_addresses() {
     let (exposed, ()) = tokio::join!(exposure.run(&client, |ready| seen.push(ready)), giving);
     let exposed = exposed.unwrap();
     assert_eq!(seen, [1, 2, 3, 4, 5]);
-    let addresses = exposed.services.iter().map(|(service, _)| {
+    let addresses = exposed.objects.iter().map(|(service, _)| {
         let addresses = services::addresses(service);
         addresses.join(",")
     });
     let wanted = (0..5).map(|number| format!("198.18.0.{number}"));
     assert!(addresses.eq(wanted));
     assert!(exposed.percentile(0.5) <= exposed.percentile(1.0));
-    assert!(exposed.percentile(1.0) <= exposed.took);
+    assert!(exposed.percentile(1.0) <= exposed.ready);
 
     let names = services::list(&client, "exposed").await.unwrap();
     assert_eq!(names.len(), 5);

@@ -3,13 +3,14 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
+use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 
 use super::{bar, client, duration, note, print, table};
 use crate::{
     Result,
     nodes::Load,
-    services::{self, Exposed, Exposure},
+    services::{self, Created, Exposure},
 };
 
 /// On Services that this command makes.
@@ -79,13 +80,13 @@ impl Services {
         print(&self.report(&exposed))
     }
 
-    fn report(&self, exposed: &Exposed) -> String {
-        let (created, all) = (exposed.created.as_secs_f64(), exposed.took.as_secs_f64());
+    fn report(&self, exposed: &Created<Service>) -> String {
+        let (created, all) = (exposed.created.as_secs_f64(), exposed.ready.as_secs_f64());
         let waited = |part| exposed.percentile(part).as_secs_f64();
         let [median, most, longest] = [waited(0.5), waited(0.99), waited(1.0)];
         if self.json {
             let report = json!({
-                "services": exposed.services.len(),
+                "services": exposed.objects.len(),
                 "parallel": self.parallel,
                 "secondsToCreate": created,
                 "secondsToAddresses": all,
@@ -94,7 +95,7 @@ impl Services {
             return format!("{report}\n");
         }
         let numbers = [created, all, median, most, longest].map(|number| format!("{number:.2}"));
-        let counts = [exposed.services.len(), self.parallel].map(|count| count.to_string());
+        let counts = [exposed.objects.len(), self.parallel].map(|count| count.to_string());
         table(
             &[
                 "SERVICES", "PARALLEL", "CREATED", "ALL", "P50", "P99", "MAX",

@@ -47,11 +47,17 @@ impl Narrator {
         *self.line.lock() = Some(line);
     }
 
-    /// How far it got; elsewhere than on a terminal only if it is worth a line of its own.
-    pub(super) fn update(&self, what: &str, own_line: bool) {
+    /// So many of `count` objects have reached a state; where lines stay, about ten of them.
+    pub(super) fn progress(&self, done: usize, count: usize, objects: &str, state: &str) {
+        let separate_line = done == count || done.is_multiple_of(count.div_ceil(10));
+        self.update(&format!("{done} of {objects} {state}"), separate_line);
+    }
+
+    /// The progress so far; elsewhere than on a terminal only if it is worth a separate line.
+    pub(super) fn update(&self, what: &str, separate_line: bool) {
         if let Some(line) = &*self.line.lock() {
             line.set_message(what.to_owned());
-        } else if own_line && !self.terse && !self.terminal {
+        } else if separate_line && !self.terse && !self.terminal {
             print(what);
         }
     }

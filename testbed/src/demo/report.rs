@@ -9,11 +9,12 @@ use std::{
 };
 
 use comfy_table::{ContentArrangement, Table, presets};
+use k8s_openapi::api::core::v1::{Node, Service};
 use serde::Serialize;
 
 use self::rows::{NodeRow, Row, ServiceRow, milliseconds};
-use super::{live::Outcome, narrator, stage::Stage};
-use crate::{Error, services::Exposed};
+use super::{narrator, stage::Stage};
+use crate::{Error, services::Created};
 
 /// The result, for people and for programs.
 #[derive(Debug, Serialize)]
@@ -36,19 +37,23 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(nodes: &Outcome, services: &Exposed, stage: &Stage) -> Self {
-        let rows = nodes.nodes.iter();
-        let balanced = services.services.iter();
+    pub(super) fn new(nodes: &Created<Node>, services: &Created<Service>, stage: &Stage) -> Self {
         Self {
             kubeconfig: stage.cluster.kubeconfig().display().to_string(),
             provider_endpoint: stage.endpoint(),
             controller_log: stage.controller.log().display().to_string(),
             provider_log: stage.mock.log().display().to_string(),
-            seconds: milliseconds(nodes.took),
-            nodes: rows.map(|(node, took)| NodeRow::new(node, *took)).collect(),
-            seconds_to_addresses: milliseconds(services.took),
-            services: balanced
-                .map(|(service, took)| ServiceRow::new(service, *took))
+            seconds: milliseconds(nodes.ready),
+            nodes: nodes
+                .objects
+                .iter()
+                .map(|(node, waited)| NodeRow::new(node, *waited))
+                .collect(),
+            seconds_to_addresses: milliseconds(services.ready),
+            services: services
+                .objects
+                .iter()
+                .map(|(service, waited)| ServiceRow::new(service, *waited))
                 .collect(),
             mock: as_typed(&stage.programs.mock),
             own_cluster: stage.cluster.own_dir().is_some(),

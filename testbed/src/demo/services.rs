@@ -7,12 +7,12 @@ use kube::Client;
 
 use super::{
     LABEL, Run,
-    live::Failure,
     narrator::{self, Narrator},
 };
 use crate::{
+    Result,
     nodes::Load,
-    services::{Exposed, Exposure, addresses, balanced, conditions},
+    services::{Created, Exposure, addresses, balanced, conditions},
 };
 
 /// Where the demo's Services are.
@@ -41,7 +41,7 @@ impl Run {
 
 impl Exposing {
     /// Makes the Services and returns when each has an address at which it is served.
-    pub(super) async fn watch(self, narrator: &Narrator) -> Result<Exposed, Failure> {
+    pub(super) async fn watch(self, narrator: &Narrator) -> Result<Created<Service>> {
         let count = self.services.len();
         if count > 0 {
             narrator.begin(&format!("making {}", narrator::services(count)));
@@ -54,13 +54,9 @@ impl Exposing {
             load: Load::default(),
             timeout: self.timeout,
         };
-        let progress = |ready: usize| {
-            let own_line = ready == count || ready.is_multiple_of(count.div_ceil(10));
-            let of = narrator::services(count);
-            narrator.update(&format!("{ready} of {of} reachable"), own_line);
-        };
-        let exposed = exposure.run(&self.client, progress).await;
-        exposed.map_err(Failure::Request)
+        let services = narrator::services(count);
+        let progress = |ready| narrator.progress(ready, count, &services, "reachable");
+        exposure.run(&self.client, progress).await
     }
 }
 
