@@ -76,6 +76,8 @@ impl Default for ServedLoadBalancers {
 pub struct ServedRoutes {
     /// Most routes in one batch, 1 to 500.
     pub max_batch_size: u32,
+    /// Most batches at one time, up to 64; 0 leaves it to the controller.
+    pub max_in_flight: u32,
     /// How a list names the target of a route.
     pub target: ListedTarget,
     /// Lists the whole table, as a cloud whose routes have no tags, and deletes routes of no cluster too.
@@ -92,6 +94,7 @@ impl Default for ServedRoutes {
     fn default() -> Self {
         Self {
             max_batch_size: 100,
+            max_in_flight: 0,
             target: ListedTarget::NodeName,
             whole_table: false,
             compared_addresses: false,

@@ -12,8 +12,10 @@ use crate::provider::{ListedTarget, MockProvider, ServedRoutes, cluster_of};
 
 impl Routes for MockProvider {
     fn capability(&self) -> RoutesCapability {
+        let served = self.served_routes();
         RoutesCapability::default()
-            .with_max_batch_size(self.served_routes().max_batch_size)
+            .with_max_batch_size(served.max_batch_size)
+            .with_max_in_flight(served.max_in_flight)
             .with_concurrency(self.cloud().config().parallel_calls.get())
     }
 

@@ -23,12 +23,14 @@ async fn routes_are_declared_only_where_they_are_asked_for() {
     assert!(capabilities.routes.is_none() && capabilities.effects.is_none());
     let served = ServedRoutes {
         max_batch_size: 7,
+        max_in_flight: 3,
         effects: true,
         ..ServedRoutes::default()
     };
     let routed = Routed::start(served).await;
     let capabilities = routed.mock.handshake.capabilities.as_ref().unwrap();
-    assert_eq!(capabilities.routes.as_ref().unwrap().max_batch_size, 7);
+    let routes = capabilities.routes.as_ref().unwrap();
+    assert_eq!((routes.max_batch_size, routes.max_in_flight), (7, 3));
     let effects = capabilities.effects.as_ref().unwrap();
     assert_eq!(effects.node_annotation_prefixes, ["status.mock.example/"]);
     assert_eq!(effects.condition_type_prefixes, ["status.mock.example/"]);

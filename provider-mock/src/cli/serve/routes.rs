@@ -22,6 +22,10 @@ pub(super) struct RouteArgs {
     #[arg(long, requires = "routes", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=500), value_name = "N")]
     route_max_batch_size: u32,
 
+    /// Most batches at one time [default: left to the controller]
+    #[arg(long, requires = "routes", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u32).range(0..=64), value_name = "N")]
+    route_max_in_flight: u32,
+
     /// How a list names the target of a route
     #[arg(
         long,
@@ -64,6 +68,7 @@ impl RouteArgs {
     pub(super) fn served(&self) -> Option<ServedRoutes> {
         self.routes.then_some(ServedRoutes {
             max_batch_size: self.route_max_batch_size,
+            max_in_flight: self.route_max_in_flight,
             target: match self.route_target {
                 TargetArg::NodeName => ListedTarget::NodeName,
                 TargetArg::ProviderId => ListedTarget::ProviderId,
