@@ -181,8 +181,10 @@ impl Manager {
             && let Some(why) = &suspicion
         {
             warn!(
-                "{why}; if that is not the provider's user, another process can answer in its place: \
-                 let root or the provider own the socket and its directory"
+                error = %why,
+                "provider's socket is open to another user: if that is not the provider's, another \
+                 process can answer in its place; let root or the provider own the socket and its \
+                 directory"
             );
         }
         self.suspicion = suspicion;
@@ -254,7 +256,7 @@ impl Manager {
             version = &*result.version,
             boot_id = &*result.boot_id,
             minor = result.minor,
-            "handshake"
+            "handshake completed"
         );
         let session = Arc::new(Session::new(
             result,
@@ -368,13 +370,16 @@ impl Manager {
         let Some(wait) = self.again.wait(Instant::now()) else {
             return ControlFlow::Continue(());
         };
-        let reason = format!("the provider needs one handshake after the other: {why}");
         if self.again.in_a_row == 1 {
-            warn!("{reason}; handshakes are repeated with back-off");
+            warn!(
+                error = %why,
+                "provider needs one handshake after the other; handshakes are repeated with back-off"
+            );
         } else {
-            debug!(?wait, "{reason}");
+            debug!(?wait, error = %why, "handshake repeated");
         }
         if is_degraded {
+            let reason = format!("the provider needs one handshake after the other: {why}");
             self.shared.degraded(&reason);
         }
         tokio::select! {

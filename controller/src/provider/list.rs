@@ -86,10 +86,7 @@ impl Provider {
         }
         if let Some(error) = refused {
             let left_out = total - listed.len();
-            warn!(
-                left_out,
-                total, "instances are left out of the list: {error}"
-            );
+            warn!(left_out, total, %error, "instances left out of the list");
         }
         Ok(listed)
     }

@@ -51,8 +51,8 @@ impl Doubts {
             if before.as_ref() != Some(&node.uid) {
                 warn!(
                     node = &*node.name,
-                    "the provider says that the instance is absent, which is not believed: {why}; the \
-                     Node is kept"
+                    error = %why,
+                    "absence of the instance not believed; the Node is kept"
                 );
             }
         }

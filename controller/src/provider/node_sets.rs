@@ -134,7 +134,7 @@ impl Shared {
                         });
                     }
                     is_first = false;
-                    debug!(rpc = R::NAME, "the provider does not hold the node set");
+                    debug!(rpc = R::NAME, "node set unknown to the provider");
                     self.node_sets.doubt(sync);
                 }
                 result => return result,

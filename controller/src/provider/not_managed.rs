@@ -23,7 +23,7 @@ impl NotManaged {
     pub fn remember(&self, node: &NodeView, session: &Session, reason: &str) {
         info!(
             node = &*node.name,
-            reason, "the provider does not manage this node"
+            reason, "node not managed by the provider"
         );
         let question = question(node, session);
         self.0.lock().insert(Arc::clone(&node.name), question);

@@ -130,9 +130,9 @@ impl Session {
             warn!(
                 rpc = R::NAME,
                 provider = &*self.name,
-                "the provider declares a capability but answers UNIMPLEMENTED to a method of it: {}; \
-                 serve the method, or do not declare the capability",
-                R::WITHOUT
+                consequence = R::WITHOUT,
+                "the provider declares a capability but answers UNIMPLEMENTED to a method of it: \
+                 serve the method, or do not declare the capability"
             );
         }
     }

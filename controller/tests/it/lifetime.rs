@@ -92,7 +92,7 @@ async fn a_node_that_is_not_managed_is_asked_about_again_when_the_provider_is_an
     stage.is_ready("n-00000", "Unknown").await;
     stage
         .controller
-        .says(&["the provider does not manage this node", "n-00000"])
+        .says(&["node not managed by the provider", "n-00000"])
         .await;
     let asked = stage.mock.asked().await;
     stays("no lookup follows", Duration::from_secs(1), async || {

@@ -176,7 +176,7 @@ impl Replica {
         self.controller
             .says(&["new leader elected", LEASE, &holder])
             .await;
-        self.controller.says(&["the provider is ready"]).await;
+        self.controller.says(&["provider ready"]).await;
     }
 
     /// The identity that it writes into the Lease.

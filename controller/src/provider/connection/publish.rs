@@ -63,15 +63,15 @@ impl Shared {
 fn announce(before: &ProviderState, now: &ProviderState) {
     match now {
         ProviderState::Connecting => {}
-        ProviderState::Starting => info!("the provider is starting; queues wait"),
+        ProviderState::Starting => info!("provider starting; queues wait"),
         ProviderState::Ready => {
             if let ProviderState::Down { since, .. } = before {
-                info!(after = ?since.elapsed(), "the provider is ready");
+                info!(after = ?since.elapsed(), "provider ready");
             } else {
-                info!("the provider is ready");
+                info!("provider ready");
             }
         }
-        ProviderState::Degraded { reason } => warn!("the provider is degraded: {reason}"),
-        ProviderState::Down { reason, .. } => warn!("the provider is down, queues wait: {reason}"),
+        ProviderState::Degraded { reason } => warn!(error = %reason, "provider degraded"),
+        ProviderState::Down { reason, .. } => warn!(error = %reason, "provider down; queues wait"),
     }
 }

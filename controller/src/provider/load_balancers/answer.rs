@@ -34,7 +34,7 @@ impl Said {
             disposition = ?self.answer.disposition,
             id = text::cut(&self.identity.id, NAME),
             name = text::cut(&self.identity.name, NAME),
-            "the provider answered"
+            "answer about the load balancer received"
         );
         let no_longer = || Error::NotOffered {
             rpc: "LoadBalancersService",

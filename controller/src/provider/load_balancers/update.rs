@@ -323,7 +323,7 @@ impl Open {
             self.strays += 1;
             warn!(
                 uid,
-                "the provider answers twice about new targets of a Service"
+                "Service answered twice by the provider in one update of targets"
             );
             return None;
         };

@@ -86,7 +86,7 @@ async fn one_that_speaks_something_else_is_not_fatal() {
     let mut stage = backstage.start();
     stage
         .controller
-        .says(&["WARN", "the provider is down", "provider.sock"])
+        .says(&["WARN", "provider down", "provider.sock"])
         .await;
     heals(stage, async |_| rude.shutdown().await).await;
 }

@@ -63,10 +63,7 @@ async fn a_leader_whose_provider_stays_away_gives_the_lease_to_another_replica()
     leads().await.unwrap();
     // Back again: what went over stays there.
     first.mock.start(&[]).await;
-    first
-        .controller
-        .says(&["the provider is ready", "after"])
-        .await;
+    first.controller.says(&["provider ready", "after"]).await;
     stays("the lease stays", Duration::from_secs(35), leads).await;
     // And it is there when it is needed.
     first.own_node(&cluster, "back").await;

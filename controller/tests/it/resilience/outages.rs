@@ -66,7 +66,7 @@ async fn a_provider_that_is_killed_in_the_middle_and_comes_back_costs_nothing_bu
     stage.mock.kill().await;
     stage
         .controller
-        .says(&["the provider is down, queues wait", "provider.sock"])
+        .says(&["provider down; queues wait", "provider.sock"])
         .await;
     tokio::time::sleep(AWAY).await;
     stage.restart_mock().await;
@@ -79,8 +79,8 @@ async fn a_provider_that_is_killed_in_the_middle_and_comes_back_costs_nothing_bu
     );
     assert_eq!(stage.controller.pid(), pid);
     // Once, not with each try.
-    assert_eq!(stage.controller.lines("the provider is down"), 1);
-    stage.controller.says(&["the provider is ready"]).await;
+    assert_eq!(stage.controller.lines("provider down"), 1);
+    stage.controller.says(&["provider ready"]).await;
     stage.controller.terminate().await;
 }
 

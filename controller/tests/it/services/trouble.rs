@@ -78,7 +78,7 @@ async fn a_provider_that_was_gone_finds_everything_that_happened_meanwhile() {
     let deleted = stage.serve(load_balancer("deleted")).await;
     let turned = stage.serve(load_balancer("turned")).await;
     stage.mock.kill().await;
-    stage.controller.says(&["the provider is down"]).await;
+    stage.controller.says(&["provider down"]).await;
     stage.delete_service("deleted").await;
     stage
         .change_service("turned", json!({"spec": {"type": "ClusterIP"}}))
