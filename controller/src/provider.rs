@@ -30,7 +30,6 @@ mod node_sets;
 mod not_managed;
 mod session;
 mod state;
-mod text;
 mod transport;
 mod wire;
 
@@ -57,15 +56,15 @@ pub use state::{DownCause, ProviderState};
 pub use transport::{ByteStream, Connect, Connecting};
 
 use admission::{Admission, Urgency};
-use call::Wish;
+use call::Renewal;
 use coalesce::{Coalescer, QUESTIONS, Question};
 use connection::Manager;
 use leave::Leave;
 use lookup::{Doubts, NodeLookup};
 use node_sets::NodeSets;
 
-/// Wishes that may wait; more would say the same again.
-const WISHES: usize = 16;
+/// Requests for a renewal of a session that may wait; more would be the same again.
+const RENEWALS: usize = 16;
 
 /// Facts for the provider about its caller, and limits of the calls to it.
 #[derive(Clone, Debug)]
@@ -157,7 +156,7 @@ struct Shared {
     session: watch::Sender<Option<Arc<Session>>>,
     health: watch::Sender<ProviderHealth>,
     standby: watch::Sender<bool>,
-    wishes: mpsc::Sender<(u64, Wish)>,
+    renewals: mpsc::Sender<(u64, Renewal)>,
     admission: Arc<Admission>,
     node_sets: NodeSets,
     doubts: Doubts,
@@ -175,7 +174,7 @@ impl Provider {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         metrics.state(&ProviderState::default());
         metrics.cluster_uid(&ClusterUid::judge(Some(&options.cluster_uid), None));
-        let (wishes, inbox) = mpsc::channel(WISHES);
+        let (renewals, requested) = mpsc::channel(RENEWALS);
         let (lookups, looked_up) = mpsc::channel(QUESTIONS);
         let shared = Arc::new(Shared {
             cluster_name: options.cluster.name.clone(),
@@ -185,7 +184,7 @@ impl Provider {
             session: watch::Sender::new(None),
             health: watch::Sender::new(ProviderHealth::default()),
             standby: watch::Sender::new(options.standby),
-            wishes,
+            renewals,
             admission: Arc::new(Admission::new(metrics.clone())),
             node_sets: NodeSets::default(),
             doubts: Doubts::default(),
@@ -196,7 +195,7 @@ impl Provider {
             Arc::clone(&shared),
             options,
             Box::new(connector),
-            inbox,
+            requested,
             cancel.clone(),
         );
         let run = async move {

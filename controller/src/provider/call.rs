@@ -59,17 +59,17 @@ pub(super) trait Unary {
     }
 }
 
-/// A call's request to the connection that it was made on.
+/// How a session is renewed that a call found to have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
-    /// The provider does not know us any more.
+pub(super) enum Renewal {
+    /// By another handshake: the provider does not know this session any more.
     Handshake,
-    /// The provider is ending; its successor may be there already.
-    Leave,
+    /// By another connection: the provider is ending, its successor may be there already.
+    Connection,
 }
 
-/// With the generation of the session that the wish is about.
-pub(super) type Wishes = mpsc::Receiver<(u64, Wish)>;
+/// Requests for a renewal, with the generation of the session that is to be renewed.
+pub(super) type Renewals = mpsc::Receiver<(u64, Renewal)>;
 
 /// Largest messages, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -316,7 +316,7 @@ impl Shared {
             match error {
                 Error::NotServed { .. } => session.note_missing::<R>(),
                 error if error.reason() == Some(ErrorReason::ShuttingDown) => {
-                    self.wish(session, Wish::Leave);
+                    self.renew(session, Renewal::Connection);
                 }
                 _ => {}
             }
@@ -342,13 +342,13 @@ impl Shared {
 
     /// Waits for a session that is newer than `session`. `None` if none comes in time.
     async fn shake_hands_again(&self, session: &Session, within: Duration) -> Option<Arc<Session>> {
-        self.wish(session, Wish::Handshake);
+        self.renew(session, Renewal::Handshake);
         let newer = self.session_that(|now| now.generation > session.generation);
         timeout(within, newer).await.ok()
     }
 
-    pub(super) fn wish(&self, session: &Session, wish: Wish) {
-        // A full queue holds such a wish already.
-        let _ = self.wishes.try_send((session.generation, wish));
+    fn renew(&self, session: &Session, renewal: Renewal) {
+        // A full queue has such a request already.
+        let _ = self.renewals.try_send((session.generation, renewal));
     }
 }

@@ -2,34 +2,24 @@
 
 use std::{ops::ControlFlow, sync::Arc, time::Duration};
 
-use outrigger_api::v1::{ErrorReason, GetStatusRequest};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{debug, warn};
 
 use super::{
     Connect, DownCause, Endpoint, Error, Options, Session, Shared,
     admission::CallClass,
-    call::{GetStatus, Handshake, MessageLimits, Unary, Wish, Wishes, unary},
+    call::{Handshake, MessageLimits, Renewals, Unary, unary},
     handshake::{self, RefusedHandshake},
-    health::{self, Heartbeat},
     session::HandshakeResult,
-    text,
     transport::ProviderConnection,
 };
 
-mod again;
+mod heartbeat;
 mod publish;
 
-use again::Again;
+use heartbeat::HandshakeBackoff;
 
-/// Between heartbeats.
-const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Between heartbeats of a standby.
-const HEARTBEAT_STANDBY: Duration = Duration::from_mins(1);
-/// Heartbeats in a row that go unanswered before the connection is given up. One may be a long
-/// pause of a garbage collector.
-const MISSED_HEARTBEATS: u32 = 2;
 /// Before a refused provider is asked again, on the same connection. A new one is asked at once.
 const REFUSED: Duration = Duration::from_mins(1);
 const RECONNECT_FIRST: Duration = Duration::from_millis(50);
@@ -40,19 +30,19 @@ pub(super) struct Manager {
     shared: Arc<Shared>,
     options: Options,
     connector: Box<dyn Connect>,
-    wishes: Wishes,
+    renewals: Renewals,
     tasks: TaskTracker,
     cancel: CancellationToken,
     handshakes: u64,
-    again: Again,
+    handshake_backoff: HandshakeBackoff,
     connected_before: bool,
     /// About the last connection.
     suspicion: Option<String>,
     /// Of the first provider that was accepted.
     name: Option<Box<str>>,
     boot_id: Box<str>,
-    /// UID of the cluster, as the last handshake told it.
-    told: String,
+    /// UID of the cluster, as the last handshake sent it.
+    sent_uid: String,
 }
 
 /// Why a connection is not used any longer.
@@ -68,23 +58,23 @@ impl Manager {
         shared: Arc<Shared>,
         options: Options,
         connector: Box<dyn Connect>,
-        wishes: Wishes,
+        renewals: Renewals,
         cancel: CancellationToken,
     ) -> Self {
         Self {
             shared,
             options,
             connector,
-            wishes,
+            renewals,
             tasks: TaskTracker::new(),
             cancel,
             handshakes: 0,
-            again: Again::default(),
+            handshake_backoff: HandshakeBackoff::default(),
             connected_before: false,
             suspicion: None,
             name: None,
             boot_id: Box::default(),
-            told: String::new(),
+            sent_uid: String::new(),
         }
     }
 
@@ -141,7 +131,7 @@ impl Manager {
                 ));
             }
         };
-        self.warn_of_strangers();
+        self.warn_of_foreign_owner();
         let mut new_connection = true;
         loop {
             let tried = tokio::select! {
@@ -151,7 +141,7 @@ impl Manager {
             };
             match tried {
                 // The UID became another one meanwhile.
-                Ok(Ok(_)) if !self.shared.has_told(&self.told) => {}
+                Ok(Ok(_)) if !self.shared.is_current_uid(&self.sent_uid) => {}
                 Ok(Ok(result)) => {
                     let session = self.publish(&connection, result, new_connection);
                     new_connection = false;
@@ -175,7 +165,7 @@ impl Manager {
     }
 
     /// Once for each reason.
-    fn warn_of_strangers(&mut self) {
+    fn warn_of_foreign_owner(&mut self) {
         let suspicion = self.connector.suspicion();
         if suspicion != self.suspicion
             && let Some(why) = &suspicion
@@ -205,8 +195,8 @@ impl Manager {
         };
         let request = {
             let uid = self.shared.cluster_uid.borrow();
-            uid.as_sent().clone_into(&mut self.told);
-            handshake::request(&self.options, &self.told)
+            uid.as_sent().clone_into(&mut self.sent_uid);
+            handshake::request(&self.options, &self.sent_uid)
         };
         let answer =
             unary::<Handshake>(&self.shared.metrics, connection.channel(), limits, request).await;
@@ -271,136 +261,4 @@ impl Manager {
         self.shared.publish(&session, reconnect);
         session
     }
-
-    /// Runs the heartbeat. Continues when another handshake is due on the same connection.
-    async fn run_heartbeat(
-        &mut self,
-        connection: &ProviderConnection,
-        session: &Session,
-    ) -> ControlFlow<Loss> {
-        let mut standby = self.shared.standby.subscribe();
-        let mut uid = self.shared.cluster_uid.subscribe();
-        let mut missed = 0;
-        loop {
-            let asked = Instant::now();
-            let heartbeat = tokio::select! {
-                biased;
-                () = connection.closed() => return ControlFlow::Break(self.closed()),
-                heartbeat = self.get_status(session) => heartbeat,
-            };
-            match heartbeat {
-                Ok((boot_id, heartbeat)) => {
-                    missed = 0;
-                    if *boot_id != *session.boot_id {
-                        // Another process behind the same connection, with nothing of ours.
-                        let why = format!(
-                            "it names boot_id {:?} in GetStatus and {:?} at Handshake, which must be \
-                             one value, chosen when its process starts",
-                            text::cut(&boot_id, 64),
-                            session.boot_id,
-                        );
-                        return self.again(connection, &why, true).await;
-                    }
-                    self.shared.enter(|since| heartbeat.state(since));
-                }
-                Err(Error::Timeout { .. }) => {
-                    missed += 1;
-                    if missed >= MISSED_HEARTBEATS {
-                        // Whatever waits on it would wait for its own deadline.
-                        connection.abort();
-                        return ControlFlow::Break(Loss::Silent(format!(
-                            "the provider at {} hangs: it left {missed} calls of GetStatus \
-                             unanswered, {:?} each; a restart of it may help",
-                            self.connector,
-                            GetStatus::DEADLINE
-                        )));
-                    }
-                    self.shared
-                        .degraded("the provider does not answer GetStatus in time");
-                    continue;
-                }
-                Err(error) if error.reason() == Some(ErrorReason::ShuttingDown) => {
-                    return ControlFlow::Break(shutting_down());
-                }
-                Err(error) => {
-                    missed = 0;
-                    self.shared.degraded(&text::message(&error.to_string()));
-                }
-            }
-            loop {
-                if !self.shared.has_told(&self.told) {
-                    return ControlFlow::Continue(());
-                }
-                let pace = if *standby.borrow_and_update() {
-                    HEARTBEAT_STANDBY
-                } else {
-                    HEARTBEAT
-                };
-                tokio::select! {
-                    () = connection.closed() => return ControlFlow::Break(self.closed()),
-                    () = sleep_until(asked + pace) => break,
-                    Ok(()) = standby.changed() => {}
-                    Ok(()) = uid.changed() => {}
-                    Some((generation, wish)) = self.wishes.recv() => {
-                        if generation < session.generation {
-                            continue;
-                        }
-                        return match wish {
-                            Wish::Handshake => {
-                                let why = "it answers NOT_HANDSHAKED, which means that no handshake \
-                                           was made since its process started";
-                                self.again(connection, why, false).await
-                            }
-                            Wish::Leave => ControlFlow::Break(shutting_down()),
-                        };
-                    }
-                }
-            }
-        }
-    }
-
-    /// Continues when the next handshake is due, which the provider asked for: `why`. From the second
-    /// in a row on that is reported, and takes longer each time.
-    async fn again(
-        &mut self,
-        connection: &ProviderConnection,
-        why: &str,
-        is_degraded: bool,
-    ) -> ControlFlow<Loss> {
-        let Some(wait) = self.again.wait(Instant::now()) else {
-            return ControlFlow::Continue(());
-        };
-        if self.again.in_a_row == 1 {
-            warn!(
-                error = %why,
-                "provider needs one handshake after the other; handshakes are repeated with back-off"
-            );
-        } else {
-            debug!(?wait, error = %why, "handshake repeated");
-        }
-        if is_degraded {
-            let reason = format!("the provider needs one handshake after the other: {why}");
-            self.shared.degraded(&reason);
-        }
-        tokio::select! {
-            () = connection.closed() => ControlFlow::Break(self.closed()),
-            () = sleep(wait) => ControlFlow::Continue(()),
-        }
-    }
-
-    /// One heartbeat. Returns the boot id and how the provider is.
-    async fn get_status(&self, session: &Session) -> Result<(String, Heartbeat), Error> {
-        let shared = &self.shared;
-        let request = GetStatusRequest {};
-        let channel = session.channel.clone();
-        let status = unary::<GetStatus>(&shared.metrics, channel, session.limits, request).await?;
-        let (heartbeat, health) = health::read(&status);
-        shared.metrics.health(&health);
-        shared.health.send_replace(health);
-        Ok((status.boot_id, heartbeat))
-    }
-}
-
-fn shutting_down() -> Loss {
-    Loss::Disconnected("the provider is shutting down".into())
 }

@@ -1,27 +1,17 @@
 //! The results of a call, and their origin.
 
-use std::{error::Error as StdError, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use outrigger_api::{RpcStatus, code_name, v1::ErrorReason};
+use outrigger_api::v1::ErrorReason;
 use outrigger_core::{
     error_class::ErrorClass,
     service::{answer, effects::RawEffects, source_ranges},
 };
-use prost::Message;
-use tonic::{Code, Status, TimeoutExpired};
-use tonic_types::pb;
-
-use super::{details, text};
-
 mod failure;
 mod read;
 
-use read::{effects, read_reason, retry_after, said_reason};
-
 /// Of the names in generated code.
 const REASON_PREFIX: &str = "ERROR_REASON_";
-/// Bytes of a reason that is shown.
-const MAX_REASON: usize = 63;
 
 /// Why a call to the provider, or the part of it that concerns one node or Service, did not succeed.
 ///
@@ -202,81 +192,6 @@ impl Error {
             _ => false,
         }
     }
-
-    /// Reads what a call ended with.
-    ///
-    /// Codes lie: a killed provider is `UNKNOWN`, a passed deadline `CANCELLED`. So where the
-    /// status comes from is asked first, and its code hardly ever.
-    pub(super) fn from_status(rpc: &'static str, deadline: Duration, status: &Status) -> Self {
-        match origin(status) {
-            Origin::Deadline => Self::Timeout {
-                rpc,
-                after: deadline,
-            },
-            Origin::Transport => Self::ConnectionLost { rpc },
-            Origin::Peer => {
-                let oversized = details::refusal(status).or_else(|| oversized_reply(status));
-                if let Some(what) = oversized {
-                    let what = what.into();
-                    return Self::Malformed { rpc, what };
-                }
-                // Details that do not decode are as good as none.
-                let details = pb::Status::decode(status.details())
-                    .map(|status| status.details)
-                    .unwrap_or_default();
-                Self::from_peer(rpc, status.code(), status.message(), &details)
-            }
-        }
-    }
-
-    /// Reads the error of one item of a batch. `None` for code OK, which is no error.
-    ///
-    /// UNIMPLEMENTED of one item is not the method's: the outcome of that item is unknown.
-    pub(super) fn from_item(rpc: &'static str, status: &RpcStatus) -> Option<Self> {
-        let code = Code::from_i32(status.code);
-        (code != Code::Ok).then(|| {
-            match Self::from_peer(rpc, code, &status.message, &status.details) {
-                Self::NotServed { rpc } => Self::Unexplained {
-                    rpc,
-                    code: code_name(code),
-                    message: shown(&status.message),
-                },
-                error => error,
-            }
-        })
-    }
-
-    fn from_peer(
-        rpc: &'static str,
-        code: Code,
-        message: &str,
-        details: &[prost_types::Any],
-    ) -> Self {
-        let message = shown(message);
-        match said_reason(details).map(|said| read_reason(&said).ok_or(said)) {
-            // A server's answer for a method that it does not have.
-            None if code == Code::Unimplemented => Self::NotServed { rpc },
-            Some(Ok(ErrorReason::CapabilityDisabled)) => Self::NotServed { rpc },
-            None => Self::Unexplained {
-                rpc,
-                code: code_name(code),
-                message,
-            },
-            Some(Ok(reason)) => Self::Refused {
-                rpc,
-                reason,
-                message,
-                retry_after: retry_after(details),
-                effects: effects(details),
-            },
-            Some(Err(said)) => Self::UnknownReason {
-                code: code_name(code),
-                said: text::cut(&said, MAX_REASON).into(),
-                message,
-                effects: effects(details),
-            },
-        }
-    }
 }
 
 /// The text of a refusal. That of `CLOUD_ERROR` is the cloud's own and stands alone (S-36, S-43).
@@ -284,53 +199,6 @@ fn refused(reason: ErrorReason, message: &str) -> String {
     match reason {
         ErrorReason::CloudError => message.to_owned(),
         reason => format!("{message} ({})", reason_name(reason)),
-    }
-}
-
-fn shown(message: &str) -> Arc<str> {
-    match message {
-        "" => "the provider gave no message".into(),
-        message => text::message(message).into(),
-    }
-}
-
-/// Text for the status with which tonic rejects a reply that is larger than we said at handshake; it names
-/// both sizes. No provider answers `OUT_OF_RANGE`.
-fn oversized_reply(status: &Status) -> Option<String> {
-    let sizes = status
-        .message()
-        .strip_prefix("Error, decoded message length too large: ")?;
-    let is_local = status.code() == Code::OutOfRange;
-    is_local.then(|| {
-        format!(
-            "its reply is larger than max_receive_message_bytes of the handshake: {}",
-            text::message(sizes)
-        )
-    })
-}
-
-/// Where a status was made.
-enum Origin {
-    Deadline,
-    Transport,
-    Peer,
-}
-
-fn origin(status: &Status) -> Origin {
-    let mut source = status.source();
-    let mut local = false;
-    while let Some(error) = source {
-        if error.is::<TimeoutExpired>() {
-            return Origin::Deadline;
-        }
-        local = true;
-        source = error.source();
-    }
-    // tonic attaches a source to what it made of a failure, never to what it read off the wire.
-    if local {
-        Origin::Transport
-    } else {
-        Origin::Peer
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
-use outrigger_core::{node::ownership::Prefixes, service::capability::Capability};
+use outrigger_core::{node::ownership::Prefixes, service::capability::Capability, text};
 
 use tracing::warn;
 
@@ -11,7 +11,6 @@ use super::{
     DownCause, Error, Options,
     admission::Rate,
     session::{HandshakeResult, InstancesCapability, LoadBalancersCapability},
-    text,
 };
 
 mod effects;

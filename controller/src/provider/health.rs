@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_api::v1::{self, Readiness};
+use outrigger_core::text;
 
-use super::{DownCause, ProviderState, text};
+use super::{DownCause, ProviderState};
 
 /// Dependencies, and quotas, that are looked at.
 const MAX_ENTRIES: usize = 32;

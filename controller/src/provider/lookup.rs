@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use outrigger_api::v1;
 use outrigger_core::node::{NodeView, instance::Lookup};
 use parking_lot::Mutex;
 use prost::Message;
@@ -17,10 +18,8 @@ use super::{
 };
 
 mod answer;
-mod request;
 
 pub(super) use answer::read_instance;
-pub(super) use request::wire_view;
 
 /// Nodes in a batch before a provider has said how many it takes.
 const BATCH: usize = 100;
@@ -108,7 +107,7 @@ impl Subject for NodeLookup {
         let leave = batch.leave();
         let call =
             shared.call::<BatchGetInstances>(&permit, &leave, &session, |session, context| {
-                request::message(&batch, session, context)
+                request(&batch, session, context)
             });
         let answer = match call.await {
             Ok(answer) => answer,
@@ -154,5 +153,32 @@ impl Provider {
         purpose: LookupPurpose,
     ) -> Result<Lookup, Error> {
         coalesce::ask(&self.lookups, NodeLookup(node), purpose, &self.leave).await
+    }
+}
+
+/// The request for a batch.
+fn request(
+    batch: &Batch<NodeLookup>,
+    session: &Session,
+    context: v1::CallContext,
+) -> v1::BatchGetInstancesRequest {
+    v1::BatchGetInstancesRequest {
+        context: Some(context),
+        nodes: batch
+            .asks
+            .iter()
+            .map(|ask| wire::node(&ask.subject.0, session))
+            .collect(),
+        // Too long for the contract is as long as the contract can say.
+        max_staleness: batch.group.max_staleness().try_into().ok(),
+        view: wire_view(batch.group).into(),
+    }
+}
+
+/// How much is wanted, as the contract names it.
+pub(super) const fn wire_view(purpose: LookupPurpose) -> v1::InstanceView {
+    match purpose {
+        LookupPurpose::Initialization | LookupPurpose::Refresh { .. } => v1::InstanceView::Metadata,
+        LookupPurpose::Lifecycle => v1::InstanceView::State,
     }
 }

@@ -18,9 +18,9 @@ impl Shared {
         self.session.send_replace(None);
     }
 
-    /// Whether `told` is the cluster's UID as it is known now.
-    pub(super) fn has_told(&self, told: &str) -> bool {
-        self.cluster_uid.borrow().as_sent() == told
+    /// Whether `sent` is the cluster's UID as it is known now.
+    pub(super) fn is_current_uid(&self, sent: &str) -> bool {
+        self.cluster_uid.borrow().as_sent() == sent
     }
 
     pub(super) fn degraded(&self, reason: &str) {
@@ -37,7 +37,7 @@ impl Shared {
         });
     }
 
-    /// Goes over to the state that `next` makes, given since when the provider is down. Says so
+    /// Goes over to the state that `next` makes, given since when the provider is down. Logs it
     /// once, and not again while only the wording changes.
     pub(super) fn enter(&self, next: impl FnOnce(Instant) -> ProviderState) {
         self.state.send_if_modified(|state| {

@@ -1,10 +1,12 @@
 use std::{io, sync::Arc};
 
 use outrigger_api::{
-    ERROR_DOMAIN,
+    ERROR_DOMAIN, RpcStatus, code_name,
     v1::{ErrorReason, KubernetesEffects},
 };
-use tonic_types::{ErrorDetails, StatusExt};
+use prost::Message as _;
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt, pb};
 
 use super::{read::EFFECTS, *};
 

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use outrigger_api::v1;
-use outrigger_core::service::{
-    Ingress, PortStatus, ServiceView,
-    answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer},
+use outrigger_core::{
+    service::{
+        Ingress, PortStatus, ServiceView,
+        answer::{Disposition, LoadBalancerAnswer, LoadBalancerCall, RawAnswer},
+    },
+    text,
 };
 use tracing::debug;
 
-use crate::provider::{Error, Session, text, wire};
+use crate::provider::{Error, Session, wire};
 
 /// Ids and names of a cloud, in bytes.
 const NAME: usize = 253;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use outrigger_api::v1;
+use outrigger_core::text;
 use tonic::{Request, Response, Status};
 
 use super::calls::client;
@@ -12,7 +13,6 @@ use crate::provider::{
     call::{MessageLimits, Unary},
     details::Checked,
     gather::{Gathered, gather},
-    text,
 };
 
 /// Names, ids and keys, in bytes.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use outrigger_api::v1;
-use outrigger_core::{service::ServiceView, targets::Targets};
+use outrigger_core::{service::ServiceView, targets::Targets, text};
 
 use super::{calls::PlanLoadBalancer, offered, ranges, whatever_its_ranges};
-use crate::provider::{Error, Provider, admission::Urgency, call::Unary, text, wire};
+use crate::provider::{Error, Provider, admission::Urgency, call::Unary, wire};
 
 /// Changes in one plan: more says nothing to a person.
 const MOST: usize = 1_000;

@@ -3,15 +3,18 @@
 use std::{collections::HashMap, time::Duration};
 
 use outrigger_api::v1::{self, AbsenceCertainty, instance_result::Outcome};
-use outrigger_core::node::{
-    NodeView,
-    answer::{RawInstance, Rules},
-    instance::{Instance, Lookup, PowerState},
-    ownership::ProviderIdOwner,
+use outrigger_core::{
+    node::{
+        NodeView,
+        answer::{RawInstance, Rules},
+        instance::{Instance, Lookup, PowerState},
+        ownership::ProviderIdOwner,
+    },
+    text,
 };
 
 use super::{BatchGetInstances, Error, Unary};
-use crate::provider::{InstancesCapability, LookupPurpose, text};
+use crate::provider::{InstancesCapability, LookupPurpose};
 
 /// The request.
 #[derive(Clone, Copy, Debug)]
