@@ -139,7 +139,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         .await;
         let access = Arc::new(access.map_err(|error| Fatal::setup(&error))?);
         visitors = Some(Arc::clone(&access));
-        let served = serving::Parts {
+        let served = serving::ServerParts {
             checks: checks.clone(),
             registry: Arc::new(registry),
             access,

@@ -221,7 +221,7 @@ impl NodeIpam {
         }
     }
 
-    async fn list_once(&self) -> Result<(), crate::kube::error::Error> {
+    async fn list_once(&self) -> Result<(), crate::kube::error::ApiError> {
         let mut token = String::new();
         loop {
             let page = self

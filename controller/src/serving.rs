@@ -5,7 +5,7 @@
 //! ```text
 //!  Server::bind(serving)         a failure ends the process before it did anything
 //!  Access::new(authn, authz, …)  reads files; so does a failure of this
-//!  server.run(Parts { … }, stop) before the API server is reached: probes are answered, all that
+//!  server.run(ServerParts { … }, stop) before the API server is reached: probes are answered, all that
 //!                                needs a right gets 503. `stop` is last of all on the way out, so
 //!                                that probes and scrapers see the end
 //!  access.look_up()              the cluster tells its CAs, or the start has failed
@@ -27,7 +27,7 @@ pub use self::{
     counts::ServingMetrics,
     health::{Checks, Scope},
     pages::Pages,
-    route::Parts,
+    route::ServerParts,
     server::{BindError, Server},
     tls::TlsError,
 };

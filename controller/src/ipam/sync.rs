@@ -12,7 +12,7 @@ use tracing::{debug, info, warn};
 use super::NodeIpam;
 use crate::{
     kube::{
-        error::Error,
+        error::ApiError,
         events::{EventType, ObjectRef},
         nodes::{self, Write},
     },
@@ -139,7 +139,7 @@ impl NodeIpam {
     /// I-14 to I-16. The CIDRs stay the Node's whatever the answer is: a write with a lost answer may
     /// have been carried out.
     async fn write(&self, node: Arc<NodeView>, write: &PodCidrsWrite) -> Outcome {
-        let decide = |node: &NodeView| -> Result<_, Error> {
+        let decide = |node: &NodeView| -> Result<_, ApiError> {
             let is_wanted =
                 node.pod_cidrs.is_empty() && node.deleted.is_none() && !node.is_paused();
             Ok(is_wanted.then(|| Write::PodCidrs(write.clone())))
@@ -160,7 +160,7 @@ impl NodeIpam {
                 self.forget(&node.name, &node.uid);
                 Outcome::Done
             }
-            Err(Error::Fenced) => Outcome::Retry,
+            Err(ApiError::Fenced) => Outcome::Retry,
             Err(error) => {
                 let class = error.class();
                 if let Some(others) = self.repeats.heard(&error.cause()) {

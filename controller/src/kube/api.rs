@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use self::request::ApiRequest;
 use super::{
     decode::{self, Item, ObjectEvent},
-    error::{Error, chain},
+    error::{ApiError, chain},
     refusals::Refusals,
 };
 use crate::fence::Fence;
@@ -148,7 +148,7 @@ impl Api {
     }
 
     /// The object at `path`.
-    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+    pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
         self.object(ApiRequest::new(Method::GET, path)).await
     }
 
@@ -159,7 +159,7 @@ impl Api {
         path: &str,
         limit: u32,
         token: &str,
-    ) -> Result<Page<Item<T>>, Error> {
+    ) -> Result<Page<Item<T>>, ApiError> {
         let request = ApiRequest::new(Method::GET, path)
             .query("limit", limit.to_string())
             .query("continue", token);
@@ -176,7 +176,7 @@ impl Api {
         name: Option<&str>,
         version: &str,
         limit: Duration,
-    ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, Error>> + use<T>, Error> {
+    ) -> Result<impl Stream<Item = Result<ObjectEvent<T>, ApiError>> + use<T>, ApiError> {
         let mut request = ApiRequest::new(Method::GET, path);
         if let Some(name) = name {
             request = request.query("fieldSelector", format!("metadata.name={name}"));
@@ -205,7 +205,7 @@ impl Api {
                 event => Some(event),
             },
             Err(error) if is_cut(&error) => None,
-            Err(error) => Some(Err(Error::Transport(chain(&error)))),
+            Err(error) => Some(Err(ApiError::Transport(chain(&error)))),
         }))
     }
 
@@ -214,13 +214,13 @@ impl Api {
         &self,
         path: &str,
         object: &impl Serialize,
-    ) -> Result<T, Error> {
+    ) -> Result<T, ApiError> {
         let request = ApiRequest::new(Method::POST, path).body(JSON, object)?;
         self.object(request).await
     }
 
     /// [`Self::create`] for a caller that needs nothing of the object as it is now.
-    pub async fn create_unread(&self, path: &str, object: &impl Serialize) -> Result<(), Error> {
+    pub async fn create_unread(&self, path: &str, object: &impl Serialize) -> Result<(), ApiError> {
         let request = ApiRequest::new(Method::POST, path).accept(ACCEPT_METADATA);
         self.call(request.body(JSON, object)?).await.map(drop)
     }
@@ -231,7 +231,7 @@ impl Api {
         &self,
         path: &str,
         object: &impl Serialize,
-    ) -> Result<T, Error> {
+    ) -> Result<T, ApiError> {
         let request = ApiRequest::new(Method::PUT, path).body(JSON, object)?;
         self.object(request).await
     }
@@ -242,7 +242,7 @@ impl Api {
         path: &str,
         kind: PatchKind,
         patch: &impl Serialize,
-    ) -> Result<Written, Error> {
+    ) -> Result<Written, ApiError> {
         // Our writes are made from types; strict decoding of every object would be work for nothing.
         let request = ApiRequest::new(Method::PATCH, path)
             .query("fieldValidation", "Ignore")
@@ -252,7 +252,11 @@ impl Api {
     }
 
     /// Deletes the object at `path` if it is what `preconditions` say; else the answer is 409.
-    pub async fn delete(&self, path: &str, preconditions: Preconditions<'_>) -> Result<(), Error> {
+    pub async fn delete(
+        &self,
+        path: &str,
+        preconditions: Preconditions<'_>,
+    ) -> Result<(), ApiError> {
         let options = serde_json::json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,
         });
@@ -260,15 +264,15 @@ impl Api {
         self.call(request).await.map(drop)
     }
 
-    async fn object<T: DeserializeOwned>(&self, request: ApiRequest<'_>) -> Result<T, Error> {
+    async fn object<T: DeserializeOwned>(&self, request: ApiRequest<'_>) -> Result<T, ApiError> {
         decode::object(&self.call(request).await?)
     }
 
-    async fn call(&self, mut request: ApiRequest<'_>) -> Result<Bytes, Error> {
+    async fn call(&self, mut request: ApiRequest<'_>) -> Result<Bytes, ApiError> {
         let (method, path) = (request.method.clone(), request.path);
         let fence = self.fence.as_ref().filter(|_| method != Method::GET);
         if fence.is_some_and(|fence| !fence.may_write()) {
-            return Err(Error::Fenced);
+            return Err(ApiError::Fenced);
         }
         if let Some(limit) = self.limit {
             request = request.query("timeout", format!("{}ms", limit.as_millis()));
@@ -289,10 +293,10 @@ impl Api {
 
 async fn within<T>(
     limit: Duration,
-    exchange: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
+    exchange: impl Future<Output = Result<T, ApiError>>,
+) -> Result<T, ApiError> {
     let result = timeout(limit, exchange).await;
-    result.unwrap_or(Err(Error::Timeout(limit)))
+    result.unwrap_or(Err(ApiError::Timeout(limit)))
 }
 
 /// Whether the connection was cut in the middle of a watch, as happens to each of them at some time.
@@ -312,7 +316,7 @@ fn is_cut(error: &io::Error) -> bool {
     error.to_string().contains("unexpected EOF during chunk")
 }
 
-async fn read(response: Response<Body>) -> Result<Bytes, Error> {
+async fn read(response: Response<Body>) -> Result<Bytes, ApiError> {
     if response.status().is_success() {
         return Ok(response.into_body().collect().await?.to_bytes());
     }
@@ -320,7 +324,7 @@ async fn read(response: Response<Body>) -> Result<Bytes, Error> {
 }
 
 /// The error that an answer without success stands for.
-async fn refusal(response: Response<Body>) -> Result<Error, Error> {
+async fn refusal(response: Response<Body>) -> Result<ApiError, ApiError> {
     let status = response.status();
     let retry_after = response
         .headers()
@@ -333,19 +337,19 @@ async fn refusal(response: Response<Body>) -> Result<Error, Error> {
     let parsed = serde_json::from_slice::<Status>(&body)
         .ok()
         .filter(|status| status.code != 0);
-    Ok(match parsed.as_ref().map(Error::from_status) {
-        Some(Error::Status {
+    Ok(match parsed.as_ref().map(ApiError::from_status) {
+        Some(ApiError::Status {
             code,
             reason,
             message,
             retry_after: inner,
-        }) => Error::Status {
+        }) => ApiError::Status {
             code,
             reason,
             message,
             retry_after: inner.or(retry_after),
         },
-        _ => Error::Status {
+        _ => ApiError::Status {
             code: status.as_u16(),
             reason: status
                 .canonical_reason()

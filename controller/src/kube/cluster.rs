@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use super::{api::Api, error::Error};
+use super::{api::Api, error::ApiError};
 
 /// Longest pause between two tries to reach the API server.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ enum Found {
     /// All but the UID.
     Forbidden {
         version: String,
-        error: Error,
+        error: ApiError,
     },
 }
 
@@ -119,7 +119,7 @@ pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
     }
 }
 
-async fn ask(api: &Api) -> Result<Found, Error> {
+async fn ask(api: &Api) -> Result<Found, ApiError> {
     let Version {
         git_version: version,
     } = api.get("/version").await?;
@@ -137,8 +137,8 @@ async fn ask(api: &Api) -> Result<Found, Error> {
 /// UID of the namespace `kube-system`.
 ///
 /// # Errors
-/// Any [`Error`]; 403 without the right to `get` it.
-pub async fn uid(api: &Api) -> Result<Box<str>, Error> {
+/// Any [`ApiError`]; 403 without the right to `get` it.
+pub async fn uid(api: &Api) -> Result<Box<str>, ApiError> {
     let namespace: Namespace = api.get(KUBE_SYSTEM).await?;
     Ok(namespace.metadata.uid)
 }
@@ -153,8 +153,11 @@ async fn remembered(api: &Api, lease: Option<&str>) -> Option<Box<str>> {
 /// Annotations of the Lease at `path`.
 ///
 /// # Errors
-/// Any [`Error`]; 404 if no replica has led yet.
-pub async fn lease_annotations(api: &Api, path: &str) -> Result<BTreeMap<String, Box<str>>, Error> {
+/// Any [`ApiError`]; 404 if no replica has led yet.
+pub async fn lease_annotations(
+    api: &Api,
+    path: &str,
+) -> Result<BTreeMap<String, Box<str>>, ApiError> {
     #[derive(Deserialize)]
     struct Lease {
         metadata: Metadata,

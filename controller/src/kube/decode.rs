@@ -7,7 +7,7 @@ use kube::core::WatchEvent;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::{api::Page, error::Error};
+use super::{api::Page, error::ApiError};
 
 mod field;
 
@@ -95,12 +95,12 @@ impl Undecodable {
 }
 
 /// One whole answer.
-pub(super) fn object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Error> {
-    serde_json::from_slice(json).map_err(|error| Error::Decode(cause(json, &error)))
+pub(super) fn object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(json).map_err(|error| ApiError::Decode(cause(json, &error)))
 }
 
 /// One page of a list. Only its own structure can make it an error.
-pub(super) fn page<V: DeserializeOwned>(json: &[u8]) -> Result<Page<Item<V>>, Error> {
+pub(super) fn page<V: DeserializeOwned>(json: &[u8]) -> Result<Page<Item<V>>, ApiError> {
     // Nearly all pages decode as a whole; to look for each object's end first would cost more.
     match serde_json::from_slice::<Page<V>>(json) {
         Ok(Page { metadata, items }) => Ok(Page {
@@ -112,21 +112,21 @@ pub(super) fn page<V: DeserializeOwned>(json: &[u8]) -> Result<Page<Item<V>>, Er
 }
 
 /// One line of a watch. An event of type `ERROR` is the error that it carries.
-pub(super) fn event<V: DeserializeOwned>(line: &str) -> Result<ObjectEvent<V>, Error> {
+pub(super) fn event<V: DeserializeOwned>(line: &str) -> Result<ObjectEvent<V>, ApiError> {
     Ok(match serde_json::from_str::<WatchEvent<V>>(line) {
         Ok(WatchEvent::Added(view) | WatchEvent::Modified(view)) => {
             ObjectEvent::Applied(Item::Decoded(view))
         }
         Ok(WatchEvent::Deleted(view)) => ObjectEvent::Deleted(Item::Decoded(view)),
         Ok(WatchEvent::Bookmark(mark)) => ObjectEvent::Bookmark(mark.metadata.resource_version),
-        Ok(WatchEvent::Error(status)) => return Err(Error::from_status(&status)),
+        Ok(WatchEvent::Error(status)) => return Err(ApiError::from_status(&status)),
         Err(_) => {
             let Line { kind, object: json } = object(line.as_bytes())?;
             match &*kind {
                 "ADDED" | "MODIFIED" => ObjectEvent::Applied(Item::of(json.get())),
                 "DELETED" => ObjectEvent::Deleted(Item::of(json.get())),
                 _ => {
-                    return Err(Error::Decode(format!(
+                    return Err(ApiError::Decode(format!(
                         "the watch event of type {kind:?} cannot be read"
                     )));
                 }

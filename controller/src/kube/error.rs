@@ -14,7 +14,7 @@ pub(super) struct Fenced;
 
 /// A request to the API server failed.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum Error {
+pub enum ApiError {
     /// The API server answered with an error.
     #[error("{message} (HTTP {code} {reason})")]
     Status {
@@ -44,7 +44,7 @@ pub enum Error {
     Decode(String),
 }
 
-impl Error {
+impl ApiError {
     /// From a `metav1.Status` object, as in the body of an answer or in a watch event.
     pub(crate) fn from_status(status: &Status) -> Self {
         let seconds = status
@@ -163,7 +163,7 @@ impl Error {
     }
 }
 
-impl From<kube::Error> for Error {
+impl From<kube::Error> for ApiError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::from_status(&status),
@@ -193,8 +193,8 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 mod tests {
     use super::*;
 
-    fn status(code: u16, message: &str) -> Error {
-        Error::Status {
+    fn status(code: u16, message: &str) -> ApiError {
+        ApiError::Status {
             code,
             reason: String::new(),
             message: message.to_owned(),

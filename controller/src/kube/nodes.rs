@@ -17,7 +17,7 @@ use outrigger_core::{
 
 use super::{
     api::{Api, PatchKind, Preconditions},
-    error::Error,
+    error::ApiError,
     patch::{self, Operation},
     store::Store,
 };
@@ -83,7 +83,7 @@ impl NodeWriter {
     /// Makes the write that `decide` wants, until it wants none: on what the store holds first, and
     /// on what the API server holds when that was too old. Returns the node as it is then, or none
     /// if it is gone or has become another of the same name.
-    pub async fn settle<E: From<Error>>(
+    pub async fn settle<E: From<ApiError>>(
         &self,
         mut node: Arc<NodeView>,
         decide: impl Fn(&NodeView) -> Result<Option<Write>, E>,
@@ -118,7 +118,7 @@ impl NodeWriter {
 
     /// Deletes the node `name` if it still is what `deletion` presumes (not Q-4). One that is gone
     /// already is no error. The store learns it by its watch.
-    pub async fn delete(&self, name: &str, deletion: &Deletion) -> Result<(), Error> {
+    pub async fn delete(&self, name: &str, deletion: &Deletion) -> Result<(), ApiError> {
         let preconditions = Preconditions {
             uid: &deletion.uid,
             resource_version: &deletion.resource_version,
@@ -129,7 +129,7 @@ impl NodeWriter {
         }
     }
 
-    async fn read(&self, node: &NodeView) -> Result<Option<Arc<NodeView>>, Error> {
+    async fn read(&self, node: &NodeView) -> Result<Option<Arc<NodeView>>, ApiError> {
         match self.api.get::<NodeView>(&path(&node.name)).await {
             Ok(live) if live.uid == node.uid => Ok(Some(Arc::new(live))),
             Ok(_) => Ok(None),

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::error::Error;
+use super::error::ApiError;
 
 /// How long a kind of write may be refused: rights that are being changed, and an API server that has
 /// not read its roles yet, refuse for a while.
@@ -55,7 +55,7 @@ impl Refusals {
 
     /// A write by `method` to `path` ended. Only an answer of the API server tells whether it is
     /// allowed. A refusal that lasts is said once a minute.
-    pub(super) fn answered(&self, method: &Method, path: &str, error: Option<&Error>) {
+    pub(super) fn answered(&self, method: &Method, path: &str, error: Option<&ApiError>) {
         if error.is_none() {
             self.allowed(|_, refused| refused.is_unauthenticated);
         }
@@ -66,7 +66,7 @@ impl Refusals {
             Some(error) if error.refuses_us() => error.cause(),
             // Everything else is decided after who may write what.
             None
-            | Some(Error::Status {
+            | Some(ApiError::Status {
                 code: 400..=499, ..
             }) => {
                 self.allowed(|refused, _| *refused == kind);
@@ -89,7 +89,7 @@ impl Refusals {
         refused.last = now;
         refused.count += 1;
         refused.cause = cause;
-        refused.is_unauthenticated = error.and_then(Error::code) == Some(401);
+        refused.is_unauthenticated = error.and_then(ApiError::code) == Some(401);
         let is_due = refused.said.unwrap_or(refused.since) + GRACE <= now;
         if is_due {
             refused.said = Some(now);
@@ -168,8 +168,8 @@ impl Kind {
 mod tests {
     use super::*;
 
-    fn forbidden() -> Error {
-        Error::Status {
+    fn forbidden() -> ApiError {
+        ApiError::Status {
             code: 403,
             reason: "Forbidden".to_owned(),
             message:
@@ -212,7 +212,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_a_right_that_is_missing_for_a_minute_makes_unready() {
         let refusals = Refusals::default();
-        let patch = |error: Option<&Error>| {
+        let patch = |error: Option<&ApiError>| {
             refusals.answered(&Method::PATCH, "/api/v1/nodes/a", error);
         };
         patch(Some(&forbidden()));
@@ -227,14 +227,14 @@ mod tests {
         let start = "may not patch nodes (2 refusals in 60 s): ";
         assert!(sentence.starts_with(start), "{sentence}");
         // No answer tells nothing; another resource is another right.
-        patch(Some(&Error::Fenced));
+        patch(Some(&ApiError::Fenced));
         refusals.answered(&Method::PATCH, "/api/v1/nodes/a/status", None);
         assert!(refusals.check().is_err());
         patch(None);
         assert_eq!(refusals.check(), Ok(()));
         // An admission webhook's refusal of one object is no missing right.
         let mut denied = forbidden();
-        if let Error::Status { message, .. } = &mut denied {
+        if let ApiError::Status { message, .. } = &mut denied {
             *message = "admission webhook \"x\" denied the request".to_owned();
         }
         for _ in 0..2 {
@@ -249,7 +249,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn refusals_that_do_not_last_leave_it_ready() {
         let refusals = Refusals::default();
-        let patch = |error: Option<&Error>| {
+        let patch = |error: Option<&ApiError>| {
             refusals.answered(&Method::PATCH, "/api/v1/nodes/a", error);
         };
         patch(Some(&forbidden()));
@@ -269,7 +269,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn credentials_that_are_taken_again_end_every_401() {
         let refusals = Refusals::default();
-        let unauthorized = Error::Status {
+        let unauthorized = ApiError::Status {
             code: 401,
             reason: "Unauthorized".to_owned(),
             message: "Unauthorized".to_owned(),

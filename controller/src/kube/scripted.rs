@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use tower::service_fn;
 
 /// The body of an answer.
-pub(crate) type Answer = Response<BoxBody<Bytes, Infallible>>;
+pub(crate) type ScriptedAnswer = Response<BoxBody<Bytes, Infallible>>;
 
 /// A client whose requests go to `answer`.
 pub(crate) fn client<F>(answer: F) -> Client
 where
-    F: Fn(Request<Body>) -> BoxFuture<'static, Answer> + Send + 'static,
+    F: Fn(Request<Body>) -> BoxFuture<'static, ScriptedAnswer> + Send + 'static,
 {
     Client::new(
         service_fn(move |request| {
@@ -29,13 +29,13 @@ where
 }
 
 /// A whole JSON answer.
-pub(crate) fn json(code: u16, body: &Value) -> Answer {
+pub(crate) fn json(code: u16, body: &Value) -> ScriptedAnswer {
     let body = Full::new(Bytes::from(body.to_string())).boxed();
     Response::builder().status(code).body(body).unwrap()
 }
 
 /// A `metav1.Status` that says no.
-pub(crate) fn refusal(code: u16, reason: &str) -> Answer {
+pub(crate) fn refusal(code: u16, reason: &str) -> ScriptedAnswer {
     json(code, &status(code, reason))
 }
 
@@ -48,17 +48,17 @@ pub(crate) fn status(code: u16, reason: &str) -> Value {
 }
 
 /// A watch that says `events` and then ends.
-pub(crate) fn watch(events: Vec<Value>) -> Answer {
+pub(crate) fn watch(events: Vec<Value>) -> ScriptedAnswer {
     streaming(stream::iter(events))
 }
 
 /// A watch that says what is sent, until the sender is dropped.
-pub(crate) fn live_watch() -> (mpsc::UnboundedSender<Value>, Answer) {
+pub(crate) fn live_watch() -> (mpsc::UnboundedSender<Value>, ScriptedAnswer) {
     let (sender, receiver) = mpsc::unbounded();
     (sender, streaming(receiver))
 }
 
-fn streaming(events: impl Stream<Item = Value> + Send + Sync + 'static) -> Answer {
+fn streaming(events: impl Stream<Item = Value> + Send + Sync + 'static) -> ScriptedAnswer {
     let frames = events.map(|event| Ok(Frame::data(Bytes::from(format!("{event}\n")))));
     Response::new(BoxBody::new(StreamBody::new(frames)))
 }

@@ -15,7 +15,7 @@ use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{api::Api, error::Error};
+use super::{api::Api, error::ApiError};
 
 /// Where the accounts live.
 const NAMESPACE: &str = "kube-system";
@@ -44,7 +44,7 @@ const MIN_LIFE: Duration = Duration::from_secs(10);
 pub struct NoToken {
     account: &'static str,
     #[source]
-    source: Error,
+    source: ApiError,
 }
 
 /// The identity of a client at the API server, instead of that of the process. Clones share the
@@ -169,7 +169,7 @@ impl Renewal {
 }
 
 /// A token, of an account that is made if need be, and how long it lasts.
-async fn obtain(api: &Api, account: &str) -> Result<(HeaderValue, Duration), Error> {
+async fn obtain(api: &Api, account: &str) -> Result<(HeaderValue, Duration), ApiError> {
     match token(api, account).await {
         Err(error) if error.is_not_found() => {
             create(api, account).await?;
@@ -179,7 +179,7 @@ async fn obtain(api: &Api, account: &str) -> Result<(HeaderValue, Duration), Err
     }
 }
 
-async fn token(api: &Api, account: &str) -> Result<(HeaderValue, Duration), Error> {
+async fn token(api: &Api, account: &str) -> Result<(HeaderValue, Duration), ApiError> {
     let request = json!({
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
@@ -188,13 +188,13 @@ async fn token(api: &Api, account: &str) -> Result<(HeaderValue, Duration), Erro
     let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token");
     let answer: TokenRequest = api.create(&path, &request).await?;
     let mut header = HeaderValue::try_from(format!("Bearer {}", answer.status.token))
-        .map_err(|_| Error::Decode("the token is no header value".to_owned()))?;
+        .map_err(|_| ApiError::Decode("the token is no header value".to_owned()))?;
     header.set_sensitive(true);
     let life = Duration::from_secs(answer.spec.expiration_seconds.into());
     Ok((header, life.max(MIN_LIFE)))
 }
 
-async fn create(api: &Api, account: &str) -> Result<(), Error> {
+async fn create(api: &Api, account: &str) -> Result<(), ApiError> {
     let object = json!({
         "apiVersion": "v1",
         "kind": "ServiceAccount",

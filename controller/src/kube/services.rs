@@ -21,7 +21,7 @@ use outrigger_core::{
 
 use super::{
     api::{Api, PatchKind},
-    error::Error,
+    error::ApiError,
     store::Store,
 };
 
@@ -46,12 +46,12 @@ impl ServiceWriter {
     /// # Errors
     /// Of [`ErrorClass::Conflict`] if the patch does not fit what the Service has become (being
     /// deleted, of another type), which the store knows by then: a new plan helps.
-    /// [`Error::Refused`] if it fits no Service, such as an address that is none (S-38).
+    /// [`ApiError::Refused`] if it fits no Service, such as an address that is none (S-38).
     pub async fn write(
         &self,
         service: &Arc<ServiceView>,
         patch: &StatusPatch,
-    ) -> Result<Option<Arc<ServiceView>>, Error> {
+    ) -> Result<Option<Arc<ServiceView>>, ApiError> {
         let path = path(service) + "/status";
         let body = body::of(patch, service, &self.newest(service));
         match self.api.patch(&path, PatchKind::Strategic, &body).await {
@@ -69,10 +69,10 @@ impl ServiceWriter {
                     (Ok(None), _) => Ok(None),
                     (
                         Ok(Some(live)),
-                        Error::Status {
+                        ApiError::Status {
                             code: 422, message, ..
                         },
-                    ) if fits(patch, &live) => Err(Error::Refused(message)),
+                    ) if fits(patch, &live) => Err(ApiError::Refused(message)),
                     // The first error says more than the second.
                     (Ok(Some(_)) | Err(_), error) => Err(error),
                 }
@@ -86,7 +86,7 @@ impl ServiceWriter {
     ///
     /// # Errors
     /// The API server cannot be asked, or does not answer well.
-    pub async fn read(&self, service: &ServiceView) -> Result<Option<Arc<ServiceView>>, Error> {
+    pub async fn read(&self, service: &ServiceView) -> Result<Option<Arc<ServiceView>>, ApiError> {
         match self.api.get::<ServiceView>(&path(service)).await {
             Ok(live) if live.uid == service.uid => {
                 let live = Arc::new(live);

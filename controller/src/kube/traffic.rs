@@ -17,12 +17,12 @@ pub struct Traffic {
 
 /// One write in flight; it ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct InFlight(Traffic);
+pub(super) struct WriteInFlight(Traffic);
 
 impl Traffic {
     /// Counts a request until the returned guard is dropped. None for a request that events need not
     /// yield to: a read, a renewal of the Lease, an event.
-    pub(super) fn begin(&self, method: &Method, uri: &Uri) -> Option<InFlight> {
+    pub(super) fn begin(&self, method: &Method, uri: &Uri) -> Option<WriteInFlight> {
         if *method == Method::GET || is_background(uri.path()) {
             return None;
         }
@@ -30,7 +30,7 @@ impl Traffic {
             *count += 1;
             false
         });
-        Some(InFlight(self.clone()))
+        Some(WriteInFlight(self.clone()))
     }
 
     /// Waits until no write is in flight, `at_most` this long.
@@ -41,7 +41,7 @@ impl Traffic {
     }
 }
 
-impl Drop for InFlight {
+impl Drop for WriteInFlight {
     fn drop(&mut self) {
         self.0.in_flight.send_if_modified(|count| {
             *count -= 1;

@@ -15,7 +15,7 @@ use self::undecodable::UndecodableObjects;
 use super::{
     api::Api,
     decode::{Item, ObjectEvent, Undecodable},
-    error::Error,
+    error::ApiError,
     metrics::{ResourceLabels, RestartLabels, WatchMetrics},
     store::{Origin, Store, View},
 };
@@ -78,11 +78,11 @@ enum End {
     /// The version is too old: only a full list helps.
     Expired,
     /// Anything else.
-    Failed(Error),
+    Failed(ApiError),
 }
 
 impl End {
-    fn of(error: Error) -> Self {
+    fn of(error: ApiError) -> Self {
         if error.is_expired() {
             Self::Expired
         } else {
@@ -217,7 +217,7 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    fn failed(&self, error: &Error, pause: &mut Pause) {
+    fn failed(&self, error: &ApiError, pause: &mut Pause) {
         let resource = self.resource.name;
         self.health.failed(error);
         let failures = pause.failures + 1;
@@ -234,7 +234,7 @@ impl<V: View> Reflector<V> {
     }
 
     /// A full list, page by page into the store, and the version it shows.
-    async fn list(&self) -> Result<String, Error> {
+    async fn list(&self) -> Result<String, ApiError> {
         let resource = self.resource.name;
         self.metrics
             .lists

@@ -21,7 +21,7 @@ use super::{
     handle::{Command, Shared},
     leading_term::LeadingTerm,
     object::LeaseObject,
-    requests::{Answer, Purpose, Request, Requests},
+    requests::{LeaseAnswer, Purpose, Request, Requests},
     watching::{Seen, Watching, watch},
 };
 use crate::kube::api::Api;
@@ -75,7 +75,7 @@ impl fmt::Debug for Elector {
 /// The cause of a wake-up.
 enum Wake {
     Time,
-    Answer(Answer),
+    Answer(LeaseAnswer),
     Command(Option<Command>),
     Seen(Seen),
     Contend(Option<bool>),

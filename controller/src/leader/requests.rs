@@ -6,7 +6,7 @@ use futures::{FutureExt, future::BoxFuture};
 use tokio::time::Instant;
 
 use super::{LeaderConfig, object::LeaseObject, suspend};
-use crate::kube::{api::Api, error::Error};
+use crate::kube::{api::Api, error::ApiError};
 
 /// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +29,15 @@ impl Purpose {
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct LeaseAnswer {
     pub(super) purpose: Purpose,
     pub(super) sent: Instant,
     /// How long the machine had been suspended then.
     pub(super) suspended: Duration,
-    pub(super) result: Result<LeaseObject, Error>,
+    pub(super) result: Result<LeaseObject, ApiError>,
 }
 
-pub(super) type Request = BoxFuture<'static, Answer>;
+pub(super) type Request = BoxFuture<'static, LeaseAnswer>;
 
 #[derive(Clone)]
 pub(super) struct Requests {
@@ -79,10 +79,10 @@ impl Requests {
 
 fn send(
     purpose: Purpose,
-    exchange: impl Future<Output = Result<LeaseObject, Error>> + Send + 'static,
+    exchange: impl Future<Output = Result<LeaseObject, ApiError>> + Send + 'static,
 ) -> Request {
     async move {
-        Answer {
+        LeaseAnswer {
             purpose,
             suspended: suspend::at_least(),
             sent: Instant::now(),

@@ -9,7 +9,7 @@ use super::{LeaderConfig, object::LeaseObject};
 use crate::kube::{
     api::Api,
     decode::{Item, ObjectEvent},
-    error::Error,
+    error::ApiError,
 };
 
 /// A watch that is open longer was cut off without our knowing.
@@ -27,7 +27,7 @@ pub(super) enum Seen {
     /// The Lease was deleted with this resourceVersion.
     Deleted(String),
     /// No changes follow until [`Seen::Opened`].
-    Broken(Option<Error>),
+    Broken(Option<ApiError>),
 }
 
 pub(super) type Watching = BoxStream<'static, Seen>;
@@ -60,7 +60,7 @@ enum State {
     },
     Open {
         since: Instant,
-        events: BoxStream<'static, Result<ObjectEvent<LeaseObject>, Error>>,
+        events: BoxStream<'static, Result<ObjectEvent<LeaseObject>, ApiError>>,
     },
 }
 
@@ -95,7 +95,7 @@ impl Watch {
         }
     }
 
-    fn broken(&mut self, since: Instant, error: Option<Error>) -> Seen {
+    fn broken(&mut self, since: Instant, error: Option<ApiError>) -> Seen {
         let pause = if since.elapsed() >= HEALTHY {
             Duration::ZERO
         } else {
@@ -110,9 +110,9 @@ impl Watch {
 
 /// The next event that matters, or why there is none (absent: the watch has ended as planned).
 async fn told(
-    events: &mut (impl Stream<Item = Result<ObjectEvent<LeaseObject>, Error>> + Unpin),
+    events: &mut (impl Stream<Item = Result<ObjectEvent<LeaseObject>, ApiError>> + Unpin),
     until: Instant,
-) -> Result<Seen, Option<Error>> {
+) -> Result<Seen, Option<ApiError>> {
     loop {
         match timeout_at(until, events.next()).await {
             Ok(Some(event)) => match event.map_err(Some)? {
@@ -120,7 +120,7 @@ async fn told(
                     return Ok(Seen::Lease(Box::new(lease)));
                 }
                 ObjectEvent::Applied(Item::Undecodable(lease)) => {
-                    return Err(Some(Error::Decode(lease.cause)));
+                    return Err(Some(ApiError::Decode(lease.cause)));
                 }
                 ObjectEvent::Deleted(Item::Decoded(lease)) => {
                     return Ok(Seen::Deleted(lease.metadata.resource_version));

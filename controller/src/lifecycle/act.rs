@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 use super::NodeLifecycle;
 use crate::{
     kube::{
-        error::Error,
+        error::ApiError,
         events::{EventType, ObjectRef},
         nodes::Write,
     },
@@ -58,7 +58,7 @@ impl NodeLifecycle {
 
     /// L-10, L-12.
     async fn add_shutdown_taint(&self, node: &Arc<NodeView>) -> Result<(), Failed> {
-        let addition = |node: &NodeView| -> Result<_, Error> {
+        let addition = |node: &NodeView| -> Result<_, ApiError> {
             let wanted = node.ready != Ready::True;
             Ok(wanted
                 .then(|| lifecycle::shutdown_addition(node))
@@ -82,7 +82,7 @@ impl NodeLifecycle {
     /// L-3.
     pub(super) async fn remove_shutdown_taint(&self, node: Arc<NodeView>) -> Outcome {
         let name = Arc::clone(&node.name);
-        let removal = |node: &NodeView| -> Result<_, Error> {
+        let removal = |node: &NodeView| -> Result<_, ApiError> {
             let wanted = node.ready == Ready::True;
             Ok(wanted
                 .then(|| lifecycle::shutdown_removal(node))
@@ -140,7 +140,7 @@ impl NodeLifecycle {
     }
 
     /// Logs that the API server did not take a write; the same cause once for many nodes.
-    fn failed(&self, node: &str, doing: &str, error: &Error) -> Failed {
+    fn failed(&self, node: &str, doing: &str, error: &ApiError) -> Failed {
         let class = error.class().as_str();
         if let Some(others) = self.repeats.heard(&error.cause()) {
             warn!(node, class, others, %error, "cannot {doing}");

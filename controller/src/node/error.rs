@@ -9,7 +9,7 @@ use crate::{kube, provider, queue::Outcome};
 
 /// Why a node could not be initialised this time: its taint stays, nothing else is changed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub(super) enum NodeSyncError {
     /// The provider could not say.
     #[error("failed to get instance metadata: {0}")]
     Lookup(#[from] provider::Error),
@@ -24,10 +24,10 @@ pub(super) enum Error {
     Duplicate(#[from] Duplicate),
     /// The API server did not take a write.
     #[error("failed to write the node: {0}")]
-    Write(#[from] kube::error::Error),
+    Write(#[from] kube::error::ApiError),
 }
 
-impl Error {
+impl NodeSyncError {
     /// The cause without the node, where it may be that of many nodes.
     pub(super) fn common_cause(&self) -> Option<String> {
         match self {

@@ -15,7 +15,7 @@ use outrigger_core::{
 };
 use tracing::{debug, info, warn};
 
-use super::{CloudNode, error::Error};
+use super::{CloudNode, error::NodeSyncError};
 use crate::{
     kube::{
         self,
@@ -54,7 +54,7 @@ impl CloudNode {
     }
 
     /// N-11: logged, no event, tried again.
-    fn failed(&self, name: &str, work: &str, error: &Error) -> Outcome {
+    fn failed(&self, name: &str, work: &str, error: &NodeSyncError) -> Outcome {
         let class = error.class();
         self.parts.metrics.failed(class.as_str());
         let class_name = class.as_str();
@@ -67,9 +67,9 @@ impl CloudNode {
                 | ErrorClass::RateLimited { .. }
                 | ErrorClass::Unauthenticated
                 | ErrorClass::InProgress { .. },
-                Error::Lookup(_),
+                NodeSyncError::Lookup(_),
             )
-            | (_, Error::Write(kube::error::Error::Fenced)) => None,
+            | (_, NodeSyncError::Write(kube::error::ApiError::Fenced)) => None,
             _ => cause.map_or(Some(0), |cause| self.repeats.heard(&cause)),
         };
         if let Some(others) = others {
@@ -86,7 +86,7 @@ impl CloudNode {
         error.retry()
     }
 
-    async fn initialize(&self, node: Arc<NodeView>) -> Result<(), Error> {
+    async fn initialize(&self, node: Arc<NodeView>) -> Result<(), NodeSyncError> {
         // The gate was open a moment ago; if it is not now, the queue waits for it.
         let Some(session) = self.parts.provider.session() else {
             return self.lookup(node).await.map(drop);
@@ -120,7 +120,7 @@ impl CloudNode {
                 }
                 done
             }
-            Lookup::Absent { .. } => Err(Error::Absent),
+            Lookup::Absent { .. } => Err(NodeSyncError::Absent),
             Lookup::NotManaged { reason } => {
                 // N-12: no retry until the node, or the provider, changes.
                 self.parts.not_managed.remember(&node, &session, &reason);
@@ -129,7 +129,7 @@ impl CloudNode {
         }
     }
 
-    async fn lookup(&self, node: Arc<NodeView>) -> Result<Lookup, Error> {
+    async fn lookup(&self, node: Arc<NodeView>) -> Result<Lookup, NodeSyncError> {
         let lookup = self
             .parts
             .provider
@@ -138,7 +138,7 @@ impl CloudNode {
     }
 
     /// Two nodes with one provider id are both refused: the id can never be changed again.
-    fn claim(&self, provider_id: &str, node: &NodeView) -> Result<(), Error> {
+    fn claim(&self, provider_id: &str, node: &NodeView) -> Result<(), NodeSyncError> {
         let mut claims = self.memory.claims.lock();
         claims.claim(provider_id, &node.name);
         let checked = claims.check(provider_id, &node.name);
@@ -169,7 +169,7 @@ impl CloudNode {
         node: Arc<NodeView>,
         instance: &Instance,
         instances: &InstancesCapability,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NodeSyncError> {
         // Never closed.
         let _permit = self.writing.acquire().await;
         let policy = policy(instances);
@@ -189,7 +189,7 @@ impl CloudNode {
                 self.memory.doubted.lock().remove(&name);
             }
             // Without the taint the node would pass for one that needs nothing more.
-            Err(Error::Write(error)) if error.leaves_outcome_open() => {
+            Err(NodeSyncError::Write(error)) if error.leaves_outcome_open() => {
                 self.memory.doubted.lock().insert(name, uid.clone());
             }
             Err(_) => {}
@@ -207,7 +207,7 @@ impl CloudNode {
             self.parts.metrics.taint_removed.observe(age(&node));
         }
         // N-21, but a failure is made good by the queue and not left to the next period.
-        let addresses = |node: &NodeView| -> Result<_, Error> {
+        let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             Ok(write_of(initialize::addresses(node, instance)?))
         };
         let Some(node) = self.writer.settle(node, addresses).await? else {
@@ -230,13 +230,17 @@ impl CloudNode {
     }
 
     /// N-10, N-35: a node that is initialised may still need a label.
-    async fn reconcile(&self, node: Arc<NodeView>) -> Result<(), Error> {
+    async fn reconcile(&self, node: Arc<NodeView>) -> Result<(), NodeSyncError> {
         let labels = |node: &NodeView| Ok(initialize::reconcile(node).map(Write::Node));
         self.writer.settle(node, labels).await.map(drop)
     }
 
     /// N-40 to N-47: what a sweep found to differ. Looked at again here, for it may be in step by now.
-    async fn refresh(&self, node: Arc<NodeView>, instance: &Arc<Instance>) -> Result<(), Error> {
+    async fn refresh(
+        &self,
+        node: Arc<NodeView>,
+        instance: &Arc<Instance>,
+    ) -> Result<(), NodeSyncError> {
         // The next sweep finds it again.
         let Some(session) = self.parts.provider.session() else {
             return Ok(());
@@ -251,12 +255,12 @@ impl CloudNode {
             warn!(node = &*node.name, "{warning}");
         }
         let name = Arc::clone(&node.name);
-        let labels = |node: &NodeView| -> Result<_, Error> {
+        let labels = |node: &NodeView| -> Result<_, NodeSyncError> {
             Ok(refresh::plan(node, instance, &policy)
                 .change
                 .map(Write::Node))
         };
-        let addresses = |node: &NodeView| -> Result<_, Error> {
+        let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             Ok(write_of(refresh::plan(node, instance, &policy).addresses))
         };
         if let Some(node) = self.writer.settle(node, labels).await? {

@@ -16,7 +16,7 @@ use tracing::{debug, warn};
 use super::{ServiceLb, decision_inputs::DecisionInputs, intake::Key};
 use crate::{
     kube::{
-        error::Error,
+        error::ApiError,
         events::{EventType, ObjectRef},
     },
     queue::Outcome,
@@ -65,7 +65,7 @@ impl ServiceLb {
     }
 
     /// The API server refused a write: an event in upstream's words on the Service concerned.
-    pub(super) fn refused(&self, service: &ServiceView, doing: &str, error: &Error) -> Outcome {
+    pub(super) fn refused(&self, service: &ServiceView, doing: &str, error: &ApiError) -> Outcome {
         let class = error.class();
         let (key, class_name) = (&*service.key, class.as_str());
         // The same cause once for many Services; each has its event.

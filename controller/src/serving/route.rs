@@ -18,7 +18,7 @@ use super::{
 };
 
 /// Contents of the server, and the access to them.
-pub struct Parts {
+pub struct ServerParts {
     /// `/healthz`, `/livez`, `/readyz`.
     pub checks: Checks,
     /// `/metrics`, complete.
@@ -42,8 +42,8 @@ struct Routes {
 impl Server {
     /// Answers requests until `stop`, then lets those in flight finish for a few seconds. Reads
     /// certificates and CAs again when they change.
-    pub async fn run(self, parts: Parts, stop: CancellationToken) {
-        let Parts {
+    pub async fn run(self, parts: ServerParts, stop: CancellationToken) {
+        let ServerParts {
             checks,
             registry,
             access,

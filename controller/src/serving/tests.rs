@@ -76,7 +76,7 @@ fn begin(flags: &[&str], cluster: Cluster, registry: Registry) -> Running {
     let set = Arc::clone(&verbosity);
     let pages = Pages::new(&config, move |v| set.store(v, Relaxed));
     let checks = Checks::default();
-    let parts = Parts {
+    let parts = ServerParts {
         checks: checks.clone(),
         registry: Arc::new(registry),
         access: Arc::clone(&access),

@@ -9,7 +9,7 @@ use kube::{
 };
 use outrigger_controller::kube::{
     api::Api as Requests,
-    error::Error,
+    error::ApiError,
     services::ServiceWriter,
     store::{Origin, Store},
 };
@@ -100,12 +100,12 @@ impl Desk {
     }
 
     /// Planned on the Service as it was at the beginning.
-    async fn write(&self, patch: &StatusPatch) -> Result<Option<Arc<ServiceView>>, Error> {
+    async fn write(&self, patch: &StatusPatch) -> Result<Option<Arc<ServiceView>>, ApiError> {
         self.writer.write(&self.view, patch).await
     }
 
     /// Planned on the Service as it is now.
-    async fn write_now(&self, patch: &StatusPatch) -> Result<Option<Arc<ServiceView>>, Error> {
+    async fn write_now(&self, patch: &StatusPatch) -> Result<Option<Arc<ServiceView>>, ApiError> {
         self.writer.write(&self.live().await, patch).await
     }
 }

@@ -5,7 +5,7 @@ use kube::client::Body;
 use serde::Serialize;
 
 use super::JSON;
-use crate::kube::error::Error;
+use crate::kube::error::ApiError;
 
 /// Method, path, query, headers and body of a request.
 pub(super) struct ApiRequest<'a> {
@@ -42,13 +42,13 @@ impl<'a> ApiRequest<'a> {
         mut self,
         media_type: &'static str,
         body: &impl Serialize,
-    ) -> Result<Self, Error> {
-        let body = serde_json::to_vec(body).map_err(|error| Error::Decode(error.to_string()))?;
+    ) -> Result<Self, ApiError> {
+        let body = serde_json::to_vec(body).map_err(|error| ApiError::Decode(error.to_string()))?;
         self.body = Some((media_type, body));
         Ok(self)
     }
 
-    pub(super) fn build(self) -> Result<Request<Body>, Error> {
+    pub(super) fn build(self) -> Result<Request<Body>, ApiError> {
         let mut uri = self.path.to_owned();
         if !self.query.is_empty() {
             uri.push('?');
@@ -68,6 +68,6 @@ impl<'a> ApiRequest<'a> {
         }
         request
             .body(Body::from(bytes))
-            .map_err(|error| Error::Transport(error.to_string()))
+            .map_err(|error| ApiError::Transport(error.to_string()))
     }
 }

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use tower::{ServiceExt, service_fn};
 
 use super::*;
-use crate::kube::error::Error;
+use crate::kube::error::ApiError;
 
 /// A request that waits for the budget may come up after the lease was lost.
 #[tokio::test]
@@ -51,8 +51,8 @@ async fn the_fence_is_asked_after_the_wait_for_the_budget() {
         leads.store(false, Ordering::Relaxed);
     });
     let error = second.map(drop).unwrap_err();
-    let error = Error::from(kube::Error::Service(error));
-    assert!(matches!(error, Error::Fenced), "{error}");
+    let error = ApiError::from(kube::Error::Service(error));
+    assert!(matches!(error, ApiError::Fenced), "{error}");
     assert_eq!(sent.load(Ordering::Relaxed), 1);
 }
 

@@ -9,7 +9,7 @@ use outrigger_core::correlator::Record;
 
 /// A write that is due.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Write {
+pub(super) struct EventWrite {
     pub(super) record: Record,
     /// Whether the API server cannot have it yet.
     pub(super) create: bool,
@@ -23,7 +23,7 @@ pub(super) struct Backlog {
 
 #[derive(Debug, Default)]
 struct Slot {
-    waiting: Option<Write>,
+    waiting: Option<EventWrite>,
     in_flight: bool,
 }
 
@@ -42,7 +42,7 @@ impl Backlog {
             return true;
         }
         let create = record.count == 1;
-        slot.waiting = Some(Write { record, create });
+        slot.waiting = Some(EventWrite { record, create });
         if !slot.in_flight {
             self.order.push_back(name);
         }
@@ -50,7 +50,7 @@ impl Backlog {
     }
 
     /// The next write, in flight until [`done`](Self::done).
-    pub(super) fn next(&mut self) -> Option<Write> {
+    pub(super) fn next(&mut self) -> Option<EventWrite> {
         let name = self.order.pop_front()?;
         let slot = self.slots.get_mut(&name)?;
         slot.in_flight = true;

@@ -10,10 +10,10 @@ use outrigger_core::correlator::Record;
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::backlog::Write;
+use super::backlog::EventWrite;
 use crate::kube::{
     api::{Api, PatchKind},
-    error::Error,
+    error::ApiError,
 };
 
 /// E-5
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// How an event came to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum EventWritten {
     Created,
     Repeated,
 }
@@ -33,27 +33,27 @@ pub(super) enum Written {
 #[derive(Clone, Debug)]
 pub(super) enum GaveUp {
     /// Another try would have the same answer.
-    Refused(Error),
+    Refused(ApiError),
     /// The last error of all tries.
-    Unreachable(Error),
+    Unreachable(ApiError),
 }
 
 /// Writes, with pauses between tries. A missing right is logged at once, unless another writer has
 /// `complained` already: all tries together take minutes.
 pub(super) async fn write(
     api: &Api,
-    write: &Write,
+    write: &EventWrite,
     random: fn() -> f64,
     complained: &AtomicBool,
-) -> Result<Written, GaveUp> {
+) -> Result<EventWritten, GaveUp> {
     let mut pause = PAUSE.mul_f64(random().clamp(0.0, 1.0));
     let mut tries = 1;
     loop {
         let error = match attempt(api, write).await {
             Ok(written) => return Ok(written),
             // The answer to an earlier try got lost.
-            Err(Error::Status { code: 409, .. }) if write.create && tries > 1 => {
-                return Ok(Written::Created);
+            Err(ApiError::Status { code: 409, .. }) if write.create && tries > 1 => {
+                return Ok(EventWritten::Created);
             }
             Err(error) => error,
         };
@@ -75,7 +75,10 @@ pub(super) async fn write(
     }
 }
 
-async fn attempt(api: &Api, Write { record, create }: &Write) -> Result<Written, Error> {
+async fn attempt(
+    api: &Api,
+    EventWrite { record, create }: &EventWrite,
+) -> Result<EventWritten, ApiError> {
     let namespace = record.event.object.event_namespace();
     let path = format!("/api/v1/namespaces/{namespace}/events");
     if !create {
@@ -89,16 +92,16 @@ async fn attempt(api: &Api, Write { record, create }: &Write) -> Result<Written,
         match api.patch(&path, PatchKind::Strategic, &repeat).await {
             // Events live for an hour by default.
             Err(error) if error.is_not_found() => {}
-            patched => return patched.map(|_| Written::Repeated),
+            patched => return patched.map(|_| EventWritten::Repeated),
         }
     }
     let created = api.create_unread(&path, &Body::from(record)).await;
-    created.map(|()| Written::Created)
+    created.map(|()| EventWritten::Created)
 }
 
 /// An error about the event itself, or about its namespace, is final; one about the API server's state,
 /// our rights or our token may heal. client-go takes every answer for a final one, overload too.
-fn may_heal(error: &Error) -> bool {
+fn may_heal(error: &ApiError) -> bool {
     match error.code() {
         // An API server that has just started refuses every user until it has read its roles. Any
         // other 403 is about the event: its namespace is being deleted, or admission does not want

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     EventMetrics, Unsettled,
     backlog::Backlog,
-    request::{GaveUp, Written, write},
+    request::{EventWritten, GaveUp, write},
     settle,
 };
 use crate::kube::{api::Api, traffic::Traffic};
@@ -122,13 +122,13 @@ impl Writer {
         }
     }
 
-    fn ended(&mut self, name: &Arc<str>, written: Result<Written, GaveUp>) {
+    fn ended(&mut self, name: &Arc<str>, written: Result<EventWritten, GaveUp>) {
         let error = match written {
             Ok(written) => {
                 self.complained.store(false, Ordering::Relaxed);
                 match written {
-                    Written::Created => self.metrics.created.inc(),
-                    Written::Repeated => self.metrics.repeated.inc(),
+                    EventWritten::Created => self.metrics.created.inc(),
+                    EventWritten::Repeated => self.metrics.repeated.inc(),
                 };
                 return;
             }

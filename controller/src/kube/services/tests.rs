@@ -85,7 +85,7 @@ impl Rig {
         waited.await.expect("the store is in step");
     }
 
-    async fn write(&self, patch: &StatusPatch) -> Result<Option<Arc<ServiceView>>, Error> {
+    async fn write(&self, patch: &StatusPatch) -> Result<Option<Arc<ServiceView>>, ApiError> {
         self.writer.write(&self.held(), patch).await
     }
 

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Resource;
-use crate::kube::error::Error;
+use crate::kube::error::ApiError;
 
 /// How long a watch may fail before the store counts as out of step: an API server that restarts is
 /// no reason to stop a rollout.
@@ -82,7 +82,7 @@ impl Health {
         self.state.lock().failing = None;
     }
 
-    pub(super) fn failed(&self, error: &Error) {
+    pub(super) fn failed(&self, error: &ApiError) {
         let mut state = self.state.lock();
         let failing = state.failing.get_or_insert_with(|| Failing {
             since: Instant::now(),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::*;
-use crate::kube::scripted::{self, Answer};
+use crate::kube::scripted::{self, ScriptedAnswer};
 
 mod silence;
 
@@ -22,7 +22,7 @@ fn node(name: &str, version: u64) -> Value {
     }})
 }
 
-fn list(version: u64, token: &str, names: &[&str]) -> Answer {
+fn list(version: u64, token: &str, names: &[&str]) -> ScriptedAnswer {
     let items: Vec<Value> = names.iter().map(|name| node(name, version)).collect();
     let metadata = json!({"resourceVersion": version.to_string(), "continue": token});
     scripted::json(
@@ -44,7 +44,7 @@ struct Fixture {
 
 impl Fixture {
     /// Runs a watch of nodes against `answer`, which gets the number of the request and its URI.
-    fn start(answer: impl Fn(usize, &str) -> Option<Answer> + Send + 'static) -> Self {
+    fn start(answer: impl Fn(usize, &str) -> Option<ScriptedAnswer> + Send + 'static) -> Self {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&requests);
         let client = scripted::client(move |request: Request<Body>| {

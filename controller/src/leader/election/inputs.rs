@@ -11,17 +11,17 @@ use super::{
         Leadership,
         leading_term::LeadingTerm,
         object::LeaseObject,
-        requests::{Answer, Purpose},
+        requests::{LeaseAnswer, Purpose},
         suspend,
         watching::{Seen, watch},
     },
     Elector,
 };
-use crate::kube::error::Error;
+use crate::kube::error::ApiError;
 
 impl Elector {
-    pub(super) fn answered(&mut self, answer: Answer) {
-        let Answer {
+    pub(super) fn answered(&mut self, answer: LeaseAnswer) {
+        let LeaseAnswer {
             purpose,
             sent,
             suspended,
@@ -48,7 +48,7 @@ impl Elector {
     }
 
     /// Takes in what an answer shows of the lease: its record, or none if there is no lease.
-    pub(super) fn learn(&mut self, answer: Answer) -> Result<Option<LeaseRecord>, Error> {
+    pub(super) fn learn(&mut self, answer: LeaseAnswer) -> Result<Option<LeaseRecord>, ApiError> {
         let now = Instant::now().into_std();
         let sent = answer.sent.into_std();
         match answer.result {
@@ -118,7 +118,7 @@ impl Elector {
         self.tell("became leader");
     }
 
-    fn failed(&mut self, purpose: Purpose, sent: Instant, error: &Error) {
+    fn failed(&mut self, purpose: Purpose, sent: Instant, error: &ApiError) {
         let leads = self.leading_term.is_some();
         if leads && purpose == Purpose::Update {
             self.metrics.slow(&self.config.name);

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::kube::{
     api::Api,
-    scripted::{self, Answer},
+    scripted::{self, ScriptedAnswer},
 };
 
 /// How the API server is.
@@ -57,7 +57,7 @@ impl Inner {
         lease
     }
 
-    fn serve(&mut self, method: &Method, body: &Value) -> Answer {
+    fn serve(&mut self, method: &Method, body: &Value) -> ScriptedAnswer {
         match (method, self.lease.clone()) {
             (&Method::GET, Some(lease)) => scripted::json(200, &lease),
             (&Method::POST, None) => {
@@ -86,7 +86,7 @@ impl Store {
         }))
     }
 
-    async fn answer(&self, request: http::Request<Body>) -> Answer {
+    async fn answer(&self, request: http::Request<Body>) -> ScriptedAnswer {
         let (parts, body) = request.into_parts();
         if parts.uri.path().ends_with("/namespaces/kube-system") {
             return scripted::refusal(403, "Forbidden");

@@ -14,7 +14,7 @@ use x509_parser::prelude::FromDer;
 
 use super::{AccessError, caller::Caller, headers::Names, review};
 use crate::{
-    kube::{api::Api, error::Error},
+    kube::{api::Api, error::ApiError},
     options::config::RequestHeader,
 };
 
@@ -49,7 +49,7 @@ pub(super) struct Authorities {
 pub(super) enum RereadError {
     /// The API server is not there, or not itself: another try may help.
     #[error("{0}")]
-    Away(Error),
+    Away(ApiError),
     /// The cluster says no, or what it says cannot be used.
     #[error(transparent)]
     Useless(#[from] AccessError),
@@ -97,7 +97,7 @@ impl Anchors {
 }
 
 /// A right that is missing is usually granted by a Role that every cluster has.
-fn with_hint(error: &Error) -> String {
+fn with_hint(error: &ApiError) -> String {
     let Some(subject) = error.subject() else {
         return error.to_string();
     };

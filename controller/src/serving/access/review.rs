@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::time::{Instant, sleep};
 
 use super::counts::Reviews;
-use crate::kube::{api::Api, error::Error};
+use crate::kube::{api::Api, error::ApiError};
 
 /// How long the caller of the server waits for a review, tries and pauses together. Upstream
 /// allows as long for each try, which a scraper does not wait for (AUTH-6).
@@ -57,7 +57,7 @@ pub(super) async fn ask<T: Serialize + DeserializeOwned>(
 }
 
 /// A right that is missing is usually granted by a `ClusterRole` that every cluster has.
-fn with_hint(error: &Error) -> String {
+fn with_hint(error: &ApiError) -> String {
     let Some(subject) = error.subject() else {
         return error.to_string();
     };
@@ -68,7 +68,7 @@ fn with_hint(error: &Error) -> String {
 }
 
 /// Whether another try may help.
-pub(super) fn passes(error: &Error) -> bool {
+pub(super) fn passes(error: &ApiError) -> bool {
     matches!(
         error.class(),
         ErrorClass::Transient | ErrorClass::RateLimited { .. }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::client::Identity;
 use crate::kube::{
     api::Api,
-    scripted::{self, Answer},
+    scripted::{self, ScriptedAnswer},
 };
 
 pub(super) struct Cluster {
@@ -69,7 +69,7 @@ impl Cluster {
     }
 }
 
-fn token(review: &Value) -> Answer {
+fn token(review: &Value) -> ScriptedAnswer {
     let known = review["spec"]["token"] == "scraper";
     let user = json!({
         "username": "system:serviceaccount:mon:scraper",
@@ -83,7 +83,7 @@ fn token(review: &Value) -> Answer {
 }
 
 /// AUTH-7.
-fn rights(review: &Value) -> Answer {
+fn rights(review: &Value) -> ScriptedAnswer {
     let spec = &review["spec"];
     let asked = json!({ "path": "/metrics", "verb": "get" });
     let allowed = spec["nonResourceAttributes"] == asked

@@ -23,13 +23,13 @@ pub(super) enum Found<'a> {
 }
 
 /// Two files, and what they held when they were last read.
-pub(super) struct Files {
+pub(super) struct CertificateFiles {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
     seen: Vec<u8>,
 }
 
-impl Files {
+impl CertificateFiles {
     pub(super) fn new(certificate: &Path, key: &Path) -> Self {
         Self {
             certificate: certificate.to_owned(),

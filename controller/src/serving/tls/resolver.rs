@@ -14,7 +14,7 @@ use x509_parser::{extensions::GeneralName, prelude::FromDer};
 
 use super::{
     TlsError, files,
-    files::{Files, Found},
+    files::{CertificateFiles, Found},
     made,
 };
 use crate::options::config::{Certificate, Serving};
@@ -29,7 +29,7 @@ pub(crate) struct Certificates {
 struct Entry {
     key: RwLock<Arc<CertifiedKey>>,
     /// Absent for a certificate in memory.
-    files: Option<Mutex<Files>>,
+    files: Option<Mutex<CertificateFiles>>,
     /// Empty: those in the certificate.
     domains: Vec<String>,
 }
@@ -45,7 +45,7 @@ impl Certificates {
         let default = match &serving.certificate {
             Certificate::SelfSigned => Entry::made(serving.address, &crypto)?,
             Certificate::Kept { certificate, key } => {
-                let files = Files::new(certificate, key);
+                let files = CertificateFiles::new(certificate, key);
                 let found = files.found()?;
                 if let Found::Half(half) = found {
                     let aside =
@@ -65,11 +65,11 @@ impl Certificates {
                 Entry::read(files, Vec::new(), &crypto)?
             }
             Certificate::Files { certificate, key } => {
-                Entry::read(Files::new(certificate, key), Vec::new(), &crypto)?
+                Entry::read(CertificateFiles::new(certificate, key), Vec::new(), &crypto)?
             }
         };
         let by_name = serving.sni.iter().map(|pair| {
-            let files = Files::new(&pair.certificate, &pair.key);
+            let files = CertificateFiles::new(&pair.certificate, &pair.key);
             Entry::read(files, pair.domains.clone(), &crypto)
         });
         Ok(Self {
@@ -104,7 +104,7 @@ impl Entry {
     }
 
     fn read(
-        mut files: Files,
+        mut files: CertificateFiles,
         domains: Vec<String>,
         crypto: &CryptoProvider,
     ) -> Result<Self, TlsError> {

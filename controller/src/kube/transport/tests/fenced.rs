@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::{
     fence::Fence,
-    kube::{api::Preconditions, error::Error},
+    kube::{api::Preconditions, error::ApiError},
 };
 
 /// The API server at `server`, and the switch that says whether this process leads.
@@ -35,7 +35,7 @@ async fn fenced(
     (api(&source).await.fenced(fence), leads)
 }
 
-async fn delete(api: &Api) -> Error {
+async fn delete(api: &Api) -> ApiError {
     let presumed = Preconditions {
         uid: "uid",
         resource_version: "7",
@@ -71,7 +71,7 @@ async fn a_lease_that_is_lost_while_a_plugin_runs_comes_before_the_write() {
         leads.store(false, Ordering::Relaxed);
         fs::write(path("go"), "").unwrap();
     });
-    assert!(matches!(error, Error::Fenced), "{error}");
+    assert!(matches!(error, ApiError::Fenced), "{error}");
 }
 
 #[tokio::test]
@@ -98,6 +98,6 @@ async fn a_lease_that_is_lost_while_the_connection_is_made_comes_before_the_writ
             .unwrap();
         String::from_utf8(sent).unwrap()
     });
-    assert!(matches!(error, Error::Fenced), "{error}");
+    assert!(matches!(error, ApiError::Fenced), "{error}");
     assert_eq!(sent, "");
 }

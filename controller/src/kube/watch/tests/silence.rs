@@ -7,7 +7,7 @@ use super::*;
 /// A fixture whose watches stay open until their senders, which come with it, are dropped. `lists`
 /// answers the lists, by their number.
 fn accepted(
-    lists: impl Fn(usize) -> Answer + Send + 'static,
+    lists: impl Fn(usize) -> ScriptedAnswer + Send + 'static,
 ) -> (Fixture, Arc<Mutex<Vec<UnboundedSender<Value>>>>) {
     let open = Arc::new(Mutex::new(Vec::new()));
     let watches = Arc::clone(&open);
