@@ -33,7 +33,8 @@ pub enum ErrorClass {
         retry_after: Option<Duration>,
     },
     /// Another client wrote first: a failed precondition of a patch, a 409, a lost optimistic lock
-    /// in the cloud. Read again, plan again, at once the first time. No event.
+    /// in the cloud. The caller reads and plans again at once; where that fails too, the queue repeats
+    /// with back-off. No event.
     Conflict,
     /// Something else has to happen first: a resource in the way, an address not assigned yet, no
     /// instance for a young node. Repeated with back-off. Event.

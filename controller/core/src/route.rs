@@ -1,4 +1,5 @@
-//! The node-route loop's decisions: which route leads to the Pods of which Node.
+//! The decisions of a node-route loop: which route leads to the Pods of which Node. No loop carries them
+//! out yet.
 //!
 //! ```text
 //!  provider ─► RawRoute::check ─► RouteTable ─┐
