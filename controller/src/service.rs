@@ -28,6 +28,7 @@ mod metrics;
 mod node_changes;
 pub mod plan;
 mod rollout;
+mod states;
 mod sync;
 mod update;
 mod write;
@@ -40,7 +41,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures::FutureExt;
 use outrigger_core::{
     node::NodeView,
-    service::{ServiceView, capability::Capability, plan::Progress},
+    service::{ServiceView, capability::Capability},
     targets::{Allowance, Pace},
 };
 use tokio::sync::Semaphore;
@@ -51,12 +52,9 @@ pub use self::{
     intake::Intake,
     metrics::ServiceMetrics,
 };
-use self::{
-    intake::{Key, Memory},
-    node_changes::NodeChanges,
-    rollout::Rollout,
-};
+use self::{intake::Key, node_changes::NodeChanges, rollout::Rollout, states::ServiceStates};
 use crate::{
+    clock::Clock,
     control_loop::{ControlLoop, Task, Term},
     fence::Fence,
     kube::{api::Api, events::Recorder, services::ServiceWriter, store::Store},
@@ -108,7 +106,8 @@ pub struct ServiceLb {
     parts: Parts,
     fence: Fence,
     queue: Queue<Key>,
-    memory: Arc<Memory>,
+    states: Arc<ServiceStates>,
+    clock: Clock,
     writer: ServiceWriter,
     working: Semaphore,
     /// Turns of background work, so that it takes none from those who wait for a change.
@@ -158,7 +157,8 @@ impl ServiceLb {
             rollout: Rollout::new(term.lease.clone(), settings.allowance),
             fence,
             queue: intake.inputs.queue.clone(),
-            memory: Arc::default(),
+            states: Arc::default(),
+            clock: Clock::default(),
             node_changes: Arc::clone(&intake.node_changes),
             repeats: Repeats::default(),
             parts,
@@ -195,7 +195,7 @@ impl ServiceLb {
     /// Takes in what the provider declares now instead of `before`. A volatile one that was not met
     /// before, or has started anew, may have lost every load balancer.
     fn take_in(&self, before: Option<&Declared>, now: Option<&Declared>) {
-        self.memory.provider_changed();
+        self.states.provider_changed();
         let is_new = before.map(|before| &before.boot_id) != now.map(|now| &now.boot_id);
         let capability = now.and_then(|now| now.capability.as_ref());
         if is_new && let Some(capability) = capability.filter(|capability| capability.volatile) {
@@ -207,7 +207,7 @@ impl ServiceLb {
                  one; ensuring all of them"
             );
             for key in services {
-                self.memory.with(&key.uid, Progress::state_lost);
+                self.states.with(&key, |state| state.progress.state_lost());
             }
         }
     }
@@ -219,7 +219,7 @@ impl ServiceLb {
                 self.queue.add(Key::of(&service), priority);
             }
         }
-        for key in self.memory.left_behind() {
+        for key in self.states.left_behind() {
             self.queue.add(key, priority);
         }
     }
@@ -227,12 +227,12 @@ impl ServiceLb {
 
 impl ControlLoop for ServiceLb {
     type Key = Key;
-    type State = Memory;
+    type State = ServiceStates;
 
     const NAME: &'static str = NAME;
 
-    fn state(&self) -> &Arc<Memory> {
-        &self.memory
+    fn state(&self) -> &Arc<ServiceStates> {
+        &self.states
     }
 
     /// Both stores (S-5), and all the way a provider that serves load balancers (S-1).

@@ -48,7 +48,6 @@ impl ServiceLb {
     }
 
     pub(super) async fn tell_waiting(&self, capability: &Arc<Capability>) {
-        self.judge_edits(capability);
         let inputs = self.inputs_of(Arc::clone(capability));
         let waiting = self.among_services_on(&inputs, |progress: &Progress, service, facts| {
             let now = self.now();
@@ -72,9 +71,8 @@ impl ServiceLb {
             return false;
         };
         let inputs = self.inputs_of(Arc::clone(capability));
-        let now = self.now();
-        let said = self.memory.with(&key.uid, |progress| {
-            progress.waits_for_provider(now, &service, &inputs.facts())
+        let said = self.decide(key, &service, &inputs, |progress, now, facts| {
+            progress.waits_for_provider(now, &service, facts)
         });
         let Some((patch, events)) = said else {
             return false;

@@ -53,7 +53,7 @@ impl ServiceLb {
             let targets = self.rollout.current();
             let giving = self.may_target(targets.revision()).await?;
             ensure.set_targets(&targets);
-            self.memory.may_have_load_balancer(&key.uid);
+            self.states.with(key, |state| state.is_cleaned_up = false);
             self.tell_all(&service, &ensure.events);
             debug!(
                 service = &*key.name,
@@ -86,7 +86,7 @@ impl ServiceLb {
             .await;
         if result.is_ok_and(|answer| answer.disposition == Disposition::Ready) {
             info!(service = &*key.name, cause, "the load balancer is ready");
-            if let Some(since) = self.memory.became_ready(&key.uid) {
+            if let Some(since) = self.states.with(key, |state| state.begun.take()) {
                 self.parts.metrics.ready(since.elapsed());
             }
         }
@@ -149,7 +149,7 @@ impl ServiceLb {
             })
         });
         if end_of(&result).is_some() {
-            self.memory.cleaned_up(&key.uid);
+            self.states.with(key, |state| state.is_cleaned_up = true);
         }
         let heard = result.as_ref().map_err(Box::as_ref);
         let ended = self
@@ -162,7 +162,7 @@ impl ServiceLb {
             // The store's word that the Service is gone may have come before that of our own write.
             return self.finish(key);
         }
-        self.memory.may_have_load_balancer(&key.uid);
+        self.states.with(key, |state| state.is_cleaned_up = false);
         // Where it is over and the Service out of our hands, the answer to our own write was lost, but
         // not the write.
         match ended {

@@ -7,7 +7,6 @@ use outrigger_core::{
     service::{
         ServiceView,
         capability::Capability,
-        change::needs_sync,
         plan::{Progress, ServiceFacts},
     },
     targets::{Revision, Targets},
@@ -66,19 +65,22 @@ impl ServiceLb {
     }
 
     pub(super) fn now(&self) -> Timestamp {
-        self.memory.clock.now()
+        self.clock.now()
     }
 
-    /// Takes in edits from while it was not known what the provider declares.
-    pub(super) fn judge_edits(&self, capability: &Capability) {
-        for (uid, old) in self.memory.take_unjudged() {
-            let live = self.parts.services.get(&old.key);
-            let live = live.filter(|live| live.uid == old.uid);
-            if let Some(live) = live.filter(|live| needs_sync(&old, live, capability)) {
-                self.memory
-                    .with(&uid, |progress| progress.edited(&live, capability));
-            }
-        }
+    /// Decides about `service`, the one of this key as it is now.
+    pub(super) fn decide<T>(
+        &self,
+        key: &Key,
+        service: &ServiceView,
+        inputs: &DecisionInputs,
+        decide: impl FnOnce(&mut Progress, Timestamp, &ServiceFacts<'_>) -> T,
+    ) -> T {
+        let now = self.now();
+        self.states.with(key, |state| {
+            state.judge_edit(service, &inputs.capability);
+            decide(&mut state.progress, now, &inputs.facts())
+        })
     }
 
     /// The Services for which `holds` says yes; none while it is not known what the provider declares.
@@ -100,8 +102,9 @@ impl ServiceLb {
         self.parts.services.for_each(|service| {
             if may_concern(service) {
                 let key = Key::of(service);
-                let decide = |progress: &mut Progress| holds(progress, service, &inputs.facts());
-                if self.memory.with(&key.uid, decide) {
+                if self.decide(&key, service, inputs, |progress, _, facts| {
+                    holds(progress, service, facts)
+                }) {
                     keys.push(key);
                 }
             }

@@ -1,14 +1,13 @@
 //! Looks slowly whether the cloud is still what the cluster says (instead of Q-30): each load
 //! balancer once a period, and whatever the cloud has that no Service wants.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, mem::take, sync::Arc, time::Duration};
 
 use outrigger_core::service::{
     ServiceView,
     capability::Capability,
     condition::{ACCEPTED, PROVISIONED, Status},
     ownership::Ownership,
-    plan::Progress,
 };
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
@@ -48,7 +47,7 @@ impl ServiceLb {
             }
             for key in round {
                 sleep(pause).await;
-                self.memory.doubt(&key);
+                self.states.with(&key, |state| state.is_doubted = true);
                 self.queue.add(key, Priority::Bulk);
             }
         }
@@ -74,7 +73,8 @@ impl ServiceLb {
         inputs: &DecisionInputs,
     ) -> bool {
         let ownership = Ownership::of(service, Some(&inputs.capability));
-        if !self.memory.take_doubt(&key.uid) || ownership != Ownership::Provide {
+        let is_doubted = self.states.with(key, |state| take(&mut state.is_doubted));
+        if !is_doubted || ownership != Ownership::Provide {
             return false;
         }
         let call = self
@@ -96,7 +96,7 @@ impl ServiceLb {
         // It may have changed meanwhile, and then the answer is about what it was.
         let is_same = self.live(key).is_some_and(|now| Arc::ptr_eq(&now, service));
         let drifted = is_same
-            && self.memory.with(&key.uid, |progress: &mut Progress| {
+            && self.decide(key, service, inputs, |progress, _, _| {
                 progress.observed(service, &answer)
             });
         if drifted {
@@ -181,7 +181,7 @@ impl ServiceLb {
                 uids.insert(service.uid.clone());
             }
         });
-        let gone = self.memory.left_behind();
+        let gone = self.states.left_behind();
         uids.extend(gone.into_iter().map(|key| Box::from(&*key.uid)));
         uids
     }
@@ -194,7 +194,7 @@ impl ServiceLb {
                 self.parts.services.for_each(|service| {
                     match Ownership::of(service, Some(&capability)) {
                         Ownership::Provide => {
-                            let waits = self.memory.is_waiting(&service.uid);
+                            let waits = self.states.is_waiting(&Key::of(service));
                             *standing(service, waits, &mut counts) += 1;
                         }
                         Ownership::Hold => counts.class_not_served += 1,

@@ -16,7 +16,8 @@ use super::{
     ServiceLb,
     act::Answered,
     decision_inputs::DecisionInputs,
-    intake::{Key, LeftBehind},
+    intake::Key,
+    states::LeftBehind,
     write::{often, outcome},
 };
 use crate::{
@@ -69,9 +70,7 @@ impl ServiceLb {
             }
         }
         let now = self.now();
-        let step = self
-            .memory
-            .with(&key.uid, |progress| progress.clean_up(now));
+        let step = self.states.with(key, |state| state.progress.clean_up(now));
         let events = match step {
             Step::At(time) => return Outcome::RetryAfter(until(time, now)),
             Step::Delete { events } => events,
@@ -140,8 +139,9 @@ impl ServiceLb {
             .as_ref()
             .map_or_else(|| result.as_ref().map_err(Box::as_ref), Err);
         let now = self.now();
-        let decided = self.memory.with(&key.uid, |progress| {
-            progress.deleted(now, None, heard, &inputs.facts())
+        let decided = self.states.with(key, |state| {
+            let facts = inputs.facts();
+            state.progress.deleted(now, None, heard, &facts)
         });
         self.tell_all(service, &decided.events);
         if decided.requeue.is_none() {
@@ -152,8 +152,10 @@ impl ServiceLb {
 
     /// Nothing of the Service is left, neither here nor in the cloud.
     pub(super) fn finish(&self, key: &Key) -> Outcome {
-        self.memory.clear_left_behind(key);
-        self.memory.forget(&key.uid);
+        self.states.with(key, |state| {
+            state.left_behind = None;
+            state.forget();
+        });
         let next = self.parts.services.get(&key.name);
         let is_other = |next: &ServiceView| {
             *next.uid != *key.uid || Ownership::of(next, None) == Ownership::WaitOver

@@ -9,10 +9,10 @@ use outrigger_core::{
         plan::{Mode, Step},
     },
 };
-use tokio::sync::SemaphorePermit;
+use tokio::{sync::SemaphorePermit, time::Instant};
 use tracing::debug;
 
-use super::{ServiceLb, intake::Key, write::ATTEMPTS};
+use super::{ServiceLb, intake::Key, states::ServiceState, write::ATTEMPTS};
 use crate::{
     clock::until,
     queue::{Outcome, Priority},
@@ -24,9 +24,10 @@ const PREDECESSOR: Duration = Duration::from_secs(30);
 
 impl ServiceLb {
     pub(super) async fn sync(&self, key: Key, priority: Priority) -> Outcome {
-        match (self.live(&key), self.memory.gone(&key)) {
+        let left_behind = self.states.with(&key, |state| state.left_behind.clone());
+        match (self.live(&key), left_behind) {
             (None, None) => {
-                self.memory.forget(&key.uid);
+                self.states.with(&key, ServiceState::forget);
                 Outcome::Done
             }
             (None, Some(gone)) => self.clear_away(&key, gone).await,
@@ -37,7 +38,7 @@ impl ServiceLb {
                     return self.clear_away(&key, gone).await;
                 }
                 // It is in our hands again.
-                self.memory.clear_left_behind(&key);
+                self.states.with(&key, |state| state.left_behind = None);
                 self.settle(&key, priority).await
             }
         }
@@ -54,11 +55,9 @@ impl ServiceLb {
             let Some(inputs) = self.inputs() else {
                 return Outcome::Retry;
             };
-            self.judge_edits(&inputs.capability);
-            let now = self.now();
-            let (step, mode) = self.memory.with(&key.uid, |progress| {
-                let step = progress.next(now, &service, &inputs.facts());
-                let mode = progress.mode(&step, &service, &inputs.facts());
+            let (step, mode) = self.decide(key, &service, &inputs, |progress, now, facts| {
+                let step = progress.next(now, &service, facts);
+                let mode = progress.mode(&step, &service, facts);
                 (step, mode)
             });
             match &step {
@@ -104,7 +103,7 @@ impl ServiceLb {
                         continue;
                     }
                 },
-                Step::At(time) => return Outcome::RetryAfter(until(*time, now)),
+                Step::At(time) => return Outcome::RetryAfter(until(*time, self.now())),
                 Step::Update => return Outcome::RunAgain(Priority::Batch),
                 Step::Prepare(_) | Step::Ensure(_) | Step::Delete { .. } => {}
             }
@@ -133,7 +132,8 @@ impl ServiceLb {
                 Step::Prepare(patch) => match self.writer.write(&service, &patch).await {
                     Ok(Some(_)) => {
                         if patch.finalizer.is_some() {
-                            self.memory.began(&key.uid);
+                            self.states
+                                .with(key, |state| *state.begun.get_or_insert_with(Instant::now));
                         }
                     }
                     Ok(None) => return Outcome::Done,
@@ -174,7 +174,7 @@ impl ServiceLb {
     }
 
     fn waits_for_predecessor(&self, key: &Key) -> Option<Duration> {
-        let since = self.memory.predecessor(key)?;
+        let since = self.states.predecessor(key)?;
         let left = PREDECESSOR.checked_sub(since.elapsed())?;
         (!left.is_zero()).then_some(left)
     }

@@ -7,6 +7,7 @@ mod handshakes;
 mod released;
 mod rig;
 mod rollout;
+mod states;
 mod unserved;
 mod waited;
 mod waits;

@@ -73,13 +73,13 @@ impl ServiceLb {
     /// The Service, if its load balancer gets other targets by an update, and the outcome of its success.
     fn update_of(&self, key: &Key, inputs: &DecisionInputs) -> Option<(Arc<ServiceView>, Outcome)> {
         let service = self.live(key)?;
-        self.memory.with(&key.uid, |progress| {
-            let step = progress.next(self.now(), &service, &inputs.facts());
+        self.decide(key, &service, inputs, |progress, now, facts| {
+            let step = progress.next(now, &service, facts);
             let then = match step {
                 Step::Update => Outcome::Done,
                 _ => Outcome::RunAgain(Priority::Background),
             };
-            let mode = progress.mode(&step, &service, &inputs.facts());
+            let mode = progress.mode(&step, &service, facts);
             (mode == Mode::Batch).then_some((Arc::clone(&service), then))
         })
     }

@@ -38,9 +38,8 @@ impl ServiceLb {
         loop {
             let service = self.live(key)?;
             let inputs = self.inputs_of(Arc::clone(&inputs.capability));
-            let now = self.now();
-            let decided = self.memory.with(&key.uid, |progress| {
-                decide(progress, now, &service, &inputs.facts())
+            let decided = self.decide(key, &service, &inputs, |progress, now, facts| {
+                decide(progress, now, &service, facts)
             });
             if let Some(patch) = &decided.patch {
                 match self.writer.write(&service, patch).await {
@@ -53,7 +52,7 @@ impl ServiceLb {
                             continue;
                         }
                         // S-38: it is asked for once more.
-                        self.memory.with(&key.uid, Progress::not_written);
+                        self.states.with(key, |state| state.progress.not_written());
                         let doing = "update load balancer status";
                         return Some(self.refused(&service, doing, &error));
                     }

@@ -1,0 +1,50 @@
+//! What is remembered of each Service.
+
+use std::sync::Arc;
+
+use outrigger_core::service::ServiceView;
+
+use super::*;
+use crate::service::{intake::Key, states::ServiceStates};
+
+fn named(name: &str, uid: &str) -> (Key, Arc<ServiceView>) {
+    let mut json = service(name);
+    json["metadata"]["uid"] = uid.into();
+    let service: ServiceView = serde_json::from_value(json).unwrap();
+    (Key::of(&service), Arc::new(service))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_predecessor_is_another_service_of_the_same_name_that_is_left_behind() {
+    let states = ServiceStates::default();
+    let (web, _) = named("web", "b");
+    for (name, uid) in [("web", "a"), ("web", "c"), ("web-2", "d"), ("wea", "e")] {
+        let (key, service) = named(name, uid);
+        secs(1).await;
+        states.with(&key, |state| state.may_be_left(&service));
+    }
+    let (first, last) = (named("web", "a").0, named("web", "c").0);
+    let since = |states: &ServiceStates| states.predecessor(&web).map(|at| at.elapsed().as_secs());
+    assert_eq!(since(&states), Some(2), "the last one");
+    states.with(&last, |state| state.left_behind = None);
+    assert_eq!(since(&states), Some(3));
+    assert_eq!(states.predecessor(&first), None, "not itself");
+    states.with(&first, |state| state.left_behind = None);
+    assert_eq!(since(&states), None);
+}
+
+/// The watch brings our own write, or the deletion, before or after its answer.
+#[tokio::test(start_paused = true)]
+async fn a_load_balancer_that_was_deleted_is_not_left() {
+    let states = ServiceStates::default();
+    let (web, service) = named("web", "a");
+    states.with(&web, |state| state.is_cleaned_up = true);
+    states.with(&web, |state| state.forget());
+    assert!(!states.with(&web, |state| state.gone_from_store(&service, true)));
+    assert!(states.left_behind().is_empty());
+    // A later one of the same UID may be left.
+    assert!(states.with(&web, |state| state.gone_from_store(&service, true)));
+    states.with(&web, |state| state.forget());
+    assert_eq!(states.left_behind(), [web.clone()]);
+    assert!(!states.with(&web, |state| state.gone_from_store(&service, false)));
+}
