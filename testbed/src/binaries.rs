@@ -25,7 +25,7 @@ pub struct Binaries {
 impl Binaries {
     /// Finds the programs, building them first if that has not been done.
     ///
-    /// A first build takes minutes and shows its progress on standard error. Several
+    /// A first build lasts minutes and shows its progress on standard error. Several
     /// processes may call this at once: one builds, the others wait for it.
     pub async fn find() -> Result<Self> {
         if let Some(dir) = env::var_os("KUBEBUILDER_ASSETS").filter(|dir| !dir.is_empty()) {
@@ -74,8 +74,7 @@ pub(crate) struct Program {
     pub(crate) without_go: &'static str,
 }
 
-const READY_MADE: &str =
-    ", or set KUBEBUILDER_ASSETS to a directory that holds kube-apiserver and etcd";
+const READY_MADE: &str = ", or set KUBEBUILDER_ASSETS to a directory with kube-apiserver and etcd";
 
 // The module files are compiled in, so that the testbed works without its source tree.
 const KUBE_APISERVER: Program = Program {
@@ -144,7 +143,7 @@ impl Program {
     }
 }
 
-/// Cargo's target directory: as the environment says, else the one that the running
+/// Cargo's target directory: the environment's, else the one that the running
 /// program lies in. Cargo marks it with `CACHEDIR.TAG` if it made the directory itself, and keeps
 /// `.rustc_info.json` there in any case.
 fn target_dir() -> Result<PathBuf> {
@@ -193,7 +192,7 @@ mod tests {
     fn an_assets_directory_without_a_program_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let error = Binaries::in_dir(dir.path()).unwrap_err().to_string();
-        assert!(error.contains("holds no kube-apiserver"), "{error}");
+        assert!(error.contains("has no kube-apiserver"), "{error}");
         for program in ["etcd", "kube-apiserver"] {
             std::fs::write(dir.path().join(program), "").unwrap();
         }

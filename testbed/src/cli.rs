@@ -110,7 +110,7 @@ struct Floor {
     json: bool,
 }
 
-/// Does what the command line says.
+/// Runs the command line.
 pub async fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Build => build().await,
@@ -219,7 +219,7 @@ impl Floor {
             });
         }
         let measured = self.measure(&client).await;
-        // Also after an error; a control plane of our own goes as a whole.
+        // Also after an error; the command's control plane ends as a whole.
         if let Some(plane) = plane {
             plane.stop().await?;
         } else {

@@ -35,7 +35,7 @@ pub(crate) const MASTERS: &str = "system:masters";
 /// How a control plane is started.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How long etcd and kube-apiserver may take to get ready, each.
+    /// Time limit for etcd and for kube-apiserver to get ready.
     pub deadline: Duration,
     /// Leaves data, logs and kubeconfigs behind when the control plane ends.
     pub keep: bool,
@@ -89,7 +89,7 @@ impl ControlPlane {
     /// Starts a control plane and waits until it is ready.
     ///
     /// The programs are built first if they are not there, see [`Binaries::find`]. The
-    /// error of a component that does not come up holds the end of its log.
+    /// error of a component that does not come up has the end of its log.
     pub async fn start(options: Options) -> Result<Self> {
         let binaries = Binaries::find().await?;
         let scratch = Scratch::new(options.keep)?;
@@ -232,7 +232,7 @@ fn write_private(path: &Path, text: &str) -> Result<()> {
     write().map_err(Error::io(format!("write {}", path.display())))
 }
 
-/// A port that no other process can take: it stays bound here, and the API server shares it with
+/// A port that no other process can bind: it stays bound here, and the API server shares it with
 /// `--permit-port-sharing`. A socket that does not listen gets no connections.
 pub(crate) fn reserve_port() -> Result<(TcpSocket, SocketAddr)> {
     let reserve = || {
@@ -245,7 +245,7 @@ pub(crate) fn reserve_port() -> Result<(TcpSocket, SocketAddr)> {
     reserve().map_err(Error::io("reserve a loopback port"))
 }
 
-/// The API server's own word, and the namespaces that clients take for granted, which it
+/// The API server's own check, and the namespaces that clients rely on, which it
 /// makes shortly after.
 async fn probe_apiserver(client: &Client) -> Result<(), String> {
     let ready = http::Request::get("/readyz").body(Vec::new());

@@ -4,11 +4,11 @@
 //!  programs ─► stage: control plane ─► mock ─► controller ─► live: nodes ─► services ─► report
 //! ```
 //!
-//! - `programs` builds what is missing, `stage` runs it and takes it down again,
-//! - `cluster` is the API server: one of our own, or an existing one,
+//! - `programs` builds missing programs, `stage` runs the processes and ends them again,
+//! - `cluster` is the API server: the demo's, or an existing one,
 //! - `live` registers nodes and watches them lose their taint,
 //! - `services` makes Services and watches them get addresses,
-//! - `report` says how it went, `narrator` what is going on meanwhile.
+//! - `report` prints the result, `narrator` the progress.
 
 mod cluster;
 mod error;
@@ -37,7 +37,7 @@ use self::{
 };
 use crate::{cli::duration, nodes::Machine};
 
-/// The label on the demo's nodes; its value tells one run from another.
+/// The label on the demo's nodes; its value differs from run to run.
 const LABEL: &str = "outrigger.dev/demo";
 
 /// Watch a cloud-controller-manager at work on a real API server, with a fake cloud.
@@ -57,13 +57,13 @@ pub struct Demo {
     /// End when nodes are initialised and Services reachable, instead of staying for you to play.
     #[arg(long)]
     once: bool,
-    /// How long the initialisation of all nodes may take, and as long the Services.
+    /// Time limit for the initialisation of all nodes, and again for the Services.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
     /// Print a JSON document instead of a table.
     #[arg(long)]
     json: bool,
-    /// Use this cluster instead of a control plane of the demo's own. Its nodes are deleted at
+    /// Use this cluster instead of the demo's own control plane. Its nodes are deleted at
     /// the end, and no others are touched.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -100,7 +100,7 @@ impl Run {
         format!("{LABEL}={}", self.id)
     }
 
-    /// Of each three nodes, one kubelet was given no address, one an IPv4 address, and one
+    /// Of each three nodes, one kubelet has no address set, one an IPv4 address, and one
     /// an address of each family: the controller treats them differently.
     fn machines(&self, count: usize) -> Vec<Machine> {
         let numbered = Machine::numbered(&self.prefix, count).zip(1_u32..);
@@ -125,7 +125,7 @@ enum Failure {
     Services(crate::Error),
 }
 
-/// Runs the demo and says how the process is to end.
+/// Runs the demo. Returns the exit code of the process.
 pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
     let mut signals = Signals::install()?;
     let narrator = Narrator::new(demo.json);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_in_a_cluster_of_others_have_names_of_their_own() {
+    fn nodes_in_a_cluster_of_others_have_unique_names() {
         let (one, other) = (Run::new(false), Run::new(false));
         assert_ne!(one.machines(1)[0].name(), other.machines(1)[0].name());
         assert_eq!(Run::new(true).machines(2)[1].name(), "demo-00001");

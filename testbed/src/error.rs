@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf, time::Duration};
 
-/// An error of the testbed. Its text names the program or object and says what to do.
+/// An error of the testbed. Its text names the program or object and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -30,7 +30,7 @@ pub enum Error {
     },
     /// `KUBEBUILDER_ASSETS` is set, but a program is not there.
     #[error(
-        "KUBEBUILDER_ASSETS is {}, but it holds no {program}. Correct the variable, or unset it to \
+        "KUBEBUILDER_ASSETS is {}, but it has no {program}. Correct the variable, or unset it to \
          build {program} with Go", dir.display()
     )]
     MissingAsset {

@@ -49,7 +49,7 @@ pub struct FaultProxy {
     address: SocketAddr,
     kubeconfig: PathBuf,
     open: watch::Sender<bool>,
-    /// Holds the port while no proxy listens.
+    /// Keeps the port bound while no proxy listens.
     _port: TcpSocket,
     _server: JoinSet<()>,
 }

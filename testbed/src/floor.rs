@@ -1,7 +1,7 @@
 //! The writes of initialising nodes, with no logic around them.
 //!
 //! No controller can be faster than its writes. Measured in the same run, on the same API
-//! server and machine, this tells how much of a controller's time is its own.
+//! server and machine, this shows how much of a controller's time is its own work.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -47,7 +47,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Writes that the API server took per second.
+    /// Writes per second that the API server accepted.
     pub fn writes_per_second(&self) -> f64 {
         (self.nodes * self.writes.per_node()) as f64 / self.duration.as_secs_f64()
     }

@@ -50,7 +50,7 @@ impl Authority {
         &self.der
     }
 
-    /// A serving certificate for the given DNS names and addresses.
+    /// A serving certificate for these DNS names and addresses.
     pub(crate) fn server(&self, name: &str, hosts: &[&str]) -> Result<Pair> {
         let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let mut params = params(name, None);

@@ -17,7 +17,7 @@ const SCRAPE_CHECK: Program = Program {
     without_go: "",
 };
 
-/// Reads `scrape` with the parser that Prometheus scrapes with, as `content_type` says, and one of
+/// Reads `scrape` with the parser that Prometheus scrapes with, by `content_type`, and one of
 /// the older text format with the linter of `promtool` besides. Returns what is wrong with it, as
 /// `metric: sentence`.
 ///
@@ -38,7 +38,7 @@ pub async fn check(scrape: &str, content_type: &str) -> Result<Vec<String>> {
         .map_err(run())?;
     if let Some(mut stdin) = child.stdin.take() {
         // It reads to the end before it writes, so that neither waits for the other; one that
-        // ends before tells why below.
+        // ends before explains it below.
         let _ = stdin.write_all(scrape.as_bytes()).await;
     }
     let output = child.wait_with_output().await.map_err(run())?;

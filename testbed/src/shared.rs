@@ -8,7 +8,7 @@ static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
 
 /// The control plane that all tests of this process share, started by the first caller.
 ///
-/// Each test uses a namespace or a name prefix of its own. A test that kills the API
+/// Each test uses its own namespace or name prefix. A test that kills the API
 /// server, or whose nodes would disturb others, starts its own control plane.
 ///
 /// Statics are never dropped; the control plane still ends with the process, see

@@ -78,7 +78,7 @@ async fn a_killed_api_server_comes_back_with_its_data() {
 }
 
 #[tokio::test]
-async fn a_component_that_does_not_start_tells_why() {
+async fn a_component_that_does_not_start_is_reported_with_its_log() {
     let options = Options {
         apiserver_args: vec!["--no-such-flag".to_owned()],
         ..Options::default()

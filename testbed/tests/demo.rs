@@ -23,7 +23,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// A demo whose scratch directories lie in a directory of its own.
+/// A demo whose scratch directories lie in a separate directory.
 struct Demo {
     command: Command,
     scratch: TempDir,
@@ -43,7 +43,7 @@ impl Demo {
     }
 
     async fn output(&mut self) -> Output {
-        // A first build takes minutes.
+        // A first build lasts minutes.
         let output = timeout(Duration::from_mins(30), self.command.output());
         output.await.unwrap().unwrap()
     }

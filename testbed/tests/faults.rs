@@ -142,7 +142,7 @@ async fn a_watch_is_cut_after_events_or_expires_in_the_stream() {
     assert_eq!(seen.len(), 1);
     end.unwrap();
 
-    // kube takes this for a clean end, so the body itself is looked at.
+    // To kube this is a clean end, so the body itself is read.
     proxy.inject(Rule::new(fault(Cut::Abrupt)).times(1));
     let path = "/api/v1/namespaces/default/configmaps?watch=true&resourceVersion=0";
     let request = http::Request::get(path)

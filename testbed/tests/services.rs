@@ -20,7 +20,7 @@ use serde_json::json;
 
 const LABEL: &str = "example.com/of";
 
-/// A namespace of its own.
+/// Creates a namespace.
 async fn namespace(client: &Client, name: &str) {
     let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
     let namespaces = Api::<k8s_openapi::api::core::v1::Namespace>::all(client.clone());
@@ -42,7 +42,7 @@ fn exposure(namespace: &str, count: usize, timeout: Duration) -> Exposure<'_> {
     }
 }
 
-async fn give_address(services: &Api<Service>, name: &str, address: &str) {
+async fn set_address(services: &Api<Service>, name: &str, address: &str) {
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": address}]}}});
     let (parameters, status) = (PatchParams::default(), Patch::Merge(status));
     while services
@@ -59,15 +59,15 @@ async fn services_are_made_and_seen_when_they_have_addresses() {
     let client = shared().await.unwrap().client().unwrap();
     namespace(&client, "exposed").await;
     let api: Api<Service> = Api::namespaced(client.clone(), "exposed");
-    let giving = async {
+    let addressing = async {
         for number in 0..5 {
             let (name, address) = (format!("web-{number:05}"), format!("198.18.0.{number}"));
-            give_address(&api, &name, &address).await;
+            set_address(&api, &name, &address).await;
         }
     };
     let mut seen = Vec::new();
     let exposure = exposure("exposed", 5, Duration::from_mins(1));
-    let (exposed, ()) = tokio::join!(exposure.run(&client, |ready| seen.push(ready)), giving);
+    let (exposed, ()) = tokio::join!(exposure.run(&client, |ready| seen.push(ready)), addressing);
     let exposed = exposed.unwrap();
     assert_eq!(seen, [1, 2, 3, 4, 5]);
     let addresses = exposed.objects.iter().map(|(service, _)| {
@@ -97,8 +97,8 @@ async fn those_without_an_address_are_named_and_those_that_are_not_gone() {
     namespace(&client, "waiting").await;
     let api: Api<Service> = Api::namespaced(client.clone(), "waiting");
     let exposure = exposure("waiting", 2, Duration::from_secs(3));
-    let giving = give_address(&api, "web-00001", "198.18.0.1");
-    let (exposed, ()) = tokio::join!(exposure.run(&client, |_| {}), giving);
+    let addressing = set_address(&api, "web-00001", "198.18.0.1");
+    let (exposed, ()) = tokio::join!(exposure.run(&client, |_| {}), addressing);
     let error = exposed.unwrap_err();
     assert!(matches!(&error, Error::Unready { late, .. } if *late == ["web-00000"]));
     assert_eq!(error.to_string(), "web-00000 has no address within 3s");

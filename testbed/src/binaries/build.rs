@@ -23,7 +23,7 @@ use crate::{Error, Result};
 
 /// The path of the built program below `target`.
 ///
-/// The path holds the version, and a mark of a source of our own: a change builds anew, and two
+/// The path has the version, and a mark of our own source: a change builds anew, and two
 /// branches do not overwrite each other's.
 pub(super) async fn build(program: &'static Program, target: &Path) -> Result<PathBuf> {
     let dir = target.join("testbed/bin").join(format!(
@@ -58,7 +58,7 @@ fn mark(program: &Program) -> String {
     })
 }
 
-/// Holds off other processes until the file is closed.
+/// Blocks other processes until the file is closed.
 async fn lock(program: &'static Program, path: PathBuf) -> Result<File> {
     let failed = Error::io(format!("lock {}", path.display()));
     let wait = move || {

@@ -36,7 +36,7 @@ pub(super) struct Services {
     /// The names are this and a number of five digits.
     #[arg(long, default_value = "service-")]
     prefix: String,
-    /// How long it may take until all have an address, or are gone.
+    /// Time limit until all have an address, or are gone.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
     /// Delete these Services instead, and wait until their load balancers are gone.

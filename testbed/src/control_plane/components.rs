@@ -44,7 +44,7 @@ pub(super) fn write_files(dir: &Path, authority: &Authority) -> Result<()> {
     Ok(())
 }
 
-/// Sockets in our own directory need no ports that another process could take.
+/// Sockets in our directory need no ports that another process could bind.
 pub(super) fn etcd_socket(dir: &Path) -> PathBuf {
     dir.join("etcd.sock")
 }

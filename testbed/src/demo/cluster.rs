@@ -1,4 +1,4 @@
-//! The API server of a demo: one of its own, or one that is there already.
+//! The API server of a demo: started for it, or an existing one.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,10 +20,10 @@ use crate::{
     process::log_end,
 };
 
-/// How long an existing API server may take to answer at first.
+/// Time limit for the first answer of an existing API server.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// How long an API server of our own may not answer before it counts as gone.
+/// How long the demo's API server may not answer before it counts as gone.
 pub(super) const SILENCE: Duration = Duration::from_secs(3);
 
 /// An API server, and how to reach it.
@@ -83,7 +83,7 @@ impl Cluster {
             reason,
         };
         let nodes: Api<Node> = Api::all(self.client.clone());
-        // A label of our own: what a demo that was killed has left is no obstacle.
+        // Our label: Nodes that a killed demo has left are no obstacle.
         let others = ListParams::default().labels(&format!("!{LABEL}"));
         let mut waiting = Vec::new();
         let mut page = others.limit(500);
@@ -135,7 +135,7 @@ impl Cluster {
         self.plane.as_ref().map(ControlPlane::dir)
     }
 
-    /// Returns when an API server of the demo's own has stopped answering. Another cluster's API
+    /// Returns when the demo's API server has stopped answering. Another cluster's API
     /// server may restart when it likes.
     pub(super) async fn failure(&self) -> Error {
         const EVERY: Duration = Duration::from_millis(500);
@@ -154,7 +154,7 @@ impl Cluster {
                     continue;
                 }
                 Ok(Err(error)) => root(&error),
-                Err(_) => "it takes too long".to_owned(),
+                Err(_) => "no answer in time".to_owned(),
             };
             failed += 1;
             if failed >= allowed {
@@ -164,7 +164,7 @@ impl Cluster {
         }
     }
 
-    /// Ends a control plane of the demo's own; deletes the demo's nodes from another's, unless
+    /// Ends the demo's control plane; deletes the demo's nodes from another's, unless
     /// a further signal comes.
     pub(super) async fn clean_up(self, run: &Run, signals: &mut Signals) -> Result<(), Error> {
         const DEADLINE: Duration = Duration::from_mins(1);
@@ -188,7 +188,7 @@ impl Cluster {
 }
 
 async fn delete(client: &Client, prefix: &str) -> crate::Result<()> {
-    // Until there are none: a request that was given up may have been served meanwhile.
+    // Until there are none: a cancelled request may have been served meanwhile.
     loop {
         let names = nodes::names(client, prefix).await?;
         if names.is_empty() {

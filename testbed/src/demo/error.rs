@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitStatus, time::Duration};
 use super::narrator::nodes;
 use crate::error::some;
 
-/// An error of the demo. Its text says what happened, to what, and what to do.
+/// An error of the demo. Its text names the event, the object and the remedy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,7 +15,7 @@ pub enum Error {
     /// The file of `--kubeconfig` is missing or makes no sense.
     #[error(
         "cannot use --kubeconfig {}: {reason}. Correct it, or leave --kubeconfig out to let the \
-         demo run a cluster of its own", path.display()
+         demo run its own cluster", path.display()
     )]
     Kubeconfig {
         /// The file.
@@ -26,7 +26,7 @@ pub enum Error {
     /// The API server of `--kubeconfig` does not answer.
     #[error(
         "cannot reach the API server {server} that --kubeconfig {} names: {reason}. Start that \
-         cluster, or leave --kubeconfig out to let the demo run one of its own", path.display()
+         cluster, or leave --kubeconfig out to let the demo run its own", path.display()
     )]
     Unreachable {
         /// Its address.
@@ -38,9 +38,8 @@ pub enum Error {
     },
     /// Nodes of others would be initialised, too.
     #[error(
-        "{} for a cloud controller of their own ({names}): the demo would give them made-up \
-         addresses. Use another cluster, or leave --kubeconfig out to let the demo run one of its \
-         own", waiting(*count)
+        "{} for another cloud controller ({names}): the demo would write made-up \
+         addresses to them. Use another cluster, or leave --kubeconfig out to let the demo run its own", waiting(*count)
     )]
     NodesOfOthers {
         /// How many.

@@ -18,7 +18,7 @@ pub(super) struct Narrator {
 }
 
 impl Narrator {
-    /// A terse one tells only what begins, one line each.
+    /// A terse one prints only what begins, one line each.
     pub(super) fn new(terse: bool) -> Self {
         Self {
             terminal: !terse && io::stderr().is_terminal(),

@@ -18,7 +18,7 @@ use crate::{
 /// Where the demo's Services are.
 pub(super) const NAMESPACE: &str = "default";
 
-/// Says on a Service that its load balancer is as it should be.
+/// The condition of a Service that its load balancer is as desired.
 const PROVISIONED: &str = "outrigger.dev/Provisioned";
 
 /// The plan.

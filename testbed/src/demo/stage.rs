@@ -174,7 +174,7 @@ fn controller_args(cluster: &Cluster, scratch: &Path) -> Vec<String> {
     let mut args = vec![
         format!("--kubeconfig={}", cluster.kubeconfig().display()),
         format!("--provider-endpoint={}", endpoint(scratch)),
-        // No election, and no port that another process may have taken.
+        // No election, and no port that another process may have bound.
         "--leader-elect=false".to_owned(),
         "--secure-port=0".to_owned(),
     ];

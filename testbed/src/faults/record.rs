@@ -9,7 +9,7 @@ use tokio::{sync::watch, time::Instant};
 pub enum Outcome {
     /// No answer yet, or the client left before there was one.
     Pending,
-    /// The API server's answer was passed on, or a fault's given. For a watch this is its
+    /// The API server's answer was passed on, or a fault's. For a watch this is its
     /// beginning.
     Answered(StatusCode),
     /// The connection was closed without an answer, by a fault or because the API server
@@ -92,8 +92,8 @@ impl Recorded {
 pub(super) struct Log {
     pub(super) requests: Vec<Recorded>,
     pub(super) listening: bool,
-    /// How many requests were taken out, so that an index stays valid.
-    taken: usize,
+    /// How many requests were removed, so that an index stays valid.
+    removed: usize,
 }
 
 pub(super) struct Recorder(watch::Sender<Log>);
@@ -112,7 +112,7 @@ impl Recorder {
     pub(super) fn add(&self, request: Recorded) -> Entry {
         let mut entry = Entry(0);
         self.0.send_modify(|log| {
-            entry = Entry(log.taken + log.requests.len());
+            entry = Entry(log.removed + log.requests.len());
             log.requests.push(request);
         });
         entry
@@ -120,7 +120,7 @@ impl Recorder {
 
     pub(super) fn set_outcome(&self, entry: Entry, outcome: Outcome) {
         self.0.send_modify(|log| {
-            let index = entry.0.checked_sub(log.taken);
+            let index = entry.0.checked_sub(log.removed);
             if let Some(request) = index.and_then(|index| log.requests.get_mut(index)) {
                 request.outcome = outcome;
             }
@@ -139,7 +139,7 @@ impl Recorder {
         let mut taken = Vec::new();
         self.0.send_modify(|log| {
             taken = std::mem::take(&mut log.requests);
-            log.taken += taken.len();
+            log.removed += taken.len();
         });
         taken
     }

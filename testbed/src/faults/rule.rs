@@ -54,7 +54,7 @@ pub enum Fault {
     },
     /// The request is passed on after this time.
     Delay(Duration),
-    /// The request is taken and never answered.
+    /// The request is accepted and never answered.
     Silence,
     /// The connection is closed without an answer; the API server is not asked.
     Disconnect,
@@ -183,7 +183,7 @@ impl Rule {
         self.when(move |request| request.path.ends_with(&part))
     }
 
-    /// Only requests for which `condition` holds. Several conditions must all hold.
+    /// Only requests that meet `condition`; of several conditions all.
     #[must_use]
     pub fn when(mut self, condition: impl Fn(&Recorded) -> bool + Send + Sync + 'static) -> Self {
         self.conditions.push(Arc::new(condition));

@@ -32,7 +32,7 @@ impl Default for Load {
     }
 }
 
-/// Registers nodes and returns how long it took.
+/// Registers nodes and returns the elapsed time.
 ///
 /// `done` is called after each node with the number of nodes so far. Ends at the first
 /// error; nodes registered before it stay.
@@ -51,7 +51,7 @@ pub async fn register_all(
     .await
 }
 
-/// Deletes nodes and returns how long it took. One that is not there counts as deleted.
+/// Deletes nodes and returns the elapsed time. One that is not there counts as deleted.
 ///
 /// `done` is called after each node with the number of nodes so far.
 pub async fn delete_all(

@@ -48,7 +48,7 @@ impl Cargo {
         })
     }
 
-    /// Builds what has changed and says where it is. Cargo itself tells what is up to date.
+    /// Builds what has changed and returns its path. Cargo itself knows what is up to date.
     pub(super) async fn build(
         &self,
         narrator: &Narrator,
@@ -117,7 +117,7 @@ struct Built {
     last_lines: VecDeque<String>,
 }
 
-/// The part of cargo's messages that says where an executable is.
+/// The part of cargo's messages with the path of an executable.
 #[derive(Deserialize)]
 struct Message {
     executable: Option<PathBuf>,
@@ -165,10 +165,10 @@ async fn watch(mut child: Child, telling: &mut Telling<'_>) -> Result<Built, Err
     })
 }
 
-/// Tells what cargo does, once it does more than to see that nothing is to be done.
+/// Shows cargo's work, once it does more than to see that nothing is to be done.
 struct Telling<'a> {
     narrator: &'a Narrator,
-    /// Then a terminal's line is taken: the build with Go tells its own progress.
+    /// Then a terminal's line is in use: the build with Go shows its own progress.
     go_builds: &'a Cell<bool>,
     started: Instant,
     doing: Option<String>,

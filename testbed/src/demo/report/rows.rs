@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::services;
 
-/// In seconds, no finer than what a watch tells.
+/// In seconds, no finer than a watch shows.
 pub(super) fn milliseconds(duration: Duration) -> f64 {
     duration.as_millis() as f64 / 1000.0
 }
