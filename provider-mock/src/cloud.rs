@@ -1,7 +1,7 @@
-//! The fake cloud: what it holds, what a call to it costs, and what was asked of it.
+//! The fake cloud: its content, the cost of a call to it, and the calls so far.
 //!
 //! Rooms for the resources stand beside: [`instances`](crate::instances),
-//! [`load_balancers`](crate::load_balancers) and [`routes`](crate::routes); this one holds what they share.
+//! [`load_balancers`](crate::load_balancers) and [`routes`](crate::routes); this one has the parts that they share.
 
 mod calls;
 mod clock;
@@ -48,7 +48,7 @@ pub struct CloudConfig {
     pub placement: Placement,
     /// Makes an instance for each node that is asked about.
     pub synthesize: bool,
-    /// Ranges that give each new instance a block for its Pods, one range of each IP family.
+    /// Ranges from which each new instance gets a block for its Pods, one range of each IP family.
     pub pod_cidrs: Vec<PodCidrRange>,
     /// Most instances that one call to the cloud answers.
     pub page_size: NonZeroUsize,
@@ -60,7 +60,7 @@ pub struct CloudConfig {
     pub latency: Duration,
     /// How much that varies.
     pub jitter: Jitter,
-    /// How many calls are taken.
+    /// How many calls are accepted.
     pub quota: Option<Quota>,
     /// How long a new instance is missing from answers; absent: not at all.
     pub visibility_delay: Option<Duration>,
@@ -78,7 +78,7 @@ pub struct CloudConfig {
 }
 
 impl CloudConfig {
-    /// An instant, unlimited cloud in the region `mock-1` that knows only what it was given.
+    /// An instant, unlimited cloud in the region `mock-1` that knows only the instances created in it.
     pub fn new() -> Result<Self, BadText> {
         Ok(Self {
             provider_name: "mock".parse()?,
@@ -123,7 +123,7 @@ pub struct Page {
     pub observed_at: jiff::Timestamp,
 }
 
-/// Everything that a cloud holds, as of one moment.
+/// The content of a cloud, as of one moment.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Holdings {
     /// Its instances.
@@ -161,7 +161,7 @@ impl Cloud {
         Self::with_holdings(config, Holdings::default())
     }
 
-    /// A cloud that holds this from the start.
+    /// A cloud with this content from the start.
     pub fn with_holdings(config: CloudConfig, holdings: Holdings) -> Self {
         let mut random = fastrand::Rng::with_seed(config.seed);
         let meter = Meter::new(config.latency, config.jitter, config.quota, random.fork());

@@ -28,7 +28,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Closes all, and leaves new ones unanswered for a time. Says how many there were.
+    /// Closes all, and leaves new ones unanswered for a time. Returns how many there were.
     pub(crate) fn close(&self, hold: Duration) -> usize {
         *self.held_until.lock() = Instant::now().checked_add(hold);
         let open = self.open.load(Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Faults on purpose.
 //!
-//! Faults stand between the caller and a provider that is itself correct: they hold a call, answer
+//! Faults stand between the caller and a provider that is itself correct: they delay a call, answer
 //! it with an error, or spoil its answer. They are tried in the order in which they were set, and a
 //! fault whose budget is used up is gone.
 
@@ -58,7 +58,7 @@ pub enum Effect {
     Error(InjectedError),
     /// Single items of an answer fail, the call does not.
     ItemError(InjectedError),
-    /// The call is held: so long, or until the faults are cleared or the caller goes away. Then it
+    /// The call hangs: so long, or until the faults are cleared or the caller goes away. Then it
     /// is served.
     #[serde(rename_all = "camelCase")]
     Hang {
@@ -154,7 +154,7 @@ impl Fault {
         }
     }
 
-    /// Says what makes no sense about it, if anything does.
+    /// The reason why it makes no sense, if there is one.
     pub fn check(&self) -> Result<(), String> {
         match self.budget {
             Budget::Rate(rate) if !(0.0..=1.0).contains(&rate) => {

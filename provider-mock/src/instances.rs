@@ -52,7 +52,7 @@ pub struct Instance {
     pub region: LabelValue,
     /// In the order in which they are answered.
     pub addresses: Vec<Address>,
-    /// Labels that its Node is given.
+    /// Labels of its Node.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<LabelKey, LabelValue>,
     /// Blocks that its Pods have, one of each IP family.

@@ -40,14 +40,14 @@ pub struct Line<E = Event> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Event {
-    /// A call arrived, before any fault holds it.
+    /// A call arrived, before any fault.
     #[serde(rename_all = "camelCase")]
     CallBegan {
         /// Its number.
         call: u64,
         /// Its method.
         method: Method,
-        /// Process id of the caller, where the system tells.
+        /// Process id of the caller, where the system knows it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         caller: Option<i32>,
         /// The Services that it is about; empty for methods that are about none.
@@ -162,7 +162,7 @@ impl Journal {
 
     /// Appends a line. A line that cannot be written is logged: the mock serves on.
     pub(crate) fn record(&self, event: impl Serialize) {
-        // Taken under the lock, so that times never go back within a process.
+        // Read under the lock, so that times never go back within a process.
         let mut file = self.file.lock();
         let line = Line {
             at: jiff::Timestamp::now().as_microsecond() as u64,

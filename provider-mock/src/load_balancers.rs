@@ -27,7 +27,7 @@ mod tests;
 /// How the cloud makes load balancers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadBalancerRules {
-    /// Where addresses are taken from; a family without a pool is not served.
+    /// Pools of addresses; a family without a pool is not served.
     pub pools: Vec<IpNet>,
     /// Default address mode of a Service without the annotation.
     pub address_mode: AddressMode,
@@ -43,7 +43,7 @@ pub struct LoadBalancerRules {
     pub deprovisioning: Duration,
     /// Most that there may be.
     pub quota: Option<usize>,
-    /// A deletion keeps it, unless its annotation says otherwise.
+    /// A deletion keeps it, unless its annotation overrides this.
     pub deletion_protection: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::load_balancers::{self, ANNOTATION_PREFIX};
 use crate::routes;
 use crate::wire::FaultLayer;
 
-/// Annotation in which a kubelet with `--node-ip` says which address its Node shall have.
+/// Annotation in which a kubelet with `--node-ip` names the address of its Node.
 pub(crate) const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
 /// The provider's declarations in the handshake.
@@ -18,11 +18,11 @@ pub(crate) const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip"
 pub struct ProviderOptions {
     /// Most nodes in one lookup, 1 to 500.
     pub max_batch_size: u32,
-    /// Says that the cloud has no cluster id.
+    /// Declares that the cloud has no cluster id.
     pub without_cluster_id: bool,
     /// Keys of labels that are kept in step after initialisation.
     pub managed_label_keys: Vec<String>,
-    /// Says at handshake what the quota of the cloud is, so that the controller stays below.
+    /// Declares the quota of the cloud at the handshake, so that the controller stays below.
     pub announce_quota: bool,
     /// Which Services are served; none: there are no load balancers at all.
     pub load_balancers: Option<ServedLoadBalancers>,
@@ -71,7 +71,7 @@ impl Default for ServedLoadBalancers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is a way of some cloud, and a thing of its own"
+    reason = "each is a way of some cloud, and a separate thing"
 )]
 pub struct ServedRoutes {
     /// Most routes in one batch, 1 to 500.
@@ -154,7 +154,7 @@ impl MockProvider {
         Self::with_options(cloud, ProviderOptions::default())
     }
 
-    /// Answers for this cloud, and says this about itself.
+    /// Answers for this cloud, with these declarations.
     pub fn with_options(cloud: Cloud, options: ProviderOptions) -> Self {
         Self { cloud, options }
     }

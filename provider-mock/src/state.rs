@@ -1,4 +1,4 @@
-//! The state file: what the cloud holds, over restarts and kills.
+//! The state file: the content of the cloud, over restarts and kills.
 //!
 //! It is replaced, never changed: whoever reads it, at any moment, reads one whole state.
 
@@ -58,7 +58,7 @@ pub enum StateError {
     },
     /// It belongs to another provider.
     #[error(
-        "the state file {} is of the provider {found}, not of {expected}; give --provider-name \
+        "the state file {} is of the provider {found}, not of {expected}; set --provider-name \
          {found}, or another --state",
         path.display()
     )]

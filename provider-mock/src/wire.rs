@@ -2,7 +2,7 @@
 //!
 //! It works on HTTP, below every type of the contract, since most faults are answers that typed
 //! code cannot even express: a result that is missing, a reply that is too large, an error that no
-//! provider gives on purpose.
+//! provider sends on purpose.
 
 mod count;
 mod frames;
@@ -74,7 +74,7 @@ where
     }
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        // The clone that was polled ready is the one that takes the call.
+        // The clone that was polled ready serves the call.
         let fresh = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, fresh);
         let cloud = self.cloud.clone();
@@ -133,7 +133,7 @@ where
     }
 }
 
-/// Process id of the caller, where the connection is a Unix socket and the system tells.
+/// Process id of the caller, where the connection is a Unix socket and the system knows it.
 fn caller<Q>(request: &Request<Q>) -> Option<i32> {
     let info = request.extensions().get::<UdsConnectInfo>()?;
     info.peer_cred.as_ref()?.pid()

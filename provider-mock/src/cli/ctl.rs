@@ -64,7 +64,7 @@ enum Action {
     /// Change what a call costs, or let calls fail
     #[command(subcommand)]
     Set(SetAction),
-    /// Hold calls
+    /// Let calls hang
     Hang(HangArgs),
     /// Serve calls and lose the replies
     Lose(LoseArgs),
@@ -99,7 +99,7 @@ enum SetAction {
         #[arg(long, value_name = "PART|DURATION")]
         jitter: Option<Jitter>,
     },
-    /// How many calls per second the cloud takes
+    /// How many calls per second the cloud accepts
     RateLimit {
         /// Calls per second; 0 for no limit
         #[arg(allow_negative_numbers = true)]
@@ -131,10 +131,10 @@ struct CreateArgs {
     /// An address, as 10.0.0.4 or `ExternalIP=192.0.2.4`; may be repeated
     #[arg(long = "address", value_name = "[TYPE=]ADDRESS")]
     addresses: Vec<Address>,
-    /// A label that it gives to its node; may be repeated
+    /// A label that it sets on its node; may be repeated
     #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
     labels: Vec<(LabelKey, LabelValue)>,
-    /// A block that its Pods have; may be repeated [default: those that --pod-cidrs of the mock gives]
+    /// A block that its Pods have; may be repeated [default: one of each range of the mock's --pod-cidrs]
     #[arg(long = "pod-cidr", value_name = "CIDR")]
     pod_cidrs: Vec<Cidr>,
     /// Its power state: pending, running, shutdown or terminating

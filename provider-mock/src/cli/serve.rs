@@ -45,7 +45,7 @@ pub(crate) struct ServeCommand {
     #[arg(long)]
     synthesize_instances: bool,
 
-    /// Range that gives each new instance a block for its Pods; one, or one of each IP family. Says at
+    /// Range from which each new instance gets a block for its Pods; one, or one of each IP family. Declares at
     /// handshake that the cloud allocates Pod CIDRs
     #[arg(long, value_delimiter = ',', value_name = "CIDR")]
     pod_cidrs: Vec<Cidr>,
@@ -74,15 +74,15 @@ pub(crate) struct ServeCommand {
     #[arg(long, default_value = "8", value_parser = at_least_one, value_name = "N")]
     parallel_calls: NonZeroUsize,
 
-    /// Calls per second that the cloud takes; more are refused with `RATE_LIMITED` [default: no limit]
+    /// Calls per second that the cloud accepts; more are refused with `RATE_LIMITED` [default: no limit]
     #[arg(long, value_parser = calls_per_second, allow_negative_numbers = true, value_name = "QPS")]
     rate_limit: Option<f64>,
 
-    /// Calls that the cloud takes at once within --rate-limit [default: a second's worth]
+    /// Calls that the cloud accepts at once within --rate-limit [default: a second's worth]
     #[arg(long, requires = "rate_limit", value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     rate_burst: Option<u32>,
 
-    /// Say at handshake what --rate-limit is, so that the controller stays below
+    /// Declare --rate-limit at the handshake, so that the controller stays below
     #[arg(long, requires = "rate_limit")]
     announce_rate_limit: bool,
 
@@ -99,7 +99,7 @@ pub(crate) struct ServeCommand {
     #[arg(long, requires = "state")]
     state_sync: bool,
 
-    /// Prefix of the Service annotations that it says it reads; may be repeated
+    /// Prefix of the Service annotations that it declares to read; may be repeated
     #[arg(
         long = "service-annotation-prefix",
         default_value = "mock.example/",
@@ -130,7 +130,7 @@ pub(crate) struct ServeCommand {
     #[arg(long, default_value = "batch", value_name = "HOW")]
     lookup_preference: PreferenceArg,
 
-    /// Say at handshake that the cloud has no cluster id
+    /// Declare at the handshake that the cloud has no cluster id
     #[arg(long)]
     without_cluster_id: bool,
 
@@ -150,7 +150,7 @@ pub(crate) struct ServeCommand {
     #[arg(long, default_value = "mock.medium", value_name = "TYPE")]
     instance_type: LabelValue,
 
-    /// Label that each instance gives to its node; may be repeated
+    /// Label that each instance sets on its node; may be repeated
     #[arg(long = "label", value_parser = label, value_name = "KEY=VALUE")]
     labels: Vec<(LabelKey, LabelValue)>,
 
@@ -298,7 +298,7 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
     let provider = MockProvider::with_options(cloud.clone(), args.provider_options());
     let stopping = async {
         stop.cancelled().await;
-        // A call that hangs would hold up the end.
+        // A call that hangs would delay the end.
         cloud.clear_faults();
     };
     let serving = async {

@@ -290,7 +290,7 @@ fn print_status(status: &Status, output: Output, out: &mut impl Write) -> io::Re
     .print(output, out)
 }
 
-/// How long a call takes, and how many are taken.
+/// How long a call takes, and how many are accepted.
 fn cost(status: &Status) -> (String, String) {
     let limit = match status.rate_limit {
         Some(quota) => format!("{}/s, {} at once", quota.qps, quota.burst),

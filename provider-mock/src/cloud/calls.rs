@@ -15,7 +15,7 @@ impl Cloud {
         self.0.faults.add(fault);
     }
 
-    /// Removes all faults and ends each call that hangs; says how many faults there were.
+    /// Removes all faults and ends each call that hangs. Returns how many faults there were.
     pub fn clear_faults(&self) -> usize {
         self.0.faults.clear()
     }
@@ -39,7 +39,7 @@ impl Cloud {
     }
 
     /// Closes every connection of [`Self::connections`] and leaves new
-    /// ones unanswered for `hold`; says how many were closed. Calls on them are cancelled.
+    /// ones unanswered for `hold`. Returns how many were closed. Calls on them are cancelled.
     pub fn close_connections(&self, hold: Duration) -> usize {
         self.0.connections.close(hold)
     }

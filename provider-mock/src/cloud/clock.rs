@@ -21,7 +21,7 @@ pub enum Clock {
 impl Clock {
     /// Follows tokio's clock from now on.
     pub fn tokio() -> Self {
-        // The origin first: the cloud is then never behind the machine, whose clock says when a call
+        // The origin first: the cloud is then never behind the machine, whose clock decides when a call
         // began, and an observation from before the call would count for nothing.
         let origin = Instant::now();
         Self::Tokio {

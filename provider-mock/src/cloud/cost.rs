@@ -64,7 +64,7 @@ impl fmt::Display for Jitter {
     }
 }
 
-/// How many calls per second the cloud takes.
+/// How many calls per second the cloud accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
@@ -92,7 +92,7 @@ impl Quota {
         }
         let quota = Self::per_second(qps);
         match burst {
-            Some(0) => Err("a burst of 0 would take no call at all; use 1 or more".to_owned()),
+            Some(0) => Err("a burst of 0 would accept no call at all; use 1 or more".to_owned()),
             Some(burst) => Ok(Self { burst, ..quota }),
             None => Ok(quota),
         }
@@ -103,7 +103,7 @@ impl Quota {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the rate limit of the cloud is used up")]
 pub struct RateLimited {
-    /// When the next call is taken.
+    /// When the next call is accepted.
     pub retry_after: Duration,
 }
 
@@ -114,9 +114,9 @@ pub struct Cost {
     pub latency: Duration,
     /// How much that varies.
     pub jitter: Jitter,
-    /// How many calls are taken.
+    /// How many calls are accepted.
     pub quota: Option<Quota>,
-    /// Calls that would be taken now.
+    /// Calls that would be accepted now.
     pub remaining: Option<u32>,
 }
 
@@ -200,7 +200,7 @@ impl TokenBucket {
         self.tokens as u32
     }
 
-    /// Takes a token, or says how long until there is one.
+    /// Takes a token, or returns the time until there is one.
     fn take(&mut self, now: Instant) -> Result<(), Duration> {
         self.refill(now);
         if self.tokens >= 1.0 {
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(
             bucket.take(start + ms(100)),
             Ok(()),
-            "waiting as told is enough"
+            "the returned wait is enough"
         );
         assert_eq!(bucket.take(start + ms(100)), Err(ms(100)));
         assert_eq!(

@@ -21,7 +21,7 @@ pub struct Counts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct CloudCounts {
-    /// Calls that the cloud took.
+    /// Calls that the cloud accepted.
     pub served: u64,
     /// Calls that its rate limit refused.
     pub rate_limited: u64,
@@ -37,7 +37,7 @@ impl Counts {
             .unwrap_or_default()
     }
 
-    /// Calls that the cloud took, of all operations.
+    /// Calls that the cloud accepted, of all operations.
     pub fn cloud_calls(&self) -> u64 {
         self.cloud.values().map(|counts| counts.served).sum()
     }

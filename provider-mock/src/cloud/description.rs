@@ -14,7 +14,7 @@ pub struct Description {
     pub instances: Vec<InstanceSpec>,
 }
 
-/// Why a description was not taken.
+/// Why a description was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum BadDescription {
     /// The file cannot be read.
@@ -25,7 +25,7 @@ pub enum BadDescription {
         /// Why.
         source: std::io::Error,
     },
-    /// The file says something that makes no sense.
+    /// The file has a value that makes no sense.
     #[error("the cloud description {} is wrong: {reason}", path.display())]
     Wrong {
         /// The file.
@@ -69,7 +69,7 @@ impl Description {
         })
     }
 
-    /// Reads a text; the error says what is wrong and where.
+    /// Reads a text; the error names the mistake and its place.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: File =
             serde_saphyr::from_str(text).map_err(|error| error.without_snippet().to_string())?;

@@ -38,6 +38,6 @@ pub(super) fn printable(text: &str) -> Result<(), Refusal> {
         return Ok(());
     }
     Err(Refusal::bad_request(format!(
-        "{text:?} holds control characters; use letters, digits and punctuation"
+        "{text:?} has control characters; use letters, digits and punctuation"
     )))
 }

@@ -23,7 +23,7 @@ use crate::cloud::Counts;
 use crate::faults::Fault;
 use crate::instances::InstanceSpec;
 
-/// How long a mock may take; nothing it does on this socket waits for anything.
+/// Time limit of an answer; no request on this socket waits for anything.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Why there is no answer.

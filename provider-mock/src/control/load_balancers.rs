@@ -64,7 +64,7 @@ pub struct EditLoadBalancer {
     /// Names of the nodes that are its targets now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<String>>,
-    /// Takes the tag of its Service away.
+    /// Removes the tag of its Service.
     #[serde(default)]
     pub untag: bool,
 }

@@ -37,7 +37,7 @@ pub struct Status {
     pub latency: String,
     /// How much that varies: a part of the latency, or a duration.
     pub jitter: String,
-    /// How many calls the cloud takes.
+    /// How many calls the cloud accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<Quota>,
     /// Faults that are set, with what is left of them.
@@ -93,7 +93,7 @@ pub struct ChangeCost {
     /// How much that varies: a part of the latency, or a duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<String>,
-    /// How many calls are taken.
+    /// How many calls are accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_limit: Option<NewQuota>,
 }

@@ -58,7 +58,7 @@ pub struct EditRoutes {
     /// Whether they lead nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blackhole: Option<bool>,
-    /// Takes the tag of the cluster away.
+    /// Removes the tag of the cluster.
     #[serde(default)]
     pub untag: bool,
 }
@@ -136,7 +136,7 @@ fn free_name(table: &RouteTable) -> String {
 fn resolve(table: &RouteTable, targets: &[String]) -> Result<Vec<Arc<Route>>, Refusal> {
     if targets.is_empty() {
         return Err(Refusal::bad_request(
-            "no route is named; give names or destinations".to_owned(),
+            "no route is named; name some, by name or destination".to_owned(),
         ));
     }
     let (mut found, mut unknown) = (Vec::<Arc<Route>>::new(), Vec::new());

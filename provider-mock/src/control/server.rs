@@ -199,7 +199,7 @@ fn resolve(cloud: &Cloud, targets: &Targets) -> Result<Vec<String>, Refusal> {
     }
     if targets.targets.is_empty() {
         return Err(Refusal::bad_request(
-            "no instance is named; give names or ids, or all".to_owned(),
+            "no instance is named; name some, or all".to_owned(),
         ));
     }
     let mut ids = Vec::with_capacity(targets.targets.len());

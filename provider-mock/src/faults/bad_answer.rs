@@ -1,4 +1,4 @@
-//! Answers that no provider should give and every caller must survive.
+//! Answers that no provider should send and every caller must survive.
 
 use std::fmt;
 use std::str::FromStr;
@@ -37,7 +37,7 @@ pub enum BadAnswer {
     StaleAbsence,
     /// Each instance found is absent, with neither certainty nor age.
     UncertainAbsence,
-    /// Each node or Service is said to be managed by another provider.
+    /// Each node or Service is answered as managed by another provider.
     NotManaged,
     /// Each result has no outcome, an answer has nothing at all; a list is cut off before its end.
     Empty,

@@ -112,7 +112,7 @@ impl Method {
         )
     }
 
-    /// Whether an answer, or a result of it, says how the load balancer of one Service stands.
+    /// Whether an answer, or a result of it, is about the load balancer of one Service.
     pub(crate) fn is_about_one_service(self) -> bool {
         matches!(
             self,

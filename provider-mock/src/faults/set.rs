@@ -48,7 +48,7 @@ impl Faults {
         set.faults.push(fault);
     }
 
-    /// Removes all and ends every call that hangs; says how many there were.
+    /// Removes all and ends every call that hangs. Returns how many there were.
     pub(crate) fn clear(&self) -> usize {
         let removed = std::mem::take(&mut self.set.lock().faults).len();
         self.cleared.send_replace(());
@@ -60,7 +60,7 @@ impl Faults {
         self.set.lock().faults.clone()
     }
 
-    /// Holds the call if it hangs, then fails it if it fails.
+    /// Hangs the call, then fails it, as the faults are set.
     pub(crate) async fn interfere(
         &self,
         method: Method,

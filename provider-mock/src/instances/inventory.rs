@@ -9,7 +9,7 @@ use super::spec::Hash;
 use super::{Instance, InstanceId, NodeName, PodCidrRange};
 use crate::cidr::Cidr;
 
-/// Why an instance was not taken in.
+/// Why an instance was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// An instance of that name exists.
@@ -34,14 +34,14 @@ pub enum Refused {
 
 /// The instances by id and by name.
 ///
-/// Instances are shared, not copied: an answer, a page and a snapshot hold the same allocation.
+/// Instances are shared, not copied: an answer, a page and a snapshot share one allocation.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Inventory {
     by_id: BTreeMap<InstanceId, Arc<Instance>>,
     by_name: HashMap<NodeName, InstanceId>,
     /// Names whose instance was deleted, with the generation that a new one of that name gets.
     deleted: BTreeMap<NodeName, u32>,
-    /// How many instances have a block of addresses for Pods: more than one where a person said so.
+    /// How many instances have a block of addresses for Pods: more than one where an operator set it.
     pod_cidrs: HashMap<Cidr, usize>,
 }
 
@@ -61,7 +61,7 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// Takes a new instance in, with a block of each range if it has none yet. Without a free block in
+    /// Adds a new instance, with a block of each range if it has none yet. Without a free block in
     /// one of them it gets none at all.
     pub(crate) fn insert_with_blocks(
         &mut self,
@@ -77,7 +77,7 @@ impl Inventory {
         self.insert(instance)
     }
 
-    /// Takes a new instance in; its name is no longer a deleted one.
+    /// Adds a new instance; its name is no longer a deleted one.
     pub fn insert(&mut self, instance: Instance) -> Result<Arc<Instance>, Refused> {
         if let Some(id) = self.by_name.get(&instance.name) {
             return Err(Refused::NameTaken {

@@ -49,9 +49,9 @@ pub(crate) struct Rules<'a> {
 }
 
 impl Inventory {
-    /// Looks one up, and makes it first where the rules say so.
+    /// Looks one up, and synthesises it first where the rules allow it.
     ///
-    /// An id is synthesised only if it is the one that its Node's name gives: such a Node was
+    /// An id is synthesised only if it is the one of its Node's name: such a Node was
     /// initialised by a mock that has forgotten, any other id is of an instance that never was.
     pub(crate) fn look_up(&mut self, asked: &Asked, rules: Rules<'_>) -> Found {
         let known = match &asked.key {

@@ -43,7 +43,7 @@ impl PodCidrRange {
         IpNet::new(address, self.prefix).ok().map(Cidr::from)
     }
 
-    /// The first block that is free, from one on that follows from `hash`; none: all are taken.
+    /// The first block that is free, from one on that follows from `hash`; none: all are allocated.
     pub(super) fn allocate(self, hash: u64, is_taken: impl Fn(Cidr) -> bool) -> Option<Cidr> {
         let (len, start) = (self.len(), u128::from(hash));
         let mut blocks = (0..len).filter_map(|step| self.block((start % len + step) % len));

@@ -79,7 +79,7 @@ impl Instances for MockProvider {
             match answered {
                 None => return Ok(lookups),
                 Some((names, Ok(found))) => lookups.extend(names.into_iter().zip(found)),
-                // One call per instance: the others have answers of their own.
+                // One call per instance: the others have their own answers.
                 Some((names, Err(limited))) if each => lookups.extend(
                     names
                         .into_iter()
@@ -190,7 +190,7 @@ pub(crate) fn from_sdk(address: &sdk::Address) -> Option<Address> {
 enum Need {
     /// The cloud has to be asked.
     Cloud(Key),
-    /// The node itself holds the answer.
+    /// The node itself has the answer.
     Nothing(Result<Lookup, Error>),
 }
 

@@ -39,7 +39,7 @@ pub struct InstanceSpec {
     /// Labels beside those of the placement, which they override.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<LabelKey, LabelValue>,
-    /// Blocks that its Pods have; those that the cloud gives it if empty.
+    /// Blocks that its Pods have; empty: the cloud allocates them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pod_cidrs: Vec<Cidr>,
     /// Power state; running if absent.

@@ -1,4 +1,4 @@
-//! Text that has been checked, so that the cloud holds only what Kubernetes accepts.
+//! Text that has been checked, so that the cloud has only texts that Kubernetes accepts.
 //!
 //! Nonsense leaves the mock through a fault, never by mistake.
 
@@ -90,7 +90,7 @@ checked_text!(
 );
 
 checked_text!(
-    /// The key of a label that the cloud gives to a Node.
+    /// The key of a label that the cloud sets on a Node.
     LabelKey,
     "label key for a cloud",
     is_label_key,
@@ -175,7 +175,7 @@ mod tests {
 
     fn check<T: FromStr<Err = BadText> + fmt::Debug>(good: &[&str], bad: &[&str]) {
         for text in good {
-            assert!(text.parse::<T>().is_ok(), "{text:?} should be taken");
+            assert!(text.parse::<T>().is_ok(), "{text:?} should be accepted");
         }
         for text in bad {
             let error = text.parse::<T>().unwrap_err().to_string();

@@ -10,7 +10,7 @@ use super::Family;
 const MOST: u128 = 1 << 20;
 
 /// A free address of a family. It follows from the hash as long as that one is free, so that a mock
-/// that lost its memory gives the same again. None: there is no pool, or nothing is left.
+/// that lost its memory allocates the same again. None: there is no pool, or nothing is left.
 pub(super) fn allocate(
     pools: &[IpNet],
     family: Family,

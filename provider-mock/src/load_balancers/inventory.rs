@@ -65,7 +65,7 @@ impl LoadBalancerInventory {
         Ok(inventory)
     }
 
-    /// Takes a new one in.
+    /// Adds a new one.
     pub fn insert(
         &mut self,
         mut load_balancer: LoadBalancer,
@@ -143,7 +143,7 @@ impl LoadBalancerInventory {
         Some(load_balancer)
     }
 
-    /// Removes those whose time has come; says whether there were any.
+    /// Removes those whose time has come. Returns whether there were any.
     pub(crate) fn settle(&mut self, now: Timestamp) -> bool {
         let mut settled = false;
         while let Some((gone_at, id)) = self.going.first().cloned()
@@ -213,7 +213,7 @@ impl LoadBalancerInventory {
         })
     }
 
-    /// Gives one new targets.
+    /// Sets the targets of one.
     pub(crate) fn set_targets(
         &mut self,
         id: &str,

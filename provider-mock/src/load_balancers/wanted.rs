@@ -40,7 +40,7 @@ pub struct Wanted {
     pub requested: Option<IpAddr>,
     /// Addresses that it had before this process, which it gets again.
     pub kept: Vec<IpAddr>,
-    /// Addresses that other Services hold, of which it gets none; sorted.
+    /// Addresses that other Services have, of which it gets none; sorted.
     pub avoided: Vec<IpAddr>,
     /// The ports it listens on.
     pub ports: Vec<Port>,
@@ -50,7 +50,7 @@ pub struct Wanted {
     pub health_check_node_port: i32,
     /// A deletion keeps it.
     pub protected: bool,
-    /// How long it takes if it is made now.
+    /// How long making it takes now.
     pub provisioning: Duration,
 }
 
@@ -89,7 +89,7 @@ impl Wanted {
         })
     }
 
-    /// Takes over what Kubernetes remembers of addresses, for a cloud that is new.
+    /// Adopts the addresses that Kubernetes has, for a cloud that is new.
     pub(crate) fn remember(&mut self, service: &Service, held: &[IpAddr]) {
         let ips = service.ingress.iter().filter_map(|one| match &one.point {
             IngressPoint::Ip { ip, .. } => Some(*ip),

@@ -82,7 +82,7 @@ impl MockProvider {
         self.options().routes.clone().unwrap_or_default()
     }
 
-    /// Writes into the journal, if there is one, that a change begins; gives its number there.
+    /// Writes into the journal, if there is one, that a change begins. Returns its number there.
     fn begin(&self, kind: RouteChangeKind, route: &WantedRoute) -> Option<u64> {
         let journal = self.cloud().journal()?;
         let change = journal.next_change();
@@ -136,7 +136,7 @@ impl ServedRoutes {
     }
 }
 
-/// As much as a request about a route says of it in any case.
+/// The fields of a route that every request about it has.
 fn known(ctx: &Context, route: &sdk::Route) -> Result<WantedRoute, Error> {
     let destination = route.destination_cidr.parse::<Cidr>();
     Ok(WantedRoute {

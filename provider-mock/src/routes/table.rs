@@ -60,7 +60,7 @@ impl RouteTable {
         Ok(table)
     }
 
-    /// Takes a new one in.
+    /// Adds a new one.
     pub fn insert(&mut self, route: Route) -> Result<Arc<Route>, RouteRefused> {
         if self.by_name.contains_key(&route.name) {
             return Err(RouteRefused::Exists(route.name));

@@ -39,7 +39,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts `serve` in a directory and waits until it takes connections.
+    /// Starts `serve` in a directory and waits until it accepts connections.
     pub(crate) async fn start(directory: &Path, flags: &[&str]) -> Self {
         let socket = directory.join("provider.sock");
         let mut child = binary()
@@ -136,7 +136,7 @@ impl Served {
         channel
     }
 
-    /// Asks over the provider's socket, with a handshake of its own.
+    /// Asks over the provider's socket, after a separate handshake.
     pub(crate) async fn ask(&self, names: &[String]) -> Result<Vec<InstanceResult>, Status> {
         let channel = self.channel().await;
         let request = BatchGetInstancesRequest {

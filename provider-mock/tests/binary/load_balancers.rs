@@ -87,7 +87,7 @@ async fn load_balancers_are_listed_shown_edited_made_and_deleted() {
     let refused = mock
         .ctl_fails("lb create lb\u{1b}[2J --cluster kubernetes")
         .await;
-    assert!(refused.contains("holds control characters"), "{refused}");
+    assert!(refused.contains("has control characters"), "{refused}");
     let taken = mock
         .ctl_fails("lb edit lb-orphan --address 203.0.113.1")
         .await;

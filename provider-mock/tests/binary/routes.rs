@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::harness::{Served, within};
 
-/// Makes one route; gives the code of its result.
+/// Makes one route. Returns the code of its result.
 async fn create(mock: &Served, destination: &str, node: &str) -> i32 {
     let request = BatchCreateRoutesRequest {
         context: Some(CallContext {
@@ -136,7 +136,7 @@ async fn faults_of_routes_are_set_from_outside() {
     ] {
         assert_eq!(mock.ctl(command).await, says);
     }
-    // A fault takes the place of the one about its destination only.
+    // A fault replaces the one about its destination only.
     mock.ctl("answers --bad empty --method ListRoutes --route 10.1.1.0/24")
         .await;
     mock.ctl("answers --bad empty --method ListRoutes --route 10.1.1.0/24")

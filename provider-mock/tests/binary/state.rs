@@ -127,7 +127,7 @@ async fn pod_cidrs_outlive_a_restart() {
     for cidr in &instance.pod_cidrs {
         assert!(
             !before.contains(&format!("\"{cidr}\"")),
-            "{cidr} was given twice"
+            "{cidr} was allocated twice"
         );
     }
     mock.terminate().await;

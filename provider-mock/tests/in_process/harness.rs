@@ -117,7 +117,7 @@ impl Mock {
         Ok(answer.into_inner().results)
     }
 
-    /// Everything that is listed, and whether the list said that it was whole.
+    /// Everything that is listed, and whether the list was marked as complete.
     pub(crate) async fn list(&self) -> Result<(Vec<Instance>, bool), Status> {
         let request = ListInstancesRequest {
             context: Some(context()),

@@ -279,7 +279,7 @@ async fn a_mock_may_offer_no_load_balancers_or_no_node_sets() {
     );
 }
 
-/// As a pool without a store: what it gave before it started stands in Kubernetes alone.
+/// As a pool without a store: only Kubernetes knows the addresses of before its start.
 #[tokio::test(start_paused = true)]
 async fn a_volatile_mock_gives_addresses_back_and_none_of_those_that_others_hold() {
     let lb = Balanced::serving(

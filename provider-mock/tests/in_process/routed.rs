@@ -95,7 +95,7 @@ impl Routed {
         Ok(response.into_inner().results)
     }
 
-    /// Makes routes, each of which must come to be; gives them as they are answered.
+    /// Makes routes, each of which must come to be. Returns them as they are answered.
     pub(crate) async fn made(&self, routes: Vec<Route>) -> Vec<Route> {
         let results = self.create(routes).await.unwrap();
         for (destination, (code, _)) in outcomes(&results) {
@@ -116,7 +116,7 @@ impl Routed {
         Ok(response.into_inner().results)
     }
 
-    /// The routes that are listed, by destination, and whether the list said that it was whole.
+    /// The routes that are listed, by destination, and whether the list was marked as complete.
     pub(crate) async fn list(&self) -> Result<(Vec<Route>, bool), Status> {
         list(self.client.clone(), self.context.clone()).await
     }

@@ -131,7 +131,7 @@ pub(super) struct HangArgs {
     /// Method that hangs, for example `BatchGetInstances` [default: each]
     #[arg(long)]
     method: Option<Method>,
-    /// How long each call is held; it is served then [default: until cleared]
+    /// How long each call hangs; it is served then [default: until cleared]
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
     duration: Option<Duration>,
     /// Only calls, or results of an update, about this Service
@@ -184,10 +184,10 @@ pub(super) struct AnswersArgs {
     /// Method whose answers are bad [default: each that can be so]
     #[arg(long)]
     method: Option<Method>,
-    /// Only what is said about this node
+    /// Only answers about this node
     #[arg(long, value_name = "NAME")]
     node: Option<NodeName>,
-    /// Only what is said about the route to this destination
+    /// Only answers about the route to this destination
     #[arg(long, value_name = "CIDR")]
     route: Option<Cidr>,
     /// Only calls, or results of an update, about this Service

@@ -46,10 +46,10 @@ pub(super) struct EditArgs {
     /// A node that is its target from now on; may be repeated
     #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
-    /// Take all its targets away
+    /// Remove all its targets
     #[arg(long, conflicts_with = "nodes")]
     without_nodes: bool,
-    /// Take the tag of its Service away
+    /// Remove the tag of its Service
     #[arg(long)]
     untag: bool,
 }

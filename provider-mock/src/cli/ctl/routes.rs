@@ -84,7 +84,7 @@ pub(super) struct EditArgs {
     /// Whether they lead nowhere
     #[arg(long, value_name = "BOOL")]
     blackhole: Option<bool>,
-    /// Take the tag of the cluster away
+    /// Remove the tag of the cluster
     #[arg(long)]
     untag: bool,
 }

@@ -21,7 +21,7 @@ pub(super) struct LoadBalancerArgs {
     #[arg(long)]
     pub(super) without_node_sets: bool,
 
-    /// Where addresses are taken from; may be repeated. A family without a pool is not served
+    /// Pool of addresses; may be repeated. A family without a pool is not served
     /// [default: 198.18.0.0/15 and `2001:db8:1b::/64`]
     #[arg(long = "lb-pool", value_name = "CIDR")]
     pools: Vec<IpNet>,
@@ -48,7 +48,7 @@ pub(super) struct LoadBalancerArgs {
     #[arg(long = "lb-provisioning", default_value = "0s", value_parser = duration::parse, value_name = "DURATION")]
     provisioning: Duration,
 
-    /// Tell the addresses of a load balancer before it is ready
+    /// Report the addresses of a load balancer before it is ready
     #[arg(long = "lb-early-addresses")]
     early_addresses: bool,
 
@@ -89,8 +89,8 @@ pub(super) struct LoadBalancerArgs {
     )]
     configuration_revision: String,
 
-    /// Say that load balancers are lost with this process, as they are without --state; a Service then
-    /// keeps the addresses in its status, and is given none that another one holds
+    /// Declare that load balancers are lost with this process, as they are without --state; a Service then
+    /// keeps the addresses in its status, and gets none of another Service
     #[arg(long = "lb-volatile")]
     volatile: bool,
 

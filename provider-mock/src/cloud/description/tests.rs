@@ -84,7 +84,7 @@ fn errors_are_named_with_their_place() {
         for word in says {
             assert!(
                 error.contains(word),
-                "{text:?} should say {word:?}: {error}"
+                "{text:?} should contain {word:?}: {error}"
             );
         }
         assert!(!error.trim().contains('\n'), "one sentence: {error}");

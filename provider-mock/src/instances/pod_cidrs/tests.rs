@@ -31,7 +31,7 @@ fn texts(instance: &Instance) -> Vec<String> {
     instance.pod_cidrs.iter().map(Cidr::to_string).collect()
 }
 
-/// Each range is given away whole, no block twice, and from any start.
+/// Each range is allocated whole, no block twice, and from any start.
 #[test]
 fn each_block_is_given_once() {
     for (text, prefix, count) in [
@@ -50,7 +50,7 @@ fn each_block_is_given_once() {
                 let net = ipnet::IpNet::from(block);
                 assert_eq!((net.prefix_len(), net.trunc()), (prefix, net));
                 assert!(network.contains(&net), "{block} is not in {text}");
-                assert!(given.insert(block), "{block} was given twice");
+                assert!(given.insert(block), "{block} was allocated twice");
             }
             assert_eq!(given.len(), count, "{text} in blocks of {prefix}");
         }
