@@ -58,7 +58,7 @@ struct Shared {
 }
 
 /// Replaces the token of [`Credentials`] before it ends.
-pub struct Renewal {
+pub struct TokenRenewal {
     api: Api,
     account: &'static str,
     credentials: Credentials,
@@ -85,8 +85,8 @@ struct Status {
 
 impl Credentials {
     /// Makes the service account if there is none, and asks for a token with the process's own
-    /// rights. Tries [`TRIES`] times. The caller must [`run`](Renewal::run) the renewal.
-    pub async fn of(api: Api, account: &'static str) -> Result<(Self, Renewal), NoToken> {
+    /// rights. Tries [`TRIES`] times. The caller must [`run`](TokenRenewal::run) the renewal.
+    pub async fn of(api: Api, account: &'static str) -> Result<(Self, TokenRenewal), NoToken> {
         let mut pause = MIN_PAUSE;
         let mut tried = 1;
         let (header, life) = loop {
@@ -106,7 +106,7 @@ impl Credentials {
             header: RwLock::new(header),
             refused: Notify::new(),
         }));
-        let renewal = Renewal {
+        let renewal = TokenRenewal {
             api,
             account,
             credentials: credentials.clone(),
@@ -127,7 +127,7 @@ impl Credentials {
     }
 }
 
-impl Renewal {
+impl TokenRenewal {
     /// Asks for another token when a fifth of the life of the last one is left, or when it is
     /// refused, until `stop`.
     pub async fn run(mut self, stop: CancellationToken) {
@@ -215,9 +215,9 @@ impl fmt::Debug for Credentials {
     }
 }
 
-impl fmt::Debug for Renewal {
+impl fmt::Debug for TokenRenewal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Renewal")
+        f.debug_struct("TokenRenewal")
             .field("account", &self.account)
             .field("life", &self.life)
             .finish_non_exhaustive()

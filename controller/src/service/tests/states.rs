@@ -1,4 +1,4 @@
-//! What is remembered of each Service.
+//! The state that each Service leaves in memory.
 
 use std::sync::Arc;
 
