@@ -41,7 +41,7 @@ impl NodeIpam {
         }
         // Never closed.
         let _permit = self.writing.acquire().await;
-        // What came during the wait counts: another writer's CIDRs, the end of the Node.
+        // The store may have changed during the wait: another writer's CIDRs, the end of the Node.
         let Some(node) = self.parts.nodes.get(&name) else {
             return self.settle(&name).await;
         };

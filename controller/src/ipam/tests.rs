@@ -161,7 +161,7 @@ async fn wrong_cidrs_of_a_node_are_reported_once_and_stop_nothing() {
     assert_eq!(cidrs(&fixture, "n1"), ["10.0.2.0/24"]);
 }
 
-/// I-16: a failed write is told on the Node, and the Node keeps what was allocated to it.
+/// I-16: a failed write is an event of the Node, and the Node keeps what was allocated to it.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_fails_is_repeated_with_the_same_cidr() {
     let mut fixture = Fixture::new(Setup::default());

@@ -143,3 +143,17 @@ async fn i_7_a_cidr_outside_the_cluster_cidr_is_a_warning() {
     })
     .await;
 }
+
+/// I-20 is overruled: the cloud's CIDRs become the Nodes'.
+#[tokio::test]
+async fn the_clouds_cidrs_are_written_where_the_provider_allocates() {
+    let mock = Setup::mock(&["--synthesize-instances", "--pod-cidrs=10.9.0.0/16"]);
+    let setup = mock.flags(&[
+        "--allocate-node-cidrs",
+        "--cidr-allocator-type=CloudAllocator",
+    ]);
+    let stage = setup.machines(machines(10)).start().await;
+    let owners = all_allocated(&stage, 10, 1).await;
+    let of_the_cloud = |cidrs: &Vec<String>| cidrs.iter().all(|cidr| cidr.starts_with("10.9."));
+    assert!(owners.values().all(of_the_cloud), "{owners:?}");
+}
