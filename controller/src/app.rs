@@ -31,7 +31,7 @@ use self::{
     access::ApiAccess,
     election::Building,
     identity::ClusterIdentity,
-    lease_task::SETTLE,
+    lease_task::CANCEL_TIMEOUT,
     metrics::Metrics,
     supervise::{Signals, Supervisor},
     wiring::{ControllerContext, Wiring},
@@ -49,8 +49,8 @@ use crate::{
 const COMPONENT: &str = "cloud-controller-manager";
 
 /// How long everything after the work may take: the lease is released, events are written. With the grace
-/// period and [`SETTLE`] it is less than the 30 s that a Pod is given.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// period and [`CANCEL_TIMEOUT`] it is less than the 30 s that a Pod is given.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the process ends, other than because it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +126,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let checks = Checks::default();
     let silent = format!("{server} has not answered yet");
     checks.add("apiserver", Scope::Readiness, move || Err(silent.clone()));
-    let mut visitors = None;
+    let mut https_access = None;
     if let Some(https) = https {
         let (authentication, authorization) = (&config.authentication, &config.authorization);
         let access = Access::new(
@@ -138,7 +138,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         )
         .await;
         let access = Arc::new(access.map_err(|error| Fatal::setup(&error))?);
-        visitors = Some(Arc::clone(&access));
+        https_access = Some(Arc::clone(&access));
         let served = serving::ServerParts {
             checks: checks.clone(),
             registry: Arc::new(registry),
@@ -151,8 +151,8 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let reached = async {
         let lease = config.election.as_ref().map(Election::path);
         let facts = cluster::discover(&informers, &server, lease.as_deref()).await;
-        if let Some(visitors) = visitors {
-            let looked_up = visitors.look_up().await;
+        if let Some(https_access) = https_access {
+            let looked_up = https_access.look_up().await;
             looked_up.map_err(|error| Fatal::setup(&error))?;
         }
         Ok(facts)
@@ -280,7 +280,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         if matches!(ended, Err(Fatal::LeaseLost(_))) {
             return drained;
         }
-        let flushed = join_all(events.iter().map(|events| events.flush(FAREWELL))).await;
+        let flushed = join_all(events.iter().map(|events| events.flush(END_TIMEOUT))).await;
         if flushed.contains(&false) {
             warn!("some events were not written");
         }
@@ -290,7 +290,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     };
     let drained = tokio::select! {
         drained = drained => drained,
-        () = tokio::time::sleep(config.shutdown_grace + SETTLE + FAREWELL) => {
+        () = tokio::time::sleep(config.shutdown_grace + CANCEL_TIMEOUT + END_TIMEOUT) => {
             warn!("still busy when the time to end is over; ending anyway");
             Ok(())
         }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 /// lease term.
 ///
 /// It is asked right before each write and each call, after the last wait: a process that was frozen
-/// may go on before anything has told it that another one leads.
+/// may go on before it learns that another one leads.
 #[derive(Clone)]
 pub struct Fence {
     is_leader: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -119,10 +119,10 @@ impl Fence {
 impl InFlight {
     /// The provider has answered, or is gone.
     pub fn ended(mut self) {
-        self.leave(true);
+        self.finish(true);
     }
 
-    fn leave(&mut self, is_answered: bool) {
+    fn finish(&mut self, is_answered: bool) {
         if let Some(calls) = self.calls.take() {
             calls.send_modify(|calls| {
                 calls.in_flight -= 1;
@@ -136,7 +136,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.leave(false);
+        self.finish(false);
     }
 }
 

@@ -5,7 +5,7 @@
 //!           GET, POST, PUT                       ┌► watch::Receiver<Leadership> ─► app, loops
 //!  Lease ◄──────────────── Elector (core::lease) ┤
 //!        ───────────────►     ▲                  └► Leading::is_valid_now ─► before each write
-//!             watch           └─ Handle: give_up, release, check
+//!             watch           └─ Handle: step_down, release, check
 //! ```
 //!
 //! *Losing* the lease is the end of the process, as upstream (PROC-13). *Giving it up* is not: the

@@ -8,8 +8,8 @@
 //!  server.run(ServerParts { … }, stop) before the API server is reached: probes are answered, all that
 //!                                needs a right gets 503. `stop` is last of all on the way out, so
 //!                                that probes and scrapers see the end
-//!  access.look_up()              the cluster tells its CAs, or the start has failed
-//!  Checks::add, Pages::dump      at any time, by whoever has something to say
+//!  access.look_up()              the CAs of the cluster are read, or the start has failed
+//!  Checks::add, Pages::dump      at any time
 //! ```
 
 mod access;

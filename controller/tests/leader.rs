@@ -296,7 +296,7 @@ async fn a_replica_that_gives_up_lets_the_other_lead() {
     second.follows(&first).await;
     first.may.send_replace(false);
     let asked = Instant::now();
-    first.handle.give_up(LEASE * 2).await;
+    first.handle.step_down(LEASE * 2).await;
     second.leading().await;
     assert!(
         asked.elapsed() < Duration::from_secs(1),
@@ -306,7 +306,7 @@ async fn a_replica_that_gives_up_lets_the_other_lead() {
     first.follows(&second).await;
 
     second.may.send_replace(false);
-    second.handle.give_up(LEASE * 2).await;
+    second.handle.step_down(LEASE * 2).await;
     first.may.send_replace(true);
     let able = Instant::now();
     first.leading().await;

@@ -69,7 +69,7 @@ impl ApiAccess {
     }
 
     /// The identities of the controllers of the service account `name`, with the account's rights
-    /// if the configuration says so (PROC-40), kept alive by `parts` until `stop`.
+    /// if the configuration asks for it (PROC-40), kept alive by `parts` until `stop`.
     pub(super) async fn controller(
         &self,
         name: &'static str,

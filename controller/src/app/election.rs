@@ -156,7 +156,7 @@ async fn candidate(provider: Provider, first: Option<Handle>, may_contend: watch
     }
 }
 
-/// The controllers that run under `lock` (PROC-34); those that are switched off say so (CLI-27).
+/// The controllers that run under `lock` (PROC-34); those that are switched off are logged (CLI-27).
 fn enabled(config: &Config, migration: Option<&Migration>, lock: Lock) -> Vec<Controller> {
     let mut enabled = Vec::new();
     for controller in Controller::ALL {

@@ -36,7 +36,7 @@ struct Known {
     /// As it was last found on the Lease, which may have been deleted since. Replaces a UID that could not
     /// be read.
     remembered: Option<Box<str>>,
-    said: Option<ClusterUid>,
+    last: Option<ClusterUid>,
 }
 
 impl ClusterIdentity {
@@ -54,14 +54,14 @@ impl ClusterIdentity {
             known: Mutex::new(Known {
                 read: facts.uid.clone(),
                 remembered: facts.remembered_uid.clone(),
-                said: None,
+                last: None,
             }),
         });
         this.judge(None);
         this
     }
 
-    /// Compares with what the Lease says now. To be called before a lease term begins its work, and
+    /// Compares with the annotation on the Lease now. To be called before a lease term begins its work, and
     /// whenever something may have changed.
     pub(super) fn judge(&self, lock: Option<&Handle>) -> ClusterUid {
         // Held until the provider knows, since two tasks judge: the last verdict has to be the one that
@@ -77,19 +77,19 @@ impl ClusterIdentity {
             None => known.remembered.as_deref(),
         };
         let uid = ClusterUid::judge(known.read.as_deref(), remembered);
-        let is_new = known.said.as_ref() != Some(&uid);
-        known.said = Some(uid.clone());
+        let is_new = known.last.as_ref() != Some(&uid);
+        known.last = Some(uid.clone());
         if is_new {
             self.provider.set_cluster_uid(uid.clone());
         }
         drop(known);
         if is_new {
-            self.say(&uid);
+            self.log(&uid);
         }
         uid
     }
 
-    fn say(&self, uid: &ClusterUid) {
+    fn log(&self, uid: &ClusterUid) {
         if uid.allows_changes(self.allow_untagged) {
             if let ClusterUid::Read(_) = uid {
                 info!("{uid}");
@@ -105,8 +105,8 @@ impl ClusterIdentity {
     /// Why nothing in the cloud is changed, if the API server and the Lease contradict each other.
     pub(super) fn contradiction(&self) -> Option<String> {
         let known = self.known.lock();
-        let said = known.said.as_ref();
-        said.filter(|uid| matches!(uid, ClusterUid::Contradicted { .. }))
+        let last = known.last.as_ref();
+        last.filter(|uid| matches!(uid, ClusterUid::Contradicted { .. }))
             .map(ToString::to_string)
     }
 

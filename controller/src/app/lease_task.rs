@@ -18,7 +18,7 @@ use crate::{
 const PROVIDER_GRACE: Duration = Duration::from_mins(1);
 
 /// How long calls that were cancelled, and the writes of results that came before, may take to end.
-pub(super) const SETTLE: Duration = Duration::from_secs(2);
+pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One lock and what runs under it.
 pub(super) struct LeaseTask {
@@ -113,7 +113,7 @@ impl LeaseTask {
                         self.provider.set_standby(true);
                     }
                     if let Some(lock) = &self.lock {
-                        lock.give_up(hold_off).await;
+                        lock.step_down(hold_off).await;
                     }
                 }
                 // A lease that must not be released before it expires is left with the process.
@@ -147,7 +147,7 @@ impl LeaseTask {
                 "calls still in flight at the end of the grace period; cancelling them"
             );
             fence.cancel();
-            timeout(SETTLE, ended).await.is_ok()
+            timeout(CANCEL_TIMEOUT, ended).await.is_ok()
         };
         let drained = tokio::select! {
             biased;

@@ -1,4 +1,4 @@
-//! `--plan`: says what the service-lb loop would do, and ends. Writes nothing, neither to the API
+//! `--plan`: prints what the service-lb loop would do, and ends. Writes nothing, neither to the API
 //! server nor to the cloud; may run beside a controller that works.
 //!
 //! RBAC: `list`, `watch` on `services` and `nodes`; `get` on the Lease and on the namespace `kube-system`.
@@ -55,7 +55,7 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
     };
     if !declared.plan {
         warn!(
-            "the provider cannot tell what it would change in the cloud; showing what it would be \
+            "the provider cannot plan its changes of the cloud; showing what it would be \
              asked for"
         );
     }

@@ -25,7 +25,7 @@ impl Supervisor {
         self.names.push((id, name.into()));
     }
 
-    /// Waits for a task to end, by itself or by a panic, and tells its name. Never returns while
+    /// Waits for a task to end, by itself or by a panic, and returns its name. Never returns while
     /// there is none.
     pub(super) async fn ended(&mut self) -> Cow<'static, str> {
         match self.tasks.join_next_with_id().await {

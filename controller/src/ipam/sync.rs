@@ -163,7 +163,7 @@ impl NodeIpam {
             Err(ApiError::Fenced) => Outcome::Retry,
             Err(error) => {
                 let class = error.class();
-                if let Some(others) = self.repeats.heard(&error.cause()) {
+                if let Some(others) = self.repeats.due(&error.cause()) {
                     let class = class.as_str();
                     warn!(node = &*node.name, class, others, %error, "Pod CIDRs cannot be written");
                 }
@@ -180,7 +180,7 @@ impl NodeIpam {
         if self.state.waiting.lock().insert(Arc::clone(&node.name)) {
             self.status(node, NOT_AVAILABLE);
         }
-        if let Some(others) = self.repeats.heard(NOT_AVAILABLE) {
+        if let Some(others) = self.repeats.due(NOT_AVAILABLE) {
             warn!(node = &*node.name, others, %error, "Node gets no Pod CIDR");
         }
         Outcome::Retry

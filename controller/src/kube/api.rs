@@ -128,7 +128,7 @@ impl Api {
         }
     }
 
-    /// The same requests, but writes only as long as `fence` says yes.
+    /// The same requests, but writes only as long as `fence` is open.
     #[must_use]
     pub fn fenced(&self, fence: Fence) -> Self {
         Self {
@@ -251,7 +251,7 @@ impl Api {
         self.object(request).await
     }
 
-    /// Deletes the object at `path` if it is what `preconditions` say; else the answer is 409.
+    /// Deletes the object at `path` if it fits `preconditions`; else the answer is 409.
     pub async fn delete(
         &self,
         path: &str,

@@ -45,7 +45,7 @@ pub(super) struct Credential {
     pub(super) header: Option<HeaderValue>,
     /// Counts client certificates; a connection is good for requests of its generation.
     pub(super) generation: u64,
-    /// Counts credentials, to tell one that was refused from its successor.
+    /// Counts credentials: one that was refused is another than its successor.
     serial: u64,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct Authenticator(Arc<Shared>);
 
 struct Shared {
     source: Source,
-    held: RwLock<Held>,
+    state: RwLock<CredentialState>,
     presented: Arc<Presented>,
     /// Held by the one task that reads the source.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -119,7 +119,7 @@ enum Source {
     Plugin(Box<Plugin>, Files),
 }
 
-struct Held {
+struct CredentialState {
     /// Absent until a plugin yielded one.
     credential: Option<Credential>,
     /// To be replaced from then on; it is good all the same.
@@ -144,7 +144,7 @@ enum Due {
     Now,
 }
 
-impl Held {
+impl CredentialState {
     fn due(&self, now: Instant) -> Due {
         let past = |time: Option<Instant>| time.is_some_and(|time| time <= now);
         if self.not_before.is_some_and(|time| now < time) {
@@ -186,7 +186,7 @@ impl Authenticator {
         });
         Self(Arc::new(Shared {
             source,
-            held: RwLock::new(Held {
+            state: RwLock::new(CredentialState {
                 credential,
                 refresh_at,
                 ends_at: None,
@@ -213,7 +213,7 @@ impl Authenticator {
     /// The credential for a request. Waits for the source where there is none that is good, at most as
     /// long as a plugin may run. Cancelling it cancels nothing: the source is read by a task.
     pub(super) async fn current(&self) -> Result<Credential, NoCredential> {
-        let due = self.0.held.read().due(Instant::now());
+        let due = self.0.state.read().due(Instant::now());
         match due {
             Due::Nothing => {}
             Due::Soon => {
@@ -224,13 +224,13 @@ impl Authenticator {
             Due::Now => {
                 let turn = Arc::clone(&self.0.turn).lock_owned().await;
                 // The turn may have been waited for while another task did the work.
-                if self.0.held.read().due(Instant::now()) == Due::Now {
+                if self.0.state.read().due(Instant::now()) == Due::Now {
                     let _ = self.renew(turn).await;
                 }
             }
         }
-        let held = self.0.held.read();
-        held.answer(Instant::now())
+        let state = self.0.state.read();
+        state.answer(Instant::now())
     }
 
     /// The API server answered 401 to `credential`.
@@ -238,10 +238,10 @@ impl Authenticator {
         if !self.0.source.changes() {
             return;
         }
-        let mut held = self.0.held.write();
-        let current = held.credential.as_ref();
+        let mut state = self.0.state.write();
+        let current = state.credential.as_ref();
         if current.is_some_and(|current| current.serial == credential.serial) {
-            held.refused = true;
+            state.refused = true;
         }
     }
 
@@ -257,7 +257,7 @@ impl Authenticator {
                 Source::Files(files) => files.read_again().await,
                 Source::Plugin(plugin, files) => plugin.run(files).await,
             };
-            shared.take(yielded);
+            shared.replace(yielded);
             drop(turn);
         })
     }
@@ -274,23 +274,23 @@ impl Source {
 }
 
 impl Shared {
-    fn take(&self, yielded: Result<Material, String>) {
+    fn replace(&self, yielded: Result<Material, String>) {
         let now = Instant::now();
-        let mut held = self.held.write();
-        held.not_before = Some(now + PAUSE);
+        let mut state = self.state.write();
+        state.not_before = Some(now + PAUSE);
         let files = matches!(self.source, Source::Files(_));
-        held.refresh_at = files.then(|| now + FILES);
+        state.refresh_at = files.then(|| now + FILES);
         let material = match yielded {
             Ok(material) => material,
             Err(reason) => {
                 let failure = NoCredential(reason);
-                let known = held.failure.as_ref();
+                let known = state.failure.as_ref();
                 let is_known = known.is_some_and(|last| last.0 == failure.0);
                 // Without a credential each request fails with this text. Its words may differ each time, as
                 // with a time or an id in them.
                 if !is_known
-                    && held.credential.is_some()
-                    && let Some(others) = self.failures.heard("")
+                    && state.credential.is_some()
+                    && let Some(others) = self.failures.due("")
                 {
                     warn!(
                         others,
@@ -299,14 +299,14 @@ impl Shared {
                     );
                 }
                 if !files {
-                    held.refresh_at = Some(now + PAUSE);
+                    state.refresh_at = Some(now + PAUSE);
                 }
-                held.failure = Some(failure);
+                state.failure = Some(failure);
                 return;
             }
         };
-        held.failure = None;
-        let former = held.credential.take().unwrap_or_default();
+        state.failure = None;
+        let former = state.credential.take().unwrap_or_default();
         let changed =
             chain(self.presented.current().as_ref()) != chain(material.certificate.as_ref());
         if changed {
@@ -322,8 +322,8 @@ impl Shared {
         if other {
             debug!("the credential for the API server is new");
         }
-        held.refused = false;
-        held.credential = Some(Credential {
+        state.refused = false;
+        state.credential = Some(Credential {
             header: material.header,
             generation: former.generation + u64::from(changed),
             serial: former.serial + 1,
@@ -331,13 +331,13 @@ impl Shared {
         if files {
             return;
         }
-        held.ends_at = None;
-        held.refresh_at = None;
+        state.ends_at = None;
+        state.refresh_at = None;
         if let Some(expires) = material.expires {
             let life = expires.duration_since(Timestamp::now());
             let life = Duration::try_from(life).unwrap_or_default();
-            held.ends_at = Some(now + life);
-            held.refresh_at = Some(now + life.saturating_sub(EARLY.min(life / 10)));
+            state.ends_at = Some(now + life);
+            state.refresh_at = Some(now + life.saturating_sub(EARLY.min(life / 10)));
         }
     }
 }

@@ -6,7 +6,7 @@ use kube::config::AuthInfo;
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use x509_parser::time::ASN1Time;
 
-/// Explains why the API server may have answered 401 to the credentials in `auth`: its own answer says
+/// Explains why the API server may have answered 401 to the credentials in `auth`: its own answer is
 /// no more than "Unauthorized".
 pub(super) fn explain(auth: &AuthInfo, now: Timestamp) -> String {
     match not_after(auth) {
@@ -24,7 +24,7 @@ pub(super) fn explain(auth: &AuthInfo, now: Timestamp) -> String {
 fn not_after(auth: &AuthInfo) -> Option<Timestamp> {
     let pem = match (&auth.client_certificate_data, &auth.client_certificate) {
         (Some(data), _) => STANDARD.decode(data).ok()?,
-        // Of one that is rotated, the file says what is so now.
+        // Of one that is rotated, the file has the certificate of now.
         (None, Some(path)) => std::fs::read(path).ok()?,
         (None, None) => return None,
     };

@@ -214,7 +214,7 @@ impl Govern {
         if let Some(account) = &self.account {
             return account.refused();
         }
-        if let Some(others) = self.unauthorized.heard("") {
+        if let Some(others) = self.unauthorized.due("") {
             let hint = certificate::explain(&self.auth, Timestamp::now());
             warn!(
                 server = &*self.host,
@@ -322,11 +322,11 @@ where
                 .metrics
                 .answered(&method, watch, &govern.host, code, sent.elapsed());
             result.map(|response| {
-                let tell = (!watch).then(|| {
-                    let tell = move |bytes| govern.metrics.received(&method, &govern.host, bytes);
-                    Box::new(tell) as Box<dyn FnOnce(usize) + Send>
+                let report = (!watch).then(|| {
+                    let report = move |bytes| govern.metrics.received(&method, &govern.host, bytes);
+                    Box::new(report) as Box<dyn FnOnce(usize) + Send>
                 });
-                response.map(|body| Counted::new(body, tell))
+                response.map(|body| Counted::new(body, report))
             })
         })
     }

@@ -14,8 +14,8 @@ use super::{api::Api, error::ApiError};
 /// Longest pause between two tries to reach the API server.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long the API server has to say that the namespace may not be read until it is believed. One
-/// that has just started says so until it has read its roles. A provider without the UID, or with
+/// How long the API server has to refuse the namespace until it is believed. One that has just started
+/// refuses it until it has read its roles. A provider without the UID, or with
 /// another one, takes its load balancers for those of another cluster.
 const FORBIDDEN: Duration = Duration::from_secs(30);
 
@@ -64,14 +64,14 @@ struct NamespaceMeta {
     uid: Box<str>,
 }
 
-/// Asks the API server at `server` until it answers: it may come up after us. Says so once, and
+/// Asks the API server at `server` until it answers: it may come up after us. Logs that once, and
 /// again every minute or so. `lease` is the path of the Lease that may remember the UID.
 pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
     let mut pause = Duration::from_millis(100);
     let mut failures = 0_u32;
     let mut forbidden_since = None;
     loop {
-        match ask(api).await {
+        match query(api).await {
             Ok(Found::All(facts)) => {
                 info!(server, version = facts.version, "reached the API server");
                 return facts;
@@ -88,8 +88,8 @@ pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
                 let since = *forbidden_since.get_or_insert_with(|| {
                     warn!(
                         %error,
-                        "may not read the namespace kube-system, whose UID tells the provider which \
-                         cluster it works for; grant `get` on namespaces; trying for {FORBIDDEN:?}"
+                        "may not read the namespace kube-system, whose UID identifies the cluster to the \
+                         provider; grant `get` on namespaces; trying for {FORBIDDEN:?}"
                     );
                     Instant::now()
                 });
@@ -119,7 +119,7 @@ pub async fn discover(api: &Api, server: &str, lease: Option<&str>) -> Facts {
     }
 }
 
-async fn ask(api: &Api) -> Result<Found, ApiError> {
+async fn query(api: &Api) -> Result<Found, ApiError> {
     let Version {
         git_version: version,
     } = api.get("/version").await?;

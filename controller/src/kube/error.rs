@@ -174,7 +174,7 @@ impl From<kube::Error> for ApiError {
     }
 }
 
-/// The error and its causes in one line, each said once.
+/// The error and its causes in one line, each of them once.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

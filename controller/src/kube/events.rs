@@ -105,7 +105,7 @@ impl Events {
         (Self { shared }, writer)
     }
 
-    /// A recorder whose events say that they come from `component` (E-6).
+    /// A recorder of events with the source `component` (E-6).
     pub fn recorder(&self, component: &'static str) -> Recorder {
         Recorder {
             component,

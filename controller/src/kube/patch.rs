@@ -1,4 +1,4 @@
-//! Changes as JSON Patches (RFC 6902) whose `test` operations say what they presume.
+//! Changes as JSON Patches (RFC 6902) whose `test` operations are their preconditions.
 //!
 //! A strategic merge patch of a list loses the entries that another client added meanwhile, unless
 //! it names a resourceVersion, and then every heartbeat of the kubelet refuses it. A `test` is

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use http::{HeaderValue, Uri};
 use ipnet::IpNet;
 
-/// The variables that say which proxy is to be used.
+/// The variables that name the proxy.
 #[expect(
     clippy::struct_field_names,
     reason = "the fields are named as the variables"

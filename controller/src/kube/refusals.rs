@@ -13,7 +13,7 @@ use super::error::ApiError;
 /// not read its roles yet, refuse for a while.
 const GRACE: Duration = Duration::from_mins(1);
 
-/// A refusal that is this old says nothing: what was to be written may be wanted no more. Above the
+/// A refusal that is this old does not count: the write may be wanted no more. Above the
 /// longest back-off of a write that is refused.
 const OLD: Duration = Duration::from_mins(10);
 
@@ -34,7 +34,7 @@ struct Kind {
 struct Refused {
     since: Instant,
     last: Instant,
-    said: Option<Instant>,
+    logged: Option<Instant>,
     count: u64,
     cause: String,
     /// The API server did not take the credentials (401); the right itself may be there.
@@ -53,8 +53,8 @@ impl Refusals {
         lasting.map_or(Ok(()), |(kind, refused)| Err(refused.sentence(kind)))
     }
 
-    /// A write by `method` to `path` ended. Only an answer of the API server tells whether it is
-    /// allowed. A refusal that lasts is said once a minute.
+    /// A write by `method` to `path` ended. Only an answer of the API server shows whether it is
+    /// allowed. A refusal that lasts is logged once a minute.
     pub(super) fn answered(&self, method: &Method, path: &str, error: Option<&ApiError>) {
         if error.is_none() {
             self.allowed(|_, refused| refused.is_unauthenticated);
@@ -76,12 +76,12 @@ impl Refusals {
         };
         let now = Instant::now();
         let mut all = self.refused.lock();
-        // An entry that is old says nothing about this refusal.
+        // An entry that is old is not about this refusal.
         all.retain(|_, refused| refused.last.elapsed() < OLD);
         let refused = all.entry(kind.clone()).or_insert_with(|| Refused {
             since: now,
             last: now,
-            said: None,
+            logged: None,
             count: 0,
             cause: String::new(),
             is_unauthenticated: false,
@@ -90,9 +90,9 @@ impl Refusals {
         refused.count += 1;
         refused.cause = cause;
         refused.is_unauthenticated = error.and_then(ApiError::code) == Some(401);
-        let is_due = refused.said.unwrap_or(refused.since) + GRACE <= now;
+        let is_due = refused.logged.unwrap_or(refused.since) + GRACE <= now;
         if is_due {
-            refused.said = Some(now);
+            refused.logged = Some(now);
             let refused = refused.clone();
             drop(all);
             let Kind { verb, resource } = kind;
@@ -112,7 +112,7 @@ impl Refusals {
     fn allowed(&self, is_allowed: impl Fn(&Kind, &Refused) -> bool) {
         self.refused.lock().retain(|kind, refused| {
             let is_allowed = is_allowed(kind, refused);
-            if is_allowed && refused.said.is_some() {
+            if is_allowed && refused.logged.is_some() {
                 let Kind { verb, resource } = kind;
                 info!(verb, resource, "write is allowed again");
             }
@@ -226,7 +226,7 @@ mod tests {
         let sentence = refusals.check().unwrap_err();
         let start = "may not patch nodes (2 refusals in 60 s): ";
         assert!(sentence.starts_with(start), "{sentence}");
-        // No answer tells nothing; another resource is another right.
+        // No answer shows nothing; another resource is another right.
         patch(Some(&ApiError::Fenced));
         refusals.answered(&Method::PATCH, "/api/v1/nodes/a/status", None);
         assert!(refusals.check().is_err());

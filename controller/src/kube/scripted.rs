@@ -34,7 +34,7 @@ pub(crate) fn json(code: u16, body: &Value) -> ScriptedAnswer {
     Response::builder().status(code).body(body).unwrap()
 }
 
-/// A `metav1.Status` that says no.
+/// A `metav1.Status` of a failure.
 pub(crate) fn refusal(code: u16, reason: &str) -> ScriptedAnswer {
     json(code, &status(code, reason))
 }
@@ -47,12 +47,12 @@ pub(crate) fn status(code: u16, reason: &str) -> Value {
     })
 }
 
-/// A watch that says `events` and then ends.
+/// A watch that sends `events` and then ends.
 pub(crate) fn watch(events: Vec<Value>) -> ScriptedAnswer {
     streaming(stream::iter(events))
 }
 
-/// A watch that says what is sent, until the sender is dropped.
+/// A watch that sends what the sender gets, until the sender is dropped.
 pub(crate) fn live_watch() -> (mpsc::UnboundedSender<Value>, ScriptedAnswer) {
     let (sender, receiver) = mpsc::unbounded();
     (sender, streaming(receiver))

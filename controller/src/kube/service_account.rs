@@ -1,5 +1,5 @@
 //! A service account for each controller (`--use-service-account-credentials`), so that the audit
-//! log says which one did what, and each has the rights it needs alone (PROC-40 to PROC-43).
+//! log names the controller of each request, and each has the rights it needs alone (PROC-40 to PROC-43).
 //!
 //! RBAC, in `kube-system`: `create` on `serviceaccounts/token`, and on `serviceaccounts` unless an
 //! administrator makes them.

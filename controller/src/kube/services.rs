@@ -73,7 +73,7 @@ impl ServiceWriter {
                             code: 422, message, ..
                         },
                     ) if fits(patch, &live) => Err(ApiError::Refused(message)),
-                    // The first error says more than the second.
+                    // The first error is the more precise one.
                     (Ok(Some(_)) | Err(_), error) => Err(error),
                 }
             }

@@ -175,23 +175,23 @@ impl<V: View> Store<V> {
         match &old {
             Some(old) if old.uid() != view.uid() => {
                 // Deleted and made again between two observations.
-                self.tell(&Change::Deleted(old), origin);
-                self.tell(&Change::Added(&view), origin);
+                self.notify(&Change::Deleted(old), origin);
+                self.notify(&Change::Added(&view), origin);
             }
             // Equal to our write plus the changes of others under it: handled below.
             Some(old) if *old == view => {}
-            Some(old) => self.tell(&Change::Updated(old, &view), origin),
-            None => self.tell(&Change::Added(&view), origin),
+            Some(old) => self.notify(&Change::Updated(old, &view), origin),
+            None => self.notify(&Change::Added(&view), origin),
         }
     }
 
     /// Takes in what we have just written ourselves to the object `key` with `uid`, so that no loop
-    /// decides again on what was before, and tells of it: the watch, which brings it later, does
+    /// decides again on what was before, and calls the handlers: the watch, which brings it later, does
     /// not. `apply` makes the view of `version` of the one held; no event follows where the watch
     /// was faster. Returns the view held then, or none if the object was deleted or is another.
     ///
     /// A write that ends an object, as the last finalizer's removal does, is answered with the
-    /// version before it: an equal version says nothing about what is held.
+    /// version before it: an equal version proves nothing about the view in the store.
     pub fn written(
         &self,
         key: &str,
@@ -212,11 +212,11 @@ impl<V: View> Store<V> {
             let view = Arc::new(view);
             (std::mem::replace(held, Arc::clone(&view)), view)
         };
-        self.tell(&Change::Updated(&old, &view), Origin::Write);
+        self.notify(&Change::Updated(&old, &view), Origin::Write);
         Some(view)
     }
 
-    /// Takes in what was read beside the watch, and tells of it. Does nothing if the object was
+    /// Takes in what was read beside the watch, and calls the handlers. Does nothing if the object was
     /// deleted, is another or is newer: a late answer makes nothing come back.
     pub fn refresh(&self, view: &Arc<V>) {
         let old = match self.views.write().get_mut(&**view.key()) {
@@ -229,14 +229,14 @@ impl<V: View> Store<V> {
             _ => return,
         };
         if *old != **view {
-            self.tell(&Change::Updated(&old, view), Origin::Watch);
+            self.notify(&Change::Updated(&old, view), Origin::Watch);
         }
     }
 
     /// Calls the handlers for every object, as if it had changed.
     pub fn resync(&self) {
         for view in self.all() {
-            self.tell(&Change::Updated(&view, &view), Origin::List);
+            self.notify(&Change::Updated(&view, &view), Origin::List);
         }
     }
 
@@ -262,7 +262,7 @@ impl<V: View> Store<V> {
     pub fn delete(&self, key: &str, origin: Origin) {
         let gone = self.views.write().remove(key);
         if let Some(gone) = gone {
-            self.tell(&Change::Deleted(&gone), origin);
+            self.notify(&Change::Deleted(&gone), origin);
         }
     }
 
@@ -286,13 +286,13 @@ impl<V: View> Store<V> {
             keep
         });
         for view in &gone {
-            self.tell(&Change::Deleted(view), Origin::List);
+            self.notify(&Change::Deleted(view), Origin::List);
         }
         self.views.write().shrink_to_fit();
         self.synced.send_replace(true);
     }
 
-    fn tell(&self, change: &Change<'_, V>, origin: Origin) {
+    fn notify(&self, change: &Change<'_, V>, origin: Origin) {
         for handler in &*self.handlers.read_recursive() {
             handler(change, origin);
         }

@@ -52,7 +52,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(295);
 type Connector = TimeoutConnector<HttpsConnector<Way>>;
 type HttpClient = Client<Connector, Guarded>;
 
-/// Sends requests with the credential of the moment, and a write only if its [`Fence`] says yes after the last
+/// Sends requests with the credential of the moment, and a write only if its [`Fence`] is open after the last
 /// wait. Clones share the connections.
 #[derive(Clone)]
 pub(super) struct Transport {
@@ -140,7 +140,10 @@ impl Service<Request<Body>> for Transport {
             }
             let client = this.client(credential.generation);
             let request = request.map(|body| Guarded::new(body, fence));
-            let response = client.request(request).await.map_err(guarded::told)?;
+            let response = client
+                .request(request)
+                .await
+                .map_err(guarded::unwrap_fenced)?;
             if response.status() == StatusCode::UNAUTHORIZED {
                 this.authenticator.refused(&credential);
             }

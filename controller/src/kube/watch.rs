@@ -27,12 +27,12 @@ mod undecodable;
 /// pages of 100 and save nothing.
 const PAGE: u32 = 100;
 
-/// A watch that says nothing for so long is started again: bookmarks come about once a minute.
+/// A watch that is silent for so long is started again: bookmarks come about once a minute.
 const SILENCE: Duration = Duration::from_secs(150);
 
 /// From so many silent watches in a row on, each is followed by a list. The first may be a connection that
 /// broke without a word. After that the API server sends no bookmarks and nothing changes, or a proxy holds
-/// the events back: only a list tells.
+/// the events back: only a list shows them.
 const SILENT: u32 = 2;
 
 /// Pause after the first failure; doubles up to [`MAX_PAUSE`].
@@ -44,7 +44,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// A watch that lived so long was healthy: the next one starts at once, with the back-off reset.
 const HEALTHY: Duration = Duration::from_secs(20);
 
-/// How often a watch that goes on failing is said to.
+/// How often a watch that goes on failing is logged.
 const REMIND: Duration = Duration::from_mins(1);
 
 /// The watched resource.
@@ -102,13 +102,13 @@ impl End {
 
 /// How a watch went.
 #[derive(Debug, Default)]
-struct Course {
+struct WatchRun {
     opened: Option<Instant>,
     /// Whether anything came.
-    is_heard: bool,
+    has_received: bool,
 }
 
-/// Keeps `store` in step until `stop`, and tells `health` how that goes. Never gives up: what can fail
+/// Keeps `store` in step until `stop`, and reports to `health`. Never gives up: what can fail
 /// here heals on the other side. An object that cannot be decoded keeps its last view.
 pub async fn run<V: View>(
     api: Api,
@@ -144,10 +144,10 @@ impl<V: View> Reflector<V> {
         let mut pause = Pause::default();
         // The version to watch from; none: list first.
         let mut version: Option<String> = None;
-        // Watches in a row that ended silent, with nothing heard in between.
+        // Watches in a row that ended silent, with nothing received in between.
         let mut silent = 0;
         loop {
-            let mut course = Course::default();
+            let mut run = WatchRun::default();
             let end = match version.take() {
                 None => match self.list().await {
                     Ok(listed) => {
@@ -157,8 +157,8 @@ impl<V: View> Reflector<V> {
                     Err(error) => End::of(error),
                 },
                 Some(mut at) => {
-                    let end = self.watch(&mut at, &mut pause, &mut course).await;
-                    if course.is_heard {
+                    let end = self.watch(&mut at, &mut pause, &mut run).await;
+                    if run.has_received {
                         silent = 0;
                     }
                     silent += u32::from(matches!(end, End::Silent));
@@ -174,9 +174,7 @@ impl<V: View> Reflector<V> {
                 }
             };
             // A list that fails after a long time, or a watch that is not opened, shows no health.
-            let healthy = course
-                .opened
-                .is_some_and(|opened| opened.elapsed() >= HEALTHY);
+            let healthy = run.opened.is_some_and(|opened| opened.elapsed() >= HEALTHY);
             if healthy {
                 pause = Pause::default();
             }
@@ -284,8 +282,8 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    /// Follows changes after `version`, which moves along, until the watch ends. Tells its `course`.
-    async fn watch(&self, version: &mut String, pause: &mut Pause, course: &mut Course) -> End {
+    /// Follows changes after `version`, which moves along, until the watch ends.
+    async fn watch(&self, version: &mut String, pause: &mut Pause, run: &mut WatchRun) -> End {
         let resource = self.resource.name;
         let path = self.resource.path;
         let mut events = match self.api.watch::<V>(path, None, version, SILENCE).await {
@@ -293,7 +291,7 @@ impl<V: View> Reflector<V> {
             Err(error) => return End::of(error),
         };
         self.health.opened();
-        course.opened = Some(Instant::now());
+        run.opened = Some(Instant::now());
         if pause.failures > 0 {
             info!(resource, "watching again");
         }
@@ -304,7 +302,7 @@ impl<V: View> Reflector<V> {
                 Ok(Some(Err(error))) => return End::of(error),
                 Ok(Some(Ok(event))) => event,
             };
-            course.is_heard = true;
+            run.has_received = true;
             self.metrics
                 .events
                 .get_or_create(&ResourceLabels { resource })
@@ -358,16 +356,16 @@ fn move_on<V: View>(version: &mut String, item: &Item<V>) {
 #[derive(Debug, Default)]
 struct Pause {
     failures: u32,
-    /// When the log said last that it fails.
-    said: Option<Instant>,
+    /// When a failure was logged last.
+    logged: Option<Instant>,
 }
 
 impl Pause {
-    /// Whether a failure is to be said now: the first, and then one a minute.
+    /// Whether a failure is to be logged now: the first, and then one a minute.
     fn is_due(&mut self) -> bool {
-        let is_due = self.said.is_none_or(|at| at.elapsed() >= REMIND);
+        let is_due = self.logged.is_none_or(|at| at.elapsed() >= REMIND);
         if is_due {
-            self.said = Some(Instant::now());
+            self.logged = Some(Instant::now());
         }
         is_due
     }

@@ -9,21 +9,21 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(super) struct Annotations {
     inner: Mutex<Inner>,
-    /// Wakes whoever waits for a wish to be over.
+    /// Wakes tasks that wait until an annotation is written.
     changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    seen: BTreeMap<String, String>,
-    wanted: BTreeMap<String, Wish>,
+    actual: BTreeMap<String, String>,
+    desired: BTreeMap<String, DesiredValue>,
 }
 
 #[derive(Debug)]
-struct Wish {
+struct DesiredValue {
     value: Option<String>,
-    /// Whether another wish came before, which may be on its way to the Lease: only the answer to a later
-    /// write of ours says that it will not arrive.
+    /// Whether another value came before, which may be on its way to the Lease: only the answer to a later
+    /// write of ours proves that it will not arrive.
     is_second: bool,
 }
 
@@ -40,38 +40,38 @@ impl Annotations {
     /// The value on the Lease, or the one that is about to be written.
     pub(super) fn get(&self, key: &str) -> Option<String> {
         let inner = self.inner.lock();
-        match inner.wanted.get(key) {
-            Some(wish) => wish.value.clone(),
-            None => inner.seen.get(key).cloned(),
+        match inner.desired.get(key) {
+            Some(entry) => entry.value.clone(),
+            None => inner.actual.get(key).cloned(),
         }
     }
 
-    /// Whether that has to be written.
-    pub(super) fn want(&self, key: &str, value: Option<String>) -> bool {
+    /// Desires `value`, or the removal of `key`. Returns whether that has to be written.
+    pub(super) fn set(&self, key: &str, value: Option<String>) -> bool {
         let mut inner = self.inner.lock();
-        let is_second = match inner.wanted.get(key) {
-            Some(wish) => wish.is_second || wish.value != value,
-            None if inner.seen.get(key) == value.as_ref() => return false,
+        let is_second = match inner.desired.get(key) {
+            Some(entry) => entry.is_second || entry.value != value,
+            None if inner.actual.get(key) == value.as_ref() => return false,
             None => false,
         };
-        let wish = Wish { value, is_second };
-        inner.wanted.insert(key.to_owned(), wish);
+        let entry = DesiredValue { value, is_second };
+        inner.desired.insert(key.to_owned(), entry);
         true
     }
 
     /// Whether something is still to be written.
-    pub(super) fn is_owing(&self) -> bool {
-        !self.inner.lock().wanted.is_empty()
+    pub(super) fn has_pending(&self) -> bool {
+        !self.inner.lock().desired.is_empty()
     }
 
-    /// Waits until no wish about `key` is left; tells what is on the Lease then.
-    pub(super) async fn settled(&self, key: &str) -> Option<String> {
+    /// Waits until nothing is to be written to `key`. Returns its value on the Lease then.
+    pub(super) async fn written(&self, key: &str) -> Option<String> {
         let mut changed = self.changed.subscribe();
         loop {
             {
                 let inner = self.inner.lock();
-                if !inner.wanted.contains_key(key) {
-                    return inner.seen.get(key).cloned();
+                if !inner.desired.contains_key(key) {
+                    return inner.actual.get(key).cloned();
                 }
             }
             // The sender lives as long as self: waiting cannot fail.
@@ -79,31 +79,31 @@ impl Annotations {
         }
     }
 
-    /// Takes in what is on the Lease, as a write of ours `wrote` it or as it was read or watched.
-    pub(super) fn saw(&self, annotations: &BTreeMap<String, String>, wrote: bool) {
+    /// Takes in the annotations on the Lease, as a write of ours `wrote` it or as it was read or watched.
+    pub(super) fn observed(&self, annotations: &BTreeMap<String, String>, wrote: bool) {
         let mut inner = self.inner.lock();
-        let Inner { seen, wanted } = &mut *inner;
-        wanted.retain(|key, wish| {
-            annotations.get(key) != wish.value.as_ref() || (wish.is_second && !wrote)
+        let Inner { actual, desired } = &mut *inner;
+        desired.retain(|key, entry| {
+            annotations.get(key) != entry.value.as_ref() || (entry.is_second && !wrote)
         });
-        seen.clone_from(annotations);
+        actual.clone_from(annotations);
         drop(inner);
         self.changed.send_replace(());
     }
 
-    /// Changes `annotations` to what is wanted.
+    /// Changes `annotations` to the desired values.
     pub(super) fn apply(&self, annotations: &mut BTreeMap<String, String>) {
-        for (key, wish) in &self.inner.lock().wanted {
-            match &wish.value {
+        for (key, entry) in &self.inner.lock().desired {
+            match &entry.value {
                 Some(value) => annotations.insert(key.clone(), value.clone()),
                 None => annotations.remove(key),
             };
         }
     }
 
-    /// A wish ends with the lease term.
-    pub(super) fn forget(&self) {
-        self.inner.lock().wanted.clear();
+    /// Desired values end with the lease term.
+    pub(super) fn clear(&self) {
+        self.inner.lock().desired.clear();
         self.changed.send_replace(());
     }
 }

@@ -22,7 +22,7 @@ use super::{
     leading_term::LeadingTerm,
     object::LeaseObject,
     requests::{LeaseAnswer, Purpose, Request, Requests},
-    watching::{Seen, Watching, watch},
+    watching::{LeaseObservation, Watching, watch},
 };
 use crate::kube::api::Api;
 
@@ -77,7 +77,7 @@ enum Wake {
     Time,
     Answer(LeaseAnswer),
     Command(Option<Command>),
-    Seen(Seen),
+    Observed(LeaseObservation),
     Contend(Option<bool>),
 }
 
@@ -161,18 +161,18 @@ impl Elector {
                     self.request = None;
                     self.answered(answer);
                 }
-                Wake::Seen(seen) => self.saw(seen),
+                Wake::Observed(seen) => self.observed(seen),
                 Wake::Contend(Some(allowed)) => self.allow(allowed),
                 Wake::Contend(None) => self.may_contend = None,
                 Wake::Command(None) => self.commands = None,
                 Wake::Command(Some(Command::Write)) => {
                     // A command outside the lease term is dropped.
                     if self.leading_term.is_none() {
-                        self.shared.annotations.forget();
+                        self.shared.annotations.clear();
                     }
                 }
-                Wake::Command(Some(Command::GiveUp { hold_off, done })) => {
-                    self.give_up(hold_off, done).await;
+                Wake::Command(Some(Command::StepDown { hold_off, done })) => {
+                    self.step_down(hold_off, done).await;
                 }
                 Wake::Command(Some(Command::Release { done })) => {
                     self.release().await;
@@ -205,7 +205,7 @@ impl Elector {
                 .map(|leading_term| leading_term.lease_term),
             contends_at: self.candidacy.contends_at(),
             not_before: self.not_before.into_std(),
-            renew_early: self.shared.annotations.is_owing(),
+            renew_early: self.shared.annotations.has_pending(),
         };
         decide(now.into_std(), Timestamp::now(), &self.observed, &replica)
     }
@@ -261,7 +261,7 @@ impl Elector {
             () = at(deadline) => Wake::Time,
             () = over => Wake::Time,
             answer = answer => Wake::Answer(answer),
-            seen = seen => Wake::Seen(seen),
+            seen = seen => Wake::Observed(seen),
             allowed = contend => Wake::Contend(allowed),
             command = command => Wake::Command(command),
             () = at(until) => Wake::Time,

@@ -15,14 +15,14 @@ const HEALTH_SLACK: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
 pub(super) enum Command {
-    GiveUp {
+    StepDown {
         hold_off: Duration,
         done: oneshot::Sender<()>,
     },
     Release {
         done: oneshot::Sender<()>,
     },
-    /// An annotation is wanted.
+    /// An annotation is to be written.
     Write,
 }
 
@@ -41,7 +41,7 @@ pub struct Unhealthy {
     pub lease: Arc<str>,
 }
 
-/// Asks an elector for something; clones ask the same one.
+/// Sends commands to an elector; clones share it.
 #[derive(Clone, Debug)]
 pub struct Handle {
     pub(super) lease: Arc<str>,
@@ -67,24 +67,24 @@ impl Handle {
         self.leadership.clone()
     }
 
-    /// Gives the lease back and goes on as a standby that does not contend before `may_contend`
+    /// Releases the lease and goes on as a standby that does not contend before `may_contend`
     /// has been true for `hold_off` without a break. For a leader whose provider is down.
     ///
     /// Call it when all mutating work has stopped: another process may lead before it returns. It
     /// returns within the renew deadline, whatever the API server does, and at once on a standby.
-    pub async fn give_up(&self, hold_off: Duration) {
-        self.ask(|done| Command::GiveUp { hold_off, done }).await;
+    pub async fn step_down(&self, hold_off: Duration) {
+        self.send(|done| Command::StepDown { hold_off, done }).await;
     }
 
-    /// Gives the lease back and ends the elector; for the way out. As [`give_up`](Self::give_up),
+    /// Releases the lease and ends the elector, when the process ends. As [`step_down`](Self::step_down),
     /// call it when all mutating work has stopped.
     pub async fn release(&self) {
-        self.ask(|done| Command::Release { done }).await;
+        self.send(|done| Command::Release { done }).await;
     }
 
-    async fn ask(&self, command: impl FnOnce(oneshot::Sender<()>) -> Command) {
+    async fn send(&self, command: impl FnOnce(oneshot::Sender<()>) -> Command) {
         let (done, answered) = oneshot::channel();
-        // An elector that is gone has no lease to give back.
+        // An elector that is gone has no lease to release.
         if self.commands.send(command(done)).is_ok() {
             let _ = answered.await;
         }
@@ -113,14 +113,14 @@ impl Handle {
     /// # Errors
     /// [`NotLeading`] when the lease term ended before.
     pub async fn annotate(&self, key: &str, value: Option<String>) -> Result<(), NotLeading> {
-        if !self.shared.annotations.want(key, value.clone()) {
+        if !self.shared.annotations.set(key, value.clone()) {
             return Ok(());
         }
         // An elector that is gone has no lease to write.
         if self.commands.send(Command::Write).is_err() {
             return Err(NotLeading);
         }
-        let written = self.shared.annotations.settled(key).await;
+        let written = self.shared.annotations.written(key).await;
         (written == value).then_some(()).ok_or(NotLeading)
     }
 }

@@ -1,5 +1,5 @@
 //! How long the machine was suspended. `Instant` stands still meanwhile (`CLOCK_MONOTONIC`), while the lease
-//! expires for all others. A virtual machine that its host stops without a word has no clock that tells.
+//! expires for all others. No clock of a virtual machine shows that its host stopped it.
 
 use std::time::Duration;
 

@@ -231,7 +231,7 @@ async fn a_replica_that_gave_up_lets_others_lead() {
     let leading = a.leading().await;
     a.may.send_replace(false);
     secs(60).await;
-    a.handle.give_up(Duration::from_secs(30)).await;
+    a.handle.step_down(Duration::from_secs(30)).await;
     assert!(leading.token().is_cancelled());
     assert_eq!(store.holder(), "");
     assert!(matches!(

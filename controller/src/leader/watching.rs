@@ -19,18 +19,18 @@ const LONGEST: Duration = Duration::from_mins(5);
 const HEALTHY: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
-pub(super) enum Seen {
+pub(super) enum LeaseObservation {
     /// All changes follow from now on, starting with the current state.
     Opened,
     /// The Lease as it is now, or was a moment ago.
     Lease(Box<LeaseObject>),
     /// The Lease was deleted with this resourceVersion.
     Deleted(String),
-    /// No changes follow until [`Seen::Opened`].
+    /// No changes follow until [`LeaseObservation::Opened`].
     Broken(Option<ApiError>),
 }
 
-pub(super) type Watching = BoxStream<'static, Seen>;
+pub(super) type Watching = BoxStream<'static, LeaseObservation>;
 
 /// Watches without end; a failure is followed by a pause.
 pub(super) fn watch(api: Api, config: &LeaderConfig) -> Watching {
@@ -65,7 +65,7 @@ enum State {
 }
 
 impl Watch {
-    async fn next(&mut self) -> Seen {
+    async fn next(&mut self) -> LeaseObservation {
         match &mut self.state {
             State::Closed { open_at } => {
                 sleep_until(*open_at).await;
@@ -80,14 +80,14 @@ impl Watch {
                             since: began,
                             events: events.boxed(),
                         };
-                        Seen::Opened
+                        LeaseObservation::Opened
                     }
                     Err(error) => self.broken(began, Some(error)),
                 }
             }
             State::Open { since, events } => {
                 let since = *since;
-                match told(events, since + LONGEST).await {
+                match next_observation(events, since + LONGEST).await {
                     Ok(seen) => seen,
                     Err(error) => self.broken(since, error),
                 }
@@ -95,7 +95,7 @@ impl Watch {
         }
     }
 
-    fn broken(&mut self, since: Instant, error: Option<ApiError>) -> Seen {
+    fn broken(&mut self, since: Instant, error: Option<ApiError>) -> LeaseObservation {
         let pause = if since.elapsed() >= HEALTHY {
             Duration::ZERO
         } else {
@@ -104,29 +104,29 @@ impl Watch {
         self.state = State::Closed {
             open_at: Instant::now() + pause,
         };
-        Seen::Broken(error)
+        LeaseObservation::Broken(error)
     }
 }
 
 /// The next event that matters, or why there is none (absent: the watch has ended as planned).
-async fn told(
+async fn next_observation(
     events: &mut (impl Stream<Item = Result<ObjectEvent<LeaseObject>, ApiError>> + Unpin),
     until: Instant,
-) -> Result<Seen, Option<ApiError>> {
+) -> Result<LeaseObservation, Option<ApiError>> {
     loop {
         match timeout_at(until, events.next()).await {
             Ok(Some(event)) => match event.map_err(Some)? {
                 ObjectEvent::Applied(Item::Decoded(lease)) => {
-                    return Ok(Seen::Lease(Box::new(lease)));
+                    return Ok(LeaseObservation::Lease(Box::new(lease)));
                 }
                 ObjectEvent::Applied(Item::Undecodable(lease)) => {
                     return Err(Some(ApiError::Decode(lease.cause)));
                 }
                 ObjectEvent::Deleted(Item::Decoded(lease)) => {
-                    return Ok(Seen::Deleted(lease.metadata.resource_version));
+                    return Ok(LeaseObservation::Deleted(lease.metadata.resource_version));
                 }
                 ObjectEvent::Deleted(Item::Undecodable(lease)) => {
-                    return Ok(Seen::Deleted(lease.resource_version));
+                    return Ok(LeaseObservation::Deleted(lease.resource_version));
                 }
                 ObjectEvent::Bookmark(_) => {}
             },

@@ -142,7 +142,7 @@ impl NodeLifecycle {
     /// Logs that the API server did not take a write; the same cause once for many nodes.
     fn failed(&self, node: &str, doing: &str, error: &ApiError) -> Failed {
         let class = error.class().as_str();
-        if let Some(others) = self.repeats.heard(&error.cause()) {
+        if let Some(others) = self.repeats.due(&error.cause()) {
             warn!(node, class, others, %error, "cannot {doing}");
         } else {
             debug!(node, class, %error, "cannot {doing}");

@@ -70,7 +70,7 @@ impl CloudNode {
                 NodeSyncError::Lookup(_),
             )
             | (_, NodeSyncError::Write(kube::error::ApiError::Fenced)) => None,
-            _ => cause.map_or(Some(0), |cause| self.repeats.heard(&cause)),
+            _ => cause.map_or(Some(0), |cause| self.repeats.due(&cause)),
         };
         if let Some(others) = others {
             warn!(

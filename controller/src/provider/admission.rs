@@ -197,7 +197,7 @@ impl Permit {
             self.admission.metrics.paused(*class, label, pause);
         }
         let repeats = &self.admission.repeats;
-        if let Some(others) = repeats.heard(&format!("{shown} {label}")) {
+        if let Some(others) = repeats.due(&format!("{shown} {label}")) {
             warn!(
                 class = shown,
                 reason = label,

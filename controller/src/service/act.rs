@@ -279,7 +279,7 @@ impl ServiceLb {
                 let others = if !failure.class.is_for_owner() {
                     None
                 } else if failure.class.is_slow_to_heal() {
-                    self.repeats.heard(&format!("{verb}: {error}"))
+                    self.repeats.due(&format!("{verb}: {error}"))
                 } else {
                     Some(0)
                 };

@@ -68,7 +68,7 @@ impl ServiceLb {
         let class = error.class();
         let (key, class_name) = (&*service.key, class.as_str());
         // The same cause once for many Services; each has its event.
-        if let Some(others) = self.repeats.heard(&error.cause()) {
+        if let Some(others) = self.repeats.due(&error.cause()) {
             warn!(
                 service = key,
                 class = class_name,

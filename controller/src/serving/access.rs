@@ -6,7 +6,7 @@
 //!                    └── CAs: flags or ConfigMap ─────┘                └── TokenReview
 //!          ─► system:masters ─► always-allow paths ─► SubjectAccessReview ─► answer
 //!
-//!  before the cluster told its CAs: ─► always-allow paths ─► answer
+//!  before the CAs of the cluster are known: ─► always-allow paths ─► answer
 //! ```
 
 mod anchors;
@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use tracing::error;
 
 pub use self::counts::AccessMetrics;
-use self::{anchors::Anchors, caller::Caller, look_up::Standing, rights::Rights, tokens::Tokens};
+use self::{anchors::Anchors, caller::Caller, look_up::CaState, rights::Rights, tokens::Tokens};
 use super::{
     answer::{self, Answer},
     server::Peer,
@@ -54,7 +54,7 @@ pub enum AccessError {
         /// The defect.
         reason: String,
     },
-    /// The cluster did not tell its CAs.
+    /// The CAs of the cluster cannot be read.
     #[error("unable to load configmap based request-header-client-ca-file: {0}")]
     Lookup(String),
     /// `--authorization-always-allow-paths`.
@@ -76,14 +76,14 @@ pub struct Access {
     /// `--authentication-tolerate-lookup-failure`.
     tolerant: bool,
     metrics: AccessMetrics,
-    standing: watch::Sender<Standing>,
+    cas: watch::Sender<CaState>,
 }
 
 impl Access {
     /// `None` if the request may go on, else what to answer.
     pub(super) async fn refuse(&self, request: &request::Parts, peer: &Peer) -> Option<Answer> {
         let path = request.uri.path();
-        if *self.standing.borrow() == Standing::Waiting {
+        if *self.cas.borrow() == CaState::Pending {
             // A probe must not fail for want of the API server, whoever sends it.
             return (!self.rights.is_free(path)).then(too_early);
         }
@@ -136,7 +136,7 @@ impl Access {
                 match found {
                     Ok(Some(caller)) => {
                         if let Some((_, end)) = validity(&peer.certificates) {
-                            self.metrics.shown(end);
+                            self.metrics.certificate_expires(end);
                         }
                         return Ok(caller.authenticated());
                     }

@@ -78,7 +78,7 @@ struct Status<'a> {
 #[derive(Serialize)]
 struct Empty {}
 
-/// A `metav1.Status` that says no.
+/// A `metav1.Status` of a failure.
 pub(super) fn status(code: StatusCode, reason: &str, message: &str) -> Answer {
     let status = Status {
         kind: "Status",

@@ -21,7 +21,7 @@ pub struct Checks {
     checks: Arc<RwLock<Vec<Check>>>,
 }
 
-/// Which of the three paths ask a check.
+/// Which of the three paths include a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// All: a process that fails it should be started again.
@@ -76,7 +76,11 @@ impl Checks {
     /// Those of one path; there is always one (HTTP-6).
     fn of(&self, path: Path) -> Vec<Check> {
         let checks = self.checks.read();
-        let mut checks: Vec<_> = checks.iter().filter(|c| path.asks(c)).cloned().collect();
+        let mut checks: Vec<_> = checks
+            .iter()
+            .filter(|c| path.includes(c))
+            .cloned()
+            .collect();
         if checks.is_empty() {
             checks.push(Check {
                 name: "ping".into(),
@@ -122,7 +126,7 @@ impl Path {
         }
     }
 
-    fn asks(self, check: &Check) -> bool {
+    fn includes(self, check: &Check) -> bool {
         check.scope == Scope::Everywhere || self == Self::Readyz
     }
 }

@@ -69,7 +69,7 @@ impl Pages {
         }
     }
 
-    /// Serves what `dump` writes at `/debug/NAME`, with `--profiling`: the keys in a queue, say.
+    /// Serves what `dump` writes at `/debug/NAME`, with `--profiling`, such as the keys in a queue.
     pub fn dump(&self, name: &str, dump: impl Fn() -> String + Send + Sync + 'static) {
         self.dumps.write().insert(name.to_owned(), Arc::new(dump));
     }

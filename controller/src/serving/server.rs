@@ -47,7 +47,7 @@ const HEAD: Duration = Duration::from_secs(32);
 const IDLE: Duration = Duration::from_secs(90);
 
 /// How long an idle connection may take to end after a GOAWAY.
-const GOODBYE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An HTTP/2 connection is asked for a sign of life in this period.
 const PING: Duration = Duration::from_secs(30);
@@ -63,7 +63,7 @@ const CONNECTIONS: Limits = Limits {
 };
 
 /// Requests in flight may finish for so long after a stop.
-const LINGER: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The files of certificates are looked at once in this period, as upstream.
 const RELOAD: Duration = Duration::from_mins(1);
@@ -185,7 +185,7 @@ impl Server {
         }
         drop(self.listener);
         let done = async { while connections.join_next().await.is_some() {} };
-        if timeout(LINGER, done).await.is_err() {
+        if timeout(DRAIN_TIMEOUT, done).await.is_err() {
             debug!("some HTTPS requests did not finish");
         }
     }
@@ -261,11 +261,11 @@ async fn connection(
         http.http1_only()
     };
     let service = service_fn(move |request| {
-        let in_hand = place.request();
+        let in_flight = place.request();
         let answer = Arc::clone(&handler).answer(request, peer.clone());
         async move {
             let answer = answer.await;
-            drop(in_hand);
+            drop(in_flight);
             Ok::<_, Infallible>(answer)
         }
     });
@@ -278,14 +278,14 @@ async fn connection(
         () = place.idle_for(IDLE) => {
             place.count(Closed::Idle);
             connection.as_mut().graceful_shutdown();
-            return timeout(GOODBYE, connection).await.unwrap_or(Ok(()));
+            return timeout(CLOSE_TIMEOUT, connection).await.unwrap_or(Ok(()));
         }
     }
     connection.await
 }
 
-/// Waits for the first byte. A connection that begins with an HTTP request gets an answer that says
-/// so, and `None`; any other is given back as it was.
+/// Waits for the first byte. A connection that begins with an HTTP request gets an answer about
+/// that, and `None`; any other is given back as it was.
 async fn refuse_plain(mut stream: TcpStream) -> io::Result<Option<TcpStream>> {
     let mut first = [0; 5];
     let length = stream.peek(&mut first).await?;

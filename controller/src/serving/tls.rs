@@ -16,7 +16,7 @@ use rustls::{
 use self::{peer::AnyClient, resolver::Certificates};
 use crate::options::config::{Serving, TlsPolicy, TlsVersion};
 
-/// The server cannot say who it is.
+/// The server has no certificate that it can use.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A certificate or key that cannot be used.

@@ -9,7 +9,7 @@ use crate::options::VERSION;
 
 type Labels = [(&'static str, &'static str); 8];
 
-/// `go_version` is left out. Of a build that does not say where it comes from the three labels about
+/// `go_version` is left out. Of a build without its origin the three labels about
 /// that are empty, which to Prometheus is the same as none.
 pub(super) fn register(registry: &mut Registry) {
     let info = Family::<Labels, Gauge>::default();

@@ -9,7 +9,7 @@
 //! | 10–  | trace           | trace     | trace         |
 //!
 //! 2, which clusters mostly run with, therefore means what it means elsewhere: what an operator
-//! wants to know. `kube_client` warns about each request that fails, which the work queue says
+//! wants to know. `kube_client` warns about each request that fails, which the work queue logs
 //! better. `--vmodule` raises the verbosity of some modules, and never lowers it, as klog.
 
 mod klog;
@@ -86,7 +86,7 @@ where
         modules: logging.modules.clone(),
     };
     let (filter, handle) = reload::Layer::new(verbosity);
-    // Without internal errors: telling about a closed stream on that stream would panic.
+    // Without internal errors: reporting a closed stream on that stream would panic.
     let lines = fmt::layer()
         .event_format(Klog::new(logging.format))
         .with_writer(writer)

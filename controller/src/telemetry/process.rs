@@ -123,9 +123,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_tells_about_this_process() {
+    fn the_kernel_counts_this_process() {
         let first = Usage::read().unwrap();
-        // The kernel counts starts by ticks from a time of boot that it tells in seconds.
+        // The kernel counts starts by ticks from a time of boot that it has in seconds.
         let age = Timestamp::now().as_second() as f64 - first.started;
         assert!((-2.0..86_400.0).contains(&age), "{age}");
         assert!(first.resident_memory > 1e6 && first.virtual_memory > first.resident_memory);

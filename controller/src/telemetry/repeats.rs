@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How often a cause that goes on is said.
+/// How often a cause that goes on is logged.
 const REMIND: Duration = Duration::from_mins(1);
 
 /// Causes that are remembered. A cause may hold another side's text, so that there is no other limit.
@@ -13,7 +13,7 @@ const CAUSES: usize = 256;
 
 /// Decides which failures are worth a line: the first of a cause at once, and from then on one a
 /// minute, with the number of those in between. One failure concerns every object alike, such as a
-/// right that is missing, and 5,000 nodes would otherwise say it 5,000 times.
+/// right that is missing, and 5,000 nodes would otherwise log it 5,000 times.
 #[derive(Debug, Default)]
 pub struct Repeats {
     causes: Mutex<HashMap<Box<str>, Cause>>,
@@ -21,32 +21,32 @@ pub struct Repeats {
 
 #[derive(Debug)]
 struct Cause {
-    said: Instant,
-    unsaid: u64,
+    logged: Instant,
+    suppressed: u64,
 }
 
 impl Repeats {
-    /// A failure of `cause` happened. Returns how many of the same cause were not said since the last
+    /// A failure of `cause` happened. Returns how many of the same cause were not logged since the last
     /// line, if it is time for a line; else it is counted.
-    pub fn heard(&self, cause: &str) -> Option<u64> {
+    pub fn due(&self, cause: &str) -> Option<u64> {
         let now = Instant::now();
         let mut causes = self.causes.lock();
         if let Some(known) = causes.get_mut(cause) {
-            if now.saturating_duration_since(known.said) < REMIND {
-                known.unsaid += 1;
+            if now.saturating_duration_since(known.logged) < REMIND {
+                known.suppressed += 1;
                 return None;
             }
-            known.said = now;
-            return Some(std::mem::take(&mut known.unsaid));
+            known.logged = now;
+            return Some(std::mem::take(&mut known.suppressed));
         }
         if causes.len() >= CAUSES {
-            causes.retain(|_, known| now.saturating_duration_since(known.said) < REMIND);
+            causes.retain(|_, known| now.saturating_duration_since(known.logged) < REMIND);
         }
-        // With more causes than that at once, one of them is said more often.
+        // With more causes than that at once, one of them is logged more often.
         if causes.len() < CAUSES {
             let first = Cause {
-                said: now,
-                unsaid: 0,
+                logged: now,
+                suppressed: 0,
             };
             causes.insert(cause.into(), first);
         }
@@ -59,27 +59,27 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_cause_is_said_once_and_then_once_a_minute_with_its_count() {
+    async fn a_cause_is_logged_once_and_then_once_a_minute_with_its_count() {
         let repeats = Repeats::default();
-        assert_eq!(repeats.heard("a"), Some(0));
+        assert_eq!(repeats.due("a"), Some(0));
         for _ in 0..199 {
-            assert_eq!(repeats.heard("a"), None);
+            assert_eq!(repeats.due("a"), None);
         }
-        assert_eq!(repeats.heard("b"), Some(0), "another cause");
+        assert_eq!(repeats.due("b"), Some(0), "another cause");
         tokio::time::advance(REMIND).await;
-        assert_eq!(repeats.heard("a"), Some(199));
-        assert_eq!(repeats.heard("a"), None);
+        assert_eq!(repeats.due("a"), Some(199));
+        assert_eq!(repeats.due("a"), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_memory_is_bounded() {
         let repeats = Repeats::default();
         for number in 0..1_000 {
-            assert_eq!(repeats.heard(&number.to_string()), Some(0));
+            assert_eq!(repeats.due(&number.to_string()), Some(0));
         }
         assert!(repeats.causes.lock().len() <= CAUSES);
         tokio::time::advance(REMIND).await;
-        assert_eq!(repeats.heard("new"), Some(0));
+        assert_eq!(repeats.due("new"), Some(0));
         assert_eq!(repeats.causes.lock().len(), 1);
     }
 }

@@ -70,8 +70,8 @@ struct Status {
 /// The same for configurations whose plugin yields the same.
 pub(super) fn key(exec: &ExecConfig, files: &Files) -> String {
     // Neither holds anything that JSON cannot.
-    let told = serde_json::to_string(&(exec, &exec.cluster)).unwrap_or_default();
-    format!("{told} {}", files.change())
+    let json = serde_json::to_string(&(exec, &exec.cluster)).unwrap_or_default();
+    format!("{json} {}", files.change())
 }
 
 impl Plugin {
@@ -187,16 +187,18 @@ impl Plugin {
         }
         self.metrics
             .called(Call::Failed(output.status.code().unwrap_or(-1)));
-        let said = String::from_utf8_lossy(&output.stderr);
-        let said: String = said.trim().chars().take(SHOWN).collect();
-        let said = if said.is_empty() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let stderr: String = stderr.trim().chars().take(SHOWN).collect();
+        let stderr = if stderr.is_empty() {
             String::new()
         } else {
-            format!(": {said}")
+            format!(": {stderr}")
         };
         Err(match output.status.code() {
-            Some(code) => format!("exec: executable {command} failed with exit code {code}{said}"),
-            None => format!("exec: executable {command} was ended by a signal{said}"),
+            Some(code) => {
+                format!("exec: executable {command} failed with exit code {code}{stderr}")
+            }
+            None => format!("exec: executable {command} was ended by a signal{stderr}"),
         })
     }
 

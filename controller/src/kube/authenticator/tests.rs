@@ -74,12 +74,12 @@ async fn a_plugin_runs_once_for_all_clients_and_again_after_a_401() {
         "Bearer token-1",
         "it ran just now"
     );
-    clients[0].0.held.write().not_before = None;
+    clients[0].0.state.write().not_before = None;
     let second = clients[1].current().await.unwrap();
     assert_eq!(token(&second), "Bearer token-2");
     // A late 401 for the former says nothing about this one.
     clients[2].refused(&first);
-    clients[0].0.held.write().not_before = None;
+    clients[0].0.state.write().not_before = None;
     assert_eq!(
         token(&clients[2].current().await.unwrap()),
         "Bearer token-2"
@@ -98,7 +98,7 @@ async fn a_credential_is_used_until_shortly_before_it_expires() {
     authenticator.current().await.unwrap();
     let now = Instant::now();
     let due = |seconds| {
-        let held = authenticator.0.held.read();
+        let held = authenticator.0.state.read();
         held.due(now + Duration::from_secs(seconds))
     };
     assert_eq!(due(30), Due::Nothing);
@@ -146,10 +146,12 @@ async fn a_plugin_whose_words_differ_each_time_is_said_once_a_minute() {
     let directory = tempfile::tempdir().unwrap();
     let user = plugin(directory.path(), "");
     let authenticator = authenticators().0.of(&user).unwrap();
-    authenticator.0.take(Ok(Material::default()));
+    authenticator.0.replace(Ok(Material::default()));
     let warnings = Warnings::listen();
     for run in 0..24 {
-        authenticator.0.take(Err(format!("request {run} failed")));
+        authenticator
+            .0
+            .replace(Err(format!("request {run} failed")));
         tokio::time::advance(PAUSE).await;
     }
     let said = warnings.with("the former credential is used on");
@@ -184,10 +186,10 @@ fn the_age_of_a_plugins_certificate_is_observed_when_it_is_replaced() {
         assert!(text.lines().any(|have| have == line), "{line} in {text}");
     };
     let first = yielded();
-    authenticator.0.take(Ok(first.clone()));
-    authenticator.0.take(Ok(first));
+    authenticator.0.replace(Ok(first.clone()));
+    authenticator.0.replace(Ok(first));
     has("count 0");
-    authenticator.0.take(Ok(yielded()));
+    authenticator.0.replace(Ok(yielded()));
     has("count 1");
     has("bucket{le=\"3600.0\"} 0");
     has("bucket{le=\"14400.0\"} 1");
@@ -306,7 +308,7 @@ fn credentials_of_a_kubeconfig_are_checked_at_once() {
         ..AuthInfo::default()
     };
     let held = authenticators().0.of(&basic).unwrap();
-    let held = held.0.held.read();
+    let held = held.0.state.read();
     let header = held.credential.as_ref().unwrap().header.as_ref().unwrap();
     assert_eq!(header, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
 }

@@ -12,22 +12,22 @@ use hyper::body::{Body, Frame, SizeHint};
 pub(super) struct Counted<B> {
     inner: B,
     size: usize,
-    tell: Option<Box<dyn FnOnce(usize) + Send>>,
+    report: Option<Box<dyn FnOnce(usize) + Send>>,
 }
 
 impl<B> Counted<B> {
-    /// Without `tell` nothing is counted.
-    pub(super) fn new(inner: B, tell: Option<Box<dyn FnOnce(usize) + Send>>) -> Self {
+    /// Without `report` nothing is counted.
+    pub(super) fn new(inner: B, report: Option<Box<dyn FnOnce(usize) + Send>>) -> Self {
         Self {
             inner,
             size: 0,
-            tell,
+            report,
         }
     }
 
     fn ended(&mut self) {
-        if let Some(tell) = self.tell.take() {
-            tell(self.size);
+        if let Some(report) = self.report.take() {
+            report(self.size);
         }
     }
 }

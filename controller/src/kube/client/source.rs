@@ -105,8 +105,8 @@ async fn from_file(path: &Path) -> Result<(Config, Option<String>), SourceError>
         .map_err(|error| refuse(one_line(&chain(&error))))?;
     config.proxy_url = None;
     let exec = config.auth_info.exec.as_mut();
-    if let Some(told) = exec.and_then(|exec| exec.cluster.as_mut()) {
-        told.proxy_url.clone_from(&proxy_url);
+    if let Some(cluster) = exec.and_then(|exec| exec.cluster.as_mut()) {
+        cluster.proxy_url.clone_from(&proxy_url);
     }
     Ok((config, proxy_url))
 }

@@ -20,7 +20,7 @@ pub struct EventMetrics {
     pub(super) spam: Counter,
     /// Dropped: not written when the process ended.
     pub(super) shutdown: Counter,
-    /// Failed: the API server said no, and would again.
+    /// Failed: the API server refused it, and would again.
     pub(super) refused: Counter,
     /// Failed: no answer, or one that could have healed, in twelve tries.
     pub(super) unreachable: Counter,

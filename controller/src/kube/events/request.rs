@@ -39,12 +39,12 @@ pub(super) enum GaveUp {
 }
 
 /// Writes, with pauses between tries. A missing right is logged at once, unless another writer has
-/// `complained` already: all tries together take minutes.
+/// `warned` already: all tries together take minutes.
 pub(super) async fn write(
     api: &Api,
     write: &EventWrite,
     random: fn() -> f64,
-    complained: &AtomicBool,
+    warned: &AtomicBool,
 ) -> Result<EventWritten, GaveUp> {
     let mut pause = PAUSE.mul_f64(random().clamp(0.0, 1.0));
     let mut tries = 1;
@@ -64,7 +64,7 @@ pub(super) async fn write(
             return Err(GaveUp::Unreachable(error));
         }
         let event = &write.record.name;
-        if error.code() == Some(403) && !complained.swap(true, Ordering::Relaxed) {
+        if error.code() == Some(403) && !warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(%event, %error, "events may not be written; trying again");
         } else {
             tracing::debug!(%event, %error, tries, "event cannot be written yet");

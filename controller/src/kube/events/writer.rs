@@ -42,8 +42,8 @@ pub struct Writer {
     metrics: EventMetrics,
     random: fn() -> f64,
     correlator: Correlator,
-    /// Said so in the log, and nothing was written since.
-    complained: Arc<AtomicBool>,
+    /// A warning was logged, and nothing was written since.
+    warned: Arc<AtomicBool>,
 }
 
 impl Writer {
@@ -63,7 +63,7 @@ impl Writer {
             metrics,
             random,
             correlator: Correlator::default(),
-            complained: Arc::default(),
+            warned: Arc::default(),
         }
     }
 
@@ -78,11 +78,11 @@ impl Writer {
                 && let Some(next) = backlog.next()
             {
                 let (api, random) = (self.api.clone(), self.random);
-                let complained = Arc::clone(&self.complained);
+                let warned = Arc::clone(&self.warned);
                 let (traffic, limit) = (self.traffic.clone(), self.yields());
                 writes.push(async move {
                     traffic.idle(limit).await;
-                    let written = write(&api, &next, random, &complained).await;
+                    let written = write(&api, &next, random, &warned).await;
                     (next.record.name, written)
                 });
             }
@@ -125,7 +125,7 @@ impl Writer {
     fn ended(&mut self, name: &Arc<str>, written: Result<EventWritten, GaveUp>) {
         let error = match written {
             Ok(written) => {
-                self.complained.store(false, Ordering::Relaxed);
+                self.warned.store(false, Ordering::Relaxed);
                 match written {
                     EventWritten::Created => self.metrics.created.inc(),
                     EventWritten::Repeated => self.metrics.repeated.inc(),
@@ -141,8 +141,8 @@ impl Writer {
                 error
             }
         };
-        // A missing right fails every event; once says it.
-        if self.complained.swap(true, Ordering::Relaxed) {
+        // A missing right fails every event: it is logged once.
+        if self.warned.swap(true, Ordering::Relaxed) {
             tracing::debug!(event = %name, %error, "event cannot be written; giving it up");
         } else {
             tracing::warn!(event = %name, %error, "event cannot be written; giving it up");

@@ -12,7 +12,7 @@ use tower::BoxError;
 
 use crate::{fence::Fence, kube::error::Fenced};
 
-/// A body that fails with [`Fenced`] instead of being read once its fence says no. It is read after the
+/// A body that fails with [`Fenced`] instead of being read once its fence is closed. It is read after the
 /// wait for a connection, and before anything is sent: then nothing of the request is.
 pub(super) struct Guarded {
     body: Body,
@@ -49,7 +49,7 @@ impl HttpBody for Guarded {
 }
 
 /// `error`, or [`Fenced`] if that is why the request was not sent.
-pub(super) fn told(error: impl Into<BoxError>) -> BoxError {
+pub(super) fn unwrap_fenced(error: impl Into<BoxError>) -> BoxError {
     let error: BoxError = error.into();
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*error);
     while let Some(it) = cause {

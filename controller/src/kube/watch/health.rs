@@ -43,7 +43,7 @@ impl Health {
     }
 
     /// Ok as long as the watch is not wanted, or the store has been filled and the watch has not
-    /// failed for a minute. A watch that is open and says nothing is no failure: perhaps nothing changes.
+    /// failed for a minute. A watch that is open and silent is no failure: perhaps nothing changes.
     ///
     /// # Errors
     /// A sentence with the resource, how long it has failed, and the last error.

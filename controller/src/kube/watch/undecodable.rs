@@ -1,4 +1,4 @@
-//! The objects of one resource that cannot be decoded at present: said once each, and counted.
+//! The objects of one resource that cannot be decoded at present: logged once each, and counted.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::kube::{
 /// How many objects are named at WARN: an API server of another version may make all of them odd.
 const NAMED: usize = 20;
 
-/// The keys of the objects that cannot be decoded, each with the cause that was said last.
+/// The keys of the objects that cannot be decoded, each with the cause that was logged last.
 pub(super) struct UndecodableObjects {
     resource: &'static str,
     metrics: WatchMetrics,

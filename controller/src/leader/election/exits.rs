@@ -19,16 +19,16 @@ impl Elector {
     /// From now on nothing is sent.
     pub(super) fn lost(mut self, reason: Lost) -> Ended {
         self.request = None;
-        self.leave();
+        self.end_term();
         error!(lease = self.config.name, error = %reason, "leaderelection lost");
         self.leadership.send_replace(Leadership::Lost {
             reason: reason.clone(),
         });
-        self.tell("stopped leading");
+        self.record_event("stopped leading");
         Ended::Lost(reason)
     }
 
-    pub(super) async fn give_up(&mut self, hold_off: Duration, done: oneshot::Sender<()>) {
+    pub(super) async fn step_down(&mut self, hold_off: Duration, done: oneshot::Sender<()>) {
         if self.leading_term.is_some() {
             self.release().await;
             self.candidacy.hold_off(Instant::now().into_std(), hold_off);
@@ -44,7 +44,7 @@ impl Elector {
             leading_term.leading.end();
         }
         let limit = self.config.terms.renew_deadline();
-        if timeout(limit, self.free()).await.is_err() {
+        if timeout(limit, self.release_lease()).await.is_err() {
             warn!(
                 lease = self.config.name,
                 "lease could not be released in time; it will expire"
@@ -52,14 +52,14 @@ impl Elector {
         }
         self.request = None;
         if led {
-            self.leave();
-            self.tell("stopped leading");
+            self.end_term();
+            self.record_event("stopped leading");
         }
         self.standby();
     }
 
     /// Writes the empty holder; once more if another client wrote in between.
-    async fn free(&mut self) {
+    async fn release_lease(&mut self) {
         // A claim or renewal under way might be carried out after ours.
         if let Some(request) = self.request.take() {
             let _ = self.learn(request.await);
@@ -85,15 +85,15 @@ impl Elector {
     }
 
     /// Ends the lease term for every holder of its token.
-    fn leave(&mut self) {
+    fn end_term(&mut self) {
         self.leading_term = None;
         *self.shared.renewed.lock() = None;
-        self.shared.annotations.forget();
+        self.shared.annotations.clear();
         self.metrics.leading(&self.config.name, false);
     }
 
     /// An event about the Lease.
-    pub(super) fn tell(&self, what: &str) {
+    pub(super) fn record_event(&self, change: &str) {
         let config = &self.config;
         let uid = self
             .object
@@ -108,7 +108,7 @@ impl Elector {
                 uid: uid.unwrap_or_default().into(),
                 resource_version: "".into(),
             },
-            message: format!("{} {what}", config.identity),
+            message: format!("{} {change}", config.identity),
         });
     }
 }

@@ -13,7 +13,7 @@ use super::{
         object::LeaseObject,
         requests::{LeaseAnswer, Purpose},
         suspend,
-        watching::{Seen, watch},
+        watching::{LeaseObservation, watch},
     },
     Elector,
 };
@@ -27,14 +27,14 @@ impl Elector {
             suspended,
             ..
         } = answer;
-        let knew = self.object.as_ref().map(LeaseObject::record);
+        let before = self.object.as_ref().map(LeaseObject::record);
         match self.learn(answer) {
             Ok(Some(record)) if !purpose.reads() && record.holder == self.config.identity => {
                 self.acknowledged(sent, suspended, &record);
             }
             Ok(_) => {
-                let knows = self.object.as_ref().map(LeaseObject::record);
-                if purpose == Purpose::Confirm && knows != knew && self.poll_at.is_none() {
+                let after = self.object.as_ref().map(LeaseObject::record);
+                if purpose == Purpose::Confirm && after != before && self.poll_at.is_none() {
                     debug!(
                         lease = self.config.name,
                         "the watch missed a change; starting it again"
@@ -59,14 +59,14 @@ impl Elector {
                 if self.observed.answered(sent, now, found) {
                     let wrote = !answer.purpose.reads();
                     let annotations = &lease.metadata.annotations;
-                    self.shared.annotations.saw(annotations, wrote);
+                    self.shared.annotations.observed(annotations, wrote);
                     self.object = Some(lease);
                 }
                 Ok(Some(record))
             }
             Err(error) if answer.purpose.reads() && error.is_not_found() => {
                 if self.observed.answered(sent, now, None) {
-                    self.shared.annotations.saw(&BTreeMap::new(), false);
+                    self.shared.annotations.observed(&BTreeMap::new(), false);
                     self.object = None;
                 }
                 Ok(None)
@@ -89,7 +89,7 @@ impl Elector {
                 *self.shared.renewed.lock() = Some(sent);
                 // Changes that came meanwhile, or that another client undoes again, wait for the
                 // next write.
-                if self.shared.annotations.is_owing() {
+                if self.shared.annotations.has_pending() {
                     self.not_before = sent + self.config.terms.retry_period();
                 }
             }
@@ -115,7 +115,7 @@ impl Elector {
         self.leadership
             .send_replace(Leadership::Leading(leading_term.leading.clone()));
         self.leading_term = Some(leading_term);
-        self.tell("became leader");
+        self.record_event("became leader");
     }
 
     fn failed(&mut self, purpose: Purpose, sent: Instant, error: &ApiError) {
@@ -154,11 +154,11 @@ impl Elector {
         }
     }
 
-    pub(super) fn saw(&mut self, seen: Seen) {
+    pub(super) fn observed(&mut self, seen: LeaseObservation) {
         let now = Instant::now();
         match seen {
-            Seen::Opened => self.poll_at = None,
-            Seen::Broken(error) => {
+            LeaseObservation::Opened => self.poll_at = None,
+            LeaseObservation::Broken(error) => {
                 let lease = &self.config.name;
                 match error {
                     Some(error) if self.poll_at.is_none() => {
@@ -169,19 +169,19 @@ impl Elector {
                 let retry = self.config.terms.retry(fastrand::f64());
                 self.poll_at.get_or_insert(now + retry);
             }
-            Seen::Lease(lease) => {
+            LeaseObservation::Lease(lease) => {
                 let version = lease.metadata.resource_version.as_str();
                 if self
                     .observed
                     .watched(now.into_std(), Some(lease.record()), version)
                 {
                     let annotations = &lease.metadata.annotations;
-                    self.shared.annotations.saw(annotations, false);
+                    self.shared.annotations.observed(annotations, false);
                     self.object = Some(*lease);
                     self.standby();
                 }
             }
-            Seen::Deleted(version) => {
+            LeaseObservation::Deleted(version) => {
                 if self.observed.watched(now.into_std(), None, &version) {
                     self.object = None;
                     self.standby();

@@ -136,7 +136,7 @@ async fn giving_up_is_bounded_and_made_up_for() {
     store.mood(Mood::Silent);
     a.may.send_replace(false);
     let asked = Instant::now();
-    a.handle.give_up(Duration::from_secs(30)).await;
+    a.handle.step_down(Duration::from_secs(30)).await;
     assert!(
         asked.elapsed() <= Duration::from_millis(10_010),
         "{:?}",

@@ -27,7 +27,7 @@ type Verifier = Arc<dyn ClientCertVerifier>;
 pub(super) struct Sources {
     pub(super) client_ca_file: Option<PathBuf>,
     pub(super) request_header: RequestHeader,
-    /// Reads from the API server what no file says; absent: no read.
+    /// Reads CAs that no file has from the API server; absent: no read.
     pub(super) lookup: Option<Api>,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum RereadError {
     /// The API server is not there, or not itself: another try may help.
     #[error("{0}")]
     Away(ApiError),
-    /// The cluster says no, or what it says cannot be used.
+    /// The cluster refuses, or has CAs that cannot be used.
     #[error(transparent)]
     Useless(#[from] AccessError),
 }
@@ -113,11 +113,11 @@ impl Sources {
     }
 
     fn read(&self, data: Option<&BTreeMap<String, String>>) -> Result<Authorities, AccessError> {
-        let told = |key: &str| data.and_then(|data| data.get(key));
+        let value = |key: &str| data.and_then(|data| data.get(key));
         let clients = match &self.client_ca_file {
             Some(path) => Some(file("--client-ca-file", path)?),
-            None => told("client-ca-file")
-                .map(|pem| looked_up(pem))
+            None => value("client-ca-file")
+                .map(|pem| from_cluster(pem))
                 .transpose()?,
         };
         let proxies = match &self.request_header.client_ca_file {
@@ -131,8 +131,8 @@ impl Sources {
                     extra_prefixes: self.request_header.extra_header_prefixes.clone(),
                 },
             }),
-            None => match told("requestheader-client-ca-file") {
-                Some(pem) => Some(proxies(pem, &told)?),
+            None => match value("requestheader-client-ca-file") {
+                Some(pem) => Some(proxies(pem, &value)?),
                 None => None,
             },
         };
@@ -142,17 +142,17 @@ impl Sources {
 
 fn proxies<'a>(
     pem: &str,
-    told: &impl Fn(&str) -> Option<&'a String>,
+    value: &impl Fn(&str) -> Option<&'a String>,
 ) -> Result<Proxies, AccessError> {
     let list = |key: &str| -> Result<Vec<String>, AccessError> {
-        let text = told(key).map_or("", |text| text.as_str());
+        let text = value(key).map_or("", |text| text.as_str());
         if text.is_empty() {
             return Ok(Vec::new());
         }
         serde_json::from_str(text).map_err(|error| AccessError::Lookup(format!("{key}: {error}")))
     };
     Ok(Proxies {
-        verifier: looked_up(pem)?,
+        verifier: from_cluster(pem)?,
         allowed: list("requestheader-allowed-names")?,
         headers: Names {
             user: list("requestheader-username-headers")?,
@@ -173,7 +173,7 @@ fn file(flag: &'static str, path: &PathBuf) -> Result<Verifier, AccessError> {
     verifier(&pem).map_err(refuse)
 }
 
-fn looked_up(pem: &str) -> Result<Verifier, AccessError> {
+fn from_cluster(pem: &str) -> Result<Verifier, AccessError> {
     verifier(pem.as_bytes()).map_err(AccessError::Lookup)
 }
 

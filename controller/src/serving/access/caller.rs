@@ -24,7 +24,7 @@ impl Caller {
         }
     }
 
-    /// In the group of those who said who they are; a proxy may speak for an anonymous user.
+    /// In the group of authenticated users; a proxy may speak for an anonymous user.
     pub(super) fn authenticated(mut self) -> Self {
         let known = [AUTHENTICATED, UNAUTHENTICATED];
         let has = |group: &String| known.contains(&group.as_str());

@@ -105,7 +105,7 @@ impl AccessMetrics {
     }
 
     /// A caller showed a good certificate that ends then.
-    pub(super) fn shown(&self, end: Timestamp) {
+    pub(super) fn certificate_expires(&self, end: Timestamp) {
         let left = end.duration_since(Timestamp::now());
         self.left.observe(left.as_secs_f64());
     }

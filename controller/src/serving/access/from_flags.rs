@@ -8,7 +8,7 @@ use tracing::warn;
 use super::{
     Access, AccessError, AccessMetrics,
     anchors::{Anchors, Sources},
-    look_up::Standing,
+    look_up::CaState,
     paths::Paths,
     rights::Rights,
     tokens::Tokens,
@@ -109,7 +109,7 @@ impl Access {
             rights: Rights::new(judge, free, yes, no, counts.subject.clone()),
             tolerant: authentication.tolerate_lookup_failure,
             metrics: counts,
-            standing: watch::Sender::new(Standing::Waiting),
+            cas: watch::Sender::new(CaState::Pending),
         })
     }
 }

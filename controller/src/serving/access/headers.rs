@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::caller::Caller;
 
-/// Which headers say what.
+/// Names of the headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names {
     pub(super) user: Vec<String>,

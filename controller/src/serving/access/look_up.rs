@@ -18,15 +18,15 @@ const RETRY: Duration = Duration::from_secs(5);
 /// How often a failure to reach the API server is logged: once a minute.
 const REMIND: u32 = 12;
 
-/// Knowledge of the cluster's CAs.
+/// Whether the CAs of the cluster are loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// Not asked yet, or no answer yet.
-    Waiting,
-    /// Nothing, and we go on without.
-    Unknown,
-    /// All that is to be known, or the flags say it all.
-    Known,
+pub(super) enum CaState {
+    /// Not read yet.
+    Pending,
+    /// They could not be read, and requests are answered without them.
+    Missing,
+    /// They were read, or the flags name them all.
+    Loaded,
 }
 
 impl Access {
@@ -34,19 +34,19 @@ impl Access {
     /// Waits for an API server that is not there yet, unless a failure is tolerated.
     ///
     /// # Errors
-    /// A cluster that does not tell its CAs, unless `--authentication-tolerate-lookup-failure`.
+    /// CAs that cannot be read from the cluster, unless `--authentication-tolerate-lookup-failure`.
     pub async fn look_up(&self) -> Result<(), AccessError> {
         let mut tries = 0_u32;
-        let standing = loop {
+        let cas = loop {
             match self.anchors.reread().await {
-                Ok(()) => break Standing::Known,
+                Ok(()) => break CaState::Loaded,
                 Err(error) if self.tolerant => {
                     warn!(%error, "Error looking up in-cluster authentication configuration");
                     warn!(
                         "Continuing without authentication configuration. This may treat all \
                          requests as anonymous."
                     );
-                    break Standing::Unknown;
+                    break CaState::Missing;
                 }
                 Err(RereadError::Useless(error)) => return Err(error),
                 Err(RereadError::Away(error)) => {
@@ -62,24 +62,24 @@ impl Access {
             }
             sleep(RETRY).await;
         };
-        self.standing.send_replace(standing);
+        self.cas.send_replace(cas);
         Ok(())
     }
 
     /// Reads the CAs again, from the first time on until `stop`. Runs beside the server.
     pub(in crate::serving) async fn keep_fresh(&self, stop: CancellationToken) {
         stop.run_until_cancelled(async {
-            let mut standing = self.standing.subscribe();
+            let mut cas = self.cas.subscribe();
             // The sender lives in self.
-            let _ = standing.wait_for(|now| *now != Standing::Waiting).await;
+            let _ = cas.wait_for(|now| *now != CaState::Pending).await;
             loop {
-                let known = *self.standing.borrow() == Standing::Known;
-                sleep(if known { REREAD } else { RETRY }).await;
+                let loaded = *self.cas.borrow() == CaState::Loaded;
+                sleep(if loaded { REREAD } else { RETRY }).await;
                 match self.anchors.reread().await {
                     Ok(()) => {
-                        self.standing.send_replace(Standing::Known);
+                        self.cas.send_replace(CaState::Loaded);
                     }
-                    Err(error) if known => {
+                    Err(error) if loaded => {
                         warn!(%error, "CAs of clients cannot be read again and stay as they are");
                     }
                     // Said once, when it was tolerated.

@@ -1,7 +1,7 @@
 //! `OpenMetrics` as the older text format 0.0.4.
 //!
-//! They differ in comments: there a counter is named with its `_total`, a unit and an end are not
-//! told. Parsers of the older format would take a counter named without `_total` for untyped.
+//! They differ in comments: there a counter is named with its `_total`, and units and the end are left
+//! out. Parsers of the older format would take a counter named without `_total` for untyped.
 
 /// Rewrites the comments; samples are the same except exemplars.
 pub(super) fn from_openmetrics(text: &str) -> String {

@@ -2,7 +2,7 @@
 //!
 //! A new connection is always accepted. Where that passes a limit, the connection that has been idle
 //! for longest is closed: of the same peer at the limit per address, of the peers with the most
-//! connections at the limit of all. So a client that opens connections and says nothing takes room
+//! connections at the limit of all. So a client that opens connections and sends nothing takes room
 //! from itself, and a probe is answered meanwhile.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc, time::Duration};
@@ -180,15 +180,15 @@ impl Connection {
     }
 
     /// A request is in flight until the answer is dropped.
-    pub(super) fn request(&self) -> InHand {
+    pub(super) fn request(&self) -> RequestInFlight {
         self.entry(|entry| entry.requests += 1);
-        InHand {
+        RequestInFlight {
             all: self.all.clone(),
             id: self.id,
         }
     }
 
-    /// Its stream, which is to say when answers are sent.
+    /// For its stream, which reports when answers are sent.
     pub(super) fn sending(&self) -> Sending {
         Sending {
             all: self.all.clone(),
@@ -232,12 +232,12 @@ impl Sending {
 }
 
 /// A request that is being answered, until its answer is handed to the connection, which is not idle then.
-pub(super) struct InHand {
+pub(super) struct RequestInFlight {
     all: Connections,
     id: u64,
 }
 
-impl Drop for InHand {
+impl Drop for RequestInFlight {
     fn drop(&mut self) {
         if let Some(entry) = self.all.table.lock().open.get_mut(&self.id) {
             entry.requests -= 1;

@@ -1,4 +1,4 @@
-//! A stream that tells when all that was written to it has left.
+//! A stream that reports when all that was written to it has left.
 
 use std::{
     io,

@@ -13,7 +13,7 @@ use crate::options::config::Serving;
 /// Connections that may wait in the kernel.
 const BACKLOG: u32 = 1024;
 
-/// Listens where the flags say. A wildcard of either family is `[::]` for both (CLI-50), or
+/// Listens at the address of the flags. A wildcard of either family is `[::]` for both (CLI-50), or
 /// `0.0.0.0` where the kernel has no IPv6.
 pub(super) fn listen(serving: &Serving) -> io::Result<TcpListener> {
     if serving.address.is_unspecified() {
