@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!              ┌ connection: dial ─► handshake ─► GetStatus … (again, for ever)
-//!  Provider ───┤        publishes ProviderState and Session
-//!              ├ lookup: questions ─► coalesce ─┐
-//!              └ load_balancers, list ──────────► admission ─► call ─► checked answers
-//!                                                               └─ node_sets: targets by name
+//!  Provider ───┤        publishes its state and the session
+//!              ├ lookup: batches ─────┐
+//!              └ load_balancers, list ┴─► admission ─► call ─► checked answers
+//!                                                       └─ node_sets: targets by name
 //! ```
 //!
 //! Never here: Kubernetes, decisions about nodes, and trust in what the provider says.
 
 mod admission;
+mod batch;
 mod call;
-mod coalesce;
 mod connection;
 mod details;
 mod dump;
@@ -21,13 +21,13 @@ mod error;
 mod gather;
 mod handshake;
 mod health;
-mod leave;
 mod list;
 mod load_balancers;
 mod lookup;
 mod metrics;
 mod node_sets;
 mod not_managed;
+mod preconditions;
 mod session;
 mod state;
 mod transport;
@@ -57,11 +57,10 @@ pub use transport::{ByteStream, Connect, Connecting};
 
 use admission::{Admission, Urgency};
 use call::Renewal;
-use coalesce::{Coalescer, QUESTIONS, Question};
 use connection::Manager;
-use leave::Leave;
-use lookup::{Doubts, NodeLookup};
+use lookup::{DoubtedAbsences, LookupBatcher, PENDING, PendingLookup};
 use node_sets::NodeSets;
+use preconditions::Preconditions;
 
 /// Requests for a renewal of a session that may wait; more would be the same again.
 const RENEWALS: usize = 16;
@@ -142,8 +141,8 @@ impl LookupPurpose {
 #[derive(Clone)]
 pub struct Provider {
     shared: Arc<Shared>,
-    lookups: mpsc::Sender<Question<NodeLookup>>,
-    leave: Leave,
+    lookups: mpsc::Sender<PendingLookup>,
+    preconditions: Preconditions,
     is_in_background: bool,
 }
 
@@ -159,7 +158,7 @@ struct Shared {
     renewals: mpsc::Sender<(u64, Renewal)>,
     admission: Arc<Admission>,
     node_sets: NodeSets,
-    doubts: Doubts,
+    doubted: DoubtedAbsences,
     metrics: ProviderMetrics,
 }
 
@@ -175,7 +174,7 @@ impl Provider {
         metrics.state(&ProviderState::default());
         metrics.cluster_uid(&ClusterUid::judge(Some(&options.cluster_uid), None));
         let (renewals, requested) = mpsc::channel(RENEWALS);
-        let (lookups, looked_up) = mpsc::channel(QUESTIONS);
+        let (lookups, looked_up) = mpsc::channel(PENDING);
         let shared = Arc::new(Shared {
             cluster_name: options.cluster.name.clone(),
             cluster_uid: watch::Sender::new(ClusterUid::judge(Some(&options.cluster_uid), None)),
@@ -187,10 +186,10 @@ impl Provider {
             renewals,
             admission: Arc::new(Admission::new(metrics.clone())),
             node_sets: NodeSets::default(),
-            doubts: Doubts::default(),
+            doubted: DoubtedAbsences::default(),
             metrics,
         });
-        let looking_up = Coalescer::new(Arc::clone(&shared), looked_up);
+        let batcher = LookupBatcher::new(Arc::clone(&shared), looked_up);
         let manager = Manager::new(
             Arc::clone(&shared),
             options,
@@ -199,12 +198,12 @@ impl Provider {
             cancel.clone(),
         );
         let run = async move {
-            tokio::join!(manager.run(), looking_up.run(cancel));
+            tokio::join!(manager.run(), batcher.run(cancel));
         };
         let provider = Self {
             shared,
             lookups,
-            leave: Leave::default(),
+            preconditions: Preconditions::default(),
             is_in_background: false,
         };
         (provider, run)
@@ -216,7 +215,7 @@ impl Provider {
     #[must_use]
     pub fn fenced(&self, fence: Fence) -> Self {
         Self {
-            leave: self.leave.fenced(fence),
+            preconditions: self.preconditions.fenced(fence),
             ..self.clone()
         }
     }
@@ -227,7 +226,7 @@ impl Provider {
     #[must_use]
     pub fn only_while(&self, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self {
-            leave: self.leave.only_while(check),
+            preconditions: self.preconditions.only_while(check),
             ..self.clone()
         }
     }

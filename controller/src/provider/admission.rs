@@ -7,7 +7,7 @@
 //! | gate of the queue | all keys | without a provider that serves, each key would fail and back off |
 //! | back-off in the queue | one key | its failure concerns no other key |
 //! | semaphores and lanes of a loop | keys of the loop | operators bound its work by flags |
-//! | window of a batch (`coalesce`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
+//! | window of a batch (`lookup::batches`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
 //! | pause | a class of calls, or all | the provider names a reason that concerns all of them |
 //! | calls in flight | a class, by urgency | the provider declares how many it takes at once |
 //! | rates | a class or all, by urgency | the provider declares the rates of its cloud |

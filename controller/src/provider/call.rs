@@ -4,8 +4,7 @@
 use std::{future, sync::Arc, time::Duration};
 
 use outrigger_api::v1::{
-    self, CallContext, ErrorReason, instances_service_client::InstancesServiceClient,
-    provider_service_client::ProviderServiceClient,
+    self, CallContext, ErrorReason, provider_service_client::ProviderServiceClient,
 };
 use tokio::{
     sync::mpsc,
@@ -19,8 +18,8 @@ use super::{
     Error, Provider, Session, Shared,
     admission::{Permit, Urgency},
     details::Checked,
-    leave::Leave,
     metrics::ProviderMetrics,
+    preconditions::Preconditions,
 };
 
 /// A unary method of the contract.
@@ -78,73 +77,44 @@ pub(super) struct MessageLimits {
     pub(super) receive: usize,
 }
 
-/// `ProviderService.Handshake`.
-pub(super) struct Handshake;
+/// A method that one request and one response of the contract make up. The braces have the other items of
+/// [`Unary`].
+macro_rules! unary {
+    ($call:ident = $client:ident.$method:ident($request:ident) -> $response:ident { $($items:tt)* }) => {
+        #[doc = concat!("`", stringify!($call), "` of the contract.")]
+        pub(in $crate::provider) struct $call;
 
-impl Unary for Handshake {
-    type Request = v1::HandshakeRequest;
-    type Response = v1::HandshakeResponse;
-    const NAME: &'static str = "Handshake";
+        impl $crate::provider::call::Unary for $call {
+            type Request = v1::$request;
+            type Response = v1::$response;
+            const NAME: &'static str = stringify!($call);
+            $($items)*
+
+            async fn send(
+                channel: $crate::provider::details::Checked,
+                limits: $crate::provider::call::MessageLimits,
+                request: tonic::Request<Self::Request>,
+            ) -> Result<tonic::Response<Self::Response>, tonic::Status> {
+                $client::new(channel)
+                    .max_decoding_message_size(limits.receive)
+                    .max_encoding_message_size(limits.send)
+                    .$method(request)
+                    .await
+            }
+        }
+    };
+}
+pub(super) use unary;
+
+unary!(Handshake = ProviderServiceClient.handshake(HandshakeRequest) -> HandshakeResponse {
     const DEADLINE: Duration = Duration::from_secs(10);
-
-    async fn send(
-        channel: Checked,
-        limits: MessageLimits,
-        request: Request<Self::Request>,
-    ) -> Result<Response<Self::Response>, Status> {
-        ProviderServiceClient::new(channel)
-            .max_decoding_message_size(limits.receive)
-            .handshake(request)
-            .await
-    }
-}
-
-/// `ProviderService.GetStatus`.
-pub(super) struct GetStatus;
-
-impl Unary for GetStatus {
-    type Request = v1::GetStatusRequest;
-    type Response = v1::GetStatusResponse;
-    const NAME: &'static str = "GetStatus";
+});
+unary!(GetStatus = ProviderServiceClient.get_status(GetStatusRequest) -> GetStatusResponse {
     const DEADLINE: Duration = Duration::from_secs(5);
-
-    async fn send(
-        channel: Checked,
-        limits: MessageLimits,
-        request: Request<Self::Request>,
-    ) -> Result<Response<Self::Response>, Status> {
-        ProviderServiceClient::new(channel)
-            .max_decoding_message_size(limits.receive)
-            .get_status(request)
-            .await
-    }
-}
-
-/// `InstancesService.BatchGetInstances`.
-pub(super) struct BatchGetInstances;
-
-impl Unary for BatchGetInstances {
-    type Request = v1::BatchGetInstancesRequest;
-    type Response = v1::BatchGetInstancesResponse;
-    const NAME: &'static str = "BatchGetInstances";
-    const DEADLINE: Duration = Duration::from_secs(30);
-    const WITHOUT: &'static str = "no Node is initialized, kept in step or deleted";
-
-    async fn send(
-        channel: Checked,
-        limits: MessageLimits,
-        request: Request<Self::Request>,
-    ) -> Result<Response<Self::Response>, Status> {
-        InstancesServiceClient::new(channel)
-            .max_decoding_message_size(limits.receive)
-            .max_encoding_message_size(limits.send)
-            .batch_get_instances(request)
-            .await
-    }
-}
+});
 
 /// Makes a call and reads how it ended. Dropping the future cancels the call.
-pub(super) async fn unary<R: Unary>(
+pub(super) async fn send<R: Unary>(
     metrics: &ProviderMetrics,
     channel: Checked,
     limits: MessageLimits,
@@ -183,7 +153,9 @@ impl Provider {
         &self,
         urgency: Urgency,
     ) -> Result<(Permit, Arc<Session>), Error> {
-        self.leave.wait(R::NAME, self.shared.admit(urgency)).await?
+        self.preconditions
+            .wait(R::NAME, self.shared.admit(urgency))
+            .await?
     }
 }
 
@@ -237,11 +209,11 @@ impl Shared {
     pub(super) async fn call<R: Unary>(
         &self,
         permit: &Permit,
-        leave: &Leave,
+        preconditions: &Preconditions,
         session: &Session,
         message: impl Fn(&Session, CallContext) -> R::Request,
     ) -> Result<R::Response, Error> {
-        let result = self.exchange::<R>(leave, session, message).await;
+        let result = self.exchange::<R>(preconditions, session, message).await;
         match &result {
             Ok(_) => permit.succeeded(),
             Err(error) => permit.failed(error),
@@ -253,7 +225,7 @@ impl Shared {
     /// new handshake. `message` makes the request for a session.
     pub(super) async fn exchange<R: Unary>(
         &self,
-        leave: &Leave,
+        preconditions: &Preconditions,
         session: &Session,
         message: impl Fn(&Session, CallContext) -> R::Request,
     ) -> Result<R::Response, Error> {
@@ -264,16 +236,16 @@ impl Shared {
             cluster_uid: self.cluster_uid.borrow().as_sent().to_owned(),
         };
         let result = self
-            .call_once::<R>(leave, session, &context, &message)
+            .call_once::<R>(preconditions, session, &context, &message)
             .await;
         if let Err(error) = &result
             && error.reason() == Some(ErrorReason::NotHandshaked)
-            && let Some(session) = leave
+            && let Some(session) = preconditions
                 .wait(R::NAME, self.shake_hands_again(session, R::DEADLINE))
                 .await?
         {
             return self
-                .call_once::<R>(leave, &session, &context, &message)
+                .call_once::<R>(preconditions, &session, &context, &message)
                 .await;
         }
         result
@@ -281,7 +253,7 @@ impl Shared {
 
     async fn call_once<R: Unary>(
         &self,
-        leave: &Leave,
+        preconditions: &Preconditions,
         session: &Session,
         context: &CallContext,
         message: &impl Fn(&Session, CallContext) -> R::Request,
@@ -292,14 +264,14 @@ impl Shared {
         if R::CHANGES {
             self.may_change(R::NAME)?;
         }
-        let in_flight = leave.begin::<R>()?;
+        let in_flight = preconditions.begin::<R>()?;
         let started = Instant::now();
         let request = message(session, context.clone());
         let channel = session.channel.clone();
         let result = tokio::select! {
             biased;
-            result = unary::<R>(&self.metrics, channel, session.limits, request) => result,
-            () = leave.cancelled() => {
+            result = send::<R>(&self.metrics, channel, session.limits, request) => result,
+            () = preconditions.cancelled() => {
                 let error = Error::Cancelled { rpc: R::NAME };
                 self.metrics.ended(R::NAME, started.elapsed(), Some(&error));
                 Err(error)

@@ -9,7 +9,7 @@ use tracing::{debug, warn};
 use super::{
     Connect, DownCause, Endpoint, Error, Options, Session, Shared,
     admission::CallClass,
-    call::{Handshake, MessageLimits, Renewals, Unary, unary},
+    call::{Handshake, MessageLimits, Renewals, Unary, send},
     handshake::{self, RefusedHandshake},
     session::HandshakeResult,
     transport::ProviderConnection,
@@ -199,7 +199,7 @@ impl Manager {
             handshake::request(&self.options, &self.sent_uid)
         };
         let answer =
-            unary::<Handshake>(&self.shared.metrics, connection.channel(), limits, request).await;
+            send::<Handshake>(&self.shared.metrics, connection.channel(), limits, request).await;
         match answer {
             Ok(answer) => {
                 let generation = self.handshakes + 1;

@@ -55,7 +55,7 @@ impl Provider {
         self.shared.metrics.asked(purpose);
         let instances = self
             .shared
-            .call::<ListInstances>(&permit, &self.leave, &session, |_, context| {
+            .call::<ListInstances>(&permit, &self.preconditions, &session, |_, context| {
                 v1::ListInstancesRequest {
                     context: Some(context),
                     max_staleness: purpose.max_staleness().try_into().ok(),

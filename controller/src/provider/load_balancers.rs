@@ -27,7 +27,7 @@ pub use list::{OwnedLoadBalancer, Owner};
 pub use plan::{ChangeAction, PlanOperation, PlannedChange};
 pub use update::TargetsUpdate;
 
-use answer::Said;
+use answer::UncheckedAnswer;
 use calls::{DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer};
 
 /// Input of an Ensure besides the Service.
@@ -61,15 +61,15 @@ impl Provider {
         let offered = offered(&session, GetLoadBalancer::NAME)?;
         let call = self.shared.call_with_targets::<GetLoadBalancer>(
             &permit,
-            &self.leave,
+            &self.preconditions,
             targets,
             |context, targets| v1::GetLoadBalancerRequest {
                 context: Some(context),
-                service: Some(whatever_its_ranges(service, offered)),
+                service: Some(with_valid_ranges(service, offered)),
                 targets: Some(targets),
             },
         );
-        Said::from(call.await?.answer.unwrap_or_default()).check(
+        UncheckedAnswer::from(call.await?.answer.unwrap_or_default()).check(
             LoadBalancerCall::Get,
             service,
             &session,
@@ -94,8 +94,8 @@ impl Provider {
             .await
     }
 
-    /// As [`Provider::ensure_load_balancer`], with what `input` gives when the call has leave to go out;
-    /// none: it does not.
+    /// As [`Provider::ensure_load_balancer`], with the `input` as it is when the call is admitted; none: it is
+    /// not sent.
     ///
     /// # Errors
     /// As [`Provider::get_load_balancer`]; [`Error::SourceRanges`] without a call, [`Error::Fenced`]
@@ -114,7 +114,7 @@ impl Provider {
         let EnsureInput { targets, held } = input.await.ok_or(Error::Fenced { rpc: RPC })?;
         let call = self.shared.call_with_targets::<EnsureLoadBalancer>(
             &permit,
-            &self.leave,
+            &self.preconditions,
             &targets,
             |context, targets| v1::EnsureLoadBalancerRequest {
                 context: Some(context),
@@ -125,54 +125,44 @@ impl Provider {
                 }),
             },
         );
-        Said::from(call.await?.answer.unwrap_or_default()).check(
+        UncheckedAnswer::from(call.await?.answer.unwrap_or_default()).check(
             LoadBalancerCall::Ensure,
             service,
             &session,
         )
     }
 
-    /// Removes the load balancer of `service` and every part of it. Of none, that is
-    /// [`Disposition::Absent`].
+    /// Removes the load balancer of `service` and every part of it, if `may_send` allows it when the call is
+    /// admitted. Of none, that is [`Disposition::Absent`].
     ///
     /// # Errors
-    /// As [`Provider::get_load_balancer`].
+    /// As [`Provider::get_load_balancer`]; [`Error::Fenced`] if it does not.
     ///
     /// [`Disposition::Absent`]: outrigger_core::service::answer::Disposition::Absent
     pub async fn delete_load_balancer(
         &self,
         service: &ServiceView,
-    ) -> Result<LoadBalancerAnswer, Error> {
-        self.delete_load_balancer_if(service, || true).await
-    }
-
-    /// As [`Provider::delete_load_balancer`], if `goes_out` says so when the call has leave to go out.
-    ///
-    /// # Errors
-    /// As [`Provider::get_load_balancer`]; [`Error::Fenced`] if it does not.
-    pub async fn delete_load_balancer_if(
-        &self,
-        service: &ServiceView,
-        goes_out: impl FnOnce() -> bool,
+        may_send: impl FnOnce() -> bool,
     ) -> Result<LoadBalancerAnswer, Error> {
         const RPC: &str = DeleteLoadBalancer::NAME;
         let (permit, session) = self
             .admit::<DeleteLoadBalancer>(Urgency::LoadBalancers)
             .await?;
         let offered = offered(&session, RPC)?;
-        if !goes_out() {
+        if !may_send() {
             return Err(Error::Fenced { rpc: RPC });
         }
         let request = |context| v1::DeleteLoadBalancerRequest {
             context: Some(context),
-            service: Some(whatever_its_ranges(service, offered)),
+            service: Some(with_valid_ranges(service, offered)),
         };
-        let call =
-            self.shared
-                .call::<DeleteLoadBalancer>(&permit, &self.leave, &session, |_, context| {
-                    request(context)
-                });
-        Said::from(call.await?.answer.unwrap_or_default()).check(
+        let call = self.shared.call::<DeleteLoadBalancer>(
+            &permit,
+            &self.preconditions,
+            &session,
+            |_, context| request(context),
+        );
+        UncheckedAnswer::from(call.await?.answer.unwrap_or_default()).check(
             LoadBalancerCall::Delete,
             service,
             &session,
@@ -201,7 +191,7 @@ fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
 
 /// For calls that do not say who may reach the load balancer: ranges that do not parse must not keep
 /// it from being deleted.
-fn whatever_its_ranges(service: &ServiceView, offered: &LoadBalancersCapability) -> v1::Service {
+fn with_valid_ranges(service: &ServiceView, offered: &LoadBalancersCapability) -> v1::Service {
     let ranges = source_ranges(service).unwrap_or_default();
     wire::service(service, &offered.capability, &ranges)
 }

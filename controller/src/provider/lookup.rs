@@ -1,46 +1,60 @@
-//! Questions about the instances of single nodes.
+//! Lookups of the instances of single nodes.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use outrigger_api::v1;
+use outrigger_api::v1::{self, instances_service_client::InstancesServiceClient};
 use outrigger_core::node::{NodeView, instance::Lookup};
 use parking_lot::Mutex;
-use prost::Message;
-use tokio::time::Instant;
+use tokio::{sync::oneshot, time::Instant};
 use tracing::warn;
 
 use super::{
     Error, LookupPurpose, Provider, Session, Shared,
-    admission::{Permit, Urgency},
-    call::{BatchGetInstances, Unary},
-    coalesce::{self, Ask, Batch, Subject},
-    wire,
+    admission::Permit,
+    call::{Unary, unary},
+    ending, wire,
 };
 
 mod answer;
+mod batcher;
+mod batches;
 
 pub(super) use answer::read_instance;
+pub(super) use batcher::LookupBatcher;
+pub(super) use batches::PendingLookup;
+use batches::{Caller, LookupItem};
 
-/// Nodes in a batch before a provider has said how many it takes.
+unary!(BatchGetInstances = InstancesServiceClient.batch_get_instances(BatchGetInstancesRequest) -> BatchGetInstancesResponse {
+    const DEADLINE: Duration = Duration::from_secs(30);
+    const WITHOUT: &'static str = "no Node is initialized, kept in step or deleted";
+});
+
+const RPC: &str = BatchGetInstances::NAME;
+/// Lookups that may wait to join a batch; callers of more wait for room.
+pub(super) const PENDING: usize = 1024;
+/// Nodes in a batch before a provider has declared how many it accepts.
 const BATCH: usize = 100;
-/// Bytes of a request besides its nodes, generously: context, view and staleness.
-const ENVELOPE: usize = 1024;
-/// Bytes around one node: a tag and a length.
-const AROUND: usize = 6;
 
-/// Nodes whose absence was said and not believed, each reported once: by name, with its UID.
+/// Nodes whose absence was not believed, each reported once: by name, with its UID.
 #[derive(Debug, Default)]
-pub(super) struct Doubts(Mutex<HashMap<Arc<str>, Box<str>>>);
+pub(super) struct DoubtedAbsences(Mutex<HashMap<Arc<str>, Box<str>>>);
 
-impl Doubts {
+impl DoubtedAbsences {
     /// Nodes that are remembered. Those of names that are gone are not forgotten one by one.
     const MOST: usize = 10_000;
 
-    /// Reports what is new: reasons by the places in `asks`.
-    fn report(&self, asks: &[Ask<NodeLookup>], doubts: &[(usize, String)]) {
+    /// Reports those that are new: reasons by the places in `items`.
+    fn report(&self, items: &[LookupItem], doubts: &[(usize, String)]) {
         let mut known = self.0.lock();
         for (at, why) in doubts {
-            let Some(NodeLookup(node)) = asks.get(*at).map(|ask| &ask.subject) else {
+            let Some(LookupItem { node, .. }) = items.get(*at) else {
                 continue;
             };
             if known.len() >= Self::MOST {
@@ -58,92 +72,15 @@ impl Doubts {
     }
 }
 
-/// A node whose instance is asked about.
-pub(super) struct NodeLookup(Arc<NodeView>);
-
-impl Subject for NodeLookup {
-    type Group = LookupPurpose;
-    type Key = Arc<str>;
-    type Answer = Lookup;
-    const RPC: &'static str = BatchGetInstances::NAME;
-
-    fn key(&self) -> Self::Key {
-        Arc::clone(&self.0.name)
-    }
-
-    /// A node that was made again under its name, or got a provider id meanwhile, is another machine.
-    fn is_as_good_as(&self, other: &Self) -> bool {
-        self.0.uid == other.0.uid && self.0.provider_id == other.0.provider_id
-    }
-
-    fn urgency(purpose: &LookupPurpose) -> Urgency {
-        (*purpose).into()
-    }
-
-    fn without_asking(&self, session: &Session) -> Option<Result<Lookup, Error>> {
-        match &session.instances {
-            None => Some(Err(Error::NotOffered { rpc: Self::RPC })),
-            Some(instances) => answer::without_asking(&self.0, instances).map(Ok),
-        }
-    }
-
-    fn most(session: Option<&Session>) -> usize {
-        let offered = session.and_then(|session| session.instances.as_ref());
-        offered.map_or(BATCH, |instances| instances.max_batch_size)
-    }
-
-    fn envelope(_: &LookupPurpose, _: &Session) -> usize {
-        ENVELOPE
-    }
-
-    fn bytes(&self, session: &Session) -> usize {
-        wire::node(&self.0, session).encoded_len() + AROUND
-    }
-
-    async fn call(shared: Arc<Shared>, session: Arc<Session>, permit: Permit, batch: Batch<Self>) {
-        let purpose = batch.group;
-        shared.metrics.batched(purpose, batch.asks.len());
-        let began = Instant::now();
-        let leave = batch.leave();
-        let call =
-            shared.call::<BatchGetInstances>(&permit, &leave, &session, |session, context| {
-                request(&batch, session, context)
-            });
-        let answer = match call.await {
-            Ok(answer) => answer,
-            Err(error) => {
-                batch.fail(&error);
-                return;
-            }
-        };
-        let asked = answer::Asked {
-            purpose,
-            is_fresh: purpose.max_staleness().is_zero(),
-            took: began.elapsed(),
-        };
-        // The session of the answer may be newer, but only by what a process behind one name changes.
-        let nodes = batch.asks.iter().map(|ask| &*ask.subject.0);
-        let read = answer::read(answer, nodes, asked, session.instances.as_ref());
-        shared.metrics.strays(read.strays);
-        shared.doubts.report(&batch.asks, &read.doubts);
-        if let Some(error) = read.speaks_for_all() {
-            permit.failed(error);
-        }
-        for (ask, result) in batch.asks.into_iter().zip(read.results) {
-            ask.answer(&result);
-        }
-    }
-}
-
 impl Provider {
-    /// Asks about the instance behind `node`, together with whoever asks at the same time.
+    /// Looks up the instance behind `node`, in one call with other lookups of the same time.
     ///
     /// Only where the cloud is asked now can the answer be [`Lookup::Absent`] with `confirmed`: never
     /// with [`LookupPurpose::Refresh`] out of a cache. An answer that is missing, doubled or malformed is an
     /// error, never absence.
     ///
-    /// Waits while calls about instances are paused. Dropping the future takes back this
-    /// one question only.
+    /// Waits while calls about instances are paused. Dropping the future withdraws this one lookup only;
+    /// the stop withdraws it if it has not gone out.
     ///
     /// # Errors
     /// Any [`Error`]; all but its class is for people.
@@ -152,26 +89,100 @@ impl Provider {
         node: Arc<NodeView>,
         purpose: LookupPurpose,
     ) -> Result<Lookup, Error> {
-        coalesce::ask(&self.lookups, NodeLookup(node), purpose, &self.leave).await
+        let (result, answer) = oneshot::channel();
+        let is_sent = Arc::new(AtomicBool::new(false));
+        let lookup = PendingLookup {
+            node,
+            purpose,
+            preconditions: self.preconditions.clone(),
+            caller: Caller {
+                result,
+                is_sent: Arc::clone(&is_sent),
+            },
+        };
+        let joined = self.preconditions.wait(RPC, self.lookups.send(lookup));
+        if joined.await?.is_err() {
+            return Err(ending());
+        }
+        let answer = async { answer.await.unwrap_or_else(|_dropped| Err(ending())) };
+        tokio::pin!(answer);
+        tokio::select! {
+            biased;
+            answer = &mut answer => answer,
+            () = self.preconditions.stopped() => {
+                if is_sent.load(Ordering::Acquire) {
+                    answer.await
+                } else {
+                    Err(Error::Fenced { rpc: RPC })
+                }
+            }
+        }
     }
 }
 
-/// The request for a batch.
-fn request(
-    batch: &Batch<NodeLookup>,
-    session: &Session,
-    context: v1::CallContext,
-) -> v1::BatchGetInstancesRequest {
-    v1::BatchGetInstancesRequest {
+/// The answer that needs no call.
+fn without_call(node: &NodeView, session: &Session) -> Option<Result<Lookup, Error>> {
+    match &session.instances {
+        None => Some(Err(Error::NotOffered { rpc: RPC })),
+        Some(instances) => answer::without_asking(node, instances).map(Ok),
+    }
+}
+
+fn max_batch_size(session: Option<&Session>) -> usize {
+    let offered = session.and_then(|session| session.instances.as_ref());
+    offered.map_or(BATCH, |instances| instances.max_batch_size)
+}
+
+/// Makes one call, and sends each caller its answer.
+async fn send_batch(
+    shared: Arc<Shared>,
+    session: Arc<Session>,
+    permit: Permit,
+    purpose: LookupPurpose,
+    items: Vec<LookupItem>,
+) {
+    shared.metrics.batched(purpose, items.len());
+    let began = Instant::now();
+    // One loop looks up all nodes of a batch.
+    let preconditions = items
+        .first()
+        .map(LookupItem::preconditions)
+        .unwrap_or_default();
+    let request = |session: &Session, context| v1::BatchGetInstancesRequest {
         context: Some(context),
-        nodes: batch
-            .asks
+        nodes: items
             .iter()
-            .map(|ask| wire::node(&ask.subject.0, session))
+            .map(|item| wire::node(&item.node, session))
             .collect(),
-        // Too long for the contract is as long as the contract can say.
-        max_staleness: batch.group.max_staleness().try_into().ok(),
-        view: wire_view(batch.group).into(),
+        // Too long for the contract is as long as the contract allows.
+        max_staleness: purpose.max_staleness().try_into().ok(),
+        view: wire_view(purpose).into(),
+    };
+    let call = shared.call::<BatchGetInstances>(&permit, &preconditions, &session, request);
+    let answer = match call.await {
+        Ok(answer) => answer,
+        Err(error) => {
+            for item in items {
+                item.answer(&Err(error.clone()));
+            }
+            return;
+        }
+    };
+    let asked = answer::Asked {
+        purpose,
+        is_fresh: purpose.max_staleness().is_zero(),
+        took: began.elapsed(),
+    };
+    // The session of the answer may be newer, but only by what a process behind one name changes.
+    let nodes = items.iter().map(|item| &*item.node);
+    let read = answer::read(answer, nodes, asked, session.instances.as_ref());
+    shared.metrics.strays(read.strays);
+    shared.doubted.report(&items, &read.doubts);
+    if let Some(error) = read.speaks_for_all() {
+        permit.failed(error);
+    }
+    for (item, result) in items.into_iter().zip(read.results) {
+        item.answer(&result);
     }
 }
 

@@ -17,7 +17,9 @@ use outrigger_core::targets::{Revision, Targets};
 use parking_lot::Mutex;
 use tracing::debug;
 
-use super::{Error, Session, Shared, admission::Permit, call::Unary, leave::Leave, wire};
+use super::{
+    Error, Session, Shared, admission::Permit, call::Unary, preconditions::Preconditions, wire,
+};
 
 mod upload;
 
@@ -104,20 +106,20 @@ impl Shared {
     pub(super) async fn call_with_targets<R: Unary>(
         self: &Arc<Self>,
         permit: &Permit,
-        leave: &Leave,
+        preconditions: &Preconditions,
         targets: &Arc<Targets>,
         message: impl Fn(CallContext, v1::NodeTargets) -> R::Request,
     ) -> Result<R::Response, Error> {
         let mut is_first = true;
         loop {
             let session = self.session()?;
-            let sync = leave.wait(R::NAME, self.sync(leave, &session, targets));
+            let sync = preconditions.wait(R::NAME, self.sync(preconditions, &session, targets));
             let sync = match sync.await? {
                 // From now on the session has no node sets.
                 Err(Error::NotServed { .. }) => continue,
                 sync => sync?,
             };
-            let call = self.call::<R>(permit, leave, &session, |session, context| {
+            let call = self.call::<R>(permit, preconditions, &session, |session, context| {
                 message(context, wire_targets(targets, session))
             });
             match call.await {
@@ -146,7 +148,7 @@ impl Shared {
     /// for one sync. Returns what to tell [`NodeSets::doubt`].
     async fn sync(
         self: &Arc<Self>,
-        leave: &Leave,
+        preconditions: &Preconditions,
         session: &Arc<Session>,
         targets: &Arc<Targets>,
     ) -> Result<u64, Error> {
@@ -163,7 +165,7 @@ impl Shared {
                 if state.holds(&name, targets) {
                     return Ok(state.syncs);
                 }
-                self.join(&mut state, &name, leave, session, targets)
+                self.join(&mut state, &name, preconditions, session, targets)
             };
             let result = running.await;
             // Else another revision goes first, and is the base of this one. One of the same revision
@@ -179,7 +181,7 @@ impl Shared {
         self: &Arc<Self>,
         state: &mut State,
         name: &Name,
-        leave: &Leave,
+        preconditions: &Preconditions,
         session: &Arc<Session>,
         targets: &Arc<Targets>,
     ) -> (future::Shared<Syncing>, bool) {
@@ -191,9 +193,11 @@ impl Shared {
         let (shared, session) = (Arc::clone(self), Arc::clone(session));
         let (process, targets) = (name.process.clone(), Arc::clone(targets));
         let base = state.base(&process);
-        let leave = leave.of_all();
+        let preconditions = preconditions.without_check();
         let sync = async move {
-            let result = shared.upload(&leave, &session, base, &targets).await;
+            let result = shared
+                .upload(&preconditions, &session, base, &targets)
+                .await;
             let mut state = shared.node_sets.0.lock();
             state.running = None;
             match result {
@@ -212,7 +216,7 @@ impl Shared {
 
     async fn upload(
         &self,
-        leave: &Leave,
+        preconditions: &Preconditions,
         session: &Arc<Session>,
         base: Option<Arc<Targets>>,
         targets: &Targets,
@@ -220,13 +224,13 @@ impl Shared {
         if let Some(base) = base
             && let Some(delta) = Upload::delta(session, &base, targets)?
         {
-            let result = self.send_upload(leave, session, delta).await;
+            let result = self.send_upload(preconditions, session, delta).await;
             if !result.as_ref().is_err_and(is_unknown) {
                 return result;
             }
         }
         let snapshot = Upload::snapshot(session, targets)?;
-        match self.send_upload(leave, session, snapshot).await {
+        match self.send_upload(preconditions, session, snapshot).await {
             Err(error) if is_unknown(&error) => Err(Error::Malformed {
                 rpc: SyncNodeSet::NAME,
                 what: format!("a snapshot needs no base ({error})").into(),
@@ -237,13 +241,13 @@ impl Shared {
 
     async fn send_upload(
         &self,
-        leave: &Leave,
+        preconditions: &Preconditions,
         session: &Session,
         upload: Upload,
     ) -> Result<(), Error> {
         let upload = Arc::new(upload);
         let message = |_: &Session, context| (Arc::clone(&upload), context);
-        let call = self.exchange::<SyncNodeSet>(leave, session, message);
+        let call = self.exchange::<SyncNodeSet>(preconditions, session, message);
         let response = call.await?;
         if response.revision != upload.revision() {
             return Err(Error::Malformed {

@@ -197,7 +197,7 @@ impl ServiceLb {
             }
             may_call
         };
-        let called = provider.delete_load_balancer_if(service, goes_out).await;
+        let called = provider.delete_load_balancer(service, goes_out).await;
         if was_withdrawn(&called) {
             return None;
         }

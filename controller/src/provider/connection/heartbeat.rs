@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 use super::{Loss, Manager};
 use crate::provider::{
     Error, Session,
-    call::{GetStatus, Renewal, Unary, unary},
+    call::{GetStatus, Renewal, Unary, send},
     health::{self, Heartbeat},
     transport::ProviderConnection,
 };
@@ -169,7 +169,7 @@ impl Manager {
         let shared = &self.shared;
         let request = GetStatusRequest {};
         let channel = session.channel.clone();
-        let status = unary::<GetStatus>(&shared.metrics, channel, session.limits, request).await?;
+        let status = send::<GetStatus>(&shared.metrics, channel, session.limits, request).await?;
         let (heartbeat, health) = health::read(&status);
         shared.metrics.health(&health);
         shared.health.send_replace(health);

@@ -18,12 +18,12 @@ use crate::provider::{Error, Session, wire};
 const NAME: usize = 253;
 
 /// The fields that all answers about a load balancer share.
-pub(super) struct Said {
+pub(super) struct UncheckedAnswer {
     answer: RawAnswer,
     identity: v1::LoadBalancerIdentity,
 }
 
-impl Said {
+impl UncheckedAnswer {
     /// The answer to `call`, if it is one and all of it is legal. Of a provider that declared no
     /// effects there are none.
     pub(super) fn check(
@@ -52,7 +52,7 @@ impl Said {
     }
 }
 
-impl From<v1::LoadBalancerAnswer> for Said {
+impl From<v1::LoadBalancerAnswer> for UncheckedAnswer {
     fn from(answer: v1::LoadBalancerAnswer) -> Self {
         Self {
             answer: RawAnswer {

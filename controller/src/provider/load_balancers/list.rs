@@ -79,13 +79,14 @@ impl Provider {
         if !offered.is_some_and(|offered| offered.list) {
             return Err(Error::NotOffered { rpc });
         }
-        let call =
-            self.shared
-                .call::<ListLoadBalancers>(&permit, &self.leave, &session, |_, context| {
-                    v1::ListLoadBalancersRequest {
-                        context: Some(context),
-                    }
-                });
+        let call = self.shared.call::<ListLoadBalancers>(
+            &permit,
+            &self.preconditions,
+            &session,
+            |_, context| v1::ListLoadBalancersRequest {
+                context: Some(context),
+            },
+        );
         call.await?.whole(rpc)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use outrigger_api::v1;
 use outrigger_core::{service::ServiceView, targets::Targets, text};
 
-use super::{calls::PlanLoadBalancer, offered, ranges, whatever_its_ranges};
+use super::{calls::PlanLoadBalancer, offered, ranges, with_valid_ranges};
 use crate::provider::{Error, Provider, admission::Urgency, call::Unary, wire};
 
 /// Changes in one plan: more says nothing to a person.
@@ -96,20 +96,28 @@ impl Provider {
                     targets: Some(targets),
                 };
                 shared
-                    .call_with_targets::<PlanLoadBalancer>(&permit, &self.leave, targets, request)
+                    .call_with_targets::<PlanLoadBalancer>(
+                        &permit,
+                        &self.preconditions,
+                        targets,
+                        request,
+                    )
                     .await?
             }
             PlanOperation::Delete => {
                 let request = |context| v1::PlanLoadBalancerRequest {
                     context: Some(context),
                     operation: v1::PlanOperation::Delete.into(),
-                    service: Some(whatever_its_ranges(service, offered)),
+                    service: Some(with_valid_ranges(service, offered)),
                     targets: None,
                 };
                 shared
-                    .call::<PlanLoadBalancer>(&permit, &self.leave, &session, |_, context| {
-                        request(context)
-                    })
+                    .call::<PlanLoadBalancer>(
+                        &permit,
+                        &self.preconditions,
+                        &session,
+                        |_, context| request(context),
+                    )
                     .await?
             }
         };

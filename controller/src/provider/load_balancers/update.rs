@@ -22,10 +22,11 @@ use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
-use super::{answer::Said, offered, ranges};
+use super::{answer::UncheckedAnswer, offered, ranges};
 use crate::provider::{
     Error, Provider, Session,
     admission::{Permit, Urgency},
+    batch::{BatchItem, take_batch},
     call::Unary,
     gather::SILENCE,
     node_sets::wire_targets,
@@ -106,36 +107,16 @@ impl Unanswered {
     }
 }
 
-/// Takes out as many updates as one call may have. One that would not even fit alone is answered.
-fn cut(
-    waiting: &mut VecDeque<Unanswered>,
-    targets: &Targets,
-    session: &Session,
-    most: usize,
-) -> Vec<Unanswered> {
-    let limit = session.max_send_bytes;
-    let envelope = ENVELOPE + wire_targets(targets, session).encoded_len();
-    let mut room = limit.saturating_sub(envelope);
-    let mut batch = Vec::new();
-    while batch.len() < most
-        && let Some(next) = waiting.pop_front()
-    {
-        let bytes = next.wire(session).encoded_len() + AROUND;
-        if envelope + bytes > limit {
-            next.answer(Err(Error::TooLarge {
-                rpc: RPC,
-                bytes: envelope + bytes,
-                limit,
-            }));
-        } else if bytes > room {
-            waiting.push_front(next);
-            break;
-        } else {
-            room -= bytes;
-            batch.push(next);
-        }
+impl BatchItem for Unanswered {
+    const RPC: &'static str = RPC;
+
+    fn bytes(&self, session: &Session) -> usize {
+        self.wire(session).encoded_len() + AROUND
     }
-    batch
+
+    fn fail(self, error: Error) {
+        self.answer(Err(error));
+    }
 }
 
 impl Provider {
@@ -161,7 +142,8 @@ impl Provider {
             };
             let batch = admitted.and_then(|(permit, session)| {
                 let most = offered(&session, RPC)?.max_services_per_update;
-                let batch = cut(&mut waiting, targets, &session, most);
+                let envelope = ENVELOPE + wire_targets(targets, &session).encoded_len();
+                let batch = take_batch(&mut waiting, &session, most, envelope);
                 Ok((permit, session, batch))
             });
             match batch {
@@ -188,7 +170,9 @@ impl Provider {
     ) {
         let open = Arc::new(Mutex::new(Open::new(batch)));
         let asked = Arc::clone(&open);
-        let leave = self.leave.only_while(move || asked.lock().drop_outdated());
+        let preconditions = self
+            .preconditions
+            .only_while(move || asked.lock().drop_outdated());
         let hand_out = |result| {
             let general = open.lock().take(result, &session);
             if let Some(error) = general {
@@ -205,9 +189,12 @@ impl Provider {
                 },
                 results: results.clone(),
             };
-            let call = self
-                .shared
-                .call_with_targets::<UpdateLoadBalancerNodes>(&permit, &leave, targets, message);
+            let call = self.shared.call_with_targets::<UpdateLoadBalancerNodes>(
+                &permit,
+                &preconditions,
+                targets,
+                message,
+            );
             tokio::pin!(call);
             let ended = loop {
                 tokio::select! {
@@ -360,7 +347,7 @@ fn read(
     match outcome {
         None => Err(malformed("a result without an outcome")),
         Some(Wire::Answer(answer)) => {
-            Said::from(answer).check(LoadBalancerCall::Update, service, session)
+            UncheckedAnswer::from(answer).check(LoadBalancerCall::Update, service, session)
         }
         Some(Wire::Error(status)) => {
             let error = Error::from_item(RPC, &status);

@@ -88,7 +88,7 @@ async fn a_former_leader_changes_nothing_when_a_pause_ends() {
     let (ensured, updated, deleted) = tokio::join!(
         provider.ensure_load_balancer(&web, &all),
         provider.update_load_balancer(web.clone(), all.clone()),
-        provider.delete_load_balancer(&web),
+        provider.delete_load_balancer(&web, || true),
     );
     for result in [ensured, updated, deleted] {
         assert!(matches!(result, Err(Error::Fenced { .. })), "{result:?}");
@@ -110,7 +110,10 @@ async fn a_provider_without_load_balancers_is_not_asked() {
     for error in [
         provider.get_load_balancer(&web, &all).await.unwrap_err(),
         provider.ensure_load_balancer(&web, &all).await.unwrap_err(),
-        provider.delete_load_balancer(&web).await.unwrap_err(),
+        provider
+            .delete_load_balancer(&web, || true)
+            .await
+            .unwrap_err(),
         provider
             .update_load_balancer(web.clone(), all.clone())
             .await
@@ -120,7 +123,7 @@ async fn a_provider_without_load_balancers_is_not_asked() {
     ] {
         assert_eq!(error.class(), ErrorClass::Unimplemented);
     }
-    // Said once, and waited for until another process serves them.
+    // UncheckedAnswer once, and waited for until another process serves them.
     let mut said = 0;
     let without = || said += 1;
     assert!(
@@ -151,7 +154,7 @@ async fn a_service_too_large_for_the_provider_is_not_sent() {
     for result in [
         rig.provider.get_load_balancer(&web, &all).await,
         rig.provider.ensure_load_balancer(&web, &all).await,
-        rig.provider.delete_load_balancer(&web).await,
+        rig.provider.delete_load_balancer(&web, || true).await,
         rig.provider
             .update_load_balancer(web.clone(), all.clone())
             .await,

@@ -30,7 +30,7 @@ async fn changes(provider: &Provider) -> [Result<(), Error>; 3] {
     let (ensured, updated, deleted) = tokio::join!(
         provider.ensure_load_balancer(&web, &all),
         provider.update_load_balancer(web.clone(), all.clone()),
-        provider.delete_load_balancer(&web),
+        provider.delete_load_balancer(&web, || true),
     );
     [ensured, updated, deleted].map(|result| result.map(drop))
 }

@@ -56,7 +56,10 @@ async fn a_call_carries_the_service_and_its_targets() {
         .get_load_balancer(&web, &compared)
         .await
         .unwrap();
-    rig.provider.delete_load_balancer(&web).await.unwrap();
+    rig.provider
+        .delete_load_balancer(&web, || true)
+        .await
+        .unwrap();
     let balancers = &rig.fake.balancers;
     let (_, request) = balancers.ensure.calls().remove(0);
     let context = request.context.unwrap();
@@ -154,7 +157,7 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
         let get = rig.provider.get_load_balancer(&web, &all).await;
         check(get, of_get, "get");
         check(ensure(&rig, "web").await, of_ensure, "ensure");
-        let delete = rig.provider.delete_load_balancer(&web).await;
+        let delete = rig.provider.delete_load_balancer(&web, || true).await;
         check(delete, of_delete, "delete");
     }
     // A word of a later contract.
@@ -327,7 +330,7 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
     let balancers = &rig.fake.balancers;
     assert!(balancers.ensure.calls().is_empty() && balancers.updates.lock().is_empty());
     provider.get_load_balancer(&web, &all).await.unwrap();
-    provider.delete_load_balancer(&web).await.unwrap();
+    provider.delete_load_balancer(&web, || true).await.unwrap();
     let plan = provider.plan_load_balancer(PlanOperation::Delete, &web, &all);
     plan.await.unwrap();
     assert_eq!(balancers.delete.calls().len(), 1);

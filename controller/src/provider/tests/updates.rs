@@ -52,8 +52,8 @@ impl Provider {
         service: Arc<ServiceView>,
         targets: Arc<Targets>,
     ) -> Result<LoadBalancerAnswer, Error> {
-        let leave = self.leave.clone();
-        let asked = TargetsUpdate::new(service, move || leave.is_wanted());
+        let preconditions = self.preconditions.clone();
+        let asked = TargetsUpdate::new(service, move || preconditions.is_wanted());
         let mut results = self.update_together(vec![asked], &targets).await;
         results.remove(0)
     }
@@ -150,7 +150,7 @@ async fn changing_calls_do_not_overlap_where_the_provider_takes_one() {
             update(&rig, "one", &few),
             rig.provider.ensure_load_balancer(&web, &few),
             update(&rig, "two", &more),
-            rig.provider.delete_load_balancer(&gone),
+            rig.provider.delete_load_balancer(&gone, || true),
         );
         for result in <[_; 4]>::from(results) {
             result.unwrap();

@@ -1,4 +1,4 @@
-//! Leave to make a call: asked for right before its request is sent, after the last wait.
+//! Preconditions of a call, asked right before its request is sent: after the last wait.
 
 use std::{fmt, sync::Arc};
 
@@ -10,12 +10,12 @@ type Check = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Preconditions of a call: this process leads and does not stop, and the call is still wanted.
 #[derive(Clone, Default)]
-pub(super) struct Leave {
+pub(super) struct Preconditions {
     fence: Option<Fence>,
     check: Option<Check>,
 }
 
-impl Leave {
+impl Preconditions {
     pub(super) fn fenced(&self, fence: Fence) -> Self {
         Self {
             fence: Some(fence),
@@ -31,7 +31,7 @@ impl Leave {
     }
 
     /// For a call that several objects share: it depends on none of them.
-    pub(super) fn of_all(&self) -> Self {
+    pub(super) fn without_check(&self) -> Self {
         Self {
             fence: self.fence.clone(),
             check: None,
@@ -90,9 +90,9 @@ impl Leave {
     }
 }
 
-impl fmt::Debug for Leave {
+impl fmt::Debug for Preconditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Leave")
+        f.debug_struct("Preconditions")
             .field("fence", &self.fence)
             .field("has_check", &self.check.is_some())
             .finish()

@@ -122,7 +122,7 @@ async fn calls_that_wait_at_a_pause_end_with_the_stop() {
     let (ensured, updated, deleted, found, looked_up, listed, ()) = tokio::join!(
         provider.ensure_load_balancer(&web, &all),
         provider.update_load_balancer(web.clone(), all.clone()),
-        provider.delete_load_balancer(&web),
+        provider.delete_load_balancer(&web, || true),
         provider.get_load_balancer(&web, &all),
         provider.lookup(node("b"), LookupPurpose::Lifecycle),
         provider.list(LookupPurpose::Initialization),

@@ -1,0 +1,239 @@
+//! Which lookups share a call, and when it goes out.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use outrigger_core::node::{NodeView, instance::Lookup};
+use prost::Message;
+use tokio::{sync::oneshot, time::Instant};
+
+use super::RPC;
+use crate::provider::{
+    Error, LookupPurpose, Session,
+    admission::Urgency,
+    batch::{BatchItem, take_batch},
+    preconditions::Preconditions,
+    wire,
+};
+
+/// A batch is due when no lookup has joined it for this long: the time in which one event makes many
+/// workers look nodes up, and far below a cloud call.
+const IDLE: Duration = Duration::from_millis(25);
+/// A batch is due this long after its first lookup, whatever joins.
+const LONGEST: Duration = Duration::from_millis(250);
+/// Bytes of a request besides its nodes, generously: context, view and staleness.
+const ENVELOPE: usize = 1024;
+/// Bytes around one node: a tag and a length.
+const AROUND: usize = 6;
+
+/// A lookup that waits for its batch.
+pub(in crate::provider) struct PendingLookup {
+    pub(super) node: Arc<NodeView>,
+    pub(super) purpose: LookupPurpose,
+    pub(super) preconditions: Preconditions,
+    pub(super) caller: Caller,
+}
+
+/// The caller of a lookup.
+pub(super) struct Caller {
+    pub(super) result: oneshot::Sender<Result<Lookup, Error>>,
+    /// Whether the lookup went out with a call.
+    pub(super) is_sent: Arc<AtomicBool>,
+}
+
+/// One node, and all callers that look it up.
+pub(super) struct LookupItem {
+    pub(super) node: Arc<NodeView>,
+    preconditions: Preconditions,
+    callers: Vec<Caller>,
+}
+
+/// Lookups that have not gone out, oldest first.
+#[derive(Default)]
+pub(super) struct Batches(VecDeque<Batch>);
+
+/// Lookups that share a call.
+struct Batch {
+    purpose: LookupPurpose,
+    items: VecDeque<LookupItem>,
+    /// Places by name.
+    places: HashMap<Arc<str>, usize>,
+    is_full: bool,
+    opened: Instant,
+    joined: Instant,
+}
+
+impl Batches {
+    /// Adds a lookup. A batch is full with `most` nodes.
+    pub(super) fn join(&mut self, lookup: PendingLookup, now: Instant, most: usize) {
+        if let Some(batch) = self.0.iter_mut().find(|batch| batch.accepts(&lookup)) {
+            batch.join(lookup, now, most);
+            return;
+        }
+        let mut batch = Batch {
+            purpose: lookup.purpose,
+            items: VecDeque::new(),
+            places: HashMap::new(),
+            is_full: false,
+            opened: now,
+            joined: now,
+        };
+        batch.join(lookup, now, most);
+        self.0.push_back(batch);
+    }
+
+    /// When the next batch becomes due after `now`.
+    pub(super) fn next_due(&self, now: Instant) -> Option<Instant> {
+        let due = self.0.iter().map(Batch::due);
+        due.filter(|due| *due > now).min()
+    }
+
+    /// The urgency of the batch that goes out next, if one is due.
+    pub(super) fn most_urgent(&mut self, now: Instant) -> Option<Urgency> {
+        let at = self.next(now)?;
+        self.0.get(at).map(|batch| batch.purpose.into())
+    }
+
+    /// Takes out the batch that goes out next, if one is due: as much of it as the provider accepts in
+    /// one call.
+    pub(super) fn take_due(
+        &mut self,
+        now: Instant,
+        session: &Session,
+        most: usize,
+    ) -> Option<(LookupPurpose, Vec<LookupItem>)> {
+        let at = self.next(now)?;
+        let mut batch = self.0.remove(at)?;
+        let items = take_batch(&mut batch.items, session, most, ENVELOPE);
+        let purpose = batch.purpose;
+        if !batch.items.is_empty() {
+            batch.is_full = true;
+            batch.index();
+            // It stays due, and before the others.
+            self.0.push_front(batch);
+        }
+        Some((purpose, items))
+    }
+
+    /// Fails all that are due.
+    pub(super) fn fail_due(&mut self, now: Instant, error: &Error) {
+        while let Some(batch) = self.next(now).and_then(|at| self.0.remove(at)) {
+            for item in batch.items {
+                item.answer(&Err(error.clone()));
+            }
+        }
+    }
+
+    /// Place of the batch that goes out next, without nodes that no caller waits for: of those that are
+    /// due the most urgent, and of these the oldest.
+    fn next(&mut self, now: Instant) -> Option<usize> {
+        loop {
+            let batches = self.0.iter().enumerate();
+            let due = batches.filter(|(_, batch)| batch.due() <= now);
+            let (at, _) = due.min_by_key(|(_, batch)| Urgency::from(batch.purpose))?;
+            let batch = self.0.get_mut(at)?;
+            batch.drop_abandoned();
+            if !batch.items.is_empty() {
+                return Some(at);
+            }
+            self.0.remove(at);
+        }
+    }
+}
+
+impl Batch {
+    fn accepts(&self, lookup: &PendingLookup) -> bool {
+        let place = self.places.get(&lookup.node.name);
+        let known = place.and_then(|at| self.items.get(*at));
+        self.purpose == lookup.purpose
+            && known.map_or(!self.is_full, |known| {
+                // A node that was made again under its name, or got a provider ID meanwhile, is another
+                // machine.
+                known.node.uid == lookup.node.uid
+                    && known.node.provider_id == lookup.node.provider_id
+            })
+    }
+
+    /// Adds a lookup that it accepts. Callers that look up one node share the answer, about the node as
+    /// the latest of them sees it.
+    fn join(&mut self, lookup: PendingLookup, now: Instant, most: usize) {
+        let place = self.places.get(&lookup.node.name);
+        if let Some(known) = place.and_then(|at| self.items.get_mut(*at)) {
+            known.node = lookup.node;
+            known.preconditions = lookup.preconditions;
+            known.callers.push(lookup.caller);
+            return;
+        }
+        let name = Arc::clone(&lookup.node.name);
+        self.places.insert(name, self.items.len());
+        self.items.push_back(LookupItem {
+            node: lookup.node,
+            preconditions: lookup.preconditions,
+            callers: vec![lookup.caller],
+        });
+        self.joined = now;
+        self.is_full = self.items.len() >= most;
+    }
+
+    fn due(&self) -> Instant {
+        if self.is_full {
+            return self.opened;
+        }
+        (self.joined + IDLE).min(self.opened + LONGEST)
+    }
+
+    fn drop_abandoned(&mut self) {
+        let before = self.items.len();
+        self.items.retain_mut(|item| {
+            item.callers.retain(|caller| !caller.result.is_closed());
+            !item.callers.is_empty()
+        });
+        if self.items.len() < before {
+            self.index();
+        }
+    }
+
+    fn index(&mut self) {
+        let names = self.items.iter().map(|item| Arc::clone(&item.node.name));
+        self.places = names.zip(0..).collect();
+    }
+}
+
+impl LookupItem {
+    /// Preconditions of a call about this node and others.
+    pub(super) fn preconditions(&self) -> Preconditions {
+        self.preconditions.without_check()
+    }
+
+    /// The call is about to be made.
+    pub(super) fn mark_sent(&self) {
+        for caller in &self.callers {
+            caller.is_sent.store(true, Ordering::Release);
+        }
+    }
+
+    /// Sends the answer to all callers that still wait.
+    pub(super) fn answer(self, result: &Result<Lookup, Error>) {
+        for caller in self.callers {
+            let _ = caller.result.send(result.clone());
+        }
+    }
+}
+
+impl BatchItem for LookupItem {
+    const RPC: &'static str = RPC;
+
+    fn bytes(&self, session: &Session) -> usize {
+        wire::node(&self.node, session).encoded_len() + AROUND
+    }
+
+    fn fail(self, error: Error) {
+        self.answer(&Err(error));
+    }
+}
