@@ -119,16 +119,24 @@ pub enum Outcome {
     RunAgain(Priority),
 }
 
+impl From<Requeue> for Outcome {
+    fn from(requeue: Requeue) -> Self {
+        match requeue {
+            Requeue::After(delay) => Self::RetryAfter(delay),
+            Requeue::BackOff => Self::Retry,
+            Requeue::OnChange | Requeue::Stop => Self::Done,
+        }
+    }
+}
+
 impl From<ErrorClass> for Outcome {
     /// When work that failed with an error of this class is done again.
     fn from(class: ErrorClass) -> Self {
+        // The provider's calls pause as a whole, and go on as soon as the pause ends.
+        let is_slow = class.is_slow_to_heal() && class != ErrorClass::Unauthenticated;
         match class.requeue() {
-            Requeue::After(delay) => Self::RetryAfter(delay),
-            Requeue::OnChange | Requeue::Stop => Self::Done,
-            // The provider's calls pause as a whole, and go on as soon as the pause ends.
-            Requeue::BackOff if class == ErrorClass::Unauthenticated => Self::Retry,
-            Requeue::BackOff if class.is_slow_to_heal() => Self::RetrySlowly(SLOWEST),
-            Requeue::BackOff => Self::Retry,
+            Requeue::BackOff if is_slow => Self::RetrySlowly(SLOWEST),
+            requeue => requeue.into(),
         }
     }
 }

@@ -13,12 +13,8 @@ use outrigger_core::{
 use tracing::{debug, warn};
 
 use super::{
-    ServiceLb,
-    act::Answered,
-    decision_inputs::DecisionInputs,
-    intake::Key,
-    states::LeftBehind,
-    write::{often, outcome},
+    ServiceLb, act::Answered, decision_inputs::DecisionInputs, intake::Key, states::LeftBehind,
+    write::often,
 };
 use crate::{
     clock::until,
@@ -144,10 +140,10 @@ impl ServiceLb {
             state.progress.deleted(now, None, heard, &facts)
         });
         self.tell_all(service, &decided.events);
-        if decided.requeue.is_none() {
-            return self.finish(key);
+        match decided.requeue {
+            Some(requeue) => often(requeue.into()),
+            None => self.finish(key),
         }
-        often(outcome(decided.requeue))
     }
 
     /// Nothing of the Service is left, neither here nor in the cloud.

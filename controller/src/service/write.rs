@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_core::{
-    error_class::{DELETION_WAIT, ErrorClass, Requeue},
+    error_class::{DELETION_WAIT, ErrorClass},
     service::{
         ServiceView,
         event::ServiceEvent,
@@ -15,10 +15,7 @@ use tracing::{debug, warn};
 
 use super::{ServiceLb, decision_inputs::DecisionInputs, intake::Key};
 use crate::{
-    kube::{
-        error::ApiError,
-        events::{EventType, ObjectRef},
-    },
+    kube::{error::ApiError, events::ObjectRef},
     queue::Outcome,
 };
 
@@ -59,7 +56,7 @@ impl ServiceLb {
                 }
             }
             self.tell_all(&service, &decided.events);
-            return Some(outcome(decided.requeue));
+            return Some(decided.requeue.map_or(Outcome::Done, Outcome::from));
         }
     }
 
@@ -93,28 +90,17 @@ impl ServiceLb {
 
     /// About the Service, in its namespace (B-10).
     pub(super) fn tell(&self, service: &ServiceView, event: &ServiceEvent) {
-        let kind = if event.is_warning {
-            EventType::Warning
-        } else {
-            EventType::Normal
-        };
         let object = ObjectRef::service(service);
         let (reason, message) = (event.reason.clone(), event.message.clone());
-        self.parts.events.event(&object, kind, reason, message);
+        self.parts
+            .events
+            .event(&object, event.kind, reason, message);
     }
 
     pub(super) fn tell_all(&self, service: &ServiceView, events: &[ServiceEvent]) {
         for event in events {
             self.tell(service, event);
         }
-    }
-}
-
-pub(super) fn outcome(requeue: Option<Requeue>) -> Outcome {
-    match requeue {
-        None | Some(Requeue::OnChange | Requeue::Stop) => Outcome::Done,
-        Some(Requeue::BackOff) => Outcome::Retry,
-        Some(Requeue::After(delay)) => Outcome::RetryAfter(delay),
     }
 }
 

@@ -1,7 +1,7 @@
 //! A provider's writes to the Service: checked, and limited to the prefixes that it declared.
 
 use super::{capability::Capability, condition::Status, event::ServiceEvent};
-use crate::{syntax, text};
+use crate::{correlator::EventType, syntax, text};
 
 /// Events in one answer.
 pub const MAX_EVENTS: usize = 10;
@@ -65,11 +65,17 @@ impl RawEffects {
     pub fn check(self, capability: &Capability) -> Effects {
         let mut effects = Effects::default();
         for (kind, reason, message) in self.events {
-            let is_legal =
-                matches!(&*kind, "Normal" | "Warning") && syntax::reason(&reason).is_ok();
-            if is_legal && effects.events.len() < MAX_EVENTS {
+            let kind = match &*kind {
+                "Normal" => Some(EventType::Normal),
+                "Warning" => Some(EventType::Warning),
+                _ => None,
+            };
+            if let Some(kind) = kind
+                && syntax::reason(&reason).is_ok()
+                && effects.events.len() < MAX_EVENTS
+            {
                 effects.events.push(ServiceEvent {
-                    is_warning: kind == "Warning",
+                    kind,
                     reason: reason.into(),
                     message: text::message(&message).into(),
                 });
@@ -122,7 +128,7 @@ impl RawEffects {
 #[cfg(test)]
 mod tests {
     use super::{Effects, MAX_EVENTS, RawEffects};
-    use crate::fixture::capability;
+    use crate::{correlator::EventType, fixture::capability};
 
     fn effects(raw: RawEffects) -> Effects {
         raw.check(&capability())
@@ -200,6 +206,6 @@ mod tests {
             ..RawEffects::default()
         });
         assert_eq!((found.events.len(), found.dropped), (MAX_EVENTS, 3));
-        assert!(found.events[0].is_warning);
+        assert_eq!(found.events[0].kind, EventType::Warning);
     }
 }

@@ -1,12 +1,15 @@
 //! The events about a Service, in upstream's words (`docs/upstream.md`, events about Services).
 
-use crate::targets::{Targets, names};
+use crate::{
+    correlator::EventType,
+    targets::{Targets, names},
+};
 
 /// An event about a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceEvent {
-    /// Whether its type is Warning.
-    pub is_warning: bool,
+    /// Normal or Warning.
+    pub kind: EventType,
     /// CamelCase.
     pub reason: Box<str>,
     /// For people.
@@ -16,7 +19,7 @@ pub struct ServiceEvent {
 impl ServiceEvent {
     pub(super) fn normal(reason: &str, message: &str) -> Self {
         Self {
-            is_warning: false,
+            kind: EventType::Normal,
             reason: reason.into(),
             message: message.into(),
         }
@@ -24,7 +27,7 @@ impl ServiceEvent {
 
     pub(super) fn warning(reason: &str, message: &str) -> Self {
         Self {
-            is_warning: true,
+            kind: EventType::Warning,
             ..Self::normal(reason, message)
         }
     }

@@ -7,6 +7,7 @@ use super::{
     ServiceFacts, Step,
 };
 use crate::{
+    correlator::EventType,
     error_class::{ErrorClass, Requeue},
     fixture::{capability, load_balancer, registered},
     service::{

@@ -39,10 +39,10 @@ fn an_empty_set_of_targets_makes_an_event_and_is_ensured() {
     let mut stage = Stage::new(load_balancer("web"));
     stage.targets = nodes("");
     let events = stage.question().events;
-    let reasons: Vec<_> = events.iter().map(|e| (e.is_warning, &*e.reason)).collect();
+    let reasons: Vec<_> = events.iter().map(|e| (e.kind, &*e.reason)).collect();
     let expected = [
-        (false, "EnsuringLoadBalancer"),
-        (true, "UnAvailableLoadBalancer"),
+        (EventType::Normal, "EnsuringLoadBalancer"),
+        (EventType::Warning, "UnAvailableLoadBalancer"),
     ];
     assert_eq!(reasons, expected);
 }

@@ -32,7 +32,7 @@ fn an_error_is_shown_and_tried_again() {
             let [event] = &*outcome.events else {
                 panic!("{class:?}: {:?}", outcome.events);
             };
-            assert!(event.is_warning);
+            assert_eq!(event.kind, EventType::Warning);
             assert_eq!(&*event.reason, "SyncLoadBalancerFailed");
             let text = "Error syncing load balancer: failed to ensure load balancer: no luck";
             assert_eq!(&*event.message, text);

@@ -26,8 +26,8 @@ fn a_pause_is_written_and_told_once() {
         panic!("{events:?}")
     };
     assert_eq!(
-        (event.is_warning, &*event.reason),
-        (false, "LoadBalancerPaused")
+        (event.kind, &*event.reason),
+        (EventType::Normal, "LoadBalancerPaused")
     );
     stage.service = patch.unwrap().applied_to(&stage.service, "h");
     assert_eq!(waiting(&stage), Some(("True", "Paused")));
@@ -51,8 +51,8 @@ fn a_class_that_is_served_no_longer_is_written_and_told_once() {
         panic!("{events:?}")
     };
     assert_eq!(
-        (event.is_warning, &*event.reason),
-        (true, "LoadBalancerClassNotServed")
+        (event.kind, &*event.reason),
+        (EventType::Warning, "LoadBalancerClassNotServed")
     );
     stage.step();
     assert_eq!(waiting(&stage), Some(("True", "ClassNotServed")));

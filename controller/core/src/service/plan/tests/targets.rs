@@ -90,8 +90,8 @@ fn targets_that_were_not_taken_lead_to_an_ensure() {
         panic!("{:?}", outcome.events);
     };
     assert_eq!(
-        (event.is_warning, &*event.reason),
-        (true, "UpdateLoadBalancerFailed")
+        (event.kind, &*event.reason),
+        (EventType::Warning, "UpdateLoadBalancerFailed")
     );
     let text = "Error updating load balancer with new hosts [n1 n3] [node names limited, total \
                 number of nodes: 2], error: no luck";
