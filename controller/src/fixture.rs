@@ -11,7 +11,7 @@
 //! ```ignore
 //! let mut fixture = Fixture::new(Setup::default());
 //! let inputs = subscribe(&fixture.nodes, &fixture.queues);
-//! let parts = Parts { api: fixture.api.clone(), provider: fixture.provider.clone(), events: fixture.recorder(NAME), … };
+//! let parts = NodeParts { api: fixture.api.clone(), provider: fixture.provider.clone(), events: fixture.recorder(NAME), … };
 //! fixture.host(inputs.clone(), move |term| NodeRoute::new(parts.clone(), &inputs, term));
 //! fixture.nodes.finish_list(|_| true);
 //! fixture.begin_term();

@@ -59,7 +59,7 @@ const BRAKE_SHOWN: Duration = Duration::from_secs(10);
 
 /// The parts that the loop is made of.
 #[derive(Clone)]
-pub struct Parts {
+pub struct LifecycleParts {
     /// Requests under the name `node-controller`.
     pub api: Api,
     /// All nodes.
@@ -89,9 +89,9 @@ pub struct LifecycleSettings {
 
 /// The cloud-node-lifecycle loop.
 pub struct NodeLifecycle {
-    parts: Parts,
+    parts: LifecycleParts,
     queue: Queue<Arc<str>>,
-    memory: Arc<Memory>,
+    state: Arc<LifecycleState>,
     writer: NodeWriter,
     writing: Semaphore,
     repeats: Repeats,
@@ -108,14 +108,14 @@ impl fmt::Debug for NodeLifecycle {
 /// State of the loop in one lease term. A restart loses it without harm: deletions only come later, since
 /// an observation of an earlier term is too old to be the first of two absences.
 #[derive(Debug)]
-pub struct Memory {
+pub struct LifecycleState {
     lifecycle: Mutex<Lifecycle>,
     /// Why a node without a machine was not deleted, as it was last said about it.
     withheld: Mutex<HashMap<Arc<str>, &'static str>>,
     clock: Clock,
 }
 
-impl Memory {
+impl LifecycleState {
     fn new(limits: DeletionLimits) -> Self {
         Self {
             lifecycle: Mutex::new(Lifecycle::new(limits)),
@@ -127,8 +127,12 @@ impl Memory {
 
 /// Subscribes the loop to `nodes`: those that are not ready, and those that need the taint of a stopped
 /// machine no more.
-pub fn subscribe(nodes: &Store<NodeView>, metrics: &QueueMetrics) -> LoopInputs<Arc<str>, Memory> {
-    let inputs = LoopInputs::<_, Memory>::new("node_lifecycle", Backoff::default(), metrics);
+pub fn subscribe(
+    nodes: &Store<NodeView>,
+    metrics: &QueueMetrics,
+) -> LoopInputs<Arc<str>, LifecycleState> {
+    let inputs =
+        LoopInputs::<_, LifecycleState>::new("node_lifecycle", Backoff::default(), metrics);
     let LoopInputs { queue, state } = inputs.clone();
     nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
         Change::Added(node) => offer(&queue, node, origin),
@@ -140,10 +144,10 @@ pub fn subscribe(nodes: &Store<NodeView>, metrics: &QueueMetrics) -> LoopInputs<
             }
         }
         Change::Deleted(node) => {
-            if let Some(memory) = state.current() {
-                let now = memory.clock.now();
-                memory.lifecycle.lock().removed(now, &node.name);
-                memory.withheld.lock().remove(&node.name);
+            if let Some(state) = state.current() {
+                let now = state.clock.now();
+                state.lifecycle.lock().removed(now, &node.name);
+                state.withheld.lock().remove(&node.name);
             }
         }
     });
@@ -151,12 +155,12 @@ pub fn subscribe(nodes: &Store<NodeView>, metrics: &QueueMetrics) -> LoopInputs<
 }
 
 /// Event handler that counts answers to the cloud-node loop in the state of the lease term.
-pub fn on_lookup(inputs: &LoopInputs<Arc<str>, Memory>) -> OnLookup {
+pub fn on_lookup(inputs: &LoopInputs<Arc<str>, LifecycleState>) -> OnLookup {
     let state = Arc::clone(&inputs.state);
     Arc::new(move |node, lookup| {
-        if let Some(memory) = state.current() {
-            let now = memory.clock.now();
-            memory.lifecycle.lock().observed(now, node, lookup);
+        if let Some(state) = state.current() {
+            let now = state.clock.now();
+            state.lifecycle.lock().observed(now, node, lookup);
         }
     })
 }
@@ -171,13 +175,17 @@ fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
 
 impl NodeLifecycle {
     /// The loop over the keys of `inputs`, for one lease term.
-    pub fn new(mut parts: Parts, inputs: &LoopInputs<Arc<str>, Memory>, term: &Term) -> Self {
+    pub fn new(
+        mut parts: LifecycleParts,
+        inputs: &LoopInputs<Arc<str>, LifecycleState>,
+        term: &Term,
+    ) -> Self {
         parts.api = parts.api.fenced(term.fence.clone());
         parts.provider = parts.provider.fenced(term.fence.clone());
         Self {
             writer: NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes)),
             writing: Semaphore::new(parts.settings.workers),
-            memory: Arc::new(Memory::new(parts.settings.limits.clone())),
+            state: Arc::new(LifecycleState::new(parts.settings.limits.clone())),
             parts,
             queue: inputs.queue.clone(),
             repeats: Repeats::default(),
@@ -201,8 +209,8 @@ impl NodeLifecycle {
                 && let Some(instances) = &session.instances
             {
                 let nodes = self.census(instances).owned;
-                let now = self.memory.clock.now();
-                let counts = self.memory.lifecycle.lock().counts(now, nodes);
+                let now = self.state.clock.now();
+                let counts = self.state.lifecycle.lock().counts(now, nodes);
                 self.parts.metrics.counted(&counts);
                 if counts.is_braked() != braked {
                     braked = !braked;
@@ -216,12 +224,12 @@ impl NodeLifecycle {
 
 impl ControlLoop for NodeLifecycle {
     type Key = Arc<str>;
-    type State = Memory;
+    type State = LifecycleState;
 
     const NAME: &'static str = NAME;
 
-    fn state(&self) -> &Arc<Memory> {
-        &self.memory
+    fn state(&self) -> &Arc<LifecycleState> {
+        &self.state
     }
 
     /// The store (not Q-20), and all the way a provider that serves instances (L-1).

@@ -54,7 +54,7 @@ pub const NAME: &str = "cloud-node-controller";
 
 /// The parts that the loop is made of.
 #[derive(Clone)]
-pub struct Parts {
+pub struct NodeParts {
     /// Requests under the name `node-controller`.
     pub api: Api,
     /// All nodes.
@@ -91,12 +91,12 @@ pub type OnLookup = Arc<dyn Fn(&NodeView, &Lookup) + Send + Sync>;
 
 /// The cloud-node loop.
 pub struct CloudNode {
-    parts: Parts,
+    parts: NodeParts,
     queue: Queue<Arc<str>>,
     writer: NodeWriter,
     writing: Semaphore,
     refreshing: Semaphore,
-    memory: Arc<Memory>,
+    state: Arc<CloudNodeState>,
     repeats: Repeats,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Debug for CloudNode {
 
 /// State of the loop beyond the store of Nodes, in one lease term. A restart loses it without harm.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct CloudNodeState {
     /// Which node has, or is about to get, which provider id.
     claims: Mutex<Claims>,
     /// Nodes whose taint is gone while the rest is still owed, by name with UID.
@@ -121,7 +121,7 @@ pub struct Memory {
     observed: Mutex<HashMap<Arc<str>, Arc<Instance>>>,
 }
 
-impl Memory {
+impl CloudNodeState {
     fn forget(&self, node: &NodeView) {
         self.claims.lock().forget(&node.name);
         self.owed.lock().remove(&node.name);
@@ -136,12 +136,12 @@ pub fn subscribe(
     nodes: &Store<NodeView>,
     not_managed: Arc<NotManaged>,
     metrics: &QueueMetrics,
-) -> LoopInputs<Arc<str>, Memory> {
+) -> LoopInputs<Arc<str>, CloudNodeState> {
     let inputs = LoopInputs::new("Nodes", Backoff::default(), metrics);
     let LoopInputs { queue, state } = inputs.clone();
-    let claim = |memory: Option<Arc<Memory>>, node: &NodeView| {
-        if let Some(memory) = memory {
-            memory.claims.lock().claim(&node.provider_id, &node.name);
+    let claim = |state: Option<Arc<CloudNodeState>>, node: &NodeView| {
+        if let Some(state) = state {
+            state.claims.lock().claim(&node.provider_id, &node.name);
         }
     };
     nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
@@ -157,8 +157,8 @@ pub fn subscribe(
             offer(&queue, node, origin);
         }
         Change::Deleted(node) => {
-            if let Some(memory) = state.current() {
-                memory.forget(node);
+            if let Some(state) = state.current() {
+                state.forget(node);
             }
             not_managed.forget(&node.name);
         }
@@ -174,7 +174,11 @@ fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
 
 impl CloudNode {
     /// The loop over the keys of `inputs`, for one lease term.
-    pub fn new(mut parts: Parts, inputs: &LoopInputs<Arc<str>, Memory>, term: &Term) -> Self {
+    pub fn new(
+        mut parts: NodeParts,
+        inputs: &LoopInputs<Arc<str>, CloudNodeState>,
+        term: &Term,
+    ) -> Self {
         parts.api = parts.api.fenced(term.fence.clone());
         parts.provider = parts.provider.fenced(term.fence.clone());
         Self {
@@ -183,7 +187,7 @@ impl CloudNode {
             refreshing: Semaphore::new(parts.settings.refreshers),
             parts,
             queue: inputs.queue.clone(),
-            memory: Arc::default(),
+            state: Arc::default(),
             repeats: Repeats::default(),
         }
     }
@@ -210,12 +214,12 @@ impl CloudNode {
 
 impl ControlLoop for CloudNode {
     type Key = Arc<str>;
-    type State = Memory;
+    type State = CloudNodeState;
 
     const NAME: &'static str = NAME;
 
-    fn state(&self) -> &Arc<Memory> {
-        &self.memory
+    fn state(&self) -> &Arc<CloudNodeState> {
+        &self.state
     }
 
     /// The store (N-4), and all the way a provider that serves instances (N-1).
@@ -234,7 +238,7 @@ impl ControlLoop for CloudNode {
     /// Another leader may have written since: only the provider IDs of the Nodes themselves count.
     fn begin(self: &Arc<Self>) -> Vec<Task> {
         self.parts.not_managed.clear();
-        let claims = &self.memory.claims;
+        let claims = &self.state.claims;
         for node in self.parts.nodes.all() {
             claims.lock().claim(&node.provider_id, &node.name);
             // It may have gone, and have been forgotten, in between.

@@ -22,7 +22,7 @@ mod act;
 mod applied;
 mod decision_inputs;
 mod drift;
-mod intake;
+mod event_handlers;
 mod left_behind;
 mod metrics;
 mod node_changes;
@@ -49,10 +49,12 @@ use tracing::{info, warn};
 
 pub use self::{
     applied::{TARGETS_ANNOTATION, stored_targets},
-    intake::Intake,
+    event_handlers::{ServiceInputs, subscribe},
     metrics::ServiceMetrics,
 };
-use self::{intake::Key, node_changes::NodeChanges, rollout::Rollout, states::ServiceStates};
+use self::{
+    event_handlers::ServiceKey, node_changes::NodeChanges, rollout::Rollout, states::ServiceStates,
+};
 use crate::{
     clock::Clock,
     control_loop::{ControlLoop, Task, Term},
@@ -71,7 +73,7 @@ pub const COMPONENT: &str = "service-controller";
 
 /// The parts that the loop is made of.
 #[derive(Clone)]
-pub struct Parts {
+pub struct ServiceParts {
     /// Requests under the name [`COMPONENT`].
     pub api: Api,
     /// All Services.
@@ -103,9 +105,9 @@ pub struct ServiceSettings {
 
 /// The service-lb loop.
 pub struct ServiceLb {
-    parts: Parts,
+    parts: ServiceParts,
     fence: Fence,
-    queue: Queue<Key>,
+    queue: Queue<ServiceKey>,
     states: Arc<ServiceStates>,
     clock: Clock,
     writer: ServiceWriter,
@@ -143,9 +145,9 @@ impl fmt::Debug for ServiceLb {
 }
 
 impl ServiceLb {
-    /// The loop over the keys and changes of `intake`, for one lease term. Its Lease says which targets all
+    /// The loop over the keys and changes of `inputs`, for one lease term. Its Lease says which targets all
     /// load balancers have; without a Lease, a restart sends them the targets anew.
-    pub fn new(mut parts: Parts, intake: &Intake, term: &Term) -> Self {
+    pub fn new(mut parts: ServiceParts, inputs: &ServiceInputs, term: &Term) -> Self {
         let settings = parts.settings;
         let fence = term.fence.clone();
         let api = parts.api.fenced(fence.clone());
@@ -156,10 +158,10 @@ impl ServiceLb {
             in_background: Semaphore::new(BACKGROUND_HANDLERS),
             rollout: Rollout::new(term.lease.clone(), settings.allowance),
             fence,
-            queue: intake.inputs.queue.clone(),
+            queue: inputs.keys.queue.clone(),
             states: Arc::default(),
             clock: Clock::default(),
-            node_changes: Arc::clone(&intake.node_changes),
+            node_changes: Arc::clone(&inputs.node_changes),
             repeats: Repeats::default(),
             parts,
         }
@@ -168,7 +170,7 @@ impl ServiceLb {
     /// The provider's declarations; none while there is no connection, or it serves no load
     /// balancers.
     fn capability(&self) -> Option<Arc<Capability>> {
-        intake::capability(&self.parts.provider)
+        event_handlers::capability(&self.parts.provider)
     }
 
     /// Another process behind the socket may do what the last one refused, and another declaration
@@ -215,8 +217,8 @@ impl ServiceLb {
     /// Has every Service looked at that may concern us.
     fn queue_all(&self, priority: Priority) {
         for service in self.parts.services.all() {
-            if intake::may_concern(&service) {
-                self.queue.add(Key::of(&service), priority);
+            if event_handlers::may_concern(&service) {
+                self.queue.add(ServiceKey::of(&service), priority);
             }
         }
         for key in self.states.left_behind() {
@@ -226,7 +228,7 @@ impl ServiceLb {
 }
 
 impl ControlLoop for ServiceLb {
-    type Key = Key;
+    type Key = ServiceKey;
     type State = ServiceStates;
 
     const NAME: &'static str = NAME;
@@ -277,11 +279,11 @@ impl ControlLoop for ServiceLb {
         ]
     }
 
-    async fn reconcile(self: Arc<Self>, key: Key, priority: Priority) -> Outcome {
+    async fn reconcile(self: Arc<Self>, key: ServiceKey, priority: Priority) -> Outcome {
         self.sync(key, priority).await
     }
 
-    async fn reconcile_batch(self: Arc<Self>, keys: Vec<Taken<Key>>) {
+    async fn reconcile_batch(self: Arc<Self>, keys: Vec<Taken<ServiceKey>>) {
         self.update_all(keys).await;
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Fatal, wiring::Wiring};
 use crate::{
     kube::watch,
-    lifecycle::{self, NodeLifecycle},
-    node::{self, CloudNode},
+    lifecycle::{self, LifecycleParts, NodeLifecycle},
+    node::{self, CloudNode, NodeParts},
     options::controllers::Controller,
     provider::NotManaged,
 };
@@ -23,7 +23,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     let to_initialize = node::subscribe(nodes, Arc::clone(&not_managed), &metrics.queues);
     let to_check = lifecycle::subscribe(nodes, &metrics.queues);
 
-    let cloud_node = node::Parts {
+    let cloud_node = NodeParts {
         api: identity.api.clone(),
         nodes: Arc::clone(nodes),
         provider: wiring.context.provider.clone(),
@@ -33,7 +33,7 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         on_lookup: lifecycle::on_lookup(&to_check),
         metrics: metrics.node.clone(),
     };
-    let node_lifecycle = lifecycle::Parts {
+    let node_lifecycle = LifecycleParts {
         api: identity.api.clone(),
         nodes: Arc::clone(nodes),
         provider: wiring.context.provider.clone(),

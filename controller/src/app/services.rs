@@ -6,7 +6,7 @@ use super::{Fatal, wiring::Wiring};
 use crate::{
     kube::watch,
     options::controllers::Controller,
-    service::{self, Intake, ServiceLb},
+    service::{self, ServiceLb, ServiceParts},
 };
 
 /// Adds the loop and starts the store of Services, unless the loop is switched off. The store is empty
@@ -19,14 +19,14 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
     let identity = wiring.identity(service::COMPONENT).await?;
     let (provider, metrics) = (wiring.context.provider, wiring.context.metrics);
     let services = Arc::clone(&wiring.services);
-    let intake = Intake::new(
+    let inputs = service::subscribe(
         &services,
         &wiring.nodes,
         provider.clone(),
         config.service.pace,
         &metrics.queues,
     );
-    let parts = service::Parts {
+    let parts = ServiceParts {
         api: identity.api.clone(),
         services: Arc::clone(&services),
         nodes: Arc::clone(&wiring.nodes),
@@ -35,8 +35,8 @@ pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
         settings: config.service,
         metrics: metrics.service.clone(),
     };
-    wiring.add(Controller::ServiceLb, intake.inputs.clone(), move |term| {
-        ServiceLb::new(parts.clone(), &intake, term)
+    wiring.add(Controller::ServiceLb, inputs.keys.clone(), move |term| {
+        ServiceLb::new(parts.clone(), &inputs, term)
     });
     let provider = provider.clone();
     let is_served = async move { provider.serving_load_balancers(|| {}).await };

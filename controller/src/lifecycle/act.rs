@@ -34,7 +34,7 @@ impl NodeLifecycle {
         action: LifecycleAction,
     ) -> Result<(), Failed> {
         if !matches!(action, LifecycleAction::Withhold(_)) {
-            self.memory.withheld.lock().remove(&node.name);
+            self.state.withheld.lock().remove(&node.name);
         }
         match action {
             LifecycleAction::Keep => Ok(()),
@@ -114,8 +114,8 @@ impl NodeLifecycle {
         self.event(node, EventType::Normal, "DeletingNode", message);
         match self.writer.delete(name, deletion).await {
             Ok(()) => {
-                let now = self.memory.clock.now();
-                self.memory.lifecycle.lock().deleted(now, node);
+                let now = self.state.clock.now();
+                self.state.lifecycle.lock().deleted(now, node);
                 let release = deletion.release.as_str();
                 self.parts.metrics.deleted(release);
                 info!(
@@ -153,7 +153,7 @@ impl NodeLifecycle {
     /// Says once why a node stays that has no machine, and again when the reason is another.
     fn withhold(&self, node: &NodeView, why: Withheld) {
         let label = why.as_str();
-        let mut withheld = self.memory.withheld.lock();
+        let mut withheld = self.state.withheld.lock();
         let said = withheld.insert(Arc::clone(&node.name), label) == Some(label);
         drop(withheld);
         if said {

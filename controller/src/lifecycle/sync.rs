@@ -41,8 +41,8 @@ impl NodeLifecycle {
         };
         // Facts of all nodes together matter to answers alone.
         let facts = self.facts(&node, &session, instances, Census::default());
-        let now = self.memory.clock.now();
-        let check = self.memory.lifecycle.lock().check(now, &node, &facts);
+        let now = self.state.clock.now();
+        let check = self.state.lifecycle.lock().check(now, &node, &facts);
         self.forget_if_gone(&node, now);
         match check {
             Check::Ask => self.ask(node, &session, instances).await,
@@ -61,7 +61,7 @@ impl NodeLifecycle {
         session: &Session,
         instances: &InstancesCapability,
     ) -> Outcome {
-        let began = self.memory.clock.now();
+        let began = self.state.clock.now();
         let lookup = self
             .parts
             .provider
@@ -84,9 +84,9 @@ impl NodeLifecycle {
             _ => Census::default(),
         };
         let facts = self.facts(&node, session, instances, census);
-        let now = self.memory.clock.now();
+        let now = self.state.clock.now();
         let verdict = {
-            let mut lifecycle = self.memory.lifecycle.lock();
+            let mut lifecycle = self.state.lifecycle.lock();
             lifecycle.answered(now, &node, &asked, lookup.as_ref().ok(), &facts)
         };
         self.forget_if_gone(&node, now);
@@ -95,7 +95,7 @@ impl NodeLifecycle {
         }
         self.parts
             .metrics
-            .checked(until(self.memory.clock.now(), began));
+            .checked(until(self.state.clock.now(), began));
         match verdict.next {
             Check::At(time) => Outcome::RetryAfter(until(time, now)),
             // The node changed, and changes come by themselves.
@@ -152,12 +152,12 @@ impl NodeLifecycle {
     /// The store's word that the node is gone may have come while we remembered it once more.
     fn forget_if_gone(&self, node: &NodeView, now: Timestamp) {
         if self.parts.nodes.get(&node.name).is_none() {
-            self.memory.lifecycle.lock().removed(now, &node.name);
+            self.state.lifecycle.lock().removed(now, &node.name);
         }
     }
 
     fn leave(&self, node: &NodeView, idle: Idle) {
-        self.memory.withheld.lock().remove(&node.name);
+        self.state.withheld.lock().remove(&node.name);
         if !matches!(idle, Idle::Ready) {
             debug!(node = &*node.name, reason = ?idle, "node is not checked");
         }

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
-    LifecycleMetrics, LifecycleSettings, NAME, NodeLifecycle, Parts, on_lookup, subscribe,
+    LifecycleMetrics, LifecycleParts, LifecycleSettings, NAME, NodeLifecycle, on_lookup, subscribe,
 };
 use crate::{
     fixture::{Fixture, Setup, cloud, settled},
@@ -28,7 +28,7 @@ const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
 pub(crate) fn host(fixture: &mut Fixture, limits: DeletionLimits) -> OnLookup {
     let inputs = subscribe(&fixture.nodes, &fixture.queues);
     let on_lookup = on_lookup(&inputs);
-    let parts = Parts {
+    let parts = LifecycleParts {
         api: fixture.api.clone(),
         nodes: Arc::clone(&fixture.nodes),
         provider: fixture.provider.clone(),

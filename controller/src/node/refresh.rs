@@ -243,7 +243,7 @@ impl Sweep<'_> {
         if let Ok(lookup) = answer {
             (parts.on_lookup)(node, lookup);
             // An earlier observation is stale.
-            self.cloud_node.memory.observed.lock().remove(&node.name);
+            self.cloud_node.state.observed.lock().remove(&node.name);
         }
         match answer {
             Ok(Lookup::Found(instance)) => self.found(node, instance),
@@ -280,7 +280,7 @@ impl Sweep<'_> {
         }
         self.tally.differ += 1;
         let name = Arc::clone(&node.name);
-        let mut observed = self.cloud_node.memory.observed.lock();
+        let mut observed = self.cloud_node.state.observed.lock();
         observed.insert(Arc::clone(&name), Arc::new(instance.clone()));
         drop(observed);
         self.cloud_node.queue.add(name, Priority::Bulk);

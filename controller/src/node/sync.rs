@@ -39,7 +39,7 @@ impl CloudNode {
             );
             return Outcome::Done;
         }
-        let observed = self.memory.observed.lock().get(&name).cloned();
+        let observed = self.state.observed.lock().get(&name).cloned();
         let (work, result) = if node.is_uninitialized() || self.needs_another_write(&node) {
             ("initialize", self.initialize(node).await)
         } else if let Some(instance) = observed {
@@ -139,7 +139,7 @@ impl CloudNode {
 
     /// Two nodes with one provider id are both refused: the id can never be changed again.
     fn claim(&self, provider_id: &str, node: &NodeView) -> Result<(), NodeSyncError> {
-        let mut claims = self.memory.claims.lock();
+        let mut claims = self.state.claims.lock();
         claims.claim(provider_id, &node.name);
         let checked = claims.check(provider_id, &node.name);
         if checked.is_err() && node.provider_id.is_empty() {
@@ -160,7 +160,7 @@ impl CloudNode {
     fn unclaim(&self, provider_id: &str, node: &NodeView) {
         let written = self.parts.nodes.get(&node.name);
         if written.is_none_or(|node| *node.provider_id != *provider_id) {
-            self.memory.claims.lock().release(provider_id, &node.name);
+            self.state.claims.lock().release(provider_id, &node.name);
         }
     }
 
@@ -186,11 +186,11 @@ impl CloudNode {
         let settled = self.writer.settle(node, metadata).await;
         match &settled {
             Ok(_) => {
-                self.memory.doubted.lock().remove(&name);
+                self.state.doubted.lock().remove(&name);
             }
             // Without the taint the node would pass for one that needs nothing more.
             Err(NodeSyncError::Write(error)) if error.leaves_outcome_open() => {
-                self.memory.doubted.lock().insert(name, uid.clone());
+                self.state.doubted.lock().insert(name, uid.clone());
             }
             Err(_) => {}
         }
@@ -198,7 +198,7 @@ impl CloudNode {
             return Ok(());
         };
         if self
-            .memory
+            .state
             .owed
             .lock()
             .insert(Arc::clone(&node.name), uid)
@@ -213,7 +213,7 @@ impl CloudNode {
         let Some(node) = self.writer.settle(node, addresses).await? else {
             return Ok(());
         };
-        self.memory.owed.lock().remove(&node.name);
+        self.state.owed.lock().remove(&node.name);
         self.event(
             &node,
             EventType::Normal,
@@ -266,7 +266,7 @@ impl CloudNode {
         if let Some(node) = self.writer.settle(node, labels).await? {
             self.writer.settle(node, addresses).await?;
         }
-        let mut observed = self.memory.observed.lock();
+        let mut observed = self.state.observed.lock();
         if observed
             .get(&name)
             .is_some_and(|last| Arc::ptr_eq(last, instance))
@@ -278,7 +278,7 @@ impl CloudNode {
     }
 
     fn needs_another_write(&self, node: &NodeView) -> bool {
-        [&self.memory.owed, &self.memory.doubted]
+        [&self.state.owed, &self.state.doubted]
             .into_iter()
             .any(|nodes| nodes.lock().get(&node.name) == Some(&node.uid))
     }

@@ -10,7 +10,7 @@ use outrigger_provider_mock::{
 };
 use serde_json::json;
 
-use super::{CloudNode, NAME, NodeMetrics, NodeSettings, OnLookup, Parts, subscribe};
+use super::{CloudNode, NAME, NodeMetrics, NodeParts, NodeSettings, OnLookup, subscribe};
 use crate::{
     fixture::{Fixture, Setup, UNINITIALIZED, cloud, node},
     kube::store::Origin,
@@ -32,7 +32,7 @@ fn hosted(cloud: Cloud, on_lookup: impl FnOnce(&mut Fixture) -> OnLookup) -> Fix
     });
     let not_managed = Arc::new(NotManaged::default());
     let inputs = subscribe(&fixture.nodes, Arc::clone(&not_managed), &fixture.queues);
-    let parts = Parts {
+    let parts = NodeParts {
         api: fixture.api.clone(),
         nodes: Arc::clone(&fixture.nodes),
         provider: fixture.provider.clone(),

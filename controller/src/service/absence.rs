@@ -6,7 +6,7 @@ use outrigger_core::service::{capability::Capability, plan::Progress};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::{ServiceLb, intake::Key};
+use super::{ServiceLb, event_handlers::ServiceKey};
 use crate::{provider::ProviderState, queue::Priority};
 
 /// For how long no provider serves before Services say that they wait for it. Shorter than the time
@@ -66,7 +66,7 @@ impl ServiceLb {
         self.parts.provider.state().borrow().serves()
     }
 
-    async fn tell_one(&self, key: &Key, capability: &Arc<Capability>) -> bool {
+    async fn tell_one(&self, key: &ServiceKey, capability: &Arc<Capability>) -> bool {
         let Some(service) = self.live(key) else {
             return false;
         };

@@ -17,7 +17,8 @@ use outrigger_core::{
 use tracing::{debug, info, warn};
 
 use super::{
-    ServiceLb, applied::UpdateInFlight, decision_inputs::DecisionInputs, intake::Key, write::often,
+    ServiceLb, applied::UpdateInFlight, decision_inputs::DecisionInputs,
+    event_handlers::ServiceKey, write::often,
 };
 use crate::{
     provider::{self, EnsureInput, Provider},
@@ -30,7 +31,7 @@ pub(super) type Answered = Result<LoadBalancerAnswer, Box<Failure>>;
 impl ServiceLb {
     pub(super) async fn ensure(
         &self,
-        key: &Key,
+        key: &ServiceKey,
         service: Arc<ServiceView>,
         mut ensure: Ensure,
         inputs: &DecisionInputs,
@@ -98,7 +99,7 @@ impl ServiceLb {
     }
 
     /// The addresses in the status of all other Services, each once.
-    fn held_addresses(&self, key: &Key) -> Vec<IpAddr> {
+    fn held_addresses(&self, key: &ServiceKey) -> Vec<IpAddr> {
         let mut held = BTreeSet::new();
         self.parts.services.for_each(|service| {
             if *service.uid != *key.uid {
@@ -115,7 +116,7 @@ impl ServiceLb {
     /// Queues a Service if other targets than `given` were announced during the call, after the
     /// announcement of the number `announced`: it may have had none at that time. Targets that were
     /// only taken will be announced.
-    pub(super) fn catch_up(&self, key: &Key, given: &Revision, announced: u64) {
+    pub(super) fn catch_up(&self, key: &ServiceKey, given: &Revision, announced: u64) {
         if self.rollout.announced() != announced && self.rollout.current().revision() != given {
             self.queue.add(key.clone(), Priority::Batch);
         }
@@ -123,7 +124,7 @@ impl ServiceLb {
 
     pub(super) async fn delete(
         &self,
-        key: &Key,
+        key: &ServiceKey,
         service: Arc<ServiceView>,
         inputs: &DecisionInputs,
         events: &[ServiceEvent],
@@ -175,7 +176,12 @@ impl ServiceLb {
         }
     }
 
-    fn is_out_of_hand(&self, key: &Key, last: &ServiceView, inputs: &DecisionInputs) -> bool {
+    fn is_out_of_hand(
+        &self,
+        key: &ServiceKey,
+        last: &ServiceView,
+        inputs: &DecisionInputs,
+    ) -> bool {
         let live = self.live(key);
         live.is_none_or(|live| is_released(last, &live, Some(&inputs.capability)))
     }
@@ -184,7 +190,7 @@ impl ServiceLb {
     pub(super) async fn call_delete(
         &self,
         provider: &Provider,
-        key: &Key,
+        key: &ServiceKey,
         service: &ServiceView,
         events: &[ServiceEvent],
     ) -> Option<Answered> {
@@ -244,7 +250,7 @@ impl ServiceLb {
     /// Logs what a call came to, and says it in the words of a decision.
     pub(super) fn hear(
         &self,
-        key: &Key,
+        key: &ServiceKey,
         verb: &str,
         result: Result<LoadBalancerAnswer, provider::Error>,
     ) -> Answered {

@@ -14,7 +14,7 @@ use outrigger_core::{
 
 use super::{
     ServiceLb,
-    intake::{Key, may_concern},
+    event_handlers::{ServiceKey, may_concern},
 };
 
 /// Facts beside the Service, at one moment.
@@ -40,7 +40,7 @@ impl DecisionInputs {
 
 impl ServiceLb {
     /// The Service as it is now, as far as the store knows.
-    pub(super) fn live(&self, key: &Key) -> Option<Arc<ServiceView>> {
+    pub(super) fn live(&self, key: &ServiceKey) -> Option<Arc<ServiceView>> {
         let service = self.parts.services.get(&key.name)?;
         (*service.uid == *key.uid).then_some(service)
     }
@@ -71,7 +71,7 @@ impl ServiceLb {
     /// Decides about `service`, the one of this key as it is now.
     pub(super) fn decide<T>(
         &self,
-        key: &Key,
+        key: &ServiceKey,
         service: &ServiceView,
         inputs: &DecisionInputs,
         decide: impl FnOnce(&mut Progress, Timestamp, &ServiceFacts<'_>) -> T,
@@ -87,7 +87,7 @@ impl ServiceLb {
     pub(super) fn among_services(
         &self,
         holds: impl Fn(&Progress, &ServiceView, &ServiceFacts<'_>) -> bool,
-    ) -> Vec<Key> {
+    ) -> Vec<ServiceKey> {
         self.inputs()
             .map_or_else(Vec::new, |inputs| self.among_services_on(&inputs, holds))
     }
@@ -97,11 +97,11 @@ impl ServiceLb {
         &self,
         inputs: &DecisionInputs,
         holds: impl Fn(&Progress, &ServiceView, &ServiceFacts<'_>) -> bool,
-    ) -> Vec<Key> {
+    ) -> Vec<ServiceKey> {
         let mut keys = Vec::new();
         self.parts.services.for_each(|service| {
             if may_concern(service) {
-                let key = Key::of(service);
+                let key = ServiceKey::of(service);
                 if self.decide(&key, service, inputs, |progress, _, facts| {
                     holds(progress, service, facts)
                 }) {

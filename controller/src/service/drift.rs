@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 use super::{
     ServiceLb,
     decision_inputs::DecisionInputs,
-    intake::{self, Key},
+    event_handlers::{self, ServiceKey},
     metrics::LoadBalancers,
 };
 use crate::queue::Priority;
@@ -54,11 +54,11 @@ impl ServiceLb {
     }
 
     /// The Services that have a load balancer of a provider with this capability.
-    pub(super) fn provided(&self, capability: &Capability) -> Vec<Key> {
+    pub(super) fn provided(&self, capability: &Capability) -> Vec<ServiceKey> {
         let mut keys = Vec::new();
         self.parts.services.for_each(|service| {
             if Ownership::of(service, Some(capability)) == Ownership::Provide {
-                keys.push(Key::of(service));
+                keys.push(ServiceKey::of(service));
             }
         });
         keys
@@ -68,7 +68,7 @@ impl ServiceLb {
     /// not as it was left. Asks only if it is time.
     pub(super) async fn drifted(
         &self,
-        key: &Key,
+        key: &ServiceKey,
         service: &Arc<ServiceView>,
         inputs: &DecisionInputs,
     ) -> bool {
@@ -177,7 +177,7 @@ impl ServiceLb {
     fn uids(&self) -> HashSet<Box<str>> {
         let mut uids = HashSet::new();
         self.parts.services.for_each(|service| {
-            if intake::may_concern(service) {
+            if event_handlers::may_concern(service) {
                 uids.insert(service.uid.clone());
             }
         });
@@ -194,7 +194,7 @@ impl ServiceLb {
                 self.parts.services.for_each(|service| {
                     match Ownership::of(service, Some(&capability)) {
                         Ownership::Provide => {
-                            let waits = self.states.is_waiting(&Key::of(service));
+                            let waits = self.states.is_waiting(&ServiceKey::of(service));
                             *standing(service, waits, &mut counts) += 1;
                         }
                         Ownership::Hold => counts.class_not_served += 1,

@@ -13,8 +13,8 @@ use outrigger_core::{
 use tracing::{debug, warn};
 
 use super::{
-    ServiceLb, act::Answered, decision_inputs::DecisionInputs, intake::Key, states::LeftBehind,
-    write::often,
+    ServiceLb, act::Answered, decision_inputs::DecisionInputs, event_handlers::ServiceKey,
+    states::LeftBehind, write::often,
 };
 use crate::{
     clock::until,
@@ -24,7 +24,7 @@ use crate::{
 impl ServiceLb {
     /// Deletes what the Service left behind. The API server is asked once more, whether it is gone or out
     /// of our hands: a load balancer is never deleted on doubt.
-    pub(super) async fn clear_away(&self, key: &Key, left: LeftBehind) -> Outcome {
+    pub(super) async fn clear_away(&self, key: &ServiceKey, left: LeftBehind) -> Outcome {
         let service = &left.service;
         let Some(inputs) = self.inputs() else {
             return Outcome::Retry;
@@ -113,7 +113,7 @@ impl ServiceLb {
     /// The consequence of the answer to a deletion for a Service that is gone.
     pub(super) fn finish_cleanup(
         &self,
-        key: &Key,
+        key: &ServiceKey,
         service: &ServiceView,
         result: &Answered,
         inputs: &DecisionInputs,
@@ -147,7 +147,7 @@ impl ServiceLb {
     }
 
     /// Nothing of the Service is left, neither here nor in the cloud.
-    pub(super) fn finish(&self, key: &Key) -> Outcome {
+    pub(super) fn finish(&self, key: &ServiceKey) -> Outcome {
         self.states.with(key, |state| {
             state.left_behind = None;
             state.forget();
@@ -158,7 +158,7 @@ impl ServiceLb {
         };
         if let Some(next) = next.filter(|next| is_other(next)) {
             // It may have waited for this one's end, or still say that it waits.
-            self.queue.add(Key::of(&next), Priority::Fresh);
+            self.queue.add(ServiceKey::of(&next), Priority::Fresh);
         }
         Outcome::Done
     }

@@ -8,13 +8,13 @@ use outrigger_core::service::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::intake::Key;
+use super::event_handlers::ServiceKey;
 
 /// State of the Services in one lease term. A restart loses it without harm: what another leader did
 /// since is on the Services and on the Lease. A standby has none: it sees Services go that the leader has
 /// cleaned up.
 #[derive(Default)]
-pub struct ServiceStates(Mutex<BTreeMap<Key, ServiceState>>);
+pub struct ServiceStates(Mutex<BTreeMap<ServiceKey, ServiceState>>);
 
 /// State of one Service.
 #[derive(Default)]
@@ -43,7 +43,7 @@ pub(super) struct LeftBehind {
 
 impl ServiceStates {
     /// Reads or changes the state of one Service. Must not block.
-    pub(super) fn with<T>(&self, key: &Key, act: impl FnOnce(&mut ServiceState) -> T) -> T {
+    pub(super) fn with<T>(&self, key: &ServiceKey, act: impl FnOnce(&mut ServiceState) -> T) -> T {
         let mut states = self.0.lock();
         let mut state = states.remove(key).unwrap_or_default();
         let result = act(&mut state);
@@ -55,14 +55,14 @@ impl ServiceStates {
     }
 
     /// Whether the provider is at work for the Service.
-    pub(super) fn is_waiting(&self, key: &Key) -> bool {
+    pub(super) fn is_waiting(&self, key: &ServiceKey) -> bool {
         let states = self.0.lock();
         states
             .get(key)
             .is_some_and(|state| state.progress.is_waiting())
     }
 
-    pub(super) fn left_behind(&self) -> Vec<Key> {
+    pub(super) fn left_behind(&self) -> Vec<ServiceKey> {
         let states = self.0.lock();
         let left = states
             .iter()
@@ -71,10 +71,10 @@ impl ServiceStates {
     }
 
     /// Since when a Service of the same name, but another one, waits for its end.
-    pub(super) fn predecessor(&self, key: &Key) -> Option<Instant> {
+    pub(super) fn predecessor(&self, key: &ServiceKey) -> Option<Instant> {
         let states = self.0.lock();
         let of_name = states
-            .range(Key::first(&key.name)..)
+            .range(ServiceKey::first(&key.name)..)
             .take_while(|(other, _)| other.name == key.name);
         let others = of_name.filter(|(other, _)| *other != key);
         let left = others.filter_map(|(_, state)| state.left_behind.as_ref());

@@ -12,7 +12,7 @@ use outrigger_core::{
 use tokio::{sync::SemaphorePermit, time::Instant};
 use tracing::debug;
 
-use super::{ServiceLb, intake::Key, states::ServiceState, write::ATTEMPTS};
+use super::{ServiceLb, event_handlers::ServiceKey, states::ServiceState, write::ATTEMPTS};
 use crate::{
     clock::until,
     queue::{Outcome, Priority},
@@ -23,7 +23,7 @@ use crate::{
 const PREDECESSOR: Duration = Duration::from_secs(30);
 
 impl ServiceLb {
-    pub(super) async fn sync(&self, key: Key, priority: Priority) -> Outcome {
+    pub(super) async fn sync(&self, key: ServiceKey, priority: Priority) -> Outcome {
         let left_behind = self.states.with(&key, |state| state.left_behind.clone());
         match (self.live(&key), left_behind) {
             (None, None) => {
@@ -44,7 +44,7 @@ impl ServiceLb {
         }
     }
 
-    async fn settle(&self, key: &Key, priority: Priority) -> Outcome {
+    async fn settle(&self, key: &ServiceKey, priority: Priority) -> Outcome {
         let mut turn: Option<SemaphorePermit<'_>> = None;
         let mut attempt = 0;
         loop {
@@ -173,7 +173,7 @@ impl ServiceLb {
         turns.acquire().await.ok()
     }
 
-    fn waits_for_predecessor(&self, key: &Key) -> Option<Duration> {
+    fn waits_for_predecessor(&self, key: &ServiceKey) -> Option<Duration> {
         let since = self.states.predecessor(key)?;
         let left = PREDECESSOR.checked_sub(since.elapsed())?;
         (!left.is_zero()).then_some(left)

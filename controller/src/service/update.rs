@@ -14,7 +14,7 @@ use super::{
     ServiceLb,
     act::{in_short, was_withdrawn},
     decision_inputs::DecisionInputs,
-    intake::Key,
+    event_handlers::ServiceKey,
 };
 use crate::{
     provider::{self, TargetsUpdate},
@@ -23,7 +23,7 @@ use crate::{
 
 /// A Service whose load balancer gets other targets.
 struct Update {
-    taken: Taken<Key>,
+    taken: Taken<ServiceKey>,
     service: Arc<ServiceView>,
     /// The outcome of its success.
     then: Outcome,
@@ -32,7 +32,7 @@ struct Update {
 impl ServiceLb {
     /// Gives the load balancers of these Services the current targets. A Service that is to get something
     /// else by now goes back to the queue.
-    pub(super) async fn update_all(&self, keys: Vec<Taken<Key>>) {
+    pub(super) async fn update_all(&self, keys: Vec<Taken<ServiceKey>>) {
         let Some(inputs) = self.inputs() else {
             return finish_all(keys, Outcome::Retry);
         };
@@ -71,7 +71,11 @@ impl ServiceLb {
     }
 
     /// The Service, if its load balancer gets other targets by an update, and the outcome of its success.
-    fn update_of(&self, key: &Key, inputs: &DecisionInputs) -> Option<(Arc<ServiceView>, Outcome)> {
+    fn update_of(
+        &self,
+        key: &ServiceKey,
+        inputs: &DecisionInputs,
+    ) -> Option<(Arc<ServiceView>, Outcome)> {
         let service = self.live(key)?;
         self.decide(key, &service, inputs, |progress, now, facts| {
             let step = progress.next(now, &service, facts);
@@ -126,7 +130,7 @@ impl ServiceLb {
     }
 }
 
-fn finish_all(keys: impl IntoIterator<Item = Taken<Key>>, outcome: Outcome) {
+fn finish_all(keys: impl IntoIterator<Item = Taken<ServiceKey>>, outcome: Outcome) {
     for taken in keys {
         taken.finish(outcome);
     }

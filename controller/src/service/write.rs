@@ -13,7 +13,7 @@ use outrigger_core::{
 };
 use tracing::{debug, warn};
 
-use super::{ServiceLb, decision_inputs::DecisionInputs, intake::Key};
+use super::{ServiceLb, decision_inputs::DecisionInputs, event_handlers::ServiceKey};
 use crate::{
     kube::{error::ApiError, events::ObjectRef},
     queue::Outcome,
@@ -27,7 +27,7 @@ impl ServiceLb {
     /// write meanwhile is read, and the decision made anew. None: the Service is gone.
     pub(super) async fn conclude(
         &self,
-        key: &Key,
+        key: &ServiceKey,
         inputs: &DecisionInputs,
         decide: impl Fn(&mut Progress, Timestamp, &ServiceView, &ServiceFacts<'_>) -> plan::Consequence,
     ) -> Option<Outcome> {

@@ -15,7 +15,10 @@ use tokio::{
 use crate::{
     fixture::{self, Cluster, Fixture, PATIENCE, cloud, settled, terms},
     leader::{Elector, Handle, LeaderConfig, LeaderMetrics, tests::store::Store as LeaseStore},
-    service::{COMPONENT, Intake, Parts, ServiceLb, ServiceMetrics, ServiceSettings},
+    service::{
+        COMPONENT, ServiceInputs, ServiceLb, ServiceMetrics, ServiceParts, ServiceSettings,
+        subscribe,
+    },
 };
 
 /// The initial state of a test.
@@ -55,8 +58,8 @@ pub(super) struct Rig {
     fixture: Fixture,
     pub(super) lease: LeaseStore,
     handle: Handle,
-    parts: Parts,
-    intake: Intake,
+    parts: ServiceParts,
+    inputs: ServiceInputs,
 }
 
 impl Deref for Rig {
@@ -95,14 +98,14 @@ impl Rig {
         fixture.spawn(async move {
             elector.run().await;
         });
-        let intake = Intake::new(
+        let inputs = subscribe(
             &fixture.services,
             &fixture.nodes,
             fixture.provider.clone(),
             setup.settings.pace,
             &fixture.queues,
         );
-        let parts = Parts {
+        let parts = ServiceParts {
             api: fixture.api.clone(),
             services: Arc::clone(&fixture.services),
             nodes: Arc::clone(&fixture.nodes),
@@ -111,10 +114,10 @@ impl Rig {
             settings: setup.settings,
             metrics: ServiceMetrics::register(&mut fixture.registry),
         };
-        let hosted = (parts.clone(), intake.clone());
-        fixture.host(intake.inputs.clone(), move |term| {
-            let (parts, intake) = &hosted;
-            ServiceLb::new(parts.clone(), intake, term)
+        let hosted = (parts.clone(), inputs.clone());
+        fixture.host(inputs.keys.clone(), move |term| {
+            let (parts, inputs) = &hosted;
+            ServiceLb::new(parts.clone(), inputs, term)
         });
         fixture.watch_services();
         let this = Self {
@@ -122,7 +125,7 @@ impl Rig {
             lease: setup.lease,
             handle,
             parts,
-            intake,
+            inputs,
         };
         for name in setup.nodes {
             this.join(&name);
@@ -147,7 +150,7 @@ impl Rig {
     /// The loop without its tasks, once the provider serves.
     pub(super) async fn idle(&self) -> ServiceLb {
         self.provider.serving().await;
-        ServiceLb::new(self.parts.clone(), &self.intake, &self.term())
+        ServiceLb::new(self.parts.clone(), &self.inputs, &self.term())
     }
 
     /// Ends as on SIGTERM.

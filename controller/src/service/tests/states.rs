@@ -5,13 +5,13 @@ use std::sync::Arc;
 use outrigger_core::service::ServiceView;
 
 use super::*;
-use crate::service::{intake::Key, states::ServiceStates};
+use crate::service::{event_handlers::ServiceKey, states::ServiceStates};
 
-fn named(name: &str, uid: &str) -> (Key, Arc<ServiceView>) {
+fn named(name: &str, uid: &str) -> (ServiceKey, Arc<ServiceView>) {
     let mut json = service(name);
     json["metadata"]["uid"] = uid.into();
     let service: ServiceView = serde_json::from_value(json).unwrap();
-    (Key::of(&service), Arc::new(service))
+    (ServiceKey::of(&service), Arc::new(service))
 }
 
 #[tokio::test(start_paused = true)]

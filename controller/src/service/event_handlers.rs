@@ -1,0 +1,152 @@
+//! Keys for the queue, from the event handlers of both stores.
+
+use std::{fmt, sync::Arc};
+
+use outrigger_core::{
+    node::NodeView,
+    service::{
+        ServiceView,
+        capability::Capability,
+        change::needs_sync,
+        ownership::{Ownership, lost_finalizer},
+    },
+    targets::Pace,
+};
+
+use super::{node_changes::NodeChanges, states::ServiceStates};
+use crate::{
+    clock::Clock,
+    control_loop::LoopInputs,
+    kube::store::{Change, Origin, Store},
+    provider::Provider,
+    queue::{Backoff, QueueMetrics},
+};
+
+/// Upstream's back-off of Services (S-2).
+const BACKOFF: Backoff = Backoff::new(
+    std::time::Duration::from_secs(5),
+    std::time::Duration::from_mins(5),
+);
+
+/// One Service. A second one of the same name has a key of its own, so that the first is finished
+/// beside it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServiceKey {
+    /// Namespace and name.
+    pub(super) name: Arc<str>,
+    pub(super) uid: Arc<str>,
+}
+
+impl ServiceKey {
+    pub(super) fn of(service: &ServiceView) -> Self {
+        Self {
+            name: Arc::clone(&service.key),
+            uid: Arc::from(&*service.uid),
+        }
+    }
+
+    /// Not after any key of the name.
+    pub(super) fn first(name: &Arc<str>) -> Self {
+        Self {
+            name: Arc::clone(name),
+            uid: Arc::default(),
+        }
+    }
+}
+
+impl fmt::Debug for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.uid)
+    }
+}
+
+/// The queue of Services and the changes of nodes, filled by the stores.
+#[derive(Clone)]
+pub struct ServiceInputs {
+    /// Keys of Services, and their state.
+    pub keys: LoopInputs<ServiceKey, ServiceStates>,
+    pub(super) node_changes: Arc<NodeChanges>,
+}
+
+impl fmt::Debug for ServiceInputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceInputs")
+            .field("queue", &self.keys.queue)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Subscribes the loop to both stores. Queue name and back-off are upstream's (S-2).
+pub fn subscribe(
+    services: &Store<ServiceView>,
+    nodes: &Store<NodeView>,
+    provider: Provider,
+    pace: Pace,
+    metrics: &QueueMetrics,
+) -> ServiceInputs {
+    let keys = LoopInputs::<ServiceKey, ServiceStates>::new("service", BACKOFF, metrics);
+    let node_changes = Arc::new(NodeChanges::new(pace));
+    let LoopInputs { queue, state } = keys.clone();
+    services.subscribe(move |change: &Change<'_, ServiceView>, origin: Origin| {
+        let capability = capability(&provider);
+        let states = state.current();
+        let states = states.as_deref();
+        let service = match change {
+            Change::Added(service) => service,
+            Change::Updated(..) if origin == Origin::Write => return,
+            Change::Updated(old, service) => {
+                let key = ServiceKey::of(service);
+                if lost_finalizer(old, service, capability.as_deref())
+                    && states.is_some_and(|states| states.with(&key, |s| s.may_be_left(old)))
+                {
+                    queue.add(key, origin.priority());
+                    return;
+                }
+                let is_resync = Arc::ptr_eq(old, service);
+                let is_reason = is_resync
+                    || capability
+                        .as_ref()
+                        .is_none_or(|capability| needs_sync(old, service, capability));
+                if !is_reason {
+                    return;
+                }
+                if let Some(states) = states.filter(|_| !is_resync && may_concern(service)) {
+                    states.with(&key, |s| s.edited(old, service, capability.as_deref()));
+                }
+                service
+            }
+            Change::Deleted(service) => {
+                let left = Ownership::of(service, capability.as_deref()).may_be_ours();
+                let key = ServiceKey::of(service);
+                if states
+                    .is_some_and(|states| states.with(&key, |s| s.gone_from_store(service, left)))
+                {
+                    queue.add(key, origin.priority());
+                }
+                return;
+            }
+        };
+        if may_concern(service) {
+            queue.add(ServiceKey::of(service), origin.priority());
+        }
+    });
+    let changes = Arc::clone(&node_changes);
+    let clock = Clock::default();
+    // Our own writes too: it is the cloud-node loop that gives a node its addresses.
+    nodes.subscribe(move |change: &Change<'_, NodeView>, origin| {
+        changes.take_in(clock.now(), change, origin);
+    });
+    ServiceInputs { keys, node_changes }
+}
+
+/// The provider's declarations.
+pub(super) fn capability(provider: &Provider) -> Option<Arc<Capability>> {
+    let session = provider.session()?;
+    let load_balancers = session.load_balancers.as_ref()?;
+    Some(Arc::clone(&load_balancers.capability))
+}
+
+/// Whether the Service can want something of any provider, or says that it still does; most can not.
+pub(super) fn may_concern(service: &ServiceView) -> bool {
+    Ownership::of(service, None) != Ownership::Unrelated
+}
