@@ -243,7 +243,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         checks: checks.clone(),
     };
     let stop = CancellationToken::new();
-    let mut lease_tasks = building.open(&config, &stop)?;
+    let mut lease_tasks = building.open(&config, &stop);
     let identified = identity.run(reading, lease_tasks.main_lock());
     let until = process.clone();
     parts.spawn("cluster identity", async move {

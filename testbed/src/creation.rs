@@ -114,16 +114,14 @@ where
         };
         let in_time = timeout_at(started + self.timeout, all).await;
         let objects = objects.into_iter();
-        match in_time {
-            Ok(done) => done?,
-            Err(_) => {
-                let late = objects.filter(|(_, object)| object.ready.is_none());
-                return Err(Error::Unready {
-                    late: late.map(|(name, _)| name).collect(),
-                    timeout: self.timeout,
-                });
-            }
-        }
+        let Ok(done) = in_time else {
+            let late = objects.filter(|(_, object)| object.ready.is_none());
+            return Err(Error::Unready {
+                late: late.map(|(name, _)| name).collect(),
+                timeout: self.timeout,
+            });
+        };
+        done?;
         Ok(Created {
             created: created.unwrap_or_default(),
             ready: last - started,

@@ -41,11 +41,7 @@ pub(super) struct LeaseTasks {
 
 impl Building {
     /// Starts the lease tasks that `config` asks for; they run until `stop`.
-    pub(super) fn open(
-        self,
-        config: &Config,
-        stop: &CancellationToken,
-    ) -> Result<LeaseTasks, Fatal> {
+    pub(super) fn open(self, config: &Config, stop: &CancellationToken) -> LeaseTasks {
         let mut running = JoinSet::new();
         let mut electors = JoinSet::new();
         let Some(election) = &config.election else {
@@ -53,11 +49,11 @@ impl Building {
             let controllers = enabled(config, None, Lock::Main);
             let lease_task = self.lease_task(config, None, controllers, true);
             running.spawn(lease_task.run(Duration::ZERO, stop.clone()));
-            return Ok(LeaseTasks {
+            return LeaseTasks {
                 running,
                 main_lock: None,
                 _electors: electors,
-            });
+            };
         };
         // One that gave its lease up lets the others try for this long.
         let hold_off = election.terms.lease_duration() * 2;
@@ -102,11 +98,11 @@ impl Building {
             let lease_task = self.lease_task(config, Some(handle), controllers, lock == Lock::Main);
             running.spawn(lease_task.run(hold_off, stop.clone()));
         }
-        Ok(LeaseTasks {
+        LeaseTasks {
             running,
             main_lock,
             _electors: electors,
-        })
+        }
     }
 
     fn lease_task(

@@ -37,7 +37,7 @@ pub(super) use limits::Rate;
 use limits::{CallLimits, Limit};
 pub(super) use urgency::{CallClass, Urgency};
 
-/// Pause after a `RATE_LIMITED` without RetryInfo.
+/// Pause after a `RATE_LIMITED` without `RetryInfo`.
 const RATE_LIMITED: Duration = Duration::from_secs(30);
 
 /// Admits calls.

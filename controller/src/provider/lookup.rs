@@ -29,7 +29,7 @@ mod batches;
 pub(super) use answer::read_instance;
 pub(super) use batcher::LookupBatcher;
 pub(super) use batches::PendingLookup;
-use batches::{Caller, LookupItem};
+use batches::{LookupItem, WaitingCaller};
 
 unary!(BatchGetInstances = InstancesServiceClient.batch_get_instances(BatchGetInstancesRequest) -> BatchGetInstancesResponse {
     const DEADLINE: Duration = Duration::from_secs(30);
@@ -95,7 +95,7 @@ impl Provider {
             node,
             purpose,
             preconditions: self.preconditions.clone(),
-            caller: Caller {
+            caller: WaitingCaller {
                 result,
                 is_sent: Arc::clone(&is_sent),
             },

@@ -159,14 +159,14 @@ impl RawInstance {
                 .pod_cidrs
                 .iter()
                 .take(MAX_POD_CIDRS)
-                .map(cidr)
+                .map(|text| cidr(text))
                 .collect(),
         })
     }
 }
 
 /// A wrong Pod CIDR does not spoil the rest: only the node-ipam loop needs it, and checks it.
-fn cidr(text: &String) -> Box<str> {
+fn cidr(text: &str) -> Box<str> {
     text::cut(text, MAX_CIDR).into()
 }
 

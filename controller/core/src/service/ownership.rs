@@ -45,7 +45,8 @@ impl Ownership {
         let is_load_balancer = service.is_load_balancer();
         let is_live = service.deleted.is_none();
         let has_finalizer = service.has_finalizer();
-        if !has_finalizer && !(is_load_balancer && is_live) {
+        let wants_load_balancer = is_load_balancer && is_live;
+        if !has_finalizer && !wants_load_balancer {
             return if is_load_balancer {
                 Self::Foreign
             } else if service.condition(WAITING).is_some() {

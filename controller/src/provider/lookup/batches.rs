@@ -37,11 +37,11 @@ pub(in crate::provider) struct PendingLookup {
     pub(super) node: Arc<NodeView>,
     pub(super) purpose: LookupPurpose,
     pub(super) preconditions: Preconditions,
-    pub(super) caller: Caller,
+    pub(super) caller: WaitingCaller,
 }
 
 /// The caller of a lookup.
-pub(super) struct Caller {
+pub(super) struct WaitingCaller {
     pub(super) result: oneshot::Sender<Result<Lookup, Error>>,
     /// Whether the lookup went out with a call.
     pub(super) is_sent: Arc<AtomicBool>,
@@ -51,7 +51,7 @@ pub(super) struct Caller {
 pub(super) struct LookupItem {
     pub(super) node: Arc<NodeView>,
     preconditions: Preconditions,
-    callers: Vec<Caller>,
+    callers: Vec<WaitingCaller>,
 }
 
 /// Lookups that have not gone out, oldest first.

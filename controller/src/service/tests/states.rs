@@ -5,7 +5,10 @@ use std::sync::Arc;
 use outrigger_core::service::ServiceView;
 
 use super::*;
-use crate::service::{event_handlers::ServiceKey, states::ServiceStates};
+use crate::service::{
+    event_handlers::ServiceKey,
+    states::{ServiceState, ServiceStates},
+};
 
 fn named(name: &str, uid: &str) -> (ServiceKey, Arc<ServiceView>) {
     let mut json = service(name);
@@ -39,12 +42,12 @@ async fn a_load_balancer_that_was_deleted_is_not_left() {
     let states = ServiceStates::default();
     let (web, service) = named("web", "a");
     states.with(&web, |state| state.is_cleaned_up = true);
-    states.with(&web, |state| state.forget());
+    states.with(&web, ServiceState::forget);
     assert!(!states.with(&web, |state| state.gone_from_store(&service, true)));
     assert!(states.left_behind().is_empty());
     // A later one of the same UID may be left.
     assert!(states.with(&web, |state| state.gone_from_store(&service, true)));
-    states.with(&web, |state| state.forget());
-    assert_eq!(states.left_behind(), [web.clone()]);
+    states.with(&web, ServiceState::forget);
+    assert_eq!(states.left_behind(), std::slice::from_ref(&web));
     assert!(!states.with(&web, |state| state.gone_from_store(&service, false)));
 }
