@@ -83,7 +83,7 @@ pub struct WrittenMeta {
 /// Preconditions of a deletion.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Preconditions<'a> {
+pub struct DeletePreconditions<'a> {
     /// `metadata.uid`.
     pub uid: &'a str,
     /// `metadata.resourceVersion`.
@@ -255,7 +255,7 @@ impl Api {
     pub async fn delete(
         &self,
         path: &str,
-        preconditions: Preconditions<'_>,
+        preconditions: DeletePreconditions<'_>,
     ) -> Result<(), ApiError> {
         let options = serde_json::json!({
             "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,

@@ -16,7 +16,7 @@ use outrigger_core::{
 };
 
 use super::{
-    api::{Api, PatchKind, Preconditions},
+    api::{Api, DeletePreconditions, PatchKind},
     error::ApiError,
     patch::{self, Operation},
     store::Store,
@@ -119,7 +119,7 @@ impl NodeWriter {
     /// Deletes the node `name` if it still is what `deletion` presumes (not Q-4). One that is gone
     /// already is no error. The store learns it by its watch.
     pub async fn delete(&self, name: &str, deletion: &Deletion) -> Result<(), ApiError> {
-        let preconditions = Preconditions {
+        let preconditions = DeletePreconditions {
             uid: &deletion.uid,
             resource_version: &deletion.resource_version,
         };

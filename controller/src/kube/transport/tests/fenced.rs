@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::{
     fence::Fence,
-    kube::{api::Preconditions, error::ApiError},
+    kube::{api::DeletePreconditions, error::ApiError},
 };
 
 /// The API server at `server`, and the switch that says whether this process leads.
@@ -36,7 +36,7 @@ async fn fenced(
 }
 
 async fn delete(api: &Api) -> ApiError {
-    let presumed = Preconditions {
+    let presumed = DeletePreconditions {
         uid: "uid",
         resource_version: "7",
     };
