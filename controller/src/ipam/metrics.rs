@@ -90,6 +90,19 @@ impl IpamMetrics {
         this
     }
 
+    /// One series of each family, for tests of a whole scrape.
+    #[cfg(test)]
+    pub(crate) fn sample(&self) {
+        let Some(range) = Cidr::parse("10.0.0.0/16") else {
+            return;
+        };
+        let size = |free| (range, PoolSize { total: 256, free });
+        self.allocated(&["10.0.1.0/24".into()], [size(255)].into_iter());
+        self.released(&[size(255)], [size(256)].into_iter());
+        self.sizes([size(256)].into_iter());
+        self.problem("DuplicatePodCIDR");
+    }
+
     /// One CIDR of each pool was written to a Node.
     pub(super) fn allocated(
         &self,

@@ -27,6 +27,7 @@ pub(super) async fn serve() -> (Running, Queue<u8>) {
     metrics.access.sample();
     metrics.client.sample();
     metrics.leader.sample();
+    metrics.ipam.sample();
     metrics.lifecycle.sample();
     metrics.node.sample();
     metrics.provider.sample();
