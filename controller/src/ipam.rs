@@ -102,19 +102,21 @@ impl fmt::Debug for NodeIpam {
 /// State of the loop in one lease term, observed anew from all Nodes at its start.
 #[derive(Debug)]
 pub struct IpamState {
+    nodes: Arc<Store<NodeView>>,
     allocator: Mutex<Allocator>,
     /// Found by the event handlers and not reported yet, by Node.
     problems: Mutex<HashMap<Arc<str>, Vec<PodCidrProblem>>>,
     /// Nodes that wait for a CIDR to become free.
     waiting: Mutex<BTreeSet<Arc<str>>>,
-    /// Nodes of the list at the start that the store did not have then.
+    /// UIDs of Nodes in the list at the start that the store has not shown yet.
     listed: Mutex<HashMap<Arc<str>, Box<str>>>,
     metrics: IpamMetrics,
 }
 
 impl IpamState {
-    fn new(allocator: Allocator, metrics: IpamMetrics) -> Self {
+    fn new(nodes: Arc<Store<NodeView>>, allocator: Allocator, metrics: IpamMetrics) -> Self {
         Self {
+            nodes,
             allocator: Mutex::new(allocator),
             problems: Mutex::default(),
             waiting: Mutex::default(),
@@ -123,18 +125,40 @@ impl IpamState {
         }
     }
 
-    /// Takes in the Pod CIDRs of `node`. Returns whether there are problems to report.
-    fn observe(&self, node: &NodeView) -> bool {
-        let found = self.allocator.lock().observe(node);
-        let has_problems = !found.is_empty();
-        if has_problems {
+    /// Takes in a Node of the list at the start.
+    fn observe_listed(&self, node: NodeView) {
+        let found = self.allocator.lock().observe(&node);
+        self.listed.lock().insert(Arc::clone(&node.name), node.uid);
+        self.found(&node.name, found);
+    }
+
+    /// Takes in the Pod CIDRs of the Node as the store has it now: two threads may call the handlers of
+    /// two changes in either order. Returns whether the Node is to be reconciled: there are problems to
+    /// report, or the list at the start has a later Node of the name.
+    fn observe(&self, name: &Arc<str>) -> bool {
+        let found = {
+            let mut allocator = self.allocator.lock();
+            let Some(node) = self.nodes.get(name) else {
+                return false;
+            };
+            let mut listed = self.listed.lock();
+            if listed.get(name).is_some_and(|uid| *uid != node.uid) {
+                return true;
+            }
+            listed.remove(name);
+            allocator.observe(&node)
+        };
+        self.found(name, found)
+    }
+
+    fn found(&self, name: &Arc<str>, found: Vec<PodCidrProblem>) -> bool {
+        let any = !found.is_empty();
+        if any {
             let mut problems = self.problems.lock();
-            problems
-                .entry(Arc::clone(&node.name))
-                .or_default()
-                .extend(found);
+            let problems = problems.entry(Arc::clone(name)).or_default();
+            problems.extend(found);
         }
-        has_problems
+        any
     }
 
     /// The Node is gone. Returns a Node that waits for a CIDR, if one became free (not I-17's wait).
@@ -182,8 +206,10 @@ pub fn subscribe(
 }
 
 fn seen(queue: &Queue<Arc<str>>, state: &TermState<IpamState>, node: &NodeView, origin: Origin) {
-    let has_problems = state.current().is_some_and(|state| state.observe(node));
-    if has_problems || node.pod_cidrs.is_empty() {
+    let is_due = state
+        .current()
+        .is_some_and(|state| state.observe(&node.name));
+    if is_due || node.pod_cidrs.is_empty() {
         queue.add(Arc::clone(&node.name), origin.priority());
     }
 }
@@ -201,7 +227,11 @@ impl NodeIpam {
             Some(limit) => parts.api.clone().limited(limit),
             None => parts.api.clone(),
         };
-        let state = IpamState::new(parts.allocator.clone(), parts.metrics.clone());
+        let state = IpamState::new(
+            Arc::clone(&parts.nodes),
+            parts.allocator.clone(),
+            parts.metrics.clone(),
+        );
         Self {
             writer: NodeWriter::new(writes, Arc::clone(&parts.nodes)),
             writing: Semaphore::new(WRITERS),
@@ -231,13 +261,7 @@ impl NodeIpam {
             let page = page.await?;
             for item in page.items {
                 match item {
-                    Item::Decoded(node) => {
-                        self.state.observe(&node);
-                        self.state
-                            .listed
-                            .lock()
-                            .insert(Arc::clone(&node.name), node.uid);
-                    }
+                    Item::Decoded(node) => self.state.observe_listed(node),
                     Item::Undecodable(node) => warn!(
                         node = node.key,
                         error = node.cause,
@@ -292,9 +316,8 @@ impl ControlLoop for NodeIpam {
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
         for node in self.parts.nodes.all() {
-            self.state.listed.lock().remove(&node.name);
-            let has_problems = self.state.observe(&node);
-            if has_problems || node.pod_cidrs.is_empty() {
+            let is_due = self.state.observe(&node.name);
+            if is_due || node.pod_cidrs.is_empty() {
                 self.queue.add(Arc::clone(&node.name), Priority::Bulk);
             }
         }

@@ -31,46 +31,53 @@ const INVALID: &str = "InvalidPodCIDR";
 
 impl NodeIpam {
     pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
-        if !self
-            .parts
-            .nodes
-            .get(&name)
-            .is_some_and(|node| node.pod_cidrs.is_empty())
-        {
-            return self.settle(&name).await;
+        if let Some(outcome) = self.await_store(&name).await {
+            return outcome;
+        }
+        let Some(node) = self.parts.nodes.get(&name) else {
+            return Outcome::Done;
+        };
+        if !node.pod_cidrs.is_empty() {
+            self.state.waiting.lock().remove(&name);
+            self.report(&node, Vec::new());
+            return Outcome::Done;
         }
         // Never closed.
         let _permit = self.writing.acquire().await;
-        // The store may have changed during the wait: another writer's CIDRs, the end of the Node.
-        let Some(node) = self.parts.nodes.get(&name) else {
-            return self.settle(&name).await;
+        let planned = {
+            let mut allocator = self.state.allocator.lock();
+            // The store may have changed during the wait: another writer's CIDRs, the end of the Node.
+            let node = self.parts.nodes.get(&name);
+            node.map(|node| (ipam::plan(&node, &mut allocator), node))
         };
-        let PodCidrPlan { problems, step } = ipam::plan(&node, &mut self.state.allocator.lock());
+        let Some((PodCidrPlan { problems, step }, node)) = planned else {
+            return Outcome::Done;
+        };
         self.report(&node, problems);
-        self.carry_out(node, step).await
+        match step {
+            PodCidrStep::AskProvider => match self.ask(node).await {
+                Ok((node, step)) => self.carry_out(node, step).await,
+                Err(outcome) => outcome,
+            },
+            step => self.carry_out(node, step).await,
+        }
     }
 
-    /// A Node with Pod CIDRs, or without a view in the store.
-    async fn settle(&self, name: &Arc<str>) -> Outcome {
-        self.state.waiting.lock().remove(name);
-        if let Some(node) = self.parts.nodes.get(name) {
-            self.state.listed.lock().remove(name);
-            let problems = self.state.allocator.lock().observe(&node);
-            self.report(&node, problems);
-            return Outcome::Done;
-        }
-        let Some(uid) = self.state.listed.lock().remove(name) else {
-            return Outcome::Done;
-        };
+    /// While the list at the start has a later Node of the name than the store, nothing is decided about
+    /// it: either the watch brings that Node, or it is gone.
+    async fn await_store(&self, name: &Arc<str>) -> Option<Outcome> {
+        self.state.observe(name);
+        let uid = self.state.listed.lock().get(name).cloned()?;
         match self.parts.api.get::<NodeView>(&nodes::path(name)).await {
-            Ok(node) if node.uid == uid => {}
-            Err(error) if !error.is_not_found() => {
-                self.state.listed.lock().insert(Arc::clone(name), uid);
-                return error.retry();
+            Ok(node) if node.uid == uid => Some(Outcome::Retry),
+            Err(error) if !error.is_not_found() => Some(error.retry()),
+            _ => {
+                self.state.listed.lock().remove(name);
+                self.forget(name, &uid);
+                self.state.observe(name);
+                None
             }
-            _ => self.forget(name, &uid),
         }
-        Outcome::Done
     }
 
     async fn carry_out(&self, node: Arc<NodeView>, step: PodCidrStep) -> Outcome {
@@ -80,7 +87,7 @@ impl NodeIpam {
         match step {
             PodCidrStep::Nothing => Outcome::Done,
             PodCidrStep::Write(write) => self.write(node, &write).await,
-            PodCidrStep::AskProvider => self.ask(node).await,
+            PodCidrStep::AskProvider => Outcome::Retry,
             PodCidrStep::Wait(exhausted) => self.wait(&node, &exhausted),
             PodCidrStep::WaitForProvider => {
                 debug!(
@@ -97,8 +104,8 @@ impl NodeIpam {
         }
     }
 
-    /// `--cidr-allocator-type=CloudAllocator`.
-    async fn ask(&self, node: Arc<NodeView>) -> Outcome {
+    /// `--cidr-allocator-type=CloudAllocator`: the step that follows from the provider's answer.
+    async fn ask(&self, node: Arc<NodeView>) -> Result<(Arc<NodeView>, PodCidrStep), Outcome> {
         let name = Arc::clone(&node.name);
         let lookup = self
             .parts
@@ -107,33 +114,20 @@ impl NodeIpam {
             .await;
         let instance = match lookup {
             Ok(Lookup::Found(instance)) => instance,
-            Ok(Lookup::Absent { .. }) => return Outcome::Retry,
+            Ok(Lookup::Absent { .. }) => return Err(Outcome::Retry),
             Ok(Lookup::NotManaged { reason }) => {
                 debug!(node = &*name, %reason, "not managed by the provider: no Pod CIDR");
-                return Outcome::Done;
+                return Err(Outcome::Done);
             }
             Err(error) => {
                 debug!(node = &*name, %error, "Pod CIDRs of the instance are not known");
-                return Outcome::from(error.class());
+                return Err(Outcome::from(error.class()));
             }
         };
-        let Some(node) = self.parts.nodes.get(&name) else {
-            return Outcome::Done;
-        };
-        let step = {
-            let mut allocator = self.state.allocator.lock();
-            ipam::answered(&node, &instance.pod_cidrs, &mut allocator)
-        };
-        match step {
-            PodCidrStep::Write(write) => self.write(node, &write).await,
-            PodCidrStep::Refuse(problem) => {
-                let outcome = Outcome::from(problem.class());
-                self.report(&node, vec![problem]);
-                outcome
-            }
-            PodCidrStep::WaitForProvider => Outcome::Retry,
-            _ => Outcome::Done,
-        }
+        let mut allocator = self.state.allocator.lock();
+        let node = self.parts.nodes.get(&name).ok_or(Outcome::Done)?;
+        let step = ipam::answered(&node, &instance.pod_cidrs, &mut allocator);
+        Ok((node, step))
     }
 
     /// I-14 to I-16. The CIDRs stay the Node's whatever the answer is: a write with a lost answer may
@@ -146,8 +140,6 @@ impl NodeIpam {
         };
         match self.writer.settle(Arc::clone(&node), decide).await {
             Ok(Some(view)) => {
-                let problems = self.state.allocator.lock().observe(&view);
-                self.report(&view, problems);
                 if view.pod_cidrs == write.cidrs {
                     self.parts
                         .metrics

@@ -99,6 +99,35 @@ async fn a_write_of_the_last_leader_that_the_store_lacks_is_respected() {
     assert_eq!(cidrs(&fixture, "n0"), ["10.0.0.0/24"]);
 }
 
+/// I-7, where the Node that the store still shows is gone already.
+#[tokio::test(start_paused = true)]
+async fn a_node_made_again_before_the_list_keeps_its_cidr() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/16", 24));
+    fixture.register(node("n0"));
+    fixture.register(node("n1"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.cluster.change_node("n0", |node| {
+        node["metadata"]["uid"] = "another".into();
+        node["spec"]["podCIDR"] = "10.0.0.0/24".into();
+        node["spec"]["podCIDRs"] = json!(["10.0.0.0/24"]);
+    });
+    fixture.begin_term();
+    fixture.settle().await;
+    // A late change of the Node that is gone.
+    let mut late = node("n0");
+    late["metadata"]["resourceVersion"] = "1".into();
+    late["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
+    fixture.observe(late);
+    fixture.settle().await;
+    fixture.refresh("n0");
+    fixture.settle().await;
+    fixture.register(node("n2"));
+    fixture.settle().await;
+    let all = ["n0", "n1", "n2"].map(|name| cidrs(&fixture, name));
+    assert_eq!(all, [["10.0.0.0/24"], ["10.0.1.0/24"], ["10.0.2.0/24"]]);
+}
+
 /// Another writer sets Pod CIDRs right before ours: the API server keeps the first.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_got_cidrs_meanwhile_keeps_them() {
