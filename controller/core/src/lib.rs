@@ -1,7 +1,7 @@
 //! The decisions of Outrigger's controller, and nothing else.
 //!
 //! Facts come in as small views ([`node::NodeView`], [`service::ServiceView`],
-//! [`instance::Instance`]), decisions go out as values that can be compared. Nothing here waits,
+//! [`node::instance::Instance`]), decisions go out as values that can be compared. Nothing here waits,
 //! reads a clock, draws a random number or knows a transport: the list of dependencies is the proof.
 //!
 //! ```text
