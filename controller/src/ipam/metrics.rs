@@ -139,7 +139,8 @@ impl IpamMetrics {
     pub(super) fn sizes(&self, pools: impl Iterator<Item = (Cidr, PoolSize)>) {
         for (range, size) in pools {
             self.max.get_or_create(&of(range)).set(gauge(size.total));
-            self.free.get_or_create(&of(range)).set(gauge(size.free));
+            let own = [("cluster_cidr", range.to_string())];
+            self.free.get_or_create(&own).set(gauge(size.free));
             let used = size.total.saturating_sub(size.free);
             #[expect(clippy::cast_precision_loss, reason = "a fraction for a graph")]
             let usage = used as f64 / size.total.max(1) as f64;

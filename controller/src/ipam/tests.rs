@@ -77,7 +77,7 @@ async fn every_node_gets_a_cidr_of_its_own() {
     assert!(
         fixture
             .metrics()
-            .contains(r#"outrigger_node_ipam_free_cidrs{clusterCIDR="10.0.0.0/16"} 215"#)
+            .contains(r#"outrigger_node_ipam_free_cidrs{cluster_cidr="10.0.0.0/16"} 215"#)
     );
 }
 
