@@ -198,6 +198,8 @@ impl Provider {
             tokio::pin!(call);
             let ended = loop {
                 tokio::select! {
+                    // A Service that has its result is not in the request that `call` repeats.
+                    biased;
                     Some(result) = arriving.recv() => hand_out(result),
                     ended = &mut call => break ended,
                 }
