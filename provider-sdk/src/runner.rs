@@ -109,7 +109,7 @@ where
             match runtime.block_on(serve(&socket, || make(vendor))) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
-                    tracing::error!("{error}");
+                    tracing::error!(%error, "provider ended");
                     ExitCode::FAILURE
                 }
             }

@@ -86,8 +86,8 @@ impl LeaseTask {
             };
             if matches!(end, End::ProviderGone) {
                 warn!(
-                    "the provider has been away for {} s; giving the lease to another replica",
-                    PROVIDER_GRACE.as_secs()
+                    seconds = PROVIDER_GRACE.as_secs(),
+                    "the provider has been away; releasing the lease to another replica"
                 );
             }
             let ended = match end {

@@ -143,9 +143,9 @@ impl NodeLifecycle {
     fn failed(&self, node: &str, doing: &str, error: &ApiError) -> Failed {
         let class = error.class().as_str();
         if let Some(others) = self.repeats.due(&error.cause()) {
-            warn!(node, class, others, %error, "cannot {doing}");
+            warn!(node, class, write = doing, others, %error, "node not written");
         } else {
-            debug!(node, class, %error, "cannot {doing}");
+            debug!(node, class, write = doing, %error, "node not written");
         }
         Failed(error.retry())
     }

@@ -45,7 +45,7 @@ impl CloudNode {
         } else if let Some(instance) = observed {
             ("refresh", self.refresh(node, &instance).await)
         } else {
-            ("reconcile the labels of", self.reconcile(node).await)
+            ("reconcile labels", self.reconcile(node).await)
         };
         match result {
             Ok(()) => Outcome::Done,
@@ -73,15 +73,9 @@ impl CloudNode {
             _ => cause.map_or(Some(0), |cause| self.repeats.due(&cause)),
         };
         if let Some(others) = others {
-            warn!(
-                node = name,
-                class = class_name,
-                others,
-                %error,
-                "cannot {work} the node"
-            );
+            warn!(node = name, class = class_name, work, others, %error, "node sync failed");
         } else {
-            debug!(node = name, class = class_name, %error, "cannot {work} the node");
+            debug!(node = name, class = class_name, work, %error, "node sync failed");
         }
         error.retry()
     }

@@ -93,7 +93,7 @@ impl ServiceLb {
             Ok(None) => false,
             Err(error) => {
                 // The next look says it.
-                debug!(service = &*key.name, "cannot say that it waits: {error}");
+                debug!(service = &*key.name, %error, "Service not marked as waiting");
                 false
             }
         }

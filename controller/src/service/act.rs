@@ -143,8 +143,8 @@ impl ServiceLb {
                 warn!(
                     service = &*key.name,
                     uid = &*key.uid,
-                    "cannot delete the load balancer: {}",
-                    failure.message
+                    error = &*failure.message,
+                    "load balancer not deleted"
                 );
                 Err(Box::new(failure))
             })
@@ -251,7 +251,7 @@ impl ServiceLb {
     pub(super) fn hear(
         &self,
         key: &ServiceKey,
-        verb: &str,
+        call: &str,
         result: Result<LoadBalancerAnswer, provider::Error>,
     ) -> Answered {
         let result = result.map_err(|error| {
@@ -285,17 +285,14 @@ impl ServiceLb {
                 let others = if !failure.class.is_for_owner() {
                     None
                 } else if failure.class.is_slow_to_heal() {
-                    self.repeats.due(&format!("{verb}: {error}"))
+                    self.repeats.due(&format!("{call}: {error}"))
                 } else {
                     Some(0)
                 };
                 if let Some(others) = others {
-                    warn!(
-                        service,
-                        class, others, "cannot {verb} the load balancer: {error}"
-                    );
+                    warn!(service, class, call, others, %error, "load balancer call failed");
                 } else {
-                    debug!(service, class, "cannot {verb} the load balancer: {error}");
+                    debug!(service, class, call, %error, "load balancer call failed");
                 }
                 Err(Box::new(failure))
             }

@@ -88,7 +88,8 @@ impl ServiceLb {
                 debug!(
                     service = &*key.name,
                     class = error.class().as_str(),
-                    "cannot compare the load balancer with the Service: {error}"
+                    %error,
+                    "load balancer not compared with its Service"
                 );
                 return false;
             }
@@ -143,7 +144,8 @@ impl ServiceLb {
             Err(error) => {
                 warn!(
                     class = error.class().as_str(),
-                    "cannot look for load balancers that no Service wants: {error}"
+                    %error,
+                    "load balancers not listed; orphans are those of the last list"
                 );
                 return;
             }

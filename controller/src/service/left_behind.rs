@@ -60,7 +60,8 @@ impl ServiceLb {
             Err(error) => {
                 debug!(
                     service = &*key.name,
-                    "cannot make sure that it is gone: {error}"
+                    %error,
+                    "Service not confirmed as gone"
                 );
                 return Outcome::Retry;
             }

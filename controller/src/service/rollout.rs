@@ -133,8 +133,9 @@ impl ServiceLb {
                     kept,
                     missing,
                     targets = targets.nodes().len(),
+                    %until,
                     "too many nodes stop being targets of load balancers in one step though they are \
-                     not deleted; they stay targets until {until}"
+                     not deleted; they stay targets for a while"
                 );
             }
             if missing > 0 {
@@ -273,7 +274,8 @@ impl ServiceLb {
             Err(error) => {
                 debug!(
                     node = name,
-                    "cannot confirm that the Node is deleted: {error}"
+                    %error,
+                    "Node not confirmed as deleted"
                 );
                 false
             }

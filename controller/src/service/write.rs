@@ -66,18 +66,9 @@ impl ServiceLb {
         let (key, class_name) = (&*service.key, class.as_str());
         // The same cause once for many Services; each has its event.
         if let Some(others) = self.repeats.due(&error.cause()) {
-            warn!(
-                service = key,
-                class = class_name,
-                others,
-                "failed to {doing}: {error}"
-            );
+            warn!(service = key, class = class_name, write = doing, others, %error, "Service not written");
         } else {
-            debug!(
-                service = key,
-                class = class_name,
-                "failed to {doing}: {error}"
-            );
+            debug!(service = key, class = class_name, write = doing, %error, "Service not written");
         }
         if class.is_for_owner() {
             self.tell(

@@ -255,8 +255,9 @@ fn log_end(started: Instant, error: Option<&Error>) {
                 duration_ms,
                 code = ?error.code(),
                 reason,
+                %error,
                 source,
-                message = %format_args!("call failed: {error}"),
+                "call failed"
             );
         }
     }

@@ -155,7 +155,7 @@ async fn n20_conflicts_are_tried_again_at_once_and_not_counted_as_failures() {
     assert_eq!(patches(&stage, "n20", 200), 1);
     assert_eq!(stage.events_of(&node).await.len(), 1);
     stage.controller.pid();
-    assert_eq!(stage.controller.lines("cannot initialize"), 0);
+    assert_eq!(stage.controller.lines("node sync failed"), 0);
 }
 
 #[tokio::test]

@@ -80,7 +80,8 @@ async fn n31_without_any_provider_id_the_taint_stays() {
     stage
         .controller
         .says(&[
-            "cannot initialize",
+            "node sync failed",
+            "initialize",
             "cloud provider does not set node provider ID for node n31-none",
         ])
         .await;

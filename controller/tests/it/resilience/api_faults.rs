@@ -122,13 +122,7 @@ async fn credentials_that_are_not_accepted_are_said_and_what_may_be_wrong_with_t
     let unauthorized = of_nodes(Fault::status(401, "Unauthorized", "Unauthorized"));
     let unauthorized = stage.proxy.inject(unauthorized);
     stage.register(&Machine::new("unknown")).await;
-    let cannot = [
-        "WARN",
-        "cannot initialize",
-        "Unauthorized",
-        "401",
-        "unknown",
-    ];
+    let cannot = ["WARN", "node sync failed", "Unauthorized", "401", "unknown"];
     stage.controller.says(&cannot).await;
     let hint = "the API server does not accept this process's credentials (HTTP 401); ";
     let line = stage.controller.says(&["WARN", hint]).await;
