@@ -10,7 +10,7 @@ use super::{Added, Entry, Key, Priority, State};
 #[derive(Clone, Debug)]
 pub(in crate::queue) struct Known<K> {
     key: K,
-    in_hand: Option<Duration>,
+    in_flight: Option<Duration>,
     waiting: Option<(Duration, Priority)>,
     retry_in: Option<Duration>,
     later_in: Option<Duration>,
@@ -34,7 +34,7 @@ impl<K: Key> Known<K> {
         let waits = waits.or(entry.again);
         Self {
             key,
-            in_hand: entry.running.as_ref().map(|running| age(running.since)),
+            in_flight: entry.running.as_ref().map(|running| age(running.since)),
             waiting: waits.map(|Added { priority, since }| (age(since), priority)),
             retry_in: entry.retry.map(|delayed| delayed.at - now),
             later_in: entry.later.map(|delayed| delayed.at - now),
@@ -46,7 +46,7 @@ impl<K: Key> Known<K> {
     /// the next one first.
     fn order(&self) -> (u8, Duration) {
         let longest_first = |age| Duration::MAX.saturating_sub(age);
-        if let Some(age) = self.in_hand {
+        if let Some(age) = self.in_flight {
             (0, longest_first(age))
         } else if let Some((age, _)) = self.waiting {
             (1, longest_first(age))
@@ -61,17 +61,17 @@ impl<K: Key> Known<K> {
 pub(in crate::queue) fn write<K: Key>(name: &str, mut known: Vec<Known<K>>) -> String {
     known.sort_by_cached_key(|key| (key.order(), format!("{:?}", key.key)));
     let count = |of: fn(&Known<K>) -> bool| known.iter().filter(|key| of(key)).count();
-    let (in_hand, waiting, delayed) = (
-        count(|key| key.in_hand.is_some()),
+    let (in_flight, waiting, delayed) = (
+        count(|key| key.in_flight.is_some()),
         count(|key| key.waiting.is_some()),
         count(|key| key.retry_in.is_some() || key.later_in.is_some()),
     );
-    let mut lines = format!("{name}: in_hand={in_hand} waiting={waiting} delayed={delayed}\n");
+    let mut lines = format!("{name}: in_flight={in_flight} waiting={waiting} delayed={delayed}\n");
     for key in &known {
         // Writing to a string cannot fail.
         let _ = write!(lines, "  {:?}", key.key);
         for (what, time) in [
-            ("in_hand", key.in_hand),
+            ("in_flight", key.in_flight),
             ("waiting", key.waiting.map(|(age, _)| age)),
             ("retry_in", key.retry_in),
             ("later_in", key.later_in),

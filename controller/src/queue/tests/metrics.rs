@@ -148,11 +148,11 @@ async fn a_dump_shows_each_key_and_what_it_waits_for() {
     rig.at(600 * MS).await;
     assert_eq!(
         metrics.dump(),
-        "Nodes: in_hand=1 waiting=2 delayed=2\n  \
-         \"long\" in_hand=0.200s waiting=0.100s priority=Fresh failures=0\n  \
+        "Nodes: in_flight=1 waiting=2 delayed=2\n  \
+         \"long\" in_flight=0.200s waiting=0.100s priority=Fresh failures=0\n  \
          \"bulk\" waiting=0.100s priority=Bulk failures=0\n  \
          \"failing\" retry_in=0.035s failures=7\n  \
          \"later\" later_in=4.800s failures=0\n\
-         service: in_hand=0 waiting=0 delayed=0\n"
+         service: in_flight=0 waiting=0 delayed=0\n"
     );
 }

@@ -34,7 +34,7 @@ async fn a_peer_at_its_limit_loses_the_connection_that_is_idle_for_longest() {
         open.push(table.admit(peer(1), later().await).unwrap());
     }
     let other = table.admit(peer(2), later().await).unwrap();
-    let in_hand = open[0].request();
+    let in_flight = open[0].request();
     let newest = table.admit(peer(1), later().await).unwrap();
     assert!(
         is_shed(&open[1]),
@@ -47,7 +47,7 @@ async fn a_peer_at_its_limit_loses_the_connection_that_is_idle_for_longest() {
     );
 
     later().await;
-    drop(in_hand);
+    drop(in_flight);
     open[0].sending().flushed();
     drop(table.admit(peer(1), later().await).unwrap());
     assert!(is_shed(&open[2]), "the first was idle for a shorter time");
@@ -126,9 +126,9 @@ async fn idle_time_is_counted_from_the_last_answer() {
     let connection = table.admit(peer(1), Instant::now()).unwrap();
     let began = Instant::now();
     let request = async {
-        let in_hand = connection.request();
+        let in_flight = connection.request();
         tokio::time::sleep(Duration::from_secs(200)).await;
-        drop(in_hand);
+        drop(in_flight);
     };
     tokio::join!(connection.idle_for(Duration::from_secs(90)), request);
     assert_eq!(began.elapsed(), Duration::from_secs(290));
