@@ -90,6 +90,14 @@ pub struct WantedRoute {
     pub node_addresses: Box<[NodeAddress]>,
 }
 
+/// A Node, as far as it is compared with a route.
+struct RouteTarget<'a> {
+    name: &'a str,
+    provider_id: &'a str,
+    addresses: &'a [NodeAddress],
+    is_initialized: bool,
+}
+
 /// How a route and a Node relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
@@ -170,6 +178,16 @@ impl ObservedRoute {
     /// the first that both have decides which Node is meant; the others show whether it is the
     /// same machine still.
     pub(super) fn fit(&self, node: &NodeView) -> Fit {
+        self.fit_to(&RouteTarget {
+            name: &node.name,
+            provider_id: &node.provider_id,
+            addresses: &node.addresses,
+            // Until then the addresses are those of the kubelet.
+            is_initialized: !node.is_uninitialized(),
+        })
+    }
+
+    fn fit_to(&self, node: &RouteTarget<'_>) -> Fit {
         let raw = &*self.raw;
         let name = self.node_name().map(|name| *name == *node.name);
         let has_ids = !raw.provider_id.is_empty() && !node.provider_id.is_empty();
@@ -178,25 +196,23 @@ impl ObservedRoute {
         let hop = hop.map(|hop| node.addresses.iter().any(|a| ip(&a.address) == Some(hop)));
         let has_target = [&raw.node_name, &raw.provider_id, &raw.next_hop_ip];
         let has_target = has_target.iter().any(|text| !text.is_empty());
-        // Until then the addresses are those of the kubelet.
-        let is_initialized = !node.is_uninitialized();
         let mut same = [name, id, hop].into_iter().flatten();
         match same.next() {
             None if has_target => Fit::Undecided,
             None => Fit::Other,
-            Some(false) if is_initialized || name.is_some() || id.is_some() => Fit::Other,
+            Some(false) if node.is_initialized || name.is_some() || id.is_some() => Fit::Other,
             Some(false) => Fit::Undecided,
-            Some(true) if !is_initialized => Fit::Right,
+            Some(true) if !node.is_initialized => Fit::Right,
             Some(true) if same.any(|is_same| !is_same) => Fit::Replaced,
-            Some(true) if self.is_outdated(node) => Fit::Outdated,
+            Some(true) if self.is_outdated(node.addresses) => Fit::Outdated,
             Some(true) => Fit::Right,
         }
     }
 
     /// as sets.
-    fn is_outdated(&self, node: &NodeView) -> bool {
+    fn is_outdated(&self, now: &[NodeAddress]) -> bool {
         let made_with: HashSet<_> = self.raw.node_addresses.iter().collect();
-        let now: HashSet<_> = node.addresses.iter().collect();
+        let now: HashSet<_> = now.iter().collect();
         self.raw.compares_addresses && !now.is_empty() && made_with != now
     }
 }
@@ -211,6 +227,19 @@ impl WantedRoute {
             provider_id: node.provider_id.clone(),
             node_addresses: node.addresses.clone(),
         }
+    }
+
+    /// Whether `made`, as the provider shows it, leads to the Node: a plan would delete any other at once.
+    pub fn is_shown_by(&self, made: &ObservedRoute) -> bool {
+        let node = RouteTarget {
+            name: &self.node_name,
+            provider_id: &self.provider_id,
+            addresses: &self.node_addresses,
+            is_initialized: true,
+        };
+        made.destination == self.destination
+            && !made.raw.is_blackhole
+            && made.fit_to(&node) == Fit::Right
     }
 
     /// The route once it is made, where the provider does not show it: as it was sent.

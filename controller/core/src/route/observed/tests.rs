@@ -150,3 +150,35 @@ fn a_route_that_was_made_leads_to_its_node() {
     assert_eq!(made.fit(&a), Fit::Right);
     assert_eq!(made.raw().clone().check().unwrap(), made);
 }
+
+#[test]
+fn a_route_that_leads_elsewhere_is_not_the_one_that_was_made() {
+    let wanted = WantedRoute::of(cidr("10.244.1.0/24"), &routed("a", 1, "10.244.1.0/24"));
+    let is_shown = |change: fn(&mut RawRoute)| {
+        let mut raw = wanted.as_made().raw().clone();
+        change(&mut raw);
+        wanted.is_shown_by(&raw.check().unwrap())
+    };
+    assert!(is_shown(|_| {}));
+    assert!(is_shown(|raw| raw.node_name.clear()));
+    assert!(is_shown(|raw| raw.next_hop_ip = "192.168.0.1".into()));
+    assert!(is_shown(|raw| raw.compares_addresses = true));
+    let changes: [fn(&mut RawRoute); 7] = [
+        |raw| raw.destination_cidr = "10.244.2.0/24".into(),
+        |raw| raw.node_name = "b".into(),
+        |raw| raw.provider_id = "cloud://b".into(),
+        |raw| raw.next_hop_ip = "192.168.0.2".into(),
+        |raw| raw.is_blackhole = true,
+        |raw| {
+            raw.node_name.clear();
+            raw.provider_id.clear();
+        },
+        |raw| {
+            raw.compares_addresses = true;
+            raw.node_addresses.clear();
+        },
+    ];
+    for change in changes {
+        assert!(!is_shown(change));
+    }
+}
