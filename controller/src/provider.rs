@@ -4,6 +4,7 @@
 //!              ┌ connection: dial ─► handshake ─► GetStatus … (again, for ever)
 //!  Provider ───┤        publishes its state and the session
 //!              ├ lookup: batches ─────┐
+//!              ├ routes: batches ─────┤
 //!              └ load_balancers, list ┴─► admission ─► call ─► checked answers
 //!                                                       └─ node_sets: targets by name
 //! ```
@@ -28,6 +29,7 @@ mod metrics;
 mod node_sets;
 mod not_managed;
 mod preconditions;
+mod routes;
 mod session;
 mod state;
 mod transport;
@@ -51,7 +53,10 @@ pub use load_balancers::{
 };
 pub use metrics::ProviderMetrics;
 pub use not_managed::NotManaged;
-pub use session::{HandshakeResult, InstancesCapability, LoadBalancersCapability, Session};
+pub use routes::RouteAnswer;
+pub use session::{
+    HandshakeResult, InstancesCapability, LoadBalancersCapability, RoutesCapability, Session,
+};
 pub use state::{DownCause, ProviderState};
 pub use transport::{ByteStream, Connect, Connecting};
 
@@ -61,6 +66,7 @@ use connection::Manager;
 use lookup::{DoubtedAbsences, LookupBatcher, PENDING, PendingLookup};
 use node_sets::NodeSets;
 use preconditions::Preconditions;
+use routes::{PendingRoute, RouteBatcher};
 
 /// Requests for a renewal of a session that may wait; more would be the same again.
 const RENEWALS: usize = 16;
@@ -142,6 +148,7 @@ impl LookupPurpose {
 pub struct Provider {
     shared: Arc<Shared>,
     lookups: mpsc::Sender<PendingLookup>,
+    routes: mpsc::UnboundedSender<PendingRoute>,
     preconditions: Preconditions,
     is_in_background: bool,
 }
@@ -175,6 +182,8 @@ impl Provider {
         metrics.cluster_uid(&ClusterUid::judge(Some(&options.cluster_uid), None));
         let (renewals, requested) = mpsc::channel(RENEWALS);
         let (lookups, looked_up) = mpsc::channel(PENDING);
+        // Callers are bounded by the keys that their loop has in flight.
+        let (routes, changed) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             cluster_name: options.cluster.name.clone(),
             cluster_uid: watch::Sender::new(ClusterUid::judge(Some(&options.cluster_uid), None)),
@@ -189,7 +198,8 @@ impl Provider {
             doubted: DoubtedAbsences::default(),
             metrics,
         });
-        let batcher = LookupBatcher::new(Arc::clone(&shared), looked_up);
+        let lookup_batcher = LookupBatcher::new(Arc::clone(&shared), looked_up);
+        let route_batcher = RouteBatcher::new(Arc::clone(&shared), changed);
         let manager = Manager::new(
             Arc::clone(&shared),
             options,
@@ -198,11 +208,13 @@ impl Provider {
             cancel.clone(),
         );
         let run = async move {
-            tokio::join!(manager.run(), batcher.run(cancel));
+            let lookups_sent = lookup_batcher.run(cancel.clone());
+            tokio::join!(manager.run(), lookups_sent, route_batcher.run(cancel));
         };
         let provider = Self {
             shared,
             lookups,
+            routes,
             preconditions: Preconditions::default(),
             is_in_background: false,
         };

@@ -7,7 +7,7 @@ use super::{Error, Session};
 /// An object that shares a call with others.
 pub(super) trait BatchItem {
     /// Name of the call.
-    const RPC: &'static str;
+    fn rpc(&self) -> &'static str;
 
     /// Bytes of its part of the request.
     fn bytes(&self, session: &Session) -> usize;
@@ -32,8 +32,9 @@ pub(super) fn take_batch<T: BatchItem>(
     {
         let bytes = item.bytes(session);
         if envelope + bytes > limit {
+            let rpc = item.rpc();
             item.fail(Error::TooLarge {
-                rpc: T::RPC,
+                rpc,
                 bytes: envelope + bytes,
                 limit,
             });

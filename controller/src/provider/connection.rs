@@ -258,6 +258,9 @@ impl Manager {
         if let Some(offered) = &session.load_balancers {
             admission.allow(CallClass::LoadBalancers, offered.max_in_flight);
         }
+        if let Some(offered) = &session.routes {
+            admission.allow(CallClass::Routes, offered.max_in_flight);
+        }
         self.shared.publish(&session, reconnect);
         session
     }

@@ -174,6 +174,29 @@ impl Error {
         }
     }
 
+    /// Whether the call may have changed the cloud although it failed.
+    pub const fn leaves_result_unknown(&self) -> bool {
+        matches!(
+            self,
+            Self::Cancelled { .. }
+                | Self::Timeout { .. }
+                | Self::ConnectionLost { .. }
+                | Self::Unexplained { .. }
+                | Self::Malformed { .. }
+                | Self::Unusable(_)
+        )
+    }
+
+    /// The effects that the provider sent with the error, unchecked.
+    pub(super) fn effects(&self) -> Option<&RawEffects> {
+        match self {
+            Self::Refused { effects, .. } | Self::UnknownReason { effects, .. } => {
+                effects.as_deref()
+            }
+            _ => None,
+        }
+    }
+
     /// The reason that the provider gave, if it gave one.
     pub fn reason(&self) -> Option<ErrorReason> {
         match *self {

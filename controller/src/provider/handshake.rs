@@ -10,7 +10,7 @@ use tracing::warn;
 use super::{
     DownCause, Error, Options,
     admission::Rate,
-    session::{HandshakeResult, InstancesCapability, LoadBalancersCapability},
+    session::{HandshakeResult, InstancesCapability, LoadBalancersCapability, RoutesCapability},
 };
 
 mod effects;
@@ -27,6 +27,8 @@ const DEFAULT_BATCH: u32 = 100;
 const MAX_BATCH: u32 = 500;
 const DEFAULT_IN_FLIGHT: u32 = 16;
 const MAX_IN_FLIGHT: u32 = 256;
+const DEFAULT_ROUTES_IN_FLIGHT: u32 = 4;
+const MAX_ROUTES_IN_FLIGHT: u32 = 64;
 const MAX_SERVICES_PER_UPDATE: u32 = 200;
 const DEFAULT_VISIBILITY_DELAY: Duration = Duration::from_mins(1);
 /// A longer delay would keep the Nodes of deleted machines for ever.
@@ -164,7 +166,7 @@ pub(super) fn accept(
             .load_balancers
             .map(|offered| accept_load_balancers(&name, offered, reads, effects.as_ref()))
             .transpose()?,
-        routes: offered.routes,
+        routes: offered.routes.map(accept_routes),
         node_sets: offered.node_sets.is_some(),
         effects,
         node_annotation_prefixes: entries(
@@ -239,10 +241,7 @@ fn accept_instances(
         instances.provider_id_prefixes,
     )?;
     Ok(InstancesCapability {
-        max_batch_size: match instances.max_batch_size {
-            0 => DEFAULT_BATCH,
-            some => some.min(MAX_BATCH),
-        } as usize,
+        max_batch_size: limit(instances.max_batch_size, DEFAULT_BATCH, MAX_BATCH),
         list: instances.list,
         preference,
         prefixes: Prefixes::new(name, prefixes).map_err(RefusedHandshake::bad)?,
@@ -284,14 +283,28 @@ fn accept_load_balancers(
         capability: capability.into(),
         list: offered.list,
         plan: offered.plan,
-        max_in_flight: match offered.max_in_flight {
-            0 => DEFAULT_IN_FLIGHT,
-            some => some.min(MAX_IN_FLIGHT),
-        } as usize,
+        max_in_flight: limit(offered.max_in_flight, DEFAULT_IN_FLIGHT, MAX_IN_FLIGHT),
         max_services_per_update: offered
             .max_services_per_update
             .clamp(1, MAX_SERVICES_PER_UPDATE) as usize,
     })
+}
+
+fn accept_routes(offered: v1::RoutesCapability) -> RoutesCapability {
+    RoutesCapability {
+        max_batch_size: limit(offered.max_batch_size, DEFAULT_BATCH, MAX_BATCH),
+        max_in_flight: limit(
+            offered.max_in_flight,
+            DEFAULT_ROUTES_IN_FLIGHT,
+            MAX_ROUTES_IN_FLIGHT,
+        ),
+    }
+}
+
+/// A limit as declared: 0 stands for the default, and more than `most` is cut.
+const fn limit(declared: u32, default: u32, most: u32) -> usize {
+    let limit = if declared == 0 { default } else { declared };
+    (if limit > most { most } else { limit }) as usize
 }
 
 /// The entries of a list whose empty form already says "all" or "none": so none may be empty.

@@ -19,6 +19,9 @@ use super::{
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type OwnLabels<const N: usize> = [(&'static str, String); N];
+/// Buckets of the sizes of batches.
+const BATCH_SIZES: [f64; 9] = [1., 2., 5., 10., 20., 50., 100., 200., 500.];
+
 type Durations = Family<Labels<3>, Histogram, fn() -> Histogram>;
 
 /// All metrics of the provider adapter. Labels come from closed sets, except names that the
@@ -41,6 +44,8 @@ struct Families {
     strays: Counter,
     asked: Family<Labels<1>, Counter>,
     batched: Histogram,
+    routes_batched: Histogram,
+    routes_refused: Counter,
     node_set_syncs: Family<Labels<1>, Counter>,
     cluster_uid: Family<Labels<1>, Gauge>,
 }
@@ -63,7 +68,9 @@ impl ProviderMetrics {
             info: Family::default(),
             strays: Counter::default(),
             asked: Family::default(),
-            batched: Histogram::new([1., 2., 5., 10., 20., 50., 100., 200., 500.]),
+            batched: Histogram::new(BATCH_SIZES),
+            routes_batched: Histogram::new(BATCH_SIZES),
+            routes_refused: Counter::default(),
             node_set_syncs: Family::default(),
             cluster_uid: Family::default(),
         };
@@ -125,13 +132,23 @@ impl ProviderMetrics {
         );
         registry.register(
             "stray_results",
-            "Results about nodes and Services that were not asked about; ignored",
+            "Results about objects that were not asked about; ignored",
             families.strays.clone(),
         );
         registry.register(
             "lookup_batch_nodes",
             "Nodes in one batch of lookups",
             families.batched.clone(),
+        );
+        registry.register(
+            "route_batch_routes",
+            "Routes in one batch of creations or deletions",
+            families.routes_batched.clone(),
+        );
+        registry.register(
+            "refused_routes",
+            "Routes of lists that break the contract; left alone",
+            families.routes_refused.clone(),
         );
         registry.register(
             "instance_calls",
@@ -259,6 +276,14 @@ impl ProviderMetrics {
     pub(super) fn node_set_synced(&self, kind: &'static str) {
         let labels = [("kind", kind)];
         self.0.node_set_syncs.get_or_create(&labels).inc();
+    }
+
+    pub(super) fn routes_batched(&self, routes: usize) {
+        self.0.routes_batched.observe(routes as f64);
+    }
+
+    pub(super) fn routes_refused(&self, count: usize) {
+        self.0.routes_refused.inc_by(count as u64);
     }
 
     pub(super) fn batched(&self, purpose: LookupPurpose, nodes: usize) {

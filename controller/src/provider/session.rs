@@ -64,8 +64,8 @@ pub struct HandshakeResult {
     pub instances: Option<InstancesCapability>,
     /// Which Services are served, and how; `None` when the provider serves none.
     pub load_balancers: Option<LoadBalancersCapability>,
-    /// Routes, as declared.
-    pub routes: Option<v1::RoutesCapability>,
+    /// How routes are changed; `None` when the provider serves none.
+    pub routes: Option<RoutesCapability>,
     /// Whether node sets are declared.
     pub node_sets: bool,
     /// The effects that the provider may send; checked against the reserved prefixes.
@@ -189,4 +189,13 @@ pub struct LoadBalancersCapability {
     pub max_in_flight: usize,
     /// Services in one update of targets, 1 to 200.
     pub max_services_per_update: usize,
+}
+
+/// How routes are changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoutesCapability {
+    /// Routes in one call, 1 to 500.
+    pub max_batch_size: usize,
+    /// Calls that change routes at one time, 1 to 64.
+    pub max_in_flight: usize,
 }

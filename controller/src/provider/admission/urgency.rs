@@ -43,6 +43,11 @@ pub(in crate::provider) enum Urgency {
     Initialization,
     /// [`LookupPurpose::Lifecycle`].
     Lifecycle,
+    /// To make or delete routes.
+    Routes,
+    /// To list routes: no change waits for it that is known. The provider's limit on calls in flight is on
+    /// changes alone.
+    RouteList,
     /// To change a load balancer, after a change in the cluster.
     LoadBalancers,
     /// [`LookupPurpose::Refresh`].
@@ -55,9 +60,11 @@ pub(in crate::provider) enum Urgency {
 }
 
 impl Urgency {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Initialization,
         Self::Lifecycle,
+        Self::Routes,
+        Self::RouteList,
         Self::LoadBalancers,
         Self::Refresh,
         Self::LoadBalancersInBackground,
@@ -70,12 +77,13 @@ impl Urgency {
             Self::LoadBalancers | Self::LoadBalancersInBackground | Self::LoadBalancerChecks => {
                 CallClass::LoadBalancers
             }
+            Self::Routes | Self::RouteList => CallClass::Routes,
         }
     }
 
     /// Whether it counts as one of the calls in flight.
     pub(super) const fn is_counted(self) -> bool {
-        !matches!(self, Self::LoadBalancerChecks)
+        !matches!(self, Self::LoadBalancerChecks | Self::RouteList)
     }
 }
 

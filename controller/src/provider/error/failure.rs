@@ -2,10 +2,7 @@
 
 use std::ops::Range;
 
-use outrigger_core::service::{
-    effects::{Effects, RawEffects},
-    plan::Failure,
-};
+use outrigger_core::service::{effects::Effects, plan::Failure};
 
 use super::{Error, reason_name};
 use crate::provider::Session;
@@ -40,13 +37,9 @@ impl Error {
     }
 
     fn allowed_effects(&self, session: Option<&Session>) -> Option<Effects> {
-        let (Self::Refused { effects, .. } | Self::UnknownReason { effects, .. }) = self else {
-            return None;
-        };
         let session = session?;
         let declared = session.load_balancers.as_ref()?;
-        let effects = RawEffects::clone(effects.as_ref()?);
-        Some(session.effects(effects, &declared.capability))
+        Some(session.effects(self.effects()?.clone(), &declared.capability))
     }
 }
 

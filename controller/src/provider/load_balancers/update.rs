@@ -108,7 +108,9 @@ impl Unanswered {
 }
 
 impl BatchItem for Unanswered {
-    const RPC: &'static str = RPC;
+    fn rpc(&self) -> &'static str {
+        RPC
+    }
 
     fn bytes(&self, session: &Session) -> usize {
         self.wire(session).encoded_len() + AROUND

@@ -227,7 +227,9 @@ impl LookupItem {
 }
 
 impl BatchItem for LookupItem {
-    const RPC: &'static str = RPC;
+    fn rpc(&self) -> &'static str {
+        RPC
+    }
 
     fn bytes(&self, session: &Session) -> usize {
         wire::node(&self.node, session).encoded_len() + AROUND

@@ -1,0 +1,84 @@
+//! Calls that change routes.
+
+use std::{mem, sync::Arc, time::Duration};
+
+use outrigger_api::v1::{self, routes_service_client::RoutesServiceClient};
+use parking_lot::Mutex;
+
+use super::{
+    RouteAnswer,
+    pending::{PendingRoute, RouteChange},
+    results,
+};
+use crate::provider::{Session, Shared, admission::Permit, batch::BatchItem, call::unary};
+
+unary!(BatchCreateRoutes = RoutesServiceClient.batch_create_routes(BatchCreateRoutesRequest) -> BatchCreateRoutesResponse {
+    const DEADLINE: Duration = Duration::from_mins(2);
+    const CHANGES: bool = true;
+    const WITHOUT: &'static str = "no route is made; each is tried again with back-off";
+});
+unary!(BatchDeleteRoutes = RoutesServiceClient.batch_delete_routes(BatchDeleteRoutesRequest) -> BatchDeleteRoutesResponse {
+    const DEADLINE: Duration = Duration::from_mins(2);
+    const CHANGES: bool = true;
+    const WITHOUT: &'static str = "no route is deleted; each is tried again with back-off";
+});
+
+/// Makes one call for changes of one kind, and sends each caller its answer.
+pub(super) async fn send_batch(
+    shared: Arc<Shared>,
+    session: Arc<Session>,
+    permit: Permit,
+    batch: Vec<PendingRoute>,
+) {
+    let Some(first) = batch.first() else { return };
+    let is_create = matches!(first.change, RouteChange::Create(_));
+    shared.metrics.routes_batched(batch.len());
+    // One loop changes all routes of a batch.
+    let of_all = first.preconditions.clone();
+    let open = Arc::new(Mutex::new(batch));
+    let asked = Arc::clone(&open);
+    let preconditions = of_all.only_while(move || {
+        let mut open = asked.lock();
+        let batch = mem::take(&mut *open).into_iter();
+        *open = batch.filter_map(PendingRoute::begin).collect();
+        !open.is_empty()
+    });
+    let routes = || open.lock().iter().map(|one| one.change.message()).collect();
+    let ended = if is_create {
+        let request = |_: &Session, context| v1::BatchCreateRoutesRequest {
+            context: Some(context),
+            routes: routes(),
+        };
+        let call = shared.call::<BatchCreateRoutes>(&permit, &preconditions, &session, request);
+        call.await.map(|response| response.results)
+    } else {
+        let request = |_: &Session, context| v1::BatchDeleteRoutesRequest {
+            context: Some(context),
+            routes: routes(),
+        };
+        let call = shared.call::<BatchDeleteRoutes>(&permit, &preconditions, &session, request);
+        call.await.map(|response| response.results)
+    };
+    let batch = mem::take(&mut *open.lock());
+    let results = match ended {
+        Ok(results) => results,
+        Err(error) => {
+            for pending in batch {
+                pending.fail(error.clone());
+            }
+            return;
+        }
+    };
+    let changes: Vec<&RouteChange> = batch.iter().map(|one| &one.change).collect();
+    let read = results::read(results, &changes);
+    shared.metrics.strays(read.strays);
+    if let Some(error) = read.speaks_for_all() {
+        permit.failed(error);
+    }
+    // The next batch may be admitted before the callers go on.
+    drop(permit);
+    let answers: Vec<RouteAnswer> = read.answers;
+    for (pending, answer) in batch.into_iter().zip(answers) {
+        pending.answer(answer);
+    }
+}

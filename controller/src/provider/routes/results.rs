@@ -1,0 +1,109 @@
+//! Checks of the results of a batch.
+
+use std::collections::HashMap;
+
+use outrigger_api::v1;
+use outrigger_core::{route::ObservedRoute, text};
+
+use super::{RouteAnswer, message, pending::RouteChange};
+use crate::provider::{Error, wire};
+
+/// One answer for each change, in that order.
+#[derive(Debug)]
+pub(super) struct ReadResults {
+    pub(super) answers: Vec<RouteAnswer>,
+    /// Results about other routes.
+    pub(super) strays: usize,
+}
+
+impl ReadResults {
+    /// See [`Error::speaks_for_all`].
+    pub(super) fn speaks_for_all(&self) -> Option<&Error> {
+        let errors = self
+            .answers
+            .iter()
+            .map(|answer| answer.result.as_ref().err());
+        // A route without a result may have been changed.
+        let is_refusal = |error: Option<&Error>| error.is_some_and(|e| !e.leaves_result_unknown());
+        let none_answered = errors.clone().all(is_refusal);
+        errors
+            .flatten()
+            .find(|error| error.speaks_for_all(none_answered))
+    }
+}
+
+/// Reads the results for `changes`. A missing, doubled or illegal one is an error of that route.
+pub(super) fn read(results: Vec<v1::RouteResult>, changes: &[&RouteChange]) -> ReadResults {
+    let keys: Vec<_> = changes.iter().map(|change| change.message()).collect();
+    let places: HashMap<&str, usize> = keys
+        .iter()
+        .map(|key| &*key.destination_cidr)
+        .zip(0..)
+        .collect();
+    let mut answers: Vec<Option<RouteAnswer>> = vec![None; changes.len()];
+    let mut strays = 0;
+    for result in results {
+        let place = places.get(&*result.destination_cidr).copied();
+        let place = place.filter(|at| keys[*at].node_name == result.node_name);
+        let Some(at) = place else {
+            strays += 1;
+            continue;
+        };
+        let change = changes[at];
+        answers[at] = Some(match answers[at] {
+            None => read_one(change, result),
+            Some(_) => malformed(change, "two results for one route").into(),
+        });
+    }
+    let answers = answers.into_iter().zip(changes).map(|(answer, change)| {
+        answer.unwrap_or_else(|| malformed(change, "no result for the route").into())
+    });
+    ReadResults {
+        answers: answers.collect(),
+        strays,
+    }
+}
+
+fn read_one(change: &RouteChange, result: v1::RouteResult) -> RouteAnswer {
+    let ended = match &result.status {
+        None => Err(malformed(change, "a result without a status")),
+        Some(status) => match Error::from_item(change.rpc(), status) {
+            Some(error) => Err(error),
+            None => changed(change, result.route),
+        },
+    };
+    let mut answer = ended.map_or_else(RouteAnswer::from, |route| RouteAnswer {
+        result: Ok(route),
+        effects: <_>::default(),
+    });
+    if let Some(effects) = result.effects {
+        answer.effects = wire::effects(effects);
+    }
+    answer
+}
+
+/// The route that was made or deleted, which the provider may show once it is made.
+fn changed(change: &RouteChange, shown: Option<v1::Route>) -> Result<ObservedRoute, Error> {
+    let (wanted, shown) = match (change, shown) {
+        (RouteChange::Delete(route), _) => return Ok(route.clone()),
+        (RouteChange::Create(wanted), None) => return Ok(wanted.as_made()),
+        (RouteChange::Create(wanted), Some(shown)) => (wanted, shown),
+    };
+    let made = message::raw(shown)
+        .check()
+        .map_err(|fault| malformed(change, &fault.to_string()))?;
+    if !wanted.is_shown_by(&made) {
+        return Err(malformed(
+            change,
+            "made with code OK, but shown as another route",
+        ));
+    }
+    Ok(made)
+}
+
+fn malformed(change: &RouteChange, what: &str) -> Error {
+    Error::Malformed {
+        rpc: change.rpc(),
+        what: text::message(what).into(),
+    }
+}
