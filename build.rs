@@ -11,6 +11,7 @@ const FILES: &[&str] = &[
     "cloudprovider/v1/node_sets.proto",
     "cloudprovider/v1/provider.proto",
     "cloudprovider/v1/routes.proto",
+    "cloudprovider/v1/volumes.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -41,7 +41,8 @@ pub const fn code_of(reason: v1::ErrorReason) -> tonic::Code {
         | R::InvalidAnnotation
         | R::UnsupportedProtocol
         | R::MalformedProviderId
-        | R::UnsupportedFeature => Code::InvalidArgument,
+        | R::UnsupportedFeature
+        | R::MalformedVolumeHandle => Code::InvalidArgument,
         R::DependencyNotReady
         | R::ConflictingResource
         | R::NodeSetUnknown

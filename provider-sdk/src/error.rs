@@ -80,6 +80,9 @@ reasons! {
     /// The provider ID has this cloud's prefix but is none of its ids. Not repeated until the
     /// object changes.
     malformed_provider_id => MalformedProviderId;
+    /// The source of a volume is of this cloud, but no volume of it could have that handle. Not
+    /// repeated until the volume changes.
+    malformed_volume_handle => MalformedVolumeHandle;
     /// Something else must happen first: name it. Repeated with back-off.
     dependency_not_ready => DependencyNotReady;
     /// A foreign cloud resource is in the way: name it. Repeated with back-off.

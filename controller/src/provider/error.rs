@@ -233,7 +233,8 @@ fn class_of(reason: ErrorReason, retry_after: Option<Duration>) -> ErrorClass {
         | R::InvalidAnnotation
         | R::UnsupportedProtocol
         | R::MalformedProviderId
-        | R::UnsupportedFeature => ErrorClass::Invalid,
+        | R::UnsupportedFeature
+        | R::MalformedVolumeHandle => ErrorClass::Invalid,
         R::DependencyNotReady | R::ConflictingResource => ErrorClass::NotReady,
         R::NodeSetUnknown | R::NodeSetBaseMismatch | R::Conflict => ErrorClass::Conflict,
         R::OperationInProgress => ErrorClass::InProgress { retry_after },

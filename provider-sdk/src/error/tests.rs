@@ -42,6 +42,11 @@ fn each_helper_arrives_with_its_code_reason_text_and_retry() {
             R::MalformedProviderId,
         ),
         (
+            Error::malformed_volume_handle,
+            Code::InvalidArgument,
+            R::MalformedVolumeHandle,
+        ),
+        (
             Error::unsupported_feature,
             Code::InvalidArgument,
             R::UnsupportedFeature,

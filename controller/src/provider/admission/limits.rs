@@ -246,6 +246,7 @@ impl Rate {
             v1::CallClass::Instances => Some(CallClass::Instances),
             v1::CallClass::LoadBalancers => Some(CallClass::LoadBalancers),
             v1::CallClass::Routes => Some(CallClass::Routes),
+            v1::CallClass::Volumes => Some(CallClass::Volumes),
         };
         (limit.qps.is_finite() && limit.qps > 0.0).then(|| Self {
             class,

@@ -11,11 +11,17 @@ pub(in crate::provider) enum CallClass {
     LoadBalancers,
     /// Routes.
     Routes,
+    /// Lookups of volumes.
+    Volumes,
 }
 
 impl CallClass {
-    pub(in crate::provider) const ALL: [Self; 3] =
-        [Self::Instances, Self::LoadBalancers, Self::Routes];
+    pub(in crate::provider) const ALL: [Self; 4] = [
+        Self::Instances,
+        Self::LoadBalancers,
+        Self::Routes,
+        Self::Volumes,
+    ];
 
     /// The value of the metric's label `class`.
     pub(in crate::provider) const fn as_str(self) -> &'static str {
@@ -23,13 +29,14 @@ impl CallClass {
             Self::Instances => "instances",
             Self::LoadBalancers => "load_balancers",
             Self::Routes => "routes",
+            Self::Volumes => "volumes",
         }
     }
 
     /// Calls in flight, unless the provider declares another number.
     pub(super) const fn max_in_flight(self) -> usize {
         match self {
-            Self::Instances | Self::Routes => 4,
+            Self::Instances | Self::Routes | Self::Volumes => 4,
             Self::LoadBalancers => 16,
         }
     }
