@@ -111,9 +111,9 @@ pub struct ServiceLb {
     states: Arc<ServiceStates>,
     clock: Clock,
     writer: ServiceWriter,
-    working: Semaphore,
-    /// Turns of background work, so that it takes none from those who wait for a change.
-    in_background: Semaphore,
+    foreground: Semaphore,
+    /// Permits of background work, so that it takes none from changes.
+    background: Semaphore,
     node_changes: Arc<NodeChanges>,
     rollout: Rollout,
     repeats: Repeats,
@@ -154,8 +154,8 @@ impl ServiceLb {
         parts.provider = parts.provider.fenced(fence.clone());
         Self {
             writer: ServiceWriter::new(api, Arc::clone(&parts.services)),
-            working: Semaphore::new(settings.workers),
-            in_background: Semaphore::new(BACKGROUND_HANDLERS),
+            foreground: Semaphore::new(settings.workers),
+            background: Semaphore::new(BACKGROUND_HANDLERS),
             rollout: Rollout::new(term.lease.clone(), settings.allowance),
             fence,
             queue: inputs.keys.queue.clone(),
@@ -173,14 +173,14 @@ impl ServiceLb {
         event_handlers::capability(&self.parts.provider)
     }
 
-    /// Another process behind the socket may do what the last one refused, and another declaration
-    /// makes other Services ours. Never returns.
-    async fn follow_provider(&self, mut known: Option<Declared>) {
+    /// Requeues all Services when another process of the provider, or another declaration, appears: it may do what
+    /// the last one refused, and serve other Services. Never returns.
+    async fn watch_provider(&self, mut known: Option<Declared>) {
         let follow = |session: &Session| {
             let now = declared(Some(session));
             let is_other = known != now;
             if is_other {
-                self.take_in(known.as_ref(), now.as_ref());
+                self.apply_declaration(known.as_ref(), now.as_ref());
             }
             if known.is_some() {
                 // The nodes may have changed while there was no session.
@@ -194,14 +194,13 @@ impl ServiceLb {
         self.parts.provider.each_session(follow).await;
     }
 
-    /// Takes in what the provider declares now instead of `before`. A volatile one that was not met
-    /// before, or has started anew, may have lost every load balancer.
-    fn take_in(&self, before: Option<&Declared>, now: Option<&Declared>) {
+    /// Applies the provider's declaration `now`, which replaces `before`. A new process of a volatile provider may
+    /// have lost every load balancer.
+    fn apply_declaration(&self, before: Option<&Declared>, now: Option<&Declared>) {
         self.states.provider_changed();
         let is_new = before.map(|before| &before.boot_id) != now.map(|now| &now.boot_id);
         let capability = now.and_then(|now| now.capability.as_ref());
         if is_new && let Some(capability) = capability.filter(|capability| capability.volatile) {
-            // Not of the session of this moment, which may be gone again.
             let services = self.provided(capability);
             info!(
                 services = services.len(),
@@ -214,7 +213,7 @@ impl ServiceLb {
         }
     }
 
-    /// Has every Service looked at that may concern us.
+    /// Queues every Service that a provider may serve.
     fn queue_all(&self, priority: Priority) {
         for service in self.parts.services.all() {
             if event_handlers::may_concern(&service) {
@@ -255,13 +254,13 @@ impl ControlLoop for ServiceLb {
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
-        self.take_targets();
-        self.announce();
-        let met = declared(self.parts.provider.session().as_deref());
-        self.take_in(None, met.as_ref());
+        self.refresh_targets();
+        self.publish_targets();
+        let known = declared(self.parts.provider.session().as_deref());
+        self.apply_declaration(None, known.as_ref());
         self.queue_all(Priority::Bulk);
         let this = Arc::clone(self);
-        let sessions = async move { this.follow_provider(met).await }.boxed();
+        let sessions = async move { this.watch_provider(known).await }.boxed();
         macro_rules! task {
             ($name:literal, $run:ident) => {{
                 let this = Arc::clone(self);
@@ -269,13 +268,13 @@ impl ControlLoop for ServiceLb {
             }};
         }
         vec![
-            task!("targets", follow_nodes),
+            task!("targets", run_rollout),
             task!("confirmation of deleted Nodes", confirm_deletions),
             ("sessions of the provider", sessions),
-            task!("drift", look_for_drift),
-            task!("orphans", look_for_orphans),
-            task!("states", show_states),
-            task!("absence of the provider", tell_of_absence),
+            task!("drift", check_drift),
+            task!("orphans", check_orphans),
+            task!("states", count_states),
+            task!("absence of the provider", mark_waiting_services),
         ]
     }
 
@@ -287,9 +286,9 @@ impl ControlLoop for ServiceLb {
         self.update_all(keys).await;
     }
 
-    /// A Service that waits for a permit has nothing to finish.
+    /// A Service that waits for a permit has no call to finish.
     fn stopping(&self) {
-        self.working.close();
-        self.in_background.close();
+        self.foreground.close();
+        self.background.close();
     }
 }

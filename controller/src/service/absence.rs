@@ -1,4 +1,4 @@
-//! Conditions and events on Services that wait for an absent provider.
+//! Conditions and events on Services that wait for an absent provider; [`super::sync`] ends their wait.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,17 +9,17 @@ use tracing::{debug, warn};
 use super::{ServiceLb, event_handlers::ServiceKey};
 use crate::{provider::ProviderState, queue::Priority};
 
-/// For how long no provider serves before Services say that they wait for it. Shorter than the time
-/// after which the leader gives its lease up.
-const TOLD_AFTER: Duration = Duration::from_secs(30);
+/// Absence of the provider after which Services are marked. Shorter than the time after which the leader
+/// releases its lease.
+const MARK_AFTER: Duration = Duration::from_secs(30);
 
-/// How often Services are looked for that wait since.
-const LOOK: Duration = Duration::from_secs(10);
+/// How often Services are listed that began to wait since.
+const CHECK_PERIOD: Duration = Duration::from_secs(10);
 
 impl ServiceLb {
-    /// Says on each Service that a user created, changed or deleted that it waits for the provider, once
-    /// that has been away for a while. Never returns.
-    pub(super) async fn tell_of_absence(&self) {
+    /// Marks each Service that a user created, changed or deleted as waiting for the provider, once that has
+    /// been away for a while. Never returns.
+    pub(super) async fn mark_waiting_services(&self) {
         let mut state = self.parts.provider.state();
         let mut known = self.capability();
         loop {
@@ -27,7 +27,7 @@ impl ServiceLb {
             let _ = state.wait_for(ProviderState::serves).await;
             known = self.capability().or(known);
             let _ = state.wait_for(|state| !state.serves()).await;
-            if timeout(TOLD_AFTER, state.wait_for(ProviderState::serves))
+            if timeout(MARK_AFTER, state.wait_for(ProviderState::serves))
                 .await
                 .is_ok()
             {
@@ -35,9 +35,9 @@ impl ServiceLb {
             }
             loop {
                 if let Some(capability) = &known {
-                    self.tell_waiting(capability).await;
+                    self.mark_waiting(capability).await;
                 }
-                if timeout(LOOK, state.wait_for(ProviderState::serves))
+                if timeout(CHECK_PERIOD, state.wait_for(ProviderState::serves))
                     .await
                     .is_ok()
                 {
@@ -47,18 +47,18 @@ impl ServiceLb {
         }
     }
 
-    pub(super) async fn tell_waiting(&self, capability: &Arc<Capability>) {
+    pub(super) async fn mark_waiting(&self, capability: &Arc<Capability>) {
         let inputs = self.inputs_of(Arc::clone(capability));
         let waiting = self.among_services_on(&inputs, |progress: &Progress, service, facts| {
             let now = self.now();
             progress.waits_for_provider(now, service, facts).is_some()
         });
-        let mut told = 0;
+        let mut marked = 0;
         for key in waiting {
-            told += usize::from(self.tell_one(&key, capability).await);
+            marked += usize::from(self.mark_one(&key, capability).await);
         }
-        if told > 0 {
-            warn!(services = told, "Services wait for the provider");
+        if marked > 0 {
+            warn!(services = marked, "Services wait for the provider");
         }
     }
 
@@ -66,15 +66,15 @@ impl ServiceLb {
         self.parts.provider.state().borrow().serves()
     }
 
-    async fn tell_one(&self, key: &ServiceKey, capability: &Arc<Capability>) -> bool {
+    async fn mark_one(&self, key: &ServiceKey, capability: &Arc<Capability>) -> bool {
         let Some(service) = self.live(key) else {
             return false;
         };
         let inputs = self.inputs_of(Arc::clone(capability));
-        let said = self.decide(key, &service, &inputs, |progress, now, facts| {
+        let mark = self.decide(key, &service, &inputs, |progress, now, facts| {
             progress.waits_for_provider(now, &service, facts)
         });
-        let Some((patch, events)) = said else {
+        let Some((patch, events)) = mark else {
             return false;
         };
         // It may have come back during the writes before.
@@ -87,12 +87,12 @@ impl ServiceLb {
                     // A call may have been answered during the write.
                     self.queue.add(key.clone(), Priority::Fresh);
                 }
-                self.tell_all(&service, &events);
+                self.record_events(&service, &events);
                 true
             }
             Ok(None) => false,
             Err(error) => {
-                // The next look says it.
+                // The next check repeats it.
                 debug!(service = &*key.name, %error, "Service not marked as waiting");
                 false
             }

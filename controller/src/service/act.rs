@@ -1,4 +1,5 @@
-//! The calls that change the cloud, and what their answers lead to.
+//! The calls that change the cloud for one Service, and the consequences of their answers. [`super::sync`] calls
+//! them by key, [`super::update`] has the batches.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -18,7 +19,7 @@ use tracing::{debug, info, warn};
 
 use super::{
     ServiceLb, applied::UpdateInFlight, decision_inputs::DecisionInputs,
-    event_handlers::ServiceKey, write::often,
+    event_handlers::ServiceKey, write::retry_as_deletion,
 };
 use crate::{
     provider::{self, EnsureInput, Provider},
@@ -38,44 +39,46 @@ impl ServiceLb {
         is_background: bool,
     ) -> Outcome {
         let cause = ensure.cause.as_str();
-        let mut given = None;
+        let mut update = None;
         let is_current = self.is_current(&service, inputs);
         let mut provider = self.parts.provider.only_while(is_current.clone());
         if is_background {
             provider = provider.in_background();
         }
-        // Read when the call has leave to go out: it may have waited for long.
+        // Read when the call is admitted: it may have waited for long.
         let input = async {
             if !is_current() {
                 return None;
             }
-            self.take_waiting_nodes().await;
-            let announced = self.rollout.announced();
+            self.refresh_stale_targets().await;
+            let publications = self.rollout.publications();
             let targets = self.rollout.current();
-            let giving = self.may_target(targets.revision()).await?;
+            let in_flight = self.begin_update(targets.revision()).await?;
             ensure.set_targets(&targets);
             self.states.with(key, |state| state.is_cleaned_up = false);
-            self.tell_all(&service, &ensure.events);
+            self.record_events(&service, &ensure.events);
             debug!(
                 service = &*key.name,
                 cause,
                 targets = targets.nodes().len(),
                 "ensuring the load balancer"
             );
-            given = Some((giving, announced));
+            update = Some((in_flight, publications));
             // A load balancer that only comes back gets no other address.
-            let is_told = inputs.capability.volatile && ensure.cause != EnsureCause::StateLost;
-            let held = is_told.then(|| self.held_addresses(key));
+            let may_assign = inputs.capability.volatile && ensure.cause != EnsureCause::StateLost;
+            let held = may_assign.then(|| self.held_addresses(key));
             Some(EnsureInput { targets, held })
         };
         let called = provider.ensure_load_balancer_with(&service, input).await;
-        if was_withdrawn(&called) {
+        if was_not_sent(&called) {
             return Outcome::Retry;
         }
-        let result = self.hear(key, "ensure", called);
-        self.parts.metrics.ensured(ensure.cause, in_short(&result));
+        let result = self.record_call(key, "ensure", called);
+        self.parts
+            .metrics
+            .ensured(ensure.cause, metric_label(&result));
         let ended = self
-            .conclude(key, inputs, |progress, now, service, facts| {
+            .apply_consequence(key, inputs, |progress, now, service, facts| {
                 progress.ensured(
                     now,
                     service,
@@ -87,12 +90,12 @@ impl ServiceLb {
             .await;
         if result.is_ok_and(|answer| answer.disposition == Disposition::Ready) {
             info!(service = &*key.name, cause, "the load balancer is ready");
-            if let Some(since) = self.states.with(key, |state| state.begun.take()) {
+            if let Some(since) = self.states.with(key, |state| state.started.take()) {
                 self.parts.metrics.ready(since.elapsed());
             }
         }
-        if let Some((_, announced)) = given {
-            self.catch_up(key, &ensure.revision, announced);
+        if let Some((_, publications)) = update {
+            self.requeue_if_outdated(key, &ensure.revision, publications);
         }
         // The store's deletion event ends the queue entry.
         ended.unwrap_or(Outcome::Done)
@@ -113,11 +116,11 @@ impl ServiceLb {
         held.into_iter().collect()
     }
 
-    /// Queues a Service if other targets than `given` were announced during the call, after the
-    /// announcement of the number `announced`: it may have had none at that time. Targets that were
-    /// only taken will be announced.
-    pub(super) fn catch_up(&self, key: &ServiceKey, given: &Revision, announced: u64) {
-        if self.rollout.announced() != announced && self.rollout.current().revision() != given {
+    /// Requeues a Service if other targets than `sent` were published during its call, after the publication
+    /// of number `publications`: it may have had no load balancer at that time.
+    pub(super) fn requeue_if_outdated(&self, key: &ServiceKey, sent: &Revision, publications: u64) {
+        if self.rollout.publications() != publications && self.rollout.current().revision() != sent
+        {
             self.queue.add(key.clone(), Priority::Batch);
         }
     }
@@ -149,34 +152,35 @@ impl ServiceLb {
                 Err(Box::new(failure))
             })
         });
-        if end_of(&result).is_some() {
+        if ended_deletion(&result).is_some() {
             self.states.with(key, |state| state.is_cleaned_up = true);
         }
         let heard = result.as_ref().map_err(Box::as_ref);
         let ended = self
-            .conclude(key, inputs, |progress, now, service, facts| {
+            .apply_consequence(key, inputs, |progress, now, service, facts| {
                 progress.deleted(now, Some(service), heard, facts)
             })
             .await;
         self.rollout.applied.progressed();
         if matches!(ended, Some(Outcome::Done)) {
-            // The store's word that the Service is gone may have come before that of our own write.
+            // The watch may have reported the deletion before our own write was answered.
             return self.finish(key);
         }
         self.states.with(key, |state| state.is_cleaned_up = false);
-        // Where it is over and the Service out of our hands, the answer to our own write was lost, but
-        // not the write.
+        // Of an ended deletion whose Service is gone or released, the answer to our own write was lost, but not
+        // the write.
         match ended {
             Some(ended)
-                if end_of(&result).is_none() || !self.is_out_of_hand(key, &service, inputs) =>
+                if ended_deletion(&result).is_none()
+                    || !self.is_gone_or_released(key, &service, inputs) =>
             {
-                often(ended)
+                retry_as_deletion(ended)
             }
-            _ => self.finish_cleanup(key, &service, &result, inputs),
+            _ => self.cleanup_answered(key, &service, &result, inputs),
         }
     }
 
-    fn is_out_of_hand(
+    fn is_gone_or_released(
         &self,
         key: &ServiceKey,
         last: &ServiceView,
@@ -186,7 +190,7 @@ impl ServiceLb {
         live.is_none_or(|live| is_released(last, &live, Some(&inputs.capability)))
     }
 
-    /// None: it may not be made now.
+    /// None: the call was not sent.
     pub(super) async fn call_delete(
         &self,
         provider: &Provider,
@@ -194,22 +198,22 @@ impl ServiceLb {
         service: &ServiceView,
         events: &[ServiceEvent],
     ) -> Option<Answered> {
-        // Asked when the call has leave to go out: it may have waited for long.
+        // Called when the call is admitted: it may have waited for long.
         let goes_out = || {
             let may_call = self.fence.may_call();
             if may_call {
-                self.tell_all(service, events);
+                self.record_events(service, events);
                 debug!(service = &*key.name, "deleting the load balancer");
             }
             may_call
         };
         let called = provider.delete_load_balancer(service, goes_out).await;
-        if was_withdrawn(&called) {
+        if was_not_sent(&called) {
             return None;
         }
-        let result = self.hear(key, "delete", called);
-        self.parts.metrics.deleted(in_short(&result));
-        if let Some(answer) = end_of(&result) {
+        let result = self.record_call(key, "delete", called);
+        self.parts.metrics.deleted(metric_label(&result));
+        if let Some(answer) = ended_deletion(&result) {
             info!(
                 service = &*key.name,
                 answer = ?answer.disposition,
@@ -219,7 +223,7 @@ impl ServiceLb {
         Some(result)
     }
 
-    /// Whether a call about the Service still says what the Service wants: it may have waited for long, and
+    /// Whether a call about the Service still carries its desired state: the call may have waited for long, and
     /// the Service may have been edited, held or deleted meanwhile. Such a change has queued it again.
     pub(super) fn is_current(
         &self,
@@ -236,19 +240,18 @@ impl ServiceLb {
         }
     }
 
-    /// Permit for a call with these targets, once no reader takes others for those that all load
-    /// balancers have.
-    pub(super) async fn may_target(&self, revision: &Revision) -> Option<UpdateInFlight<'_>> {
-        let giving = tokio::select! {
+    /// Guard of a call with these targets, once the Lease names no others as those of all load balancers.
+    pub(super) async fn begin_update(&self, revision: &Revision) -> Option<UpdateInFlight<'_>> {
+        let update = tokio::select! {
             biased;
             () = self.fence.stopped() => None,
-            giving = self.rollout.applied.begin(revision) => giving,
+            update = self.rollout.applied.begin(revision) => update,
         };
-        giving.filter(|_| self.fence.may_call())
+        update.filter(|_| self.fence.may_call())
     }
 
-    /// Logs what a call came to, and says it in the words of a decision.
-    pub(super) fn hear(
+    /// Logs and counts the result of a call, and converts it for a decision.
+    pub(super) fn record_call(
         &self,
         key: &ServiceKey,
         call: &str,
@@ -300,9 +303,8 @@ impl ServiceLb {
     }
 }
 
-/// Whether the call was not made, since this process stops or the Service has changed. Nothing follows from
-/// it.
-pub(super) const fn was_withdrawn(called: &Result<LoadBalancerAnswer, provider::Error>) -> bool {
+/// Whether the call was not sent, since this process stops or the Service has changed: no consequence.
+pub(super) const fn was_not_sent(called: &Result<LoadBalancerAnswer, provider::Error>) -> bool {
     use provider::Error as E;
     matches!(
         called,
@@ -310,14 +312,14 @@ pub(super) const fn was_withdrawn(called: &Result<LoadBalancerAnswer, provider::
     )
 }
 
-/// The answer to a deletion that has nothing more to do.
-fn end_of(result: &Answered) -> Option<&LoadBalancerAnswer> {
+/// The answer that ends a deletion.
+fn ended_deletion(result: &Answered) -> Option<&LoadBalancerAnswer> {
     let answer = result.as_ref().ok();
     answer.filter(|answer| answer.disposition != Disposition::InProgress)
 }
 
 /// The result as the metrics count it.
-pub(super) fn in_short(result: &Answered) -> Result<Disposition, ErrorClass> {
+pub(super) fn metric_label(result: &Answered) -> Result<Disposition, ErrorClass> {
     match result {
         Ok(answer) => Ok(answer.disposition),
         Err(failure) => Err(failure.class),

@@ -1,8 +1,8 @@
-//! Which targets every load balancer has, and the Lease's word about it.
+//! The revision of targets that every load balancer has, which is remembered on the Lease.
 //!
-//! It is remembered once, on the Lease, and not on each Service: nodes that come and go must not write
-//! every Service. It is forgotten before the first call that gives other targets: the call may work and
-//! its answer be lost with this process.
+//! Once, and not on each Service: nodes that come and go must not write every Service. The annotation is
+//! cleared before the first call with other targets: the call may work, and its answer be lost with this
+//! process.
 
 use std::{collections::HashMap, sync::OnceLock};
 
@@ -15,19 +15,19 @@ use crate::leader::Handle;
 /// Annotation of the Lease with the revision of the targets that every load balancer has.
 pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
 
-/// Its value once that is forgotten. A Lease without the annotation is one of a cluster that is new to this
+/// Its value once it is cleared. A Lease without the annotation is one of a cluster that is new to this
 /// controller.
-const FORGOTTEN: &str = "";
+const CLEARED: &str = "";
 
-/// The revision that a value of [`TARGETS_ANNOTATION`] names; none once it is forgotten.
+/// The revision that a value of [`TARGETS_ANNOTATION`] names; none once it is cleared.
 pub fn stored_targets(value: &str) -> Option<Revision> {
-    (value != FORGOTTEN).then(|| Revision::stored(value))
+    (value != CLEARED).then(|| Revision::stored(value))
 }
 
 pub(super) struct Applied {
-    known: Mutex<Known>,
-    /// Held while the value on the Lease changes.
-    telling: sync::Mutex<()>,
+    state: Mutex<AppliedState>,
+    /// Locked while the annotation changes.
+    writing: sync::Mutex<()>,
     /// Targets presumed of load balancers that this controller has never made; none: others were going out
     /// when this lease term began.
     at_start: OnceLock<Option<Revision>>,
@@ -35,15 +35,14 @@ pub(super) struct Applied {
     progressed: Notify,
 }
 
-struct Known {
+struct AppliedState {
     /// The targets that every load balancer has.
     applied: Option<Revision>,
-    /// Revisions that are being given to load balancers, and to how many.
-    given: HashMap<Revision, usize>,
+    /// Number of updates in flight, by revision.
+    in_flight: HashMap<Revision, usize>,
 }
 
-/// Some load balancer is being given a revision, as long as this lives: until what came of it is
-/// known and written.
+/// Guard of an update to one revision, from before the call until its result is written.
 pub(super) struct UpdateInFlight<'a> {
     applied: &'a Applied,
     revision: Revision,
@@ -51,90 +50,90 @@ pub(super) struct UpdateInFlight<'a> {
 
 impl Drop for UpdateInFlight<'_> {
     fn drop(&mut self) {
-        let mut known = self.applied.known.lock();
-        if let Some(count) = known.given.get_mut(&self.revision) {
+        let mut state = self.applied.state.lock();
+        if let Some(count) = state.in_flight.get_mut(&self.revision) {
             *count -= 1;
             if *count == 0 {
-                known.given.remove(&self.revision);
+                state.in_flight.remove(&self.revision);
             }
         }
-        drop(known);
+        drop(state);
         self.applied.progressed();
     }
 }
 
 impl Applied {
     pub(super) fn new(lease: Option<Handle>) -> Self {
-        let remembered = lease
+        let annotation = lease
             .as_ref()
             .and_then(|lease| lease.annotation(TARGETS_ANNOTATION));
-        let applied = remembered.as_deref().and_then(stored_targets);
-        let at_start = match remembered {
+        let applied = annotation.as_deref().and_then(stored_targets);
+        let at_start = match annotation {
             Some(_) => OnceLock::from(applied.clone()),
             None => OnceLock::new(),
         };
         Self {
-            known: Mutex::new(Known {
+            state: Mutex::new(AppliedState {
                 applied,
-                given: HashMap::new(),
+                in_flight: HashMap::new(),
             }),
-            telling: sync::Mutex::default(),
+            writing: sync::Mutex::default(),
             at_start,
             lease,
             progressed: Notify::new(),
         }
     }
 
-    /// The first targets of this lease term.
-    pub(super) fn begins_with(&self, targets: &Targets) {
+    /// Sets the first targets of this lease term; later calls change nothing.
+    pub(super) fn set_initial(&self, targets: &Targets) {
         self.at_start
             .get_or_init(|| Some(targets.revision().clone()));
     }
 
     /// Whether every load balancer has these targets.
     pub(super) fn is(&self, revision: &Revision) -> bool {
-        self.known.lock().applied.as_ref() == Some(revision)
+        self.state.lock().applied.as_ref() == Some(revision)
     }
 
     /// The targets that every load balancer has; and those that are presumed of one that this controller has
     /// never made, while it waits in the background lane.
-    pub(super) fn known_and_presumed(&self) -> (Option<Revision>, Option<Revision>) {
-        let applied = self.known.lock().applied.clone();
+    pub(super) fn applied_and_presumed(&self) -> (Option<Revision>, Option<Revision>) {
+        let applied = self.state.lock().applied.clone();
         let presumed = applied.clone();
         let presumed = presumed.or_else(|| self.at_start.get().cloned().flatten());
         (applied, presumed)
     }
 
-    /// To be awaited before a call that gives targets, and kept until its answer is written. None:
-    /// not now, this process leads no more.
+    /// To be awaited before a call with these targets; the guard is kept until its answer is written. None:
+    /// this process does not lead any more.
     pub(super) async fn begin(&self, revision: &Revision) -> Option<UpdateInFlight<'_>> {
-        let (giving, is_applied) = self.give(revision);
+        let (update, is_applied) = self.register(revision);
         if is_applied {
-            return Some(giving);
+            return Some(update);
         }
-        // Each call waits until the Lease has forgotten, not the first one alone.
-        let _telling = self.telling.lock().await;
+        // Each call waits until the annotation is cleared, not the first one alone.
+        let _writing = self.writing.lock().await;
         if self.is(revision) {
-            return Some(giving);
+            return Some(update);
         }
         if let Some(lease) = &self.lease {
-            let forgotten = Some(FORGOTTEN.to_owned());
-            lease.annotate(TARGETS_ANNOTATION, forgotten).await.ok()?;
+            let cleared = Some(CLEARED.to_owned());
+            lease.annotate(TARGETS_ANNOTATION, cleared).await.ok()?;
         }
-        self.known.lock().applied = None;
-        Some(giving)
+        self.state.lock().applied = None;
+        Some(update)
     }
 
-    /// Also whether all have that revision already; both at one moment, so that what is remembered is not
-    /// another one in between.
-    fn give(&self, revision: &Revision) -> (UpdateInFlight<'_>, bool) {
-        let mut known = self.known.lock();
-        *known.given.entry(revision.clone()).or_default() += 1;
-        let giving = UpdateInFlight {
+    /// Also whether all have that revision already; both under one lock, so that no other revision is recorded
+    /// in between.
+    fn register(&self, revision: &Revision) -> (UpdateInFlight<'_>, bool) {
+        let mut state = self.state.lock();
+        *state.in_flight.entry(revision.clone()).or_default() += 1;
+        let update = UpdateInFlight {
             applied: self,
             revision: revision.clone(),
         };
-        (giving, known.applied.as_ref() == Some(revision))
+        (update, state.applied.as_ref() == Some(revision))
     }
 
     /// A load balancer has other targets now, or there is one less to have them.
@@ -142,52 +141,40 @@ impl Applied {
         self.progressed.notify_one();
     }
 
-    /// Until then.
+    /// Waits for [`Applied::progressed`].
     pub(super) fn progress(&self) -> Notified<'_> {
         self.progressed.notified()
     }
 
-    /// Remembers that every load balancer has `revision`, if `all_have_it` and none is being given others;
-    /// tells whether that is so.
-    pub(super) async fn finish(
+    /// Records that every load balancer has `revision`, if `all_have_it` and no update to another is in
+    /// flight. Returns whether it did.
+    pub(super) async fn record(
         &self,
         revision: &Revision,
         all_have_it: impl FnOnce() -> bool,
     ) -> bool {
-        // The holder sends other targets, and there is progress when that is done.
-        let Ok(_telling) = self.telling.try_lock() else {
+        // A call with other targets clears the annotation; its end is progress.
+        let Ok(_writing) = self.writing.try_lock() else {
             return false;
         };
-        // The result of a call is written before it counts as sent.
-        if self.gives_others(revision) || !all_have_it() || !self.all_have(revision) {
+        // A result is written before its update is in flight no more. The second look finds calls that began
+        // during the first one.
+        let others = |state: &AppliedState| state.in_flight.keys().any(|other| other != revision);
+        if others(&self.state.lock()) || !all_have_it() {
             return false;
+        }
+        {
+            let mut state = self.state.lock();
+            if others(&state) {
+                return false;
+            }
+            state.applied = Some(revision.clone());
         }
         if let Some(lease) = &self.lease {
             let text = revision.as_str().to_owned();
-            // Else the next leader gives them once more.
+            // If it fails, the next leader sends these targets once more.
             let _ = lease.annotate(TARGETS_ANNOTATION, Some(text)).await;
         }
         true
-    }
-
-    fn gives_others(&self, revision: &Revision) -> bool {
-        self.known.lock().gives_others(revision)
-    }
-
-    /// False: a call with others has begun meanwhile.
-    fn all_have(&self, revision: &Revision) -> bool {
-        let mut known = self.known.lock();
-        let gives_others = known.gives_others(revision);
-        if !gives_others {
-            known.applied = Some(revision.clone());
-        }
-        !gives_others
-    }
-}
-
-impl Known {
-    /// Whether a load balancer is being given other targets than these.
-    fn gives_others(&self, revision: &Revision) -> bool {
-        self.given.keys().any(|given| given != revision)
     }
 }

@@ -21,8 +21,8 @@ use super::{
 pub(super) struct DecisionInputs {
     pub(super) capability: Arc<Capability>,
     pub(super) targets: Arc<Targets>,
-    /// [`super::rollout::Rollout::announced`] when `targets` were read.
-    pub(super) announced: u64,
+    /// [`super::rollout::Rollout::publications`] when `targets` were read.
+    pub(super) publications: u64,
     applied: Option<Revision>,
     presumed: Option<Revision>,
 }
@@ -39,25 +39,25 @@ impl DecisionInputs {
 }
 
 impl ServiceLb {
-    /// The Service as it is now, as far as the store knows.
+    /// The Service of this key in the store.
     pub(super) fn live(&self, key: &ServiceKey) -> Option<Arc<ServiceView>> {
         let service = self.parts.services.get(&key.name)?;
         (*service.uid == *key.uid).then_some(service)
     }
 
-    /// None where the provider went away since the key was handed out: the queue's gate closes.
+    /// None: the provider went away after the key was taken, and the queue's gate closes.
     pub(super) fn inputs(&self) -> Option<DecisionInputs> {
         self.capability()
             .map(|capability| self.inputs_of(capability))
     }
 
     pub(super) fn inputs_of(&self, capability: Arc<Capability>) -> DecisionInputs {
-        // Read before the targets: a set that is announced in between is announced to this one too.
-        let announced = self.rollout.announced();
-        let (applied, presumed) = self.rollout.applied.known_and_presumed();
+        // Read before the targets: those published in between requeue the Service as well.
+        let publications = self.rollout.publications();
+        let (applied, presumed) = self.rollout.applied.applied_and_presumed();
         DecisionInputs {
             capability,
-            announced,
+            publications,
             targets: self.rollout.current(),
             applied,
             presumed,
@@ -78,7 +78,7 @@ impl ServiceLb {
     ) -> T {
         let now = self.now();
         self.states.with(key, |state| {
-            state.judge_edit(service, &inputs.capability);
+            state.apply_pending_edit(service, &inputs.capability);
             decide(&mut state.progress, now, &inputs.facts())
         })
     }

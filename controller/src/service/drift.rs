@@ -1,5 +1,5 @@
-//! Looks slowly whether the cloud is still what the cluster says (instead of Q-30): each load
-//! balancer once a period, and whatever the cloud has that no Service wants.
+//! Periodic checks of the cloud against the cluster (instead of Q-30): drift of each load balancer once a period,
+//! orphans, and the gauge of Services by state.
 
 use std::{collections::HashSet, mem::take, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::queue::Priority;
 
-/// The first look for orphans comes no later than this after the start.
+/// The first check for orphans comes no later than this after the start.
 const FIRST_ORPHANS: Duration = Duration::from_mins(10);
 
 /// Orphans that are named in the log.
@@ -30,9 +30,9 @@ const NAMED: usize = 20;
 const STATES_SHOWN: Duration = Duration::from_secs(10);
 
 impl ServiceLb {
-    /// Has the load balancer of each Service compared with it once a period, one after the other so
-    /// that no burst hits the cloud. Never returns.
-    pub(super) async fn look_for_drift(&self) {
+    /// Queues each Service once a period for a comparison with its load balancer, one after the other so that no
+    /// burst hits the cloud. Never returns.
+    pub(super) async fn check_drift(&self) {
         let Some(period) = self.parts.settings.drift_period else {
             return std::future::pending().await;
         };
@@ -47,7 +47,8 @@ impl ServiceLb {
             }
             for key in round {
                 sleep(pause).await;
-                self.states.with(&key, |state| state.is_doubted = true);
+                self.states
+                    .with(&key, |state| state.is_drift_check_due = true);
                 self.queue.add(key, Priority::Bulk);
             }
         }
@@ -64,8 +65,8 @@ impl ServiceLb {
         keys
     }
 
-    /// Whether there is something to do about a Service that is settled, because its load balancer is
-    /// not as it was left. Asks only if it is time.
+    /// Whether the load balancer of a settled Service has drifted, so that there is a next step. Calls the
+    /// provider only if the check is due.
     pub(super) async fn drifted(
         &self,
         key: &ServiceKey,
@@ -73,8 +74,10 @@ impl ServiceLb {
         inputs: &DecisionInputs,
     ) -> bool {
         let ownership = Ownership::of(service, Some(&inputs.capability));
-        let is_doubted = self.states.with(key, |state| take(&mut state.is_doubted));
-        if !is_doubted || ownership != Ownership::Provide {
+        let is_due = self
+            .states
+            .with(key, |state| take(&mut state.is_drift_check_due));
+        if !is_due || ownership != Ownership::Provide {
             return false;
         }
         let call = self
@@ -112,9 +115,8 @@ impl ServiceLb {
         drifted
     }
 
-    /// Reports what the cloud keeps for this cluster and no Service wants, where the provider can tell;
-    /// deletes nothing. Never returns.
-    pub(super) async fn look_for_orphans(&self) {
+    /// Reports orphans where the provider lists load balancers; deletes nothing. Never returns.
+    pub(super) async fn check_orphans(&self) {
         let Some(period) = self.parts.settings.drift_period else {
             return std::future::pending().await;
         };
@@ -188,8 +190,8 @@ impl ServiceLb {
         uids
     }
 
-    /// Shows how many Services are how far. Never returns.
-    pub(super) async fn show_states(&self) {
+    /// Keeps the gauge of Services by state. Never returns.
+    pub(super) async fn count_states(&self) {
         loop {
             if let Some(capability) = self.capability() {
                 let mut counts = LoadBalancers::default();
@@ -197,7 +199,7 @@ impl ServiceLb {
                     match Ownership::of(service, Some(&capability)) {
                         Ownership::Provide => {
                             let waits = self.states.is_waiting(&ServiceKey::of(service));
-                            *standing(service, waits, &mut counts) += 1;
+                            *count_of(service, waits, &mut counts) += 1;
                         }
                         Ownership::Hold => counts.class_not_served += 1,
                         Ownership::Cleanup
@@ -214,8 +216,8 @@ impl ServiceLb {
     }
 }
 
-/// Where a Service counts, by what stands on it.
-fn standing<'a>(
+/// The count that a Service belongs to, by its conditions.
+fn count_of<'a>(
     service: &ServiceView,
     waits: bool,
     counts: &'a mut LoadBalancers,

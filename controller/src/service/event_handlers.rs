@@ -97,7 +97,7 @@ pub fn subscribe(
             Change::Updated(old, service) => {
                 let key = ServiceKey::of(service);
                 if lost_finalizer(old, service, capability.as_deref())
-                    && states.is_some_and(|states| states.with(&key, |s| s.may_be_left(old)))
+                    && states.is_some_and(|states| states.with(&key, |s| s.mark_left_behind(old)))
                 {
                     queue.add(key, origin.priority());
                     return;
@@ -134,7 +134,7 @@ pub fn subscribe(
     let clock = Clock::default();
     // Our own writes too: it is the cloud-node loop that gives a node its addresses.
     nodes.subscribe(move |change: &Change<'_, NodeView>, origin| {
-        changes.take_in(clock.now(), change, origin);
+        changes.observe(clock.now(), change, origin);
     });
     ServiceInputs { keys, node_changes }
 }

@@ -1,5 +1,5 @@
-//! Load balancers of Services that are gone from the API server, or out of our hands, without a cleanup
-//! (not Q-5; S-60).
+//! Cleanup of load balancers whose Services are gone from the API server, or released, without one (not Q-5;
+//! S-60).
 
 use outrigger_core::{
     error_class::ErrorClass,
@@ -14,7 +14,7 @@ use tracing::{debug, warn};
 
 use super::{
     ServiceLb, act::Answered, decision_inputs::DecisionInputs, event_handlers::ServiceKey,
-    states::LeftBehind, write::often,
+    states::LeftBehind, write::retry_as_deletion,
 };
 use crate::{
     clock::until,
@@ -22,9 +22,9 @@ use crate::{
 };
 
 impl ServiceLb {
-    /// Deletes what the Service left behind. The API server is asked once more, whether it is gone or out
-    /// of our hands: a load balancer is never deleted on doubt.
-    pub(super) async fn clear_away(&self, key: &ServiceKey, left: LeftBehind) -> Outcome {
+    /// Deletes the load balancer that the Service left behind, after the API server has confirmed that the Service
+    /// is gone or released.
+    pub(super) async fn clean_up(&self, key: &ServiceKey, left: LeftBehind) -> Outcome {
         let service = &left.service;
         let Some(inputs) = self.inputs() else {
             return Outcome::Retry;
@@ -42,7 +42,7 @@ impl ServiceLb {
             return self.finish(key);
         }
         // Before the API server is asked: its answer must not be old when the call goes out.
-        let Some(_turn) = self.turn(Priority::Fresh).await else {
+        let Some(_permit) = self.permit(Priority::Fresh).await else {
             return Outcome::Retry;
         };
         match self.writer.read(service).await {
@@ -71,14 +71,14 @@ impl ServiceLb {
         let events = match step {
             Step::At(time) => return Outcome::RetryAfter(until(time, now)),
             Step::Delete { events } => events,
-            // It has no others.
+            // A cleanup has no other steps.
             _ => return Outcome::Done,
         };
         let provider = &self.parts.provider;
         let Some(result) = self.call_delete(provider, key, service, &events).await else {
             return Outcome::Retry;
         };
-        self.finish_cleanup(key, service, &result, &inputs)
+        self.cleanup_answered(key, service, &result, &inputs)
     }
 
     /// Why `answer` to a deletion proves nothing about the load balancer of `service`. The call may have
@@ -111,8 +111,8 @@ impl ServiceLb {
         }
     }
 
-    /// The consequence of the answer to a deletion for a Service that is gone.
-    pub(super) fn finish_cleanup(
+    /// Applies the answer to a deletion for a Service that is gone.
+    pub(super) fn cleanup_answered(
         &self,
         key: &ServiceKey,
         service: &ServiceView,
@@ -123,7 +123,7 @@ impl ServiceLb {
         let unproven = answer.and_then(|answer| self.unproven(answer, service, inputs));
         let is_withdrawn = |failure: &Failure| failure.class != ErrorClass::Unavailable;
         if unproven.as_ref().is_some_and(is_withdrawn) {
-            // Its finalizer was taken away: there is no object left that could wait.
+            // Without its finalizer there is no object left that could wait.
             warn!(
                 service = &*key.name,
                 uid = &*key.uid,
@@ -132,33 +132,33 @@ impl ServiceLb {
             );
             return self.finish(key);
         }
-        let heard = unproven
+        let result = unproven
             .as_ref()
             .map_or_else(|| result.as_ref().map_err(Box::as_ref), Err);
         let now = self.now();
         let decided = self.states.with(key, |state| {
             let facts = inputs.facts();
-            state.progress.deleted(now, None, heard, &facts)
+            state.progress.deleted(now, None, result, &facts)
         });
-        self.tell_all(service, &decided.events);
+        self.record_events(service, &decided.events);
         match decided.requeue {
-            Some(requeue) => often(requeue.into()),
+            Some(requeue) => retry_as_deletion(requeue.into()),
             None => self.finish(key),
         }
     }
 
-    /// Nothing of the Service is left, neither here nor in the cloud.
+    /// Ends the cleanup: the load balancer is gone, or not this controller's.
     pub(super) fn finish(&self, key: &ServiceKey) -> Outcome {
         self.states.with(key, |state| {
             state.left_behind = None;
-            state.forget();
+            state.reset();
         });
         let next = self.parts.services.get(&key.name);
         let is_other = |next: &ServiceView| {
             *next.uid != *key.uid || Ownership::of(next, None) == Ownership::WaitOver
         };
         if let Some(next) = next.filter(|next| is_other(next)) {
-            // It may have waited for this one's end, or still say that it waits.
+            // It may wait for this one's end, or still be marked as waiting.
             self.queue.add(ServiceKey::of(&next), Priority::Fresh);
         }
         Outcome::Done

@@ -1,4 +1,4 @@
-//! Changes of the nodes on their way into the targets of load balancers.
+//! Changes of the nodes that are not in the targets of load balancers yet.
 
 use std::{
     collections::HashSet,
@@ -24,8 +24,7 @@ pub(super) struct NodeChanges {
     /// Since when one waits.
     pub(super) since: Mutex<Option<Instant>>,
     pub(super) changed: Notify,
-    /// Whether a node is not as it was when the targets were taken last, in anything that providers are
-    /// shown.
+    /// Whether a node differs from the last refresh of the targets, in a field that providers see.
     is_stale: AtomicBool,
     /// Names of Nodes that a list did not show. They may not be deleted.
     missing: Mutex<HashSet<Arc<str>>>,
@@ -42,7 +41,7 @@ impl NodeChanges {
         }
     }
 
-    pub(super) fn take_in(&self, now: Timestamp, change: &Change<'_, NodeView>, origin: Origin) {
+    pub(super) fn observe(&self, now: Timestamp, change: &Change<'_, NodeView>, origin: Origin) {
         let change = match change {
             Change::Added(node) => {
                 self.missing.lock().remove(&node.name);
@@ -73,13 +72,13 @@ impl NodeChanges {
         self.changed.notify_one();
     }
 
-    /// Whether the targets are to be taken anew.
+    /// Whether the targets must be refreshed.
     pub(super) fn is_stale(&self) -> bool {
         self.is_stale.load(Ordering::Acquire)
     }
 
     /// To be called before the nodes are read.
-    pub(super) fn taken(&self) {
+    pub(super) fn mark_read(&self) {
         self.is_stale.store(false, Ordering::Release);
     }
 

@@ -1,16 +1,15 @@
-//! The targets that go out now, and which of them every load balancer has.
+//! Rollout of targets: the nodes that load balancers send to, and their way to all load balancers.
 //!
 //! ```text
-//!  node changed ─┬► Debounce ─► take ─► announce ─► (one batch: update) ─► all have it?
-//!                └────────► an Ensure ─► take                                  │
-//!                                                                              │
-//!  Lease: outrigger.dev/load-balancer-targets ◄── forgotten before the call ───┴── written
+//!  node changed ─┬► Debounce ─► refresh ─► publish ─► (one batch: update) ─► all have them?
+//!                └──────► Ensure ─► refresh                                       │
+//!                                                                                 │
+//!  Lease: outrigger.dev/load-balancer-targets ◄── cleared before the call ────────┴── recorded
 //! ```
 //!
-//! Taking reads the nodes of now through the [`ShrinkGuard`] and makes them the current targets. An
-//! Ensure takes what waits before it goes out; the load balancers that exist get it by the
-//! announcement, which alone is debounced. Which targets all of them have is remembered in
-//! [`super::applied`].
+//! A refresh reads the nodes from the store through the [`ShrinkGuard`] and makes them the current targets.
+//! An Ensure refreshes stale targets before its call; to load balancers that exist they are published, after
+//! the debounce. [`super::applied`] remembers the targets that all of them have.
 
 use std::{
     sync::{
@@ -37,42 +36,41 @@ use tracing::{debug, warn};
 use super::{ServiceLb, applied::Applied};
 use crate::{clock::until, kube::nodes, leader::Handle, queue::Priority};
 
-/// From a step forward to the look whether all have the targets, which goes over all Services.
-const LOOK: Duration = Duration::from_millis(500);
+/// From progress to the check whether all have the targets, which goes over all Services.
+const CHECK_DELAY: Duration = Duration::from_millis(500);
 
-/// Ensures in this time go out with one set of targets, since each set is uploaded and providers keep
-/// only two.
+/// Ensures in this time share one set of targets, since each set is uploaded and providers keep only two.
 const SHARED: Duration = Duration::from_millis(100);
 
-/// Nodes whose deletion is confirmed at one time.
-const CONFIRMED_AT_ONCE: usize = 16;
+/// Confirmations of deleted Nodes in flight at once.
+const CONFIRMATIONS: usize = 16;
 
 pub(super) struct Rollout {
-    taking: Mutex<Taking>,
+    selection: Mutex<Selection>,
     current: RwLock<Arc<Targets>>,
-    /// Number of announcements of other targets.
-    announced: AtomicU64,
+    /// How often targets were published.
+    publications: AtomicU64,
     /// Wakes the confirmation of deletions.
     has_missing: Notify,
     pub(super) applied: Applied,
-    /// The announcement in flight; none: all have the current targets.
-    under_way: Mutex<Option<UnderWay>>,
+    /// The rollout in flight; none: all have the current targets.
+    in_flight: Mutex<Option<RolloutInFlight>>,
 }
 
-/// How the current targets came about.
-struct Taking {
+/// How the current targets were selected.
+struct Selection {
     guard: ShrinkGuard,
-    /// When they were taken.
+    /// When the nodes were read.
     at: Option<Instant>,
-    /// Whether load balancers that exist were not told of them yet.
-    is_news: bool,
+    /// Whether they are not published yet.
+    is_unpublished: bool,
     /// Set while the guard holds nodes back.
     held: Option<HeldTargets>,
 }
 
-/// Since when load balancers are given other targets.
+/// Since when load balancers get other targets.
 #[derive(Clone, Copy)]
-struct UnderWay {
+struct RolloutInFlight {
     /// When the nodes changed.
     changed: Instant,
     /// When the first call could be made.
@@ -82,17 +80,17 @@ struct UnderWay {
 impl Rollout {
     pub(super) fn new(lease: Option<Handle>, allowance: Allowance) -> Self {
         Self {
-            taking: Mutex::new(Taking {
+            selection: Mutex::new(Selection {
                 guard: ShrinkGuard::new(allowance),
                 at: None,
-                is_news: false,
+                is_unpublished: false,
                 held: None,
             }),
             current: RwLock::new(Arc::new(Targets::among([]))),
-            announced: AtomicU64::default(),
+            publications: AtomicU64::default(),
             has_missing: Notify::new(),
             applied: Applied::new(lease),
-            under_way: Mutex::default(),
+            in_flight: Mutex::default(),
         }
     }
 
@@ -100,25 +98,25 @@ impl Rollout {
         Arc::clone(&self.current.read())
     }
 
-    /// Another value after each announcement of targets.
-    pub(super) fn announced(&self) -> u64 {
-        self.announced.load(Ordering::Acquire)
+    /// Another number after each publication of targets.
+    pub(super) fn publications(&self) -> u64 {
+        self.publications.load(Ordering::Acquire)
     }
 }
 
 impl ServiceLb {
-    /// Makes the nodes of now the current targets, except those that the guard holds back.
-    pub(super) fn take_targets(&self) {
+    /// Makes the nodes of the store the current targets, except those that the guard holds back.
+    pub(super) fn refresh_targets(&self) {
         let rollout = &self.rollout;
-        let taking = &mut *rollout.taking.lock();
-        self.node_changes.taken();
+        let selection = &mut *rollout.selection.lock();
+        self.node_changes.mark_read();
         let missing = self.node_changes.missing();
         let Proposal { targets, held } =
-            taking
+            selection
                 .guard
                 .propose(self.now(), self.parts.nodes.all(), &missing);
         self.node_changes.keep_missing(&targets);
-        taking.at = Some(Instant::now());
+        selection.at = Some(Instant::now());
         let metrics = &self.parts.metrics;
         metrics.held(held.is_some());
         metrics.targets(targets.nodes().len());
@@ -128,7 +126,7 @@ impl ServiceLb {
             missing,
         }) = held
         {
-            if taking.held.is_none() {
+            if selection.held.is_none() {
                 warn!(
                     kept,
                     missing,
@@ -142,53 +140,52 @@ impl ServiceLb {
                 rollout.has_missing.notify_one();
             }
         }
-        taking.held = held;
-        rollout.applied.begins_with(&targets);
-        taking.is_news |= rollout.current().revision() != targets.revision();
+        selection.held = held;
+        rollout.applied.set_initial(&targets);
+        selection.is_unpublished |= rollout.current().revision() != targets.revision();
         *rollout.current.write() = targets;
     }
 
-    /// Takes in the changes of nodes that still wait, so that a load balancer is made with the nodes
-    /// of now. The others get them when the debounce is over. Waits up to 100 ms.
-    pub(super) async fn take_waiting_nodes(&self) {
+    /// Refreshes the targets if nodes have changed since, so that a load balancer is made with the nodes of
+    /// the store. The others get them when the debounce is over. Waits up to 100 ms.
+    pub(super) async fn refresh_stale_targets(&self) {
         if !self.node_changes.is_stale() {
             return;
         }
-        let taken = self.rollout.taking.lock().at;
-        if let Some(taken) = taken {
-            sleep_until(taken + SHARED).await;
+        let last = self.rollout.selection.lock().at;
+        if let Some(last) = last {
+            sleep_until(last + SHARED).await;
         }
-        let is_shared = self.rollout.taking.lock().at != taken;
+        let is_shared = self.rollout.selection.lock().at != last;
         if self.node_changes.is_stale() && !is_shared {
-            self.take_targets();
-            // The others may wait for no change that would announce what was taken.
+            self.refresh_targets();
+            // Else no debounce might be due that would publish them.
             self.node_changes.changed.notify_one();
         }
     }
 
-    /// Has the load balancers that exist given the current targets.
-    pub(super) fn announce(&self) {
+    /// Publishes the current targets: queues the load balancers that exist and do not have them.
+    pub(super) fn publish_targets(&self) {
         let rollout = &self.rollout;
-        let is_news = std::mem::take(&mut rollout.taking.lock().is_news);
+        let is_unpublished = std::mem::take(&mut rollout.selection.lock().is_unpublished);
         let sent = Instant::now();
         let changed = self.node_changes.since.lock().take().unwrap_or(sent);
-        if !is_news {
+        if !is_unpublished {
             return;
         }
         let targets = rollout.current();
-        rollout.announced.fetch_add(1, Ordering::AcqRel);
+        rollout.publications.fetch_add(1, Ordering::AcqRel);
         if rollout.applied.is(targets.revision()) {
-            // Back to what all of them have, before any was given something else.
-            *rollout.under_way.lock() = None;
+            // Back to those that all of them have, before any got others.
+            *rollout.in_flight.lock() = None;
         } else {
             debug!(
                 targets = targets.nodes().len(),
                 revision = targets.revision().as_str(),
-                "load balancers are given other targets"
+                "load balancers get other targets"
             );
-            let mut under_way = rollout.under_way.lock();
-            under_way.get_or_insert(UnderWay { changed, sent });
-            drop(under_way);
+            let since = RolloutInFlight { changed, sent };
+            rollout.in_flight.lock().get_or_insert(since);
             self.queue_without_targets();
         }
         rollout.applied.progressed();
@@ -201,21 +198,24 @@ impl ServiceLb {
         self.queue.add_all(keys, Priority::Batch);
     }
 
-    /// Sends out what changes among the nodes, and remembers when every load balancer has it. Never
-    /// returns.
-    pub(super) async fn follow_nodes(&self) {
-        let mut look: Option<Timestamp> = None;
+    /// Publishes changes of the nodes after the debounce, and records when every load balancer has them.
+    /// Never returns.
+    pub(super) async fn run_rollout(&self) {
+        let mut check: Option<Timestamp> = None;
         loop {
-            let (held, is_news) = {
-                let taking = self.rollout.taking.lock();
-                (taking.held.map(|held| held.until), taking.is_news)
+            let (held, is_unpublished) = {
+                let selection = self.rollout.selection.lock();
+                (
+                    selection.held.map(|held| held.until),
+                    selection.is_unpublished,
+                )
             };
             let due = self.node_changes.debounce.lock().due();
-            if is_news && due.is_none() {
-                // An Ensure took them at the end of a hold, with a change that makes no revision.
-                self.announce();
+            if is_unpublished && due.is_none() {
+                // An Ensure refreshed them at the end of a hold, on a change without effect on the revision.
+                self.publish_targets();
             }
-            let next = due.into_iter().chain(held).chain(look).min();
+            let next = due.into_iter().chain(held).chain(check).min();
             let time = async {
                 match next {
                     Some(time) => sleep(until(time, self.now())).await,
@@ -225,19 +225,19 @@ impl ServiceLb {
             tokio::select! {
                 () = self.node_changes.changed.notified() => {}
                 () = time => {}
-                () = self.rollout.applied.progress(), if look.is_none() => {
-                    look = self.now().checked_add(LOOK).ok();
+                () = self.rollout.applied.progress(), if check.is_none() => {
+                    check = self.now().checked_add(CHECK_DELAY).ok();
                 }
             }
             let now = self.now();
             let is_time = self.node_changes.debounce.lock().expire(now);
             if is_time || held.is_some_and(|until| until <= now) {
-                self.take_targets();
-                self.announce();
+                self.refresh_targets();
+                self.publish_targets();
             }
-            if look.is_some_and(|at| at <= now) {
-                look = None;
-                self.look_whether_all_have_them().await;
+            if check.is_some_and(|at| at <= now) {
+                check = None;
+                self.finish_rollout().await;
             }
         }
     }
@@ -248,9 +248,9 @@ impl ServiceLb {
         loop {
             self.rollout.has_missing.notified().await;
             let names = futures::stream::iter(self.node_changes.missing());
-            let looks = names.map(|name| async move { (self.is_deleted(&name).await, name) });
-            let looks = looks.buffer_unordered(CONFIRMED_AT_ONCE);
-            let deleted = looks.filter_map(async |(is_deleted, name)| is_deleted.then_some(name));
+            let answers = names.map(|name| async move { (self.is_deleted(&name).await, name) });
+            let answers = answers.buffer_unordered(CONFIRMATIONS);
+            let deleted = answers.filter_map(async |(is_deleted, name)| is_deleted.then_some(name));
             let deleted: Vec<_> = deleted.collect().await;
             self.node_changes.confirm_deleted(self.now(), &deleted);
         }
@@ -282,7 +282,8 @@ impl ServiceLb {
         }
     }
 
-    async fn look_whether_all_have_them(&self) {
+    /// Records the current targets as applied, if every load balancer has them.
+    async fn finish_rollout(&self) {
         let rollout = &self.rollout;
         let targets = rollout.current();
         let revision = targets.revision();
@@ -293,11 +294,11 @@ impl ServiceLb {
             self.among_services(Progress::blocks_lease_revision)
                 .is_empty()
         };
-        if !rollout.applied.finish(revision, all_have_it).await {
+        if !rollout.applied.record(revision, all_have_it).await {
             return;
         }
-        let under_way = rollout.under_way.lock().take();
-        if let Some(UnderWay { changed, sent }) = under_way {
+        let in_flight = rollout.in_flight.lock().take();
+        if let Some(RolloutInFlight { changed, sent }) = in_flight {
             let metrics = &self.parts.metrics;
             metrics.rolled_out(changed.elapsed(), sent.elapsed());
         }

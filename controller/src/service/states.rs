@@ -24,19 +24,18 @@ pub(super) struct ServiceState {
     /// Whether its load balancer is confirmed deleted since the last Ensure; a later watch deletion,
     /// before or after our own write is answered, needs no second call.
     pub(super) is_cleaned_up: bool,
-    /// Since when its load balancer is made, if that was never ready.
-    pub(super) begun: Option<Instant>,
+    /// When its first Ensure was prepared, until the load balancer is ready.
+    pub(super) started: Option<Instant>,
     /// The Service before it was edited while it was not known what the provider declares.
     before_edit: Option<Arc<ServiceView>>,
-    /// Whether its load balancer is to be compared with it.
-    pub(super) is_doubted: bool,
+    /// Whether its load balancer must be compared with it.
+    pub(super) is_drift_check_due: bool,
 }
 
-/// A Service that is gone from the API server, or was taken out of our hands, and its load balancer perhaps
-/// not from the cloud.
+/// A Service that is gone from the API server or released, whose load balancer may still exist.
 #[derive(Clone)]
 pub(super) struct LeftBehind {
-    /// As it was seen last.
+    /// As it was observed last.
     pub(super) service: Arc<ServiceView>,
     pub(super) since: Instant,
 }
@@ -47,14 +46,14 @@ impl ServiceStates {
         let mut states = self.0.lock();
         let mut state = states.remove(key).unwrap_or_default();
         let result = act(&mut state);
-        // Most Services are none of ours, or settled: nothing is to be remembered of them.
+        // Most Services are unrelated or settled, and need no entry.
         if !state.is_default() {
             states.insert(key.clone(), state);
         }
         result
     }
 
-    /// Whether the provider is at work for the Service.
+    /// Whether the provider has an operation on the Service in progress.
     pub(super) fn is_waiting(&self, key: &ServiceKey) -> bool {
         let states = self.0.lock();
         states
@@ -95,20 +94,20 @@ impl ServiceState {
             progress,
             left_behind,
             is_cleaned_up,
-            begun,
+            started,
             before_edit,
-            is_doubted,
+            is_drift_check_due,
         } = self;
         *progress == Progress::default()
             && left_behind.is_none()
-            && begun.is_none()
+            && started.is_none()
             && before_edit.is_none()
             && !is_cleaned_up
-            && !is_doubted
+            && !is_drift_check_due
     }
 
-    /// The Service is settled, or gone. Whether its load balancer is left, stays known.
-    pub(super) fn forget(&mut self) {
+    /// Forgets a Service that is settled or gone, except for a load balancer that it left behind.
+    pub(super) fn reset(&mut self) {
         *self = Self {
             left_behind: self.left_behind.take(),
             is_cleaned_up: self.is_cleaned_up,
@@ -132,17 +131,17 @@ impl ServiceState {
         }
     }
 
-    /// Takes in an edit from while it was not known what the provider declares.
-    pub(super) fn judge_edit(&mut self, now: &ServiceView, capability: &Capability) {
+    /// Applies an edit from before the provider's declaration was known.
+    pub(super) fn apply_pending_edit(&mut self, now: &ServiceView, capability: &Capability) {
         let old = self.before_edit.take();
         if old.is_some_and(|old| needs_sync(&old, now, capability)) {
             self.progress.edited(now, capability);
         }
     }
 
-    /// The load balancer of the Service, as it was last, may be left. Whether that is to be looked at here.
-    /// The state of the Service stays: it says whether the deletion is in flight already.
-    pub(super) fn may_be_left(&mut self, service: &Arc<ServiceView>) -> bool {
+    /// Records that the load balancer of the Service, as it was last, may be left; true if it needs a cleanup.
+    /// The rest of the state stays: it says whether the deletion is in flight already.
+    pub(super) fn mark_left_behind(&mut self, service: &Arc<ServiceView>) -> bool {
         if !self.is_cleaned_up {
             self.left_behind = Some(LeftBehind {
                 service: Arc::clone(service),
@@ -152,13 +151,13 @@ impl ServiceState {
         !self.is_cleaned_up
     }
 
-    /// The Service is gone from the API server, and its load balancer perhaps `left`. Whether that is to be
-    /// looked at.
+    /// Records that the Service is gone from the API server, with its load balancer perhaps `left`; true if that
+    /// needs a cleanup.
     pub(super) fn gone_from_store(&mut self, service: &Arc<ServiceView>, left: bool) -> bool {
-        let left = left && self.may_be_left(service);
+        let left = left && self.mark_left_behind(service);
         self.is_cleaned_up = false;
         if !left {
-            self.forget();
+            self.reset();
         }
         left
     }

@@ -27,25 +27,25 @@ impl ServiceLb {
         let left_behind = self.states.with(&key, |state| state.left_behind.clone());
         match (self.live(&key), left_behind) {
             (None, None) => {
-                self.states.with(&key, ServiceState::forget);
+                self.states.with(&key, ServiceState::reset);
                 Outcome::Done
             }
-            (None, Some(gone)) => self.clear_away(&key, gone).await,
-            (Some(_), None) => self.settle(&key, priority).await,
+            (None, Some(gone)) => self.clean_up(&key, gone).await,
+            (Some(_), None) => self.run_steps(&key, priority).await,
             (Some(service), Some(gone)) => {
                 let capability = self.capability();
                 if is_released(&gone.service, &service, capability.as_deref()) {
-                    return self.clear_away(&key, gone).await;
+                    return self.clean_up(&key, gone).await;
                 }
                 // It is in our hands again.
                 self.states.with(&key, |state| state.left_behind = None);
-                self.settle(&key, priority).await
+                self.run_steps(&key, priority).await
             }
         }
     }
 
-    async fn settle(&self, key: &ServiceKey, priority: Priority) -> Outcome {
-        let mut turn: Option<SemaphorePermit<'_>> = None;
+    async fn run_steps(&self, key: &ServiceKey, priority: Priority) -> Outcome {
+        let mut permit: Option<SemaphorePermit<'_>> = None;
         let mut attempt = 0;
         loop {
             let Some(service) = self.live(key) else {
@@ -78,7 +78,7 @@ impl ServiceLb {
                     };
                     match self.writer.write(&service, patch).await {
                         Ok(Some(_)) => {
-                            self.tell_all(&service, events);
+                            self.record_events(&service, events);
                             // Its targets hold up the others no longer.
                             self.rollout.applied.progressed();
                             return Outcome::Done;
@@ -87,7 +87,7 @@ impl ServiceLb {
                         Err(error) => {
                             attempt += 1;
                             if error.class() != ErrorClass::Conflict || attempt >= ATTEMPTS {
-                                return self.refused(&service, "say why it is held", &error);
+                                return self.write_failed(&service, "say why it is held", &error);
                             }
                             continue;
                         }
@@ -98,7 +98,11 @@ impl ServiceLb {
                     Err(error) => {
                         attempt += 1;
                         if error.class() != ErrorClass::Conflict || attempt >= ATTEMPTS {
-                            return self.refused(&service, "say that it waits no more", &error);
+                            return self.write_failed(
+                                &service,
+                                "say that it waits no more",
+                                &error,
+                            );
                         }
                         continue;
                     }
@@ -120,9 +124,9 @@ impl ServiceLb {
                     Mode::Background => return Outcome::RunAgain(Priority::Background),
                 }
             }
-            if turn.is_none() {
-                turn = self.turn(priority).await;
-                if turn.is_none() {
+            if permit.is_none() {
+                permit = self.permit(priority).await;
+                if permit.is_none() {
                     return Outcome::Retry;
                 }
                 // That took a while, and the Service may be another now.
@@ -133,7 +137,7 @@ impl ServiceLb {
                     Ok(Some(_)) => {
                         if patch.finalizer.is_some() {
                             self.states
-                                .with(key, |state| *state.begun.get_or_insert_with(Instant::now));
+                                .with(key, |state| *state.started.get_or_insert_with(Instant::now));
                         }
                     }
                     Ok(None) => return Outcome::Done,
@@ -141,7 +145,7 @@ impl ServiceLb {
                         attempt += 1;
                         // Else the store knows by now what it has become.
                         if error.class() != ErrorClass::Conflict || attempt >= ATTEMPTS {
-                            return self.refused(
+                            return self.write_failed(
                                 &service,
                                 "add load balancer cleanup finalizer",
                                 &error,
@@ -165,10 +169,10 @@ impl ServiceLb {
 
     /// Waits until fewer Services are worked on than the flag's number; background work, which the queue
     /// limits, has turns of its own. None: the loop stops.
-    pub(super) async fn turn(&self, priority: Priority) -> Option<SemaphorePermit<'_>> {
+    pub(super) async fn permit(&self, priority: Priority) -> Option<SemaphorePermit<'_>> {
         let turns = match priority {
-            Priority::Background => &self.in_background,
-            Priority::Fresh | Priority::Batch | Priority::Bulk => &self.working,
+            Priority::Background => &self.background,
+            Priority::Fresh | Priority::Batch | Priority::Bulk => &self.foreground,
         };
         turns.acquire().await.ok()
     }

@@ -1,4 +1,4 @@
-//! New targets for the load balancers of many Services, which were queued together.
+//! Batched update: new targets for the load balancers of Services that the rollout queued together.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     ServiceLb,
-    act::{in_short, was_withdrawn},
+    act::{metric_label, was_not_sent},
     decision_inputs::DecisionInputs,
     event_handlers::ServiceKey,
 };
@@ -30,8 +30,8 @@ struct Update {
 }
 
 impl ServiceLb {
-    /// Gives the load balancers of these Services the current targets. A Service that is to get something
-    /// else by now goes back to the queue.
+    /// Updates the load balancers of these Services to the current targets. A Service that needs another step by
+    /// now is requeued.
     pub(super) async fn update_all(&self, keys: Vec<Taken<ServiceKey>>) {
         let Some(inputs) = self.inputs() else {
             return finish_all(keys, Outcome::Retry);
@@ -50,7 +50,7 @@ impl ServiceLb {
         if updates.is_empty() {
             return;
         }
-        let Some(_giving) = self.may_target(inputs.targets.revision()).await else {
+        let Some(_update) = self.begin_update(inputs.targets.revision()).await else {
             return finish_all(updates.into_iter().map(|one| one.taken), Outcome::Retry);
         };
         let began = Instant::now();
@@ -99,17 +99,17 @@ impl ServiceLb {
         let Ok(called) = answered.await else {
             return update.taken.finish(Outcome::Retry);
         };
-        if was_withdrawn(&called) {
+        if was_not_sent(&called) {
             return update.taken.finish(Outcome::Retry);
         }
         let key = update.taken.key();
         let targets = &inputs.targets;
-        let result = self.hear(key, "update", called);
+        let result = self.record_call(key, "update", called);
         self.parts
             .metrics
-            .updated(began.elapsed(), in_short(&result));
+            .updated(began.elapsed(), metric_label(&result));
         let ended = self
-            .conclude(key, inputs, |progress, now, service, facts| {
+            .apply_consequence(key, inputs, |progress, now, service, facts| {
                 progress.updated(
                     now,
                     service,
@@ -119,7 +119,7 @@ impl ServiceLb {
                 )
             })
             .await;
-        self.catch_up(key, targets.revision(), inputs.announced);
+        self.requeue_if_outdated(key, targets.revision(), inputs.publications);
         let outcome = match ended {
             Some(Outcome::Done) => update.then,
             // The store's deletion event ends the queue entry.

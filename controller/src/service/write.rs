@@ -23,9 +23,9 @@ use crate::{
 pub(super) const ATTEMPTS: u32 = 5;
 
 impl ServiceLb {
-    /// Writes what `decide` makes of the Service as it is now, then tells it. Another client's
-    /// write meanwhile is read, and the decision made anew. None: the Service is gone.
-    pub(super) async fn conclude(
+    /// Applies the consequence of an answer to the Service as it is now: the write, then the events. After a
+    /// conflict with another client's write it is decided anew. None: the Service is gone.
+    pub(super) async fn apply_consequence(
         &self,
         key: &ServiceKey,
         inputs: &DecisionInputs,
@@ -44,24 +44,32 @@ impl ServiceLb {
                     Ok(None) => return None,
                     Err(error) => {
                         attempt += 1;
-                        // The store knows by now what it has become.
+                        // After a conflict the store has the Service as it is now.
                         if error.class() == ErrorClass::Conflict && attempt < ATTEMPTS {
                             continue;
                         }
-                        // S-38: it is asked for once more.
+                        // S-38: the provider is called once more.
                         self.states.with(key, |state| state.progress.not_written());
-                        let doing = "update load balancer status";
-                        return Some(self.refused(&service, doing, &error));
+                        return Some(self.write_failed(
+                            &service,
+                            "update load balancer status",
+                            &error,
+                        ));
                     }
                 }
             }
-            self.tell_all(&service, &decided.events);
+            self.record_events(&service, &decided.events);
             return Some(decided.requeue.map_or(Outcome::Done, Outcome::from));
         }
     }
 
-    /// The API server refused a write: an event in upstream's words on the Service concerned.
-    pub(super) fn refused(&self, service: &ServiceView, doing: &str, error: &ApiError) -> Outcome {
+    /// Logs a write that failed, with an event in upstream's words on the Service, and requeues it.
+    pub(super) fn write_failed(
+        &self,
+        service: &ServiceView,
+        doing: &str,
+        error: &ApiError,
+    ) -> Outcome {
         let class = error.class();
         let (key, class_name) = (&*service.key, class.as_str());
         // The same cause once for many Services; each has its event.
@@ -71,7 +79,7 @@ impl ServiceLb {
             debug!(service = key, class = class_name, write = doing, %error, "Service not written");
         }
         if class.is_for_owner() {
-            self.tell(
+            self.record_event(
                 service,
                 &ServiceEvent::sync_failed(&format!("failed to {doing}: {error}")),
             );
@@ -79,8 +87,8 @@ impl ServiceLb {
         error.retry()
     }
 
-    /// About the Service, in its namespace (B-10).
-    pub(super) fn tell(&self, service: &ServiceView, event: &ServiceEvent) {
+    /// Records an event on the Service, in its namespace (B-10).
+    pub(super) fn record_event(&self, service: &ServiceView, event: &ServiceEvent) {
         let object = ObjectRef::service(service);
         let (reason, message) = (event.reason.clone(), event.message.clone());
         self.parts
@@ -88,15 +96,15 @@ impl ServiceLb {
             .event(&object, event.kind, reason, message);
     }
 
-    pub(super) fn tell_all(&self, service: &ServiceView, events: &[ServiceEvent]) {
+    pub(super) fn record_events(&self, service: &ServiceView, events: &[ServiceEvent]) {
         for event in events {
-            self.tell(service, event);
+            self.record_event(service, event);
         }
     }
 }
 
-/// The outcome of a deletion.
-pub(super) fn often(outcome: Outcome) -> Outcome {
+/// The outcome of a deletion that failed: tried at least every 30 s (S-14).
+pub(super) fn retry_as_deletion(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Retry => Outcome::RetryWithin(DELETION_WAIT.longest()),
         Outcome::RetrySlowly(limit) => Outcome::RetrySlowly(limit.min(DELETION_WAIT.longest())),

@@ -24,7 +24,7 @@ async fn a_predecessor_is_another_service_of_the_same_name_that_is_left_behind()
     for (name, uid) in [("web", "a"), ("web", "c"), ("web-2", "d"), ("wea", "e")] {
         let (key, service) = named(name, uid);
         secs(1).await;
-        states.with(&key, |state| state.may_be_left(&service));
+        states.with(&key, |state| state.mark_left_behind(&service));
     }
     let (first, last) = (named("web", "a").0, named("web", "c").0);
     let since = |states: &ServiceStates| states.predecessor(&web).map(|at| at.elapsed().as_secs());
@@ -42,12 +42,12 @@ async fn a_load_balancer_that_was_deleted_is_not_left() {
     let states = ServiceStates::default();
     let (web, service) = named("web", "a");
     states.with(&web, |state| state.is_cleaned_up = true);
-    states.with(&web, ServiceState::forget);
+    states.with(&web, ServiceState::reset);
     assert!(!states.with(&web, |state| state.gone_from_store(&service, true)));
     assert!(states.left_behind().is_empty());
     // A later one of the same UID may be left.
     assert!(states.with(&web, |state| state.gone_from_store(&service, true)));
-    states.with(&web, ServiceState::forget);
+    states.with(&web, ServiceState::reset);
     assert_eq!(states.left_behind(), std::slice::from_ref(&web));
     assert!(!states.with(&web, |state| state.gone_from_store(&service, false)));
 }
