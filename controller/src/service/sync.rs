@@ -1,4 +1,4 @@
-//! One Service: what is to be done now, until nothing is.
+//! Reconciles one Service: takes the next step that core plans, until nothing is left to do.
 
 use std::time::Duration;
 
@@ -12,7 +12,12 @@ use outrigger_core::{
 use tokio::{sync::SemaphorePermit, time::Instant};
 use tracing::debug;
 
-use super::{ServiceLb, event_handlers::ServiceKey, states::ServiceState, write::ATTEMPTS};
+use super::{
+    ServiceLb,
+    event_handlers::ServiceKey,
+    states::ServiceState,
+    write::{ATTEMPTS, WRITING_STATUS},
+};
 use crate::{
     clock::until,
     queue::{Outcome, Priority},
@@ -37,13 +42,14 @@ impl ServiceLb {
                 if is_released(&gone.service, &service, capability.as_deref()) {
                     return self.clean_up(&key, gone).await;
                 }
-                // It is in our hands again.
+                // This controller is responsible for it again.
                 self.states.with(&key, |state| state.left_behind = None);
                 self.run_steps(&key, priority).await
             }
         }
     }
 
+    /// Takes one step after the other, until the rest is the queue's or the Service is as wanted.
     async fn run_steps(&self, key: &ServiceKey, priority: Priority) -> Outcome {
         let mut permit: Option<SemaphorePermit<'_>> = None;
         let mut attempt = 0;
@@ -60,99 +66,39 @@ impl ServiceLb {
                 let mode = progress.mode(&step, &service, facts);
                 (step, mode)
             });
-            match &step {
-                Step::Idle => {
-                    if !self.drifted(key, &service, &inputs).await {
-                        return Outcome::Done;
+            let is_prepare = matches!(step, Step::Prepare(_));
+            if is_prepare || matches!(step, Step::Ensure(_) | Step::Delete { .. }) {
+                let ownership = Ownership::of(&service, Some(&inputs.capability));
+                if ownership == Ownership::Provide
+                    && let Some(left) = self.waits_for_predecessor(key)
+                {
+                    return Outcome::RetryAfter(left);
+                }
+                if priority != Priority::Background {
+                    match mode {
+                        Mode::Alone => {}
+                        Mode::Batch => return Outcome::RunAgain(Priority::Batch),
+                        Mode::Background => return Outcome::RunAgain(Priority::Background),
                     }
+                }
+                if permit.is_none() {
+                    permit = self.permit(priority).await;
+                    if permit.is_none() {
+                        return Outcome::Retry;
+                    }
+                    // That took a while, and the Service may be another now.
                     continue;
                 }
-                Step::Hold { why, patch, events } => {
-                    debug!(
-                        service = &*key.name,
-                        reason = why.reason(),
-                        "the Service is held"
-                    );
-                    let Some(patch) = patch else {
-                        return Outcome::Done;
-                    };
-                    match self.writer.write(&service, patch).await {
-                        Ok(Some(_)) => {
-                            self.record_events(&service, events);
-                            // Its targets hold up the others no longer.
-                            self.rollout.applied.progressed();
-                            return Outcome::Done;
-                        }
-                        Ok(None) => return Outcome::Done,
-                        Err(error) => {
-                            attempt += 1;
-                            if error.class() != ErrorClass::Conflict || attempt >= ATTEMPTS {
-                                return self.write_failed(&service, "say why it is held", &error);
-                            }
-                            continue;
-                        }
-                    }
-                }
-                Step::EndWait(patch) => match self.writer.write(&service, patch).await {
-                    Ok(_) => return Outcome::Done,
-                    Err(error) => {
-                        attempt += 1;
-                        if error.class() != ErrorClass::Conflict || attempt >= ATTEMPTS {
-                            return self.write_failed(
-                                &service,
-                                "say that it waits no more",
-                                &error,
-                            );
-                        }
+            }
+            let (patch, events, doing) = match step {
+                Step::Idle => {
+                    if self.drifted(key, &service, &inputs).await {
                         continue;
                     }
-                },
-                Step::At(time) => return Outcome::RetryAfter(until(*time, self.now())),
+                    return Outcome::Done;
+                }
+                Step::At(time) => return Outcome::RetryAfter(until(time, self.now())),
                 Step::Update => return Outcome::RunAgain(Priority::Batch),
-                Step::Prepare(_) | Step::Ensure(_) | Step::Delete { .. } => {}
-            }
-            let ownership = Ownership::of(&service, Some(&inputs.capability));
-            if ownership == Ownership::Provide
-                && let Some(left) = self.waits_for_predecessor(key)
-            {
-                return Outcome::RetryAfter(left);
-            }
-            if priority != Priority::Background {
-                match mode {
-                    Mode::Alone => {}
-                    Mode::Batch => return Outcome::RunAgain(Priority::Batch),
-                    Mode::Background => return Outcome::RunAgain(Priority::Background),
-                }
-            }
-            if permit.is_none() {
-                permit = self.permit(priority).await;
-                if permit.is_none() {
-                    return Outcome::Retry;
-                }
-                // That took a while, and the Service may be another now.
-                continue;
-            }
-            match step {
-                Step::Prepare(patch) => match self.writer.write(&service, &patch).await {
-                    Ok(Some(_)) => {
-                        if patch.finalizer.is_some() {
-                            self.states
-                                .with(key, |state| *state.started.get_or_insert_with(Instant::now));
-                        }
-                    }
-                    Ok(None) => return Outcome::Done,
-                    Err(error) => {
-                        attempt += 1;
-                        // Else the store knows by now what it has become.
-                        if error.class() != ErrorClass::Conflict || attempt >= ATTEMPTS {
-                            return self.write_failed(
-                                &service,
-                                "add load balancer cleanup finalizer",
-                                &error,
-                            );
-                        }
-                    }
-                },
                 Step::Ensure(ensure) => {
                     let is_background = mode != Mode::Alone;
                     return self
@@ -162,19 +108,50 @@ impl ServiceLb {
                 Step::Delete { events } => {
                     return self.delete(key, service, &inputs, &events).await;
                 }
-                Step::Idle | Step::Hold { .. } | Step::EndWait(_) | Step::At(_) | Step::Update => {}
+                Step::Hold { why, patch, events } => {
+                    let reason = why.reason();
+                    debug!(service = &*key.name, reason, "Service held");
+                    let Some(patch) = patch else {
+                        return Outcome::Done;
+                    };
+                    (patch, events, WRITING_STATUS)
+                }
+                Step::EndWait(patch) => (patch, Vec::new(), WRITING_STATUS),
+                Step::Prepare(patch) => (patch, Vec::new(), "add load balancer cleanup finalizer"),
+            };
+            match self.writer.write(&service, &patch).await {
+                Ok(Some(_)) if is_prepare => {
+                    if patch.finalizer.is_some() {
+                        self.states
+                            .with(key, |state| *state.started.get_or_insert_with(Instant::now));
+                    }
+                }
+                Ok(Some(_)) => {
+                    self.record_events(&service, &events);
+                    // Targets of a Service that is held block the rollout no longer.
+                    self.rollout.applied.progressed();
+                    return Outcome::Done;
+                }
+                Ok(None) => return Outcome::Done,
+                Err(error) => {
+                    attempt += 1;
+                    // After a conflict the store has the Service as it is now.
+                    if error.class() != ErrorClass::Conflict || attempt >= ATTEMPTS {
+                        return self.write_failed(&service, doing, &error);
+                    }
+                }
             }
         }
     }
 
-    /// Waits until fewer Services are worked on than the flag's number; background work, which the queue
-    /// limits, has turns of its own. None: the loop stops.
+    /// Waits until fewer Services are ensured or deleted than the flag's number; background work, which the
+    /// queue limits, has permits of its own. None: the loop stops.
     pub(super) async fn permit(&self, priority: Priority) -> Option<SemaphorePermit<'_>> {
-        let turns = match priority {
+        let permits = match priority {
             Priority::Background => &self.background,
             Priority::Fresh | Priority::Batch | Priority::Bulk => &self.foreground,
         };
-        turns.acquire().await.ok()
+        permits.acquire().await.ok()
     }
 
     fn waits_for_predecessor(&self, key: &ServiceKey) -> Option<Duration> {

@@ -22,6 +22,9 @@ use crate::{
 /// Writes that conflict with another client's before the queue's back-off takes over.
 pub(super) const ATTEMPTS: u32 = 5;
 
+/// A write of conditions, addresses or annotations, in upstream's words for events.
+pub(super) const WRITING_STATUS: &str = "update load balancer status";
+
 impl ServiceLb {
     /// Applies the consequence of an answer to the Service as it is now: the write, then the events. After a
     /// conflict with another client's write it is decided anew. None: the Service is gone.
@@ -50,11 +53,7 @@ impl ServiceLb {
                         }
                         // S-38: the provider is called once more.
                         self.states.with(key, |state| state.progress.not_written());
-                        return Some(self.write_failed(
-                            &service,
-                            "update load balancer status",
-                            &error,
-                        ));
+                        return Some(self.write_failed(&service, WRITING_STATUS, &error));
                     }
                 }
             }
