@@ -135,6 +135,17 @@ impl EventType {
     }
 }
 
+/// The content of an event: the object and the component come with its recorder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventContent {
+    /// `type`.
+    pub kind: EventType,
+    /// CamelCase.
+    pub reason: Box<str>,
+    /// For people.
+    pub message: Box<str>,
+}
+
 /// An event before it is correlated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {

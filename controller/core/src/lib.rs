@@ -18,8 +18,10 @@
 pub mod api_time;
 pub mod cidr;
 pub mod cluster_uid;
+pub mod condition;
 pub mod correlator;
 mod digest;
+pub mod effects;
 pub mod error_class;
 pub mod fault;
 pub mod ipam;

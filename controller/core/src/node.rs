@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::{null::or_default, service::condition::Status, string_map::StringMap};
+use crate::{condition::Status, null::or_default, string_map::StringMap};
 
 pub mod address;
 pub mod answer;

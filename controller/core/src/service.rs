@@ -12,14 +12,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::{api_time, null::or_default, string_map::StringMap};
+use crate::{condition::Condition, null::or_default, string_map::StringMap};
 
 pub mod answer;
 pub mod capability;
 pub mod change;
 pub mod condition;
 mod desired;
-pub mod effects;
 pub mod event;
 pub mod ownership;
 pub mod patch_plan;
@@ -105,7 +104,7 @@ impl ServiceView {
 
     /// Its condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
-        self.conditions.iter().find(|c| *c.kind == *kind)
+        crate::condition::find(&self.conditions, kind)
     }
 }
 
@@ -205,28 +204,6 @@ pub struct PortStatus {
     pub protocol: Box<str>,
     /// `error`.
     pub error: Option<Box<str>>,
-}
-
-/// One of `status.conditions`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Condition {
-    /// `type`.
-    #[serde(default, rename = "type", deserialize_with = "or_default")]
-    pub kind: Box<str>,
-    /// `status`: `True`, `False`, `Unknown`.
-    #[serde(default, deserialize_with = "or_default")]
-    pub status: Box<str>,
-    /// `reason`.
-    #[serde(default, deserialize_with = "or_default")]
-    pub reason: Box<str>,
-    /// `message`.
-    #[serde(default, deserialize_with = "or_default")]
-    pub message: Box<str>,
-    /// `lastTransitionTime`; absent where it cannot be read. A time out of range is the nearest
-    /// [`Timestamp`].
-    #[serde(default, deserialize_with = "api_time::if_readable")]
-    pub last_transition_time: Option<Timestamp>,
 }
 
 #[cfg(test)]

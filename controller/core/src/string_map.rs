@@ -64,6 +64,19 @@ impl StringMap {
         Self::packed(entries)
     }
 
+    /// A copy with `changes` made to it: key and value; none removes the key.
+    #[must_use]
+    pub fn changed(&self, changes: &[(Box<str>, Option<Box<str>>)]) -> Self {
+        let mut entries: BTreeMap<&str, &str> = self.iter().collect();
+        for (key, value) in changes {
+            match value {
+                Some(value) => entries.insert(key, value),
+                None => entries.remove(&**key),
+            };
+        }
+        Self::packed(entries)
+    }
+
     fn place(&self, key: &str) -> Option<usize> {
         let mut range = 0..self.ends.len();
         while !range.is_empty() {

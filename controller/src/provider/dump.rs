@@ -59,7 +59,6 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
         instances,
         load_balancers,
         routes,
-        effects,
         max_send_bytes,
         ..
     } = &**session;
@@ -101,7 +100,7 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
         load_balancers.is_some(),
         routes.is_some(),
         session.has_node_sets(),
-        effects.is_some()
+        session.declares_effects()
     )
 }
 

@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use outrigger_api::v1::ErrorReason;
 use outrigger_core::{
+    effects::RawEffects,
     error_class::ErrorClass,
-    service::{answer, effects::RawEffects, source_ranges},
+    service::{answer, source_ranges},
 };
 mod failure;
 mod read;

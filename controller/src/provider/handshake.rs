@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
-use outrigger_core::{node::ownership::Prefixes, service::capability::Capability, text};
+use outrigger_core::{
+    effects::AllowedEffects, node::ownership::Prefixes, service::capability::Capability, text,
+};
 
 use tracing::warn;
 
@@ -164,11 +166,14 @@ pub(super) fn accept(
             .transpose()?,
         load_balancers: offered
             .load_balancers
-            .map(|offered| accept_load_balancers(&name, offered, reads, effects.as_ref()))
+            .map(|offered| {
+                let effects = effects.as_ref().map(|effects| effects.on_services.clone());
+                accept_load_balancers(&name, offered, reads, effects.unwrap_or_default())
+            })
             .transpose()?,
         routes: offered.routes.map(accept_routes),
         node_sets: offered.node_sets.is_some(),
-        effects,
+        node_effects: effects.map(|effects| effects.on_nodes),
         node_annotation_prefixes: entries(
             "node_annotation_prefixes",
             answer.node_annotation_prefixes,
@@ -256,14 +261,13 @@ fn accept_load_balancers(
     name: &str,
     offered: v1::LoadBalancersCapability,
     reads: Box<[Box<str>]>,
-    effects: Option<&v1::EffectsCapability>,
+    effects: AllowedEffects,
 ) -> Result<LoadBalancersCapability, RefusedHandshake> {
     if offered.configuration_revision.len() > 64 {
         return Err(RefusedHandshake::bad(
             "load_balancers.configuration_revision has more than 64 bytes",
         ));
     }
-    let boxed = |list: &[String]| list.iter().map(|entry| Box::from(&**entry)).collect();
     let capability = Capability {
         provider: name.into(),
         classes: entries("load_balancers.classes", offered.classes)?,
@@ -271,13 +275,7 @@ fn accept_load_balancers(
         configuration_revision: offered.configuration_revision.into(),
         volatile: offered.volatile,
         reads,
-        // They were accepted before.
-        writes: effects.map_or_else(Box::default, |effects| {
-            boxed(&effects.service_annotation_prefixes)
-        }),
-        conditions: effects.map_or_else(Box::default, |effects| {
-            boxed(&effects.condition_type_prefixes)
-        }),
+        effects,
     };
     Ok(LoadBalancersCapability {
         capability: capability.into(),

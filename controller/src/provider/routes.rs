@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use outrigger_core::{
+    effects::RawEffects,
     route::{ObservedRoute, WantedRoute},
-    service::effects::RawEffects,
 };
 use tokio::{sync::oneshot, time::Instant};
 

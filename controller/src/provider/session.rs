@@ -12,11 +12,9 @@ use std::{
 
 use outrigger_api::{code_name, v1};
 use outrigger_core::{
+    effects::{AllowedEffects, Effects, RawEffects},
     node::ownership::Prefixes,
-    service::{
-        capability::Capability,
-        effects::{Effects, RawEffects},
-    },
+    service::capability::Capability,
 };
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -68,8 +66,8 @@ pub struct HandshakeResult {
     pub routes: Option<RoutesCapability>,
     /// Whether node sets are declared.
     pub node_sets: bool,
-    /// The effects that the provider may send; checked against the reserved prefixes.
-    pub effects: Option<v1::EffectsCapability>,
+    /// What the provider may have written to Nodes; `None` when it declares no effects at all.
+    pub node_effects: Option<AllowedEffects>,
     /// Node annotations that are sent; empty: none.
     pub node_annotation_prefixes: Box<[Box<str>]>,
     /// Largest message that may be sent, in bytes.
@@ -119,6 +117,11 @@ impl Session {
         }
     }
 
+    /// Whether the provider declares effects.
+    pub fn declares_effects(&self) -> bool {
+        self.node_effects.is_some()
+    }
+
     /// Whether a method was found missing, which it then is until the next handshake.
     pub(super) fn lacks(&self, rpc: &'static str) -> bool {
         self.unserved.lock().contains(rpc)
@@ -137,11 +140,11 @@ impl Session {
         }
     }
 
-    /// The effects in `raw` that may be written to a Service. Without the capability there are none, which
-    /// is logged once for each handshake.
-    pub(super) fn effects(&self, raw: RawEffects, capability: &Capability) -> Effects {
-        if self.effects.is_some() {
-            return raw.check(capability);
+    /// The effects in `raw` that are `allowed`. Without the capability there are none, which is logged once
+    /// for each handshake.
+    pub(super) fn effects(&self, raw: RawEffects, allowed: &AllowedEffects) -> Effects {
+        if self.declares_effects() {
+            return raw.check(allowed);
         }
         let effects = raw.undeclared();
         if effects.dropped > 0 && !self.undeclared_effects.swap(true, Ordering::Relaxed) {

@@ -4,10 +4,9 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use outrigger_api::v1;
 use outrigger_core::{
+    effects::RawEffects,
     node::{NodeView, Ready},
-    service::{
-        Ingress, Port, PortStatus, ServiceView, capability::Capability, effects::RawEffects,
-    },
+    service::{Ingress, Port, PortStatus, ServiceView, capability::Capability},
 };
 
 use super::Session;

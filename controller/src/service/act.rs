@@ -4,12 +4,12 @@
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use outrigger_core::{
+    correlator::EventContent,
     error_class::ErrorClass,
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         change::needs_sync,
-        event::ServiceEvent,
         ownership::is_released,
         plan::{Ensure, EnsureCause, Failure},
     },
@@ -130,7 +130,7 @@ impl ServiceLb {
         key: &ServiceKey,
         service: Arc<ServiceView>,
         inputs: &DecisionInputs,
-        events: &[ServiceEvent],
+        events: &[EventContent],
     ) -> Outcome {
         let provider = self
             .parts
@@ -196,7 +196,7 @@ impl ServiceLb {
         provider: &Provider,
         key: &ServiceKey,
         service: &ServiceView,
-        events: &[ServiceEvent],
+        events: &[EventContent],
     ) -> Option<Answered> {
         // Called when the call is admitted: it may have waited for long.
         let goes_out = || {
@@ -270,7 +270,7 @@ impl ServiceLb {
             self.parts.metrics.effects_dropped(effects.dropped);
             let session = self.parts.provider.session();
             // Without the capability all are left out, which is reported once for all Services.
-            if session.is_some_and(|session| session.effects.is_some()) {
+            if session.is_some_and(|session| session.declares_effects()) {
                 warn!(
                     service = &*key.name,
                     dropped = effects.dropped,

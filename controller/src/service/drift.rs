@@ -3,11 +3,14 @@
 
 use std::{collections::HashSet, mem::take, sync::Arc, time::Duration};
 
-use outrigger_core::service::{
-    ServiceView,
-    capability::Capability,
-    condition::{ACCEPTED, PROVISIONED, Status},
-    ownership::Ownership,
+use outrigger_core::{
+    condition::Status,
+    service::{
+        ServiceView,
+        capability::Capability,
+        condition::{ACCEPTED, PROVISIONED},
+        ownership::Ownership,
+    },
 };
 use tokio::time::sleep;
 use tracing::{debug, info, warn};

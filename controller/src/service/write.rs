@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use outrigger_core::{
+    correlator::EventContent,
     error_class::{DELETION_WAIT, ErrorClass},
     service::{
         ServiceView,
-        event::ServiceEvent,
         plan::{self, Progress, ServiceFacts},
     },
 };
@@ -80,14 +80,14 @@ impl ServiceLb {
         if class.is_for_owner() {
             self.record_event(
                 service,
-                &ServiceEvent::sync_failed(&format!("failed to {doing}: {error}")),
+                &EventContent::sync_failed(&format!("failed to {doing}: {error}")),
             );
         }
         error.retry()
     }
 
     /// Records an event on the Service, in its namespace (B-10).
-    pub(super) fn record_event(&self, service: &ServiceView, event: &ServiceEvent) {
+    pub(super) fn record_event(&self, service: &ServiceView, event: &EventContent) {
         let object = ObjectRef::service(service);
         let (reason, message) = (event.reason.clone(), event.message.clone());
         self.parts
@@ -95,7 +95,7 @@ impl ServiceLb {
             .event(&object, event.kind, reason, message);
     }
 
-    pub(super) fn record_events(&self, service: &ServiceView, events: &[ServiceEvent]) {
+    pub(super) fn record_events(&self, service: &ServiceView, events: &[EventContent]) {
         for event in events {
             self.record_event(service, event);
         }

@@ -14,10 +14,11 @@ use outrigger_controller::kube::{
     store::{Origin, Store},
 };
 use outrigger_core::{
+    condition::{Condition, ConditionChange},
     error_class::ErrorClass,
     service::{
-        Condition, Ingress, ServiceView,
-        patch_plan::{ConditionChange, FinalizerChange, StatusPatch},
+        Ingress, ServiceView,
+        patch_plan::{FinalizerChange, StatusPatch},
     },
 };
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{NetworkUnavailable, NodeView, Ready};
-use crate::{fixture, service::condition::Status, string_map::StringMap};
+use crate::{condition::Status, fixture, string_map::StringMap};
 
 fn view(json: &Value) -> NodeView {
     serde_json::from_str(&json.to_string()).unwrap()

@@ -9,7 +9,7 @@ use super::{
     ANNOTATION_LAST_APPLIED, NETWORK_UNAVAILABLE, NetworkUnavailable, NodeAddress, NodeView, Ready,
     Taint,
 };
-use crate::{api_time, null::or_default, service::condition, string_map::StringMap};
+use crate::{api_time, condition, null::or_default, string_map::StringMap};
 
 #[derive(Deserialize)]
 pub(super) struct NodeJson {

@@ -9,7 +9,7 @@ use super::{
     nodes::pod_cidrs,
     plan::{is_inside, is_working},
 };
-use crate::{cidr::Cidr, node::NodeView, service::condition::Status};
+use crate::{cidr::Cidr, condition::Status, node::NodeView};
 
 const CREATED: &str = "RouteCreated";
 const NOT_CREATED: &str = "NoRouteCreated";

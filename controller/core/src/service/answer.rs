@@ -5,12 +5,9 @@
 
 use std::{fmt, net::IpAddr, time::Duration};
 
-use super::{
-    Ingress, PortStatus,
-    capability::Capability,
-    effects::{Effects, RawEffects},
-};
+use super::{Ingress, PortStatus, capability::Capability};
 use crate::{
+    effects::{Effects, RawEffects},
     error_class::{DELETION_WAIT, ErrorClass, KEY_WAIT},
     fault::{Fault, few, legal},
     syntax, text,
@@ -248,7 +245,7 @@ impl RawAnswer {
             },
             reason: self.reason.into(),
             message: text::message(&self.message).into(),
-            effects: self.effects.check(capability),
+            effects: self.effects.check(&capability.effects),
         })
     }
 }

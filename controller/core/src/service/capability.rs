@@ -1,13 +1,10 @@
 //! The provider's declarations about load balancers in the handshake.
 
 use super::ANNOTATION_RESYNC;
-use crate::node::ANNOTATION_LAST_APPLIED;
+use crate::effects::{AllowedEffects, begins, is_of_controller};
 
 /// Annotation with the source ranges, from before they had a field. It is read by the controller.
 pub const ANNOTATION_SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
-
-/// Prefix of all our annotations and conditions.
-const OURS: &str = "outrigger.dev/";
 
 /// Which Services a provider serves, and what of them it looks at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,10 +21,8 @@ pub struct Capability {
     pub volatile: bool,
     /// `service_annotation_prefixes`: what the provider reads. Empty: all.
     pub reads: Box<[Box<str>]>,
-    /// `EffectsCapability.service_annotation_prefixes`: what the provider has written for it.
-    pub writes: Box<[Box<str>]>,
-    /// `EffectsCapability.condition_type_prefixes`.
-    pub conditions: Box<[Box<str>]>,
+    /// What the provider may have written to Services.
+    pub effects: AllowedEffects,
 }
 
 impl Capability {
@@ -42,19 +37,7 @@ impl Capability {
     /// Whether the provider is sent the annotation `key`: it reads it, and it is neither ours nor
     /// kubectl's.
     pub fn reads(&self, key: &str) -> bool {
-        (self.reads.is_empty() || begins(key, &self.reads))
-            && !key.starts_with(OURS)
-            && key != ANNOTATION_LAST_APPLIED
-    }
-
-    /// Whether the provider may have the annotation `key` written.
-    pub fn writes(&self, key: &str) -> bool {
-        begins(key, &self.writes) && !key.starts_with(OURS) && key != ANNOTATION_LAST_APPLIED
-    }
-
-    /// Whether the provider may have conditions of the type `kind` set.
-    pub fn sets_condition(&self, kind: &str) -> bool {
-        begins(kind, &self.conditions) && !kind.starts_with(OURS)
+        (self.reads.is_empty() || begins(key, &self.reads)) && !is_of_controller(key)
     }
 
     /// Whether another value of the annotation `key` may want another load balancer. A provider's
@@ -62,17 +45,14 @@ impl Capability {
     pub(super) fn is_moved_by(&self, key: &str) -> bool {
         key == ANNOTATION_RESYNC
             || key == ANNOTATION_SOURCE_RANGES
-            || (self.reads(key) && !begins(key, &self.writes))
+            || (self.reads(key) && !begins(key, &self.effects.annotations))
     }
-}
-
-fn begins(key: &str, prefixes: &[Box<str>]) -> bool {
-    prefixes.iter().any(|prefix| key.starts_with(&**prefix))
 }
 
 #[cfg(test)]
 mod tests {
     use super::{ANNOTATION_SOURCE_RANGES, Capability};
+    use crate::effects::AllowedEffects;
 
     #[test]
     fn the_classes_and_the_absence_of_one() {
@@ -91,24 +71,26 @@ mod tests {
     fn which_annotations_count() {
         let capability = Capability {
             reads: ["example.com/".into()].into(),
-            writes: ["example.com/status-".into(), "out".into()].into(),
+            effects: AllowedEffects {
+                annotations: ["example.com/status-".into(), "out".into()].into(),
+                ..AllowedEffects::default()
+            },
             ..Capability::default()
         };
-        for (key, reads, writes, moves) in [
-            ("example.com/flavour", true, false, true),
-            ("example.com/status-id", true, true, false),
-            ("other.example/flavour", false, false, false),
-            ("outrigger.dev/resync", false, false, true),
-            ("outrigger.dev/paused", false, false, false),
-            ("outrigger.dev/settled", false, false, false),
-            (ANNOTATION_SOURCE_RANGES, false, false, true),
+        for (key, reads, moves) in [
+            ("example.com/flavour", true, true),
+            ("example.com/status-id", true, false),
+            ("other.example/flavour", false, false),
+            ("outrigger.dev/resync", false, true),
+            ("outrigger.dev/paused", false, false),
+            ("outrigger.dev/settled", false, false),
+            (ANNOTATION_SOURCE_RANGES, false, true),
         ] {
             assert_eq!(capability.reads(key), reads, "{key}");
-            assert_eq!(capability.writes(key), writes, "{key}");
             assert_eq!(capability.is_moved_by(key), moves, "{key}");
         }
         let all = Capability::default();
-        assert!(all.reads("anything") && all.is_moved_by("anything") && !all.writes("anything"));
+        assert!(all.reads("anything") && all.is_moved_by("anything"));
         assert!(!all.reads("kubectl.kubernetes.io/last-applied-configuration"));
         assert!(!all.is_moved_by("outrigger.dev/settled"));
     }

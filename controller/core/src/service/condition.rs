@@ -17,32 +17,3 @@ pub const WAITING: &str = "outrigger.dev/Waiting";
 
 /// All of ours.
 pub const OURS: [&str; 4] = [ACCEPTED, PROVISIONED, TARGETS_IN_STEP, WAITING];
-
-/// Status of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// `True`.
-    True,
-    /// `False`.
-    False,
-    /// `Unknown`.
-    Unknown,
-}
-
-impl Status {
-    /// As Kubernetes writes it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::True => "True",
-            Self::False => "False",
-            Self::Unknown => "Unknown",
-        }
-    }
-
-    /// Reads what Kubernetes writes.
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::True, Self::False, Self::Unknown]
-            .into_iter()
-            .find(|status| status.as_str() == text)
-    }
-}

@@ -1,22 +1,11 @@
 //! The events about a Service, in upstream's words (`docs/upstream.md`, events about Services).
 
 use crate::{
-    correlator::EventType,
+    correlator::{EventContent, EventType},
     targets::{Targets, names},
 };
 
-/// An event about a Service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServiceEvent {
-    /// Normal or Warning.
-    pub kind: EventType,
-    /// CamelCase.
-    pub reason: Box<str>,
-    /// For people.
-    pub message: Box<str>,
-}
-
-impl ServiceEvent {
+impl EventContent {
     pub(super) fn normal(reason: &str, message: &str) -> Self {
         Self {
             kind: EventType::Normal,

@@ -3,9 +3,10 @@
 use super::{
     ServiceView,
     capability::Capability,
-    condition::{ACCEPTED, Status, WAITING},
+    condition::{ACCEPTED, WAITING},
     settled::SettledRecord,
 };
+use crate::condition::Status;
 
 /// The relation of a Service to this provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,12 @@
 use jiff::Timestamp;
 
 use super::{
-    Condition, FINALIZER, Ingress, ServiceView,
-    condition::Status,
-    effects::{DesiredCondition, Effects},
+    FINALIZER, Ingress, ServiceView,
     settled::{ANNOTATION_SETTLED, SettledRecord},
+};
+use crate::{
+    condition::{ConditionChange, Status},
+    effects::{DesiredCondition, Effects},
 };
 
 /// The change of our finalizer.
@@ -21,15 +23,6 @@ pub enum FinalizerChange {
     Add,
     /// It is removed, and the others stay (S-46).
     Remove,
-}
-
-/// The change of a condition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConditionChange {
-    /// It is written over whatever is there of its type.
-    Set(Condition),
-    /// The condition of this type is removed.
-    Remove(Box<str>),
 }
 
 /// The write, with its preconditions. Nothing in it is there already.
@@ -78,25 +71,8 @@ impl StatusPatch {
             }
             None => {}
         }
-        for (key, value) in &self.annotations {
-            view.annotations = match value {
-                Some(value) => view.annotations.with([(&**key, &**value)]),
-                None => view.annotations.without(key),
-            };
-        }
-        let mut conditions = view.conditions.into_vec();
-        for change in &self.conditions {
-            match change {
-                ConditionChange::Set(new) => {
-                    match conditions.iter_mut().find(|c| c.kind == new.kind) {
-                        Some(old) => *old = new.clone(),
-                        None => conditions.push(new.clone()),
-                    }
-                }
-                ConditionChange::Remove(kind) => conditions.retain(|c| c.kind != *kind),
-            }
-        }
-        view.conditions = conditions.into();
+        view.annotations = service.annotations.changed(&self.annotations);
+        view.conditions = ConditionChange::apply_all(&self.conditions, &service.conditions);
         if let Some(ingress) = &self.ingress {
             view.ingress = defaulted(ingress);
         }
@@ -131,8 +107,7 @@ impl<'a> PatchDraft<'a> {
     pub(super) fn over(service: &'a ServiceView, now: Timestamp) -> Self {
         Self {
             service,
-            // Kubernetes keeps whole seconds.
-            now: Timestamp::from_second(now.as_second()).unwrap_or(now),
+            now,
             patch: StatusPatch {
                 uid: service.uid.clone(),
                 finalizer: None,
@@ -164,28 +139,14 @@ impl<'a> PatchDraft<'a> {
     }
 
     pub(super) fn condition(&mut self, kind: &str, status: Status, reason: &str, message: &str) {
-        self.forget_condition(kind);
-        let old = self.service.condition(kind);
-        let same_status = old.filter(|old| &*old.status == status.as_str());
-        if same_status.is_some_and(|old| &*old.reason == reason && &*old.message == message) {
-            return;
-        }
-        let since = same_status.and_then(|old| old.last_transition_time);
-        self.patch.conditions.push(ConditionChange::Set(Condition {
-            kind: kind.into(),
-            status: status.as_str().into(),
-            reason: reason.into(),
-            message: message.into(),
-            last_transition_time: since.or(Some(self.now)),
-        }));
+        let current = &self.service.conditions;
+        let change = ConditionChange::set(self.now, current, kind, status, reason, message);
+        self.replace_condition(kind, change);
     }
 
     pub(super) fn remove_condition(&mut self, kind: &str) {
-        self.forget_condition(kind);
-        if self.service.condition(kind).is_some() {
-            let change = ConditionChange::Remove(kind.into());
-            self.patch.conditions.push(change);
-        }
+        let change = ConditionChange::remove(&self.service.conditions, kind);
+        self.replace_condition(kind, change);
     }
 
     pub(super) fn ingress(&mut self, ingress: &[Ingress]) {
@@ -219,11 +180,9 @@ impl<'a> PatchDraft<'a> {
         changes.then_some(patch)
     }
 
-    fn forget_condition(&mut self, kind: &str) {
-        self.patch.conditions.retain(|change| match change {
-            ConditionChange::Set(condition) => *condition.kind != *kind,
-            ConditionChange::Remove(removed) => **removed != *kind,
-        });
+    fn replace_condition(&mut self, kind: &str, change: Option<ConditionChange>) {
+        self.patch.conditions.retain(|old| old.kind() != kind);
+        self.patch.conditions.extend(change);
     }
 }
 

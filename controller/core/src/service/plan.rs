@@ -25,13 +25,13 @@ use jiff::Timestamp;
 use super::{
     ServiceView,
     capability::Capability,
-    effects::Effects,
-    event::ServiceEvent,
     ownership::{Ownership, is_not_managed},
     patch_plan::StatusPatch,
     settled::{Comparison, Hash, SettledRecord},
 };
 use crate::{
+    correlator::EventContent,
+    effects::Effects,
     error_class::{ErrorClass, Requeue},
     targets::{Revision, Targets},
 };
@@ -85,7 +85,7 @@ pub enum Step {
         /// To be written, unless it is on the Service already.
         patch: Option<StatusPatch>,
         /// To be sent once it is written.
-        events: Vec<ServiceEvent>,
+        events: Vec<EventContent>,
     },
     /// Nothing, once this is written: what the Service waited for it does not want any more.
     EndWait(StatusPatch),
@@ -101,7 +101,7 @@ pub enum Step {
     /// `DeleteLoadBalancer`, and its answer to [`Progress::deleted`].
     Delete {
         /// To be sent before the call.
-        events: Vec<ServiceEvent>,
+        events: Vec<EventContent>,
     },
 }
 
@@ -117,7 +117,7 @@ pub struct Ensure {
     /// How it is announced and paced.
     pub manner: Manner,
     /// To be sent before the call.
-    pub events: Vec<ServiceEvent>,
+    pub events: Vec<EventContent>,
 }
 
 impl Ensure {
@@ -147,7 +147,7 @@ pub struct Consequence {
     /// To be written. If that fails, [`Progress::not_written`].
     pub patch: Option<StatusPatch>,
     /// To be sent once it is written.
-    pub events: Vec<ServiceEvent>,
+    pub events: Vec<EventContent>,
     /// When to ask for the next step; none: done, and the back-off starts anew.
     pub requeue: Option<Requeue>,
 }
@@ -219,7 +219,7 @@ impl Progress {
             Some(waits) if now < waits.until => Step::At(waits.until),
             Some(_) => Step::Delete { events: Vec::new() },
             None => Step::Delete {
-                events: vec![ServiceEvent::deleting()],
+                events: vec![EventContent::deleting()],
             },
         }
     }
@@ -338,12 +338,12 @@ fn ensure(cause: EnsureCause, hash: Hash, manner: Manner, targets: &Targets) -> 
     }
 }
 
-fn events(cause: EnsureCause, manner: Manner, targets: &Targets) -> Vec<ServiceEvent> {
+fn events(cause: EnsureCause, manner: Manner, targets: &Targets) -> Vec<EventContent> {
     if manner != Manner::Announced || cause == EnsureCause::Continued {
         return Vec::new();
     }
-    let no_nodes = targets.is_empty().then(ServiceEvent::no_nodes);
-    [ServiceEvent::ensuring()]
+    let no_nodes = targets.is_empty().then(EventContent::no_nodes);
+    [EventContent::ensuring()]
         .into_iter()
         .chain(no_nodes)
         .collect()

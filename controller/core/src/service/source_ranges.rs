@@ -2,7 +2,8 @@
 
 use ipnet::IpNet;
 
-use super::{ServiceView, capability::ANNOTATION_SOURCE_RANGES, effects::Effects, plan::Failure};
+use super::{ServiceView, capability::ANNOTATION_SOURCE_RANGES, plan::Failure};
+use crate::effects::Effects;
 use crate::{cidr::Cidr, error_class::ErrorClass};
 
 /// Why the ranges do not parse. Upstream's texts (H-1).

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
-use super::{
-    Condition, FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER, condition::WAITING,
+use super::{FINALIZER, Ingress, ServiceView, Spec, TYPE_LOAD_BALANCER, condition::WAITING};
+use crate::{
+    api_time, condition::Condition, node::ANNOTATION_LAST_APPLIED, null::or_default,
+    string_map::StringMap,
 };
-use crate::{api_time, node::ANNOTATION_LAST_APPLIED, null::or_default, string_map::StringMap};
 
 #[derive(Deserialize)]
 pub(super) struct ServiceJson {

@@ -1,8 +1,11 @@
 //! A patch as the API server reads it (S-70, S-71).
 
-use outrigger_core::service::{
-    Condition, FINALIZER, Ingress, PortStatus, ServiceView,
-    patch_plan::{ConditionChange, FinalizerChange, StatusPatch},
+use outrigger_core::{
+    condition::{Condition, ConditionChange},
+    service::{
+        FINALIZER, Ingress, PortStatus, ServiceView,
+        patch_plan::{FinalizerChange, StatusPatch},
+    },
 };
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use outrigger_core::service::{Condition, Ingress, patch_plan::ConditionChange};
+use outrigger_core::{
+    condition::{Condition, ConditionChange},
+    service::Ingress,
+};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use outrigger_core::service::{effects::Effects, plan::Failure};
+use outrigger_core::{effects::Effects, service::plan::Failure};
 
 use super::{Error, reason_name};
 use crate::provider::Session;
@@ -39,7 +39,7 @@ impl Error {
     fn allowed_effects(&self, session: Option<&Session>) -> Option<Effects> {
         let session = session?;
         let declared = session.load_balancers.as_ref()?;
-        Some(session.effects(self.effects()?.clone(), &declared.capability))
+        Some(session.effects(self.effects()?.clone(), &declared.capability.effects))
     }
 }
 

@@ -6,7 +6,7 @@ use outrigger_api::{
     ERROR_DOMAIN, RpcStatus, code_name,
     v1::{ErrorReason, KubernetesEffects},
 };
-use outrigger_core::{service::effects::RawEffects, text};
+use outrigger_core::{effects::RawEffects, text};
 use prost::Message;
 use tonic::{Code, Status, TimeoutExpired};
 use tonic_types::{ErrorInfo, RetryInfo, pb};

@@ -1,6 +1,7 @@
 //! The effects that a provider may declare: never under reserved prefixes.
 
 use outrigger_api::v1;
+use outrigger_core::effects::AllowedEffects;
 
 use super::{RefusedHandshake, entries};
 
@@ -9,42 +10,62 @@ const RESERVED: [&str; 2] = ["outrigger.dev", "kubectl.kubernetes.io"];
 /// Of Kubernetes itself, for Nodes and conditions.
 const KUBERNETES: [&str; 2] = ["kubernetes.io", "k8s.io"];
 
+/// The effects of an accepted handshake.
+pub(super) struct AcceptedEffects {
+    pub(super) on_services: AllowedEffects,
+    pub(super) on_nodes: AllowedEffects,
+}
+
 /// Checks what it asks for.
-pub(super) fn accept(
-    effects: v1::EffectsCapability,
-) -> Result<v1::EffectsCapability, RefusedHandshake> {
-    let lists = [
-        (
-            "effects.service_annotation_prefixes",
-            &effects.service_annotation_prefixes,
-            false,
-        ),
-        (
-            "effects.node_annotation_prefixes",
-            &effects.node_annotation_prefixes,
-            true,
-        ),
-        (
-            "effects.condition_type_prefixes",
-            &effects.condition_type_prefixes,
-            true,
-        ),
-    ];
-    for (field, prefixes, kubernetes_too) in lists {
-        for prefix in entries(field, prefixes.clone())? {
-            let reserved = RESERVED.iter().any(|domain| reaches(&prefix, domain))
-                || kubernetes_too
-                    && KUBERNETES
-                        .iter()
-                        .any(|domain| reaches_under(&prefix, domain));
-            if reserved {
-                return Err(RefusedHandshake::bad(format!(
-                    "{field} asks for {prefix:?}, which is not a provider's to write"
-                )));
-            }
+pub(super) fn accept(effects: v1::EffectsCapability) -> Result<AcceptedEffects, RefusedHandshake> {
+    let services = prefixes(
+        "effects.service_annotation_prefixes",
+        effects.service_annotation_prefixes,
+        false,
+    )?;
+    let nodes = prefixes(
+        "effects.node_annotation_prefixes",
+        effects.node_annotation_prefixes,
+        true,
+    )?;
+    let conditions = prefixes(
+        "effects.condition_type_prefixes",
+        effects.condition_type_prefixes,
+        true,
+    )?;
+    Ok(AcceptedEffects {
+        on_services: AllowedEffects {
+            annotations: services,
+            conditions: conditions.clone(),
+            is_on_nodes: false,
+        },
+        on_nodes: AllowedEffects {
+            annotations: nodes,
+            conditions,
+            is_on_nodes: true,
+        },
+    })
+}
+
+fn prefixes(
+    field: &str,
+    list: Vec<String>,
+    kubernetes_too: bool,
+) -> Result<Box<[Box<str>]>, RefusedHandshake> {
+    let prefixes = entries(field, list)?;
+    for prefix in &prefixes {
+        let reserved = RESERVED.iter().any(|domain| reaches(prefix, domain))
+            || kubernetes_too
+                && KUBERNETES
+                    .iter()
+                    .any(|domain| reaches_under(prefix, domain));
+        if reserved {
+            return Err(RefusedHandshake::bad(format!(
+                "{field} asks for {prefix:?}, which is not a provider's to write"
+            )));
         }
     }
-    Ok(effects)
+    Ok(prefixes)
 }
 
 /// Whether keys under `domain/` may begin with `prefix`: `out`, `outrigger.dev`, `outrigger.dev/x`.

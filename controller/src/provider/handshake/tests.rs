@@ -96,7 +96,7 @@ fn load_balancers_are_declared_within_bounds() {
     let capability = &least.capability;
     assert_eq!(&*capability.provider, "fake");
     assert!(capability.serves(None) && capability.reads("any.example/x"));
-    assert!(!capability.writes("any.example/x") && !capability.sets_condition("any.example/X"));
+    assert_eq!(capability.effects, AllowedEffects::default());
     let most = declared(|load_balancers| {
         load_balancers.max_in_flight = 1_000_000;
         load_balancers.max_services_per_update = 1_000_000;
@@ -122,8 +122,8 @@ fn declarations_that_decide_about_a_service_are_taken_over() {
         });
         offered.effects = Some(EffectsCapability {
             service_annotation_prefixes: vec!["read.example/id".into()],
+            node_annotation_prefixes: vec!["fake.example/id".into()],
             condition_type_prefixes: vec!["fake.example/".into()],
-            ..EffectsCapability::default()
         });
     })
     .unwrap();
@@ -133,8 +133,13 @@ fn declarations_that_decide_about_a_service_are_taken_over() {
     assert!(!capability.serves(None) && capability.serves(Some("fake.example/fast")));
     assert_eq!(&*capability.configuration_revision, "r1");
     assert!(capability.reads("read.example/x") && !capability.reads("other.example/x"));
-    assert!(capability.writes("read.example/id") && !capability.writes("read.example/x"));
-    assert!(capability.sets_condition("fake.example/CertificateReady"));
+    let allowed = |annotations: &str, is_on_nodes| AllowedEffects {
+        annotations: [annotations.into()].into(),
+        conditions: ["fake.example/".into()].into(),
+        is_on_nodes,
+    };
+    assert_eq!(capability.effects, allowed("read.example/id", false));
+    assert_eq!(session.node_effects, Some(allowed("fake.example/id", true)));
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl UncheckedAnswer {
         let effects = std::mem::take(&mut answer.effects);
         let checked = answer.check(call, &offered.capability);
         let mut answer = checked.map_err(|refusal| Error::Unusable(refusal.into()))?;
-        answer.effects = session.effects(effects, &offered.capability);
+        answer.effects = session.effects(effects, &offered.capability.effects);
         Ok(answer)
     }
 }

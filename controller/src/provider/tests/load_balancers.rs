@@ -2,10 +2,10 @@
 
 use outrigger_api::v1::{self, LoadBalancerDisposition as D};
 use outrigger_core::{
+    effects::Effects,
     error_class::ErrorClass,
     service::{
         answer::{Disposition, LoadBalancerAnswer},
-        effects::Effects,
         plan::Failure,
     },
 };

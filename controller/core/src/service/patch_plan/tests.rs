@@ -1,12 +1,13 @@
 use jiff::Timestamp;
 use proptest::{collection::vec, option, prelude::*, sample::select};
 
-use super::{ConditionChange, FinalizerChange, PatchDraft, is_same};
+use super::{FinalizerChange, PatchDraft, is_same};
 use crate::{
+    condition::{Condition, ConditionChange, Status},
     fixture::{any_service, capability, load_balancer},
     service::{
-        Condition, FINALIZER, Ingress, ServiceView,
-        condition::{PROVISIONED, Status},
+        FINALIZER, Ingress, ServiceView,
+        condition::PROVISIONED,
         settled::{ANNOTATION_SETTLED, Hash, SettledRecord},
     },
 };

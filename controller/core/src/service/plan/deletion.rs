@@ -7,13 +7,14 @@ use super::{
     outcome::AT_ONCE,
 };
 use crate::{
+    condition::Status,
+    correlator::EventContent,
     error_class::{DELETION_WAIT, ErrorClass, Requeue},
     service::{
         FINALIZER, ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         capability::Capability,
-        condition::{OURS, PROVISIONED, Status, WAITING},
-        event::ServiceEvent,
+        condition::{OURS, PROVISIONED, WAITING},
         ownership::{Ownership, is_not_managed},
         patch_plan::PatchDraft,
         settled::{ANNOTATION_SETTLED, SettledRecord},
@@ -92,8 +93,8 @@ impl Progress {
                 *self = Self::default();
                 let mut events = answer.effects.events.clone();
                 events.push(match answer.disposition {
-                    Disposition::Retained => ServiceEvent::retained(&answer.message),
-                    _ => ServiceEvent::deleted(),
+                    Disposition::Retained => EventContent::retained(&answer.message),
+                    _ => EventContent::deleted(),
                 });
                 let mut requeue = None;
                 if let (Some(draft), Some(service)) = (&mut draft, service) {
@@ -125,8 +126,8 @@ impl Progress {
                 }
                 if failure.class.is_for_owner() {
                     events.push(match service {
-                        Some(_) => ServiceEvent::sync_failed(&failure.of("delete")),
-                        None => ServiceEvent::delete_failed(&failure.message),
+                        Some(_) => EventContent::sync_failed(&failure.of("delete")),
+                        None => EventContent::delete_failed(&failure.message),
                     });
                     if let Some(draft) = &mut draft {
                         let reason = failure.reason();

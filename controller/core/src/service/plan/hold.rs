@@ -3,14 +3,17 @@
 use jiff::Timestamp;
 
 use super::{Manner, Progress, ServiceFacts, Step, targets::unsettled_record};
-use crate::service::{
-    ANNOTATION_PAUSED, ServiceView,
-    capability::Capability,
-    condition::{Status, WAITING},
-    event::ServiceEvent,
-    ownership::{Ownership, is_not_managed},
-    patch_plan::{PatchDraft, StatusPatch},
-    settled::{ANNOTATION_SETTLED, SettledRecord},
+use crate::{
+    condition::Status,
+    correlator::EventContent,
+    service::{
+        ANNOTATION_PAUSED, ServiceView,
+        capability::Capability,
+        condition::WAITING,
+        ownership::{Ownership, is_not_managed},
+        patch_plan::{PatchDraft, StatusPatch},
+        settled::{ANNOTATION_SETTLED, SettledRecord},
+    },
 };
 
 /// Why nothing is done for a Service.
@@ -55,11 +58,11 @@ impl HoldReason {
         }
     }
 
-    fn event(self, message: &str) -> ServiceEvent {
+    fn event(self, message: &str) -> EventContent {
         match self {
-            Self::Paused => ServiceEvent::normal("LoadBalancerPaused", message),
-            Self::ClassNotServed => ServiceEvent::warning("LoadBalancerClassNotServed", message),
-            Self::ProviderUnavailable => ServiceEvent::warning("WaitingForProvider", message),
+            Self::Paused => EventContent::normal("LoadBalancerPaused", message),
+            Self::ClassNotServed => EventContent::warning("LoadBalancerClassNotServed", message),
+            Self::ProviderUnavailable => EventContent::warning("WaitingForProvider", message),
         }
     }
 }
@@ -75,7 +78,7 @@ impl Progress {
         now: Timestamp,
         service: &ServiceView,
         facts: &ServiceFacts<'_>,
-    ) -> Option<(StatusPatch, Vec<ServiceEvent>)> {
+    ) -> Option<(StatusPatch, Vec<EventContent>)> {
         let is_asked_for = match self.next(now, service, facts) {
             Step::Ensure(ensure) => ensure.manner == Manner::Announced,
             Step::Prepare(patch) => {

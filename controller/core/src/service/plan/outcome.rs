@@ -8,14 +8,15 @@ use super::{
     Consequence, Ensure, EnsureCause, Failure, Manner, Progress, ServiceFacts, Waits, Work,
 };
 use crate::{
+    condition::Status,
+    correlator::EventContent,
+    effects::Effects,
     error_class::{ErrorClass, Requeue},
     node::brake::after,
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer, RefusedAnswer},
-        condition::{ACCEPTED, PROVISIONED, Status, TARGETS_IN_STEP, WAITING},
-        effects::Effects,
-        event::ServiceEvent,
+        condition::{ACCEPTED, PROVISIONED, TARGETS_IN_STEP, WAITING},
         ownership::{Ownership, is_not_managed},
         patch_plan::{PatchDraft, is_same},
         settled::{ANNOTATION_SETTLED, SettledRecord},
@@ -142,7 +143,7 @@ impl Progress {
                 draft.set_condition(PROVISIONED, Status::True, answer, "Ready");
                 draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");
                 if ensure.manner == Manner::Announced || !is_same(ingress, &service.ingress) {
-                    events.push(ServiceEvent::ensured());
+                    events.push(EventContent::ensured());
                 }
             }
             Disposition::NotManaged => {
@@ -200,7 +201,7 @@ impl Progress {
         if failure.class.is_for_owner() {
             // The provider answers that it exists.
             draft.remove_condition(WAITING);
-            events.push(ServiceEvent::sync_failed(&failure.of("ensure")));
+            events.push(EventContent::sync_failed(&failure.of("ensure")));
             let (reason, message) = (&failure.reason(), &*failure.message);
             // Background work does not make a serving load balancer look broken.
             if ensure.manner != Manner::Background {

@@ -3,12 +3,15 @@
 use jiff::Timestamp;
 
 use super::{Progress, ServiceFacts};
-use crate::service::{
-    ServiceView,
-    condition::{ACCEPTED, PROVISIONED, Status, WAITING},
-    ownership::is_claimed,
-    patch_plan::{PatchDraft, StatusPatch},
-    settled::{ANNOTATION_SETTLED, Comparison, SettledRecord},
+use crate::{
+    condition::Status,
+    service::{
+        ServiceView,
+        condition::{ACCEPTED, PROVISIONED, WAITING},
+        ownership::is_claimed,
+        patch_plan::{PatchDraft, StatusPatch},
+        settled::{ANNOTATION_SETTLED, Comparison, SettledRecord},
+    },
 };
 
 impl Progress {

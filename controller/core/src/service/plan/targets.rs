@@ -8,14 +8,15 @@ use super::{
     Work, outcome::AT_ONCE,
 };
 use crate::{
+    condition::Status,
+    correlator::EventContent,
     error_class::{ErrorClass, Requeue},
     node::brake::after,
     service::{
         ServiceView,
         answer::{Disposition, LoadBalancerAnswer},
         capability::Capability,
-        condition::{Status, TARGETS_IN_STEP, WAITING},
-        event::ServiceEvent,
+        condition::{TARGETS_IN_STEP, WAITING},
         ownership::{Ownership, is_claimed, is_not_managed},
         patch_plan::PatchDraft,
         settled::{ANNOTATION_SETTLED, Mark, SettledRecord},
@@ -160,9 +161,9 @@ impl Progress {
             Disposition::Ready => {
                 self.in_step(targets.revision().clone());
                 events.push(if targets.is_empty() {
-                    ServiceEvent::no_nodes()
+                    EventContent::no_nodes()
                 } else {
-                    ServiceEvent::updated()
+                    EventContent::updated()
                 });
                 if let Some(ingress) = &answer.ingress {
                     draft.ingress(ingress);
@@ -216,7 +217,7 @@ impl Progress {
         }
         let mut events = failure.effects.events.clone();
         if failure.class.is_for_owner() {
-            events.push(ServiceEvent::update_failed(targets, &failure.message));
+            events.push(EventContent::update_failed(targets, &failure.message));
         }
         Consequence {
             events,

@@ -12,13 +12,13 @@ use proptest::prelude::*;
 use super::{Confirmation, RouteFacts, RouteNodes, RouteStep, RouteTable, plan};
 use crate::{
     cidr::Cidr,
+    condition::Status,
     fixture::{addresses, cidr, registered},
     node::{
         NodeView,
         ownership::{NodeScope, Prefixes},
     },
     route::{ListStart, ObservedRoute, condition, observed::Fit},
-    service::condition::Status,
 };
 
 mod cloud;

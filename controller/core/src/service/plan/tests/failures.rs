@@ -1,7 +1,7 @@
 //! Ensure fails.
 
 use super::*;
-use crate::service::event::ServiceEvent;
+use crate::correlator::EventContent;
 
 /// S-36.
 #[test]
@@ -153,7 +153,7 @@ fn a_quiet_call_that_fails_leaves_provisioned_alone() {
 fn effects_beside_an_error_are_written() {
     let failed = Failure {
         effects: Effects {
-            events: vec![ServiceEvent::sync_failed("in the provider's words")],
+            events: vec![EventContent::sync_failed("in the provider's words")],
             annotations: vec![("example.com/status-id".into(), Some("lb-1".into()))],
             ..Effects::default()
         },

@@ -1,12 +1,33 @@
-//! A provider's writes to the Service: checked, and limited to the prefixes that it declared.
+//! A provider's writes to the object of a call, a Service or a Node: checked, and limited to the prefixes
+//! that it declared.
 
-use super::{capability::Capability, condition::Status, event::ServiceEvent};
-use crate::{correlator::EventType, syntax, text};
+use crate::{
+    condition::Status,
+    correlator::{EventContent, EventType},
+    node::{ANNOTATION_LAST_APPLIED, labels},
+    syntax, text,
+};
 
 /// Events in one answer.
 pub const MAX_EVENTS: usize = 10;
 /// Bytes of all annotations in one answer, keys and values.
 pub const MAX_ANNOTATIONS: usize = 16 << 10;
+
+/// Prefix of all our annotations and conditions.
+const OURS: &str = "outrigger.dev/";
+
+/// What a provider may have written to the objects of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowedEffects {
+    /// `EffectsCapability.service_annotation_prefixes` or `node_annotation_prefixes`.
+    pub annotations: Box<[Box<str>]>,
+    /// `EffectsCapability.condition_type_prefixes`.
+    pub conditions: Box<[Box<str>]>,
+    /// Whether they are Nodes: their annotations under `kubernetes.io` are Kubernetes' own, and so are
+    /// conditions without a domain.
+    pub is_on_nodes: bool,
+}
+
 /// Effects as they arrive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawEffects {
@@ -26,7 +47,7 @@ pub struct RawEffects {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// To be sent.
-    pub events: Vec<ServiceEvent>,
+    pub events: Vec<EventContent>,
     /// Key and value; none removes the key.
     pub annotations: Vec<(Box<str>, Option<Box<str>>)>,
     /// Type, and what it becomes; none removes the type.
@@ -47,6 +68,32 @@ pub struct DesiredCondition {
     pub message: Box<str>,
 }
 
+impl AllowedEffects {
+    /// Whether the annotation `key` may be written.
+    fn has_annotation(&self, key: &str) -> bool {
+        begins(key, &self.annotations)
+            && !is_of_controller(key)
+            && !(self.is_on_nodes && labels::is_reserved(key))
+            && syntax::label_key(key).is_ok()
+    }
+
+    /// Whether conditions of the type `kind` may be set.
+    fn has_condition(&self, kind: &str) -> bool {
+        begins(kind, &self.conditions)
+            && !is_of_controller(kind)
+            && !labels::is_reserved(kind)
+            && (kind.contains('/') || !self.is_on_nodes)
+            && syntax::label_key(kind).is_ok()
+    }
+}
+
+impl Effects {
+    /// Whether there is nothing to write and nothing to send.
+    pub const fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.annotations.is_empty() && self.conditions.is_empty()
+    }
+}
+
 impl RawEffects {
     /// None of it may be written: no effects were declared at handshake.
     pub fn undeclared(self) -> Effects {
@@ -62,7 +109,7 @@ impl RawEffects {
 
     /// The effects that may be written. Never an error: what comes beside an answer does not spoil
     /// it.
-    pub fn check(self, capability: &Capability) -> Effects {
+    pub fn check(self, allowed: &AllowedEffects) -> Effects {
         let mut effects = Effects::default();
         for (kind, reason, message) in self.events {
             let kind = match &*kind {
@@ -74,7 +121,7 @@ impl RawEffects {
                 && syntax::reason(&reason).is_ok()
                 && effects.events.len() < MAX_EVENTS
             {
-                effects.events.push(ServiceEvent {
+                effects.events.push(EventContent {
                     kind,
                     reason: reason.into(),
                     message: text::message(&message).into(),
@@ -88,8 +135,8 @@ impl RawEffects {
         let removed = self.remove_annotations.into_iter().map(|k| (k, None));
         for (key, value) in set.chain(removed) {
             let bytes = value.as_ref().map_or(0, |value| key.len() + value.len());
-            let is_legal = capability.writes(&key) && syntax::label_key(&key).is_ok();
-            if let Some(left) = room.checked_sub(bytes).filter(|_| is_legal) {
+            let is_allowed = allowed.has_annotation(&key);
+            if let Some(left) = room.checked_sub(bytes).filter(|_| is_allowed) {
                 room = left;
                 effects
                     .annotations
@@ -98,11 +145,9 @@ impl RawEffects {
                 effects.dropped += 1;
             }
         }
-        let is_settable =
-            |kind: &str| capability.sets_condition(kind) && syntax::label_key(kind).is_ok();
         for (kind, status, reason, message) in self.conditions {
-            let legal = is_settable(&kind) && syntax::reason(&reason).is_ok();
-            match Status::parse(&status).filter(|_| legal) {
+            let is_legal = allowed.has_condition(&kind) && syntax::reason(&reason).is_ok();
+            match Status::parse(&status).filter(|_| is_legal) {
                 Some(status) => effects.conditions.push((
                     kind.into(),
                     Some(DesiredCondition {
@@ -115,7 +160,7 @@ impl RawEffects {
             }
         }
         for kind in self.remove_conditions {
-            if is_settable(&kind) {
+            if allowed.has_condition(&kind) {
                 effects.conditions.push((kind.into(), None));
             } else {
                 effects.dropped += 1;
@@ -125,13 +170,23 @@ impl RawEffects {
     }
 }
 
+/// Whether only the controller, or kubectl, writes under `key`.
+pub(crate) fn is_of_controller(key: &str) -> bool {
+    key.starts_with(OURS) || key == ANNOTATION_LAST_APPLIED
+}
+
+/// Whether `key` has one of the prefixes.
+pub(crate) fn begins(key: &str, prefixes: &[Box<str>]) -> bool {
+    prefixes.iter().any(|prefix| key.starts_with(&**prefix))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Effects, MAX_EVENTS, RawEffects};
+    use super::{AllowedEffects, Effects, MAX_EVENTS, RawEffects};
     use crate::{correlator::EventType, fixture::capability};
 
     fn effects(raw: RawEffects) -> Effects {
-        raw.check(&capability())
+        raw.check(&capability().effects)
     }
 
     #[test]
@@ -155,6 +210,41 @@ mod tests {
             ]
         );
         assert_eq!(found.dropped, 4);
+    }
+
+    /// A prefix without a slash grows into any domain that begins so.
+    #[test]
+    fn a_node_keeps_the_annotations_and_conditions_of_kubernetes() {
+        let prefixes: Box<[Box<str>]> = ["example.com/".into(), "node".into(), "Net".into()].into();
+        let allowed = AllowedEffects {
+            annotations: prefixes.clone(),
+            conditions: prefixes,
+            is_on_nodes: true,
+        };
+        let condition = |kind: &str| (kind.into(), "True".into(), "R".into(), String::new());
+        let found = RawEffects {
+            set_annotations: [
+                "example.com/a",
+                "node.kubernetes.io/a",
+                "node.k8s.io/a",
+                "node-a",
+            ]
+            .map(|key| (key.to_owned(), "v".to_owned()))
+            .into(),
+            conditions: vec![
+                condition("example.com/A"),
+                condition("node.kubernetes.io/A"),
+                condition("NetworkUnavailable"),
+            ],
+            remove_conditions: vec!["NetworkUnavailable".into()],
+            ..RawEffects::default()
+        }
+        .check(&allowed);
+        let keys: Vec<_> = found.annotations.iter().map(|(key, _)| &**key).collect();
+        assert_eq!(keys, ["example.com/a", "node-a"]);
+        let kinds: Vec<_> = found.conditions.iter().map(|(kind, _)| &**kind).collect();
+        assert_eq!(kinds, ["example.com/A"]);
+        assert_eq!(found.dropped, 5);
     }
 
     #[test]
