@@ -5,13 +5,18 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::{condition::Status, null::or_default, string_map::StringMap};
+use crate::{
+    condition::{Condition, Status},
+    null::or_default,
+    string_map::StringMap,
+};
 
 pub mod address;
 pub mod answer;
 pub mod brake;
 pub mod change;
 pub mod claims;
+pub mod effects;
 pub mod initialize;
 pub mod instance;
 pub mod labels;
@@ -81,6 +86,8 @@ pub struct NodeView {
     /// When `ready` became what it is; absent without the condition, and where its time cannot be
     /// read. A time out of range is the nearest [`Timestamp`].
     pub ready_since: Option<Timestamp>,
+    /// Conditions with a domain in their type, by type: Kubernetes' own have none.
+    pub conditions: Box<[Condition]>,
     /// The condition [`NETWORK_UNAVAILABLE`], if there is one.
     pub network_unavailable: Option<Box<NetworkUnavailable>>,
     /// `status.nodeInfo.systemUUID`.

@@ -104,6 +104,7 @@ pub fn is_same_to_provider(a: &NodeView, b: &NodeView) -> bool {
         ready,
         ready_since: _,
         network_unavailable: _,
+        conditions: _,
         system_uuid,
     } = a;
     (name, uid, created, deleted) == (&b.name, &b.uid, &b.created, &b.deleted)

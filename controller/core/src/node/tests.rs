@@ -75,6 +75,20 @@ fn network_unavailable_is_read_with_its_reason_and_time() {
     assert_eq!(odd, Some(expected));
 }
 
+/// The domain tells other components' conditions from Kubernetes' own.
+#[test]
+fn conditions_with_a_domain_are_kept_by_type() {
+    let mut json = fixture::full_node();
+    let conditions = json["status"]["conditions"].as_array_mut().unwrap();
+    for kind in ["example.com/B", "KernelDeadlock", "example.com/A"] {
+        conditions.push(json!({"type": kind, "status": "True", "reason": "R", "message": "m"}));
+    }
+    let kept = view(&json).conditions;
+    let kinds: Vec<_> = kept.iter().map(|condition| &*condition.kind).collect();
+    assert_eq!(kinds, ["example.com/A", "example.com/B"]);
+    assert_eq!((&*kept[0].reason, &*kept[0].message), ("R", "m"));
+}
+
 /// It is as large as the node itself, and providers are not given it either.
 #[test]
 fn kubectls_copy_of_the_object_is_left_out() {

@@ -9,7 +9,12 @@ use super::{
     ANNOTATION_LAST_APPLIED, NETWORK_UNAVAILABLE, NetworkUnavailable, NodeAddress, NodeView, Ready,
     Taint,
 };
-use crate::{api_time, condition, null::or_default, string_map::StringMap};
+use crate::{
+    api_time,
+    condition::{self, Condition},
+    null::or_default,
+    string_map::StringMap,
+};
 
 #[derive(Deserialize)]
 pub(super) struct NodeJson {
@@ -62,30 +67,11 @@ struct Status {
     node_info: NodeInfo,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Condition {
-    #[serde(default, deserialize_with = "or_default")]
-    r#type: Box<str>,
-    #[serde(default, deserialize_with = "or_default")]
-    status: Box<str>,
-    #[serde(default, deserialize_with = "or_default")]
-    reason: Box<str>,
-    /// Text, since only the times of two are needed and every component may write the others.
-    last_transition_time: Option<Box<str>>,
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NodeInfo {
     #[serde(rename = "systemUUID", deserialize_with = "or_default")]
     system_uuid: Box<str>,
-}
-
-impl Condition {
-    fn since(&self) -> Option<Timestamp> {
-        api_time::parse(self.last_transition_time.as_ref()?)
-    }
 }
 
 impl From<NodeJson> for NodeView {
@@ -95,9 +81,8 @@ impl From<NodeJson> for NodeView {
             spec,
             status,
         } = node;
-        let find = |kind: &str| status.conditions.iter().find(|c| *c.r#type == *kind);
-        let ready = find("Ready");
-        let network = find(NETWORK_UNAVAILABLE);
+        let ready = condition::find(&status.conditions, "Ready");
+        let network = condition::find(&status.conditions, NETWORK_UNAVAILABLE);
         Self {
             name: metadata.name,
             uid: metadata.uid,
@@ -116,15 +101,22 @@ impl From<NodeJson> for NodeView {
                 Some("False") => Ready::False,
                 _ => Ready::Unknown,
             },
-            ready_since: ready.and_then(Condition::since),
+            ready_since: ready.and_then(|c| c.last_transition_time),
             network_unavailable: network.map(|c| {
                 Box::new(NetworkUnavailable {
                     status: condition::Status::parse(&c.status),
                     reason: c.reason.clone(),
-                    since: c.since(),
+                    since: c.last_transition_time,
                 })
             }),
+            conditions: qualified(status.conditions),
             system_uuid: status.node_info.system_uuid,
         }
     }
+}
+
+fn qualified(mut conditions: Vec<Condition>) -> Box<[Condition]> {
+    conditions.retain(|condition| condition.kind.contains('/'));
+    conditions.sort_unstable_by(|a, b| a.kind.cmp(&b.kind));
+    conditions.into()
 }

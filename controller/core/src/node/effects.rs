@@ -1,0 +1,76 @@
+//! The provider's effects on a Node, as one write to `nodes/<name>/status`.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::{condition::ConditionChange, effects::Effects, node::NodeView};
+
+/// The write of annotations and conditions together. Each is named by itself, so that those of other clients
+/// stay. Nothing in it is there already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EffectsWrite {
+    /// Presumed `metadata.uid`: a Node of the same name that registered anew is another one.
+    pub uid: Box<str>,
+    /// `metadata.annotations`: key and value; none removes the key.
+    pub annotations: Vec<(Box<str>, Option<Box<str>>)>,
+    /// `status.conditions`, each type once.
+    pub conditions: Vec<ConditionChange>,
+    /// `lastHeartbeatTime` of the conditions.
+    pub heartbeat: Timestamp,
+}
+
+/// The write that gives `node` the annotations and conditions in `effects`, or none where it has them, and
+/// for a Node that is paused.
+pub fn plan(now: Timestamp, node: &NodeView, effects: &Effects) -> Option<EffectsWrite> {
+    if node.is_paused() {
+        return None;
+    }
+    // Of two effects with one key the later one counts.
+    let annotations: BTreeMap<_, _> = effects.annotations.iter().map(|(k, v)| (k, v)).collect();
+    let annotations: Vec<_> = annotations
+        .into_iter()
+        .filter(|(key, value)| node.annotations.get(key) != value.as_deref())
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    let conditions: BTreeMap<_, _> = effects.conditions.iter().map(|(k, c)| (k, c)).collect();
+    let conditions: Vec<_> = conditions
+        .into_iter()
+        .filter_map(|(kind, wanted)| match wanted {
+            Some(wanted) => ConditionChange::set(
+                now,
+                &node.conditions,
+                kind,
+                wanted.status,
+                &wanted.reason,
+                &wanted.message,
+            ),
+            None => ConditionChange::remove(&node.conditions, kind),
+        })
+        .collect();
+    let is_empty = annotations.is_empty() && conditions.is_empty();
+    (!is_empty).then(|| EffectsWrite {
+        uid: node.uid.clone(),
+        annotations,
+        conditions,
+        heartbeat: now,
+    })
+}
+
+impl EffectsWrite {
+    /// The view of whatever `node` is by now once this is written.
+    #[must_use]
+    pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
+        let mut conditions = ConditionChange::apply_all(&self.conditions, &node.conditions);
+        conditions.sort_unstable_by(|a, b| a.kind.cmp(&b.kind));
+        NodeView {
+            annotations: node.annotations.changed(&self.annotations),
+            conditions,
+            resource_version: resource_version.into(),
+            ..node.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
