@@ -5,6 +5,7 @@
 //!  seed ─► plan ─┬─► people, one for each Service, and node churn ─► API server
 //!                └─► killer and meddler: kill -9, SIGTERM, SIGSTOP, other declarations and answers …
 //!  provider ─► journal of its calls ─► invariants, all the time
+//!  API server ─► watch of Nodes ─► no Pod CIDR twice, all the time
 //!  then all is as it was and nothing is edited ─► agreement ─► all deleted ─► nothing left
 //! ```
 //!
@@ -13,8 +14,8 @@
 //! by then does not, so that a seed that failed may have to run several times to fail again.
 //! `OUTRIGGER_TEST_FAULTS=kills,stops` limits a drill to some families of disruptions.
 //!
-//! Odd seeds elect leaders, with a standby and a Lease as short as is allowed. Even ones lose answers
-//! of the API server too.
+//! Odd seeds elect leaders, with a standby and a Lease as short as is allowed, and their cluster is dual-stack. Even
+//! ones lose answers of the API server too.
 //!
 //! `many` runs `OUTRIGGER_TEST_SEEDS` seeds, several at a time.
 
@@ -28,12 +29,14 @@ mod meddler;
 mod node_churn;
 mod person;
 mod plan;
+mod pod_cidrs;
 mod silence;
 
 use std::{env, panic::AssertUnwindSafe, path::Path, sync::Arc, time::Duration};
 
 use futures::{FutureExt, StreamExt, future::join_all, stream};
 use http::Method;
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
 use outrigger_testbed::{
@@ -57,6 +60,7 @@ use killer::Crew;
 use ledger::Ledger;
 use person::Person;
 use plan::Plan;
+use pod_cidrs::PodCidrs;
 use silence::Watch;
 
 /// The class that the mock serves beside Services without one.
@@ -70,9 +74,6 @@ const LAST_TIME: &str = "9999-12-31T23:59:59Z";
 
 /// Another client's finalizer, which its owner removes once ours is gone.
 const HELD: &str = "drill.example/held";
-
-/// Nodes that are there from the start.
-const NODES: usize = 6;
 
 /// A failure shortly before the end is retried after 5, 10, 20 … at most 300 s.
 const DEADLINE: Duration = Duration::from_mins(6);
@@ -93,6 +94,7 @@ fn plan(seed: u64) -> Plan {
         seed: number("OUTRIGGER_TEST_SEED").map_or(seed, |first| first + seed - 1),
         disruptions: number("OUTRIGGER_TEST_DISRUPTIONS").unwrap_or(5) as usize,
         services: number("OUTRIGGER_TEST_SERVICES").unwrap_or(12) as usize,
+        nodes: number("OUTRIGGER_TEST_NODES").unwrap_or(6) as usize,
         families: families.unwrap_or_else(|| Family::ALL.to_vec()),
     }
 }
@@ -112,13 +114,16 @@ fn setup(plan: &Plan, dir: &Path) -> Setup {
         &format!("--lb-class={OWN_CLASS}"),
         &format!("--seed={}", plan.seed),
     ];
+    let cluster_cidrs: Vec<_> = plan.cluster_cidrs().iter().map(IpNet::to_string).collect();
     let setup = Setup::mock(&mock)
-        .machines(Machine::numbered("base-", NODES))
+        .machines(Machine::numbered("base-", plan.nodes))
         .flags(&[
             "--load-balancer-update-idle=200ms",
             "--load-balancer-update-ceiling=1s",
             "--load-balancer-shrink-hold=1s",
             "--node-monitor-period=1s",
+            "--allocate-node-cidrs",
+            &format!("--cluster-cidr={}", cluster_cidrs.join(",")),
         ])
         .flag(&format!("--concurrent-service-syncs={}", plan.workers()));
     if !plan.elects() {
@@ -141,10 +146,12 @@ async fn drill(plan: Plan) {
         let kubeconfig = backstage.plane.kubeconfig(USER, None).unwrap();
         backstage.start_with(&kubeconfig)
     } else {
-        let lost = Rule::new(Fault::LoseAnswer)
-            .method(Method::PATCH)
-            .path_contains("/services/");
-        backstage.proxy.inject(lost.chance(0.05, plan.seed));
+        for path in ["/services/", "/nodes/"] {
+            let lost = Rule::new(Fault::LoseAnswer)
+                .method(Method::PATCH)
+                .path_contains(path);
+            backstage.proxy.inject(lost.chance(0.05, plan.seed));
+        }
         backstage.start()
     };
     let namespace = format!("drill-{}", plan.seed);
@@ -153,7 +160,9 @@ async fn drill(plan: Plan) {
 
     let (edited, over) = (CancellationToken::new(), CancellationToken::new());
     let client = stage.admin();
-    let view = View::new(&stage, &namespace, &ledger);
+    let cluster_cidrs = plan.cluster_cidrs();
+    let view = View::new(&stage, &namespace, &cluster_cidrs, &ledger);
+    let mut pod_cidrs = PodCidrs::new(&client, &cluster_cidrs);
     let invariants = Invariants::new(files.path().join("journal"), &ledger);
     let workers = plan.workers();
     let mut watching = Watch::new(&view, &ledger, &journal, invariants, workers);
@@ -185,7 +194,12 @@ async fn drill(plan: Plan) {
         journal.note(&format!("nothing is left of {done} changes"));
         over.cancel();
     };
-    tokio::join!(acting, watching.run(&over));
+    tokio::join!(
+        acting,
+        watching.run(&over),
+        pod_cidrs.watch(&journal, &over)
+    );
+    journal.note(&pod_cidrs.summary());
     println!("{}", journal.summary());
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::{
     Api,
@@ -23,7 +24,7 @@ use outrigger_provider_mock::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{LAST_TIME, OTHER_CLASS, OWN_CLASS, ledger::Ledger};
+use super::{LAST_TIME, OTHER_CLASS, OWN_CLASS, ledger::Ledger, pod_cidrs::pod_cidrs};
 use crate::{stage::Stage, wait::holds};
 
 /// Complaints that are shown of many.
@@ -35,6 +36,7 @@ pub(super) struct View {
     pub(super) namespace: String,
     services: Api<DynamicObject>,
     nodes: Api<DynamicObject>,
+    cluster_cidrs: Vec<IpNet>,
     cloud: Client,
     ledger: Ledger,
 }
@@ -46,7 +48,12 @@ pub(super) struct Judged {
 }
 
 impl View {
-    pub(super) fn new(stage: &Stage, namespace: &str, ledger: &Ledger) -> Self {
+    pub(super) fn new(
+        stage: &Stage,
+        namespace: &str,
+        cluster_cidrs: &[IpNet],
+        ledger: &Ledger,
+    ) -> Self {
         let (service, node) = (
             ApiResource::erase::<Service>(&()),
             ApiResource::erase::<Node>(&()),
@@ -55,14 +62,15 @@ impl View {
             namespace: namespace.to_owned(),
             services: Api::namespaced_with(stage.admin(), namespace, &service),
             nodes: Api::all_with(stage.admin(), &node),
+            cluster_cidrs: cluster_cidrs.to_owned(),
             cloud: Client::new(stage.dir().join("provider.sock.ctl")),
             ledger: ledger.clone(),
         }
     }
 
     /// That each Service that is served has one load balancer, which is as it says and has the
-    /// targets of now, and its addresses; that there are no others; and that nothing of ours is on
-    /// a Service that is not served.
+    /// targets of now, and its addresses; that there are no others; that nothing of ours is on
+    /// a Service that is not served; and that each Node has its Pod CIDRs.
     pub(super) async fn agrees(&self) -> Result<(), String> {
         let (judged, leaked) = self.judge().await?;
         let complaints = judged.into_iter().flat_map(|Judged { service, wrong }| {
@@ -70,6 +78,13 @@ impl View {
             wrong.into_iter().map(move |what| format!("{name}: {what}"))
         });
         let mut complaints: Vec<_> = complaints.chain(leaked).collect();
+        for node in self.nodes().await? {
+            let cidrs = pod_cidrs(&node);
+            if cidrs.len() != self.cluster_cidrs.len() {
+                let name = node.metadata.name.unwrap_or_default();
+                complaints.push(format!("{name}: its Pod CIDRs are {cidrs:?}"));
+            }
+        }
         holds(complaints.is_empty(), || {
             complaints.truncate(SHOWN);
             complaints.join("; ")

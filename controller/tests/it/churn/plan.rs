@@ -3,10 +3,11 @@
 use std::{fmt, time::Duration};
 
 use fastrand::Rng;
+use ipnet::IpNet;
 use serde_json::{Value, json};
 
 use super::{
-    HELD, NODES, OTHER_CLASS, OWN_CLASS,
+    HELD, OTHER_CLASS, OWN_CLASS,
     disruption::{Disruption, Family, disruptions, millis},
 };
 
@@ -16,6 +17,8 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) disruptions: usize,
     pub(super) services: usize,
+    /// Nodes that are there from the start.
+    pub(super) nodes: usize,
     pub(super) families: Vec<Family>,
 }
 
@@ -29,10 +32,11 @@ impl fmt::Display for Plan {
         writeln!(
             f,
             "OUTRIGGER_TEST_SEED={} OUTRIGGER_TEST_DISRUPTIONS={} OUTRIGGER_TEST_SERVICES={} \
-             OUTRIGGER_TEST_FAULTS={} cargo test -p outrigger-controller --test it -- churn::one",
+             OUTRIGGER_TEST_NODES={} OUTRIGGER_TEST_FAULTS={} cargo test -p outrigger-controller --test it -- churn::one",
             self.seed,
             self.disruptions,
             self.services,
+            self.nodes,
             families.join(","),
         )?;
         for disruption in self.disruptions() {
@@ -52,6 +56,26 @@ impl Plan {
     /// when a controller has to stop.
     pub(super) const fn workers(&self) -> usize {
         if self.elects() { 4 } else { 32 }
+    }
+
+    /// How many Nodes there are at most.
+    const fn most_nodes(&self) -> usize {
+        self.nodes + 4
+    }
+
+    /// `--cluster-cidr`: few more blocks than Nodes, so that each is allocated again and again. Odd seeds are
+    /// dual-stack.
+    pub(super) fn cluster_cidrs(&self) -> Vec<IpNet> {
+        let blocks = (self.most_nodes() + 1).next_power_of_two().ilog2() as u8;
+        let ranges = [
+            ([10, 244, 0, 0].into(), 24 - blocks),
+            ([0xfd00, 0x10, 0, 0, 0, 0, 0, 0].into(), 64 - blocks),
+        ];
+        let families = if self.seed % 2 == 1 { 2 } else { 1 };
+        let ranges = ranges.into_iter().take(families);
+        ranges
+            .map(|(network, length)| IpNet::new(network, length).unwrap())
+            .collect()
     }
 
     pub(super) fn has(&self, family: Family) -> bool {
@@ -104,12 +128,12 @@ impl Plan {
             NodeChange::Odd,
         ];
         let mut random = self.random(1 << 32);
-        let has_odd = self.has(Family::Objects);
+        let (has_odd, names) = (self.has(Family::Objects), self.most_nodes());
         std::iter::repeat_with(move || {
             let what = ALL[random.usize(..ALL.len())];
             Move {
                 pause: millis(&mut random, 100..1_200),
-                node: format!("base-{:05}", random.usize(..NODES + 4)),
+                node: format!("base-{:05}", random.usize(..names)),
                 what: if what == NodeChange::Odd && !has_odd {
                     NodeChange::Relabel
                 } else {

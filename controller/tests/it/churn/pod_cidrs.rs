@@ -1,0 +1,167 @@
+//! No Pod CIDR is on two Nodes, at any moment that a watch shows.
+
+use std::collections::{HashMap, HashSet};
+
+use futures::{StreamExt, pin_mut};
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Node;
+use kube::{
+    Api, Client,
+    api::{ApiResource, DynamicObject, ListParams, WatchEvent, WatchParams},
+};
+use tokio::time::{Duration, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{agreement::typed, journal::Journal};
+
+/// Pause before the API server is asked again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Follows the Nodes of a drill, and checks.
+pub(super) struct PodCidrs {
+    nodes: Api<DynamicObject>,
+    ranges: Vec<IpNet>,
+    /// Those that are there, with their Pod CIDRs, by UID.
+    known: HashMap<String, (String, Vec<IpNet>)>,
+    /// UIDs of those that have one.
+    owners: HashMap<IpNet, String>,
+    /// Every UID and Pod CIDR that was ever seen together.
+    given: HashSet<(IpNet, String)>,
+}
+
+impl PodCidrs {
+    pub(super) fn new(client: &Client, ranges: &[IpNet]) -> Self {
+        let kind = ApiResource::erase::<Node>(&());
+        Self {
+            nodes: Api::all_with(client.clone(), &kind),
+            ranges: ranges.to_owned(),
+            known: HashMap::new(),
+            owners: HashMap::new(),
+            given: HashSet::new(),
+        }
+    }
+
+    /// Fails the test as soon as a Pod CIDR is on two Nodes, changes, or is no block of its range.
+    pub(super) async fn watch(&mut self, journal: &Journal, over: &CancellationToken) {
+        let watched = over.run_until_cancelled(self.follow()).await;
+        if let Some(what) = watched {
+            journal.note(&format!("INVARIANT: {what}"));
+            panic!("{}: {what}", journal.seed());
+        }
+    }
+
+    /// How many were seen.
+    pub(super) fn summary(&self) -> String {
+        let distinct: HashSet<_> = self.given.iter().map(|(cidr, _)| cidr).collect();
+        format!(
+            "{} Pod CIDRs were allocated, {} of them different",
+            self.given.len(),
+            distinct.len()
+        )
+    }
+
+    /// Returns what does not hold.
+    async fn follow(&mut self) -> String {
+        loop {
+            // Without an API server nothing is allocated either.
+            if let Ok(list) = self.nodes.list(&ListParams::default()).await {
+                self.known.clear();
+                self.owners.clear();
+                let mut seen = list.items.into_iter();
+                if let Err(what) = seen.try_for_each(|node| self.observe(node)) {
+                    return what;
+                }
+                let version = list.metadata.resource_version.unwrap_or_default();
+                if let Err(what) = self.follow_from(version).await {
+                    return what;
+                }
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Goes on after each interruption, so that no state is missed, until the API server refuses.
+    async fn follow_from(&mut self, mut version: String) -> Result<(), String> {
+        let parameters = WatchParams::default();
+        loop {
+            let events = match self.nodes.watch(&parameters, &version).await {
+                Ok(events) => events,
+                Err(kube::Error::Api(_)) => return Ok(()),
+                Err(_) => {
+                    sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            pin_mut!(events);
+            while let Some(Ok(event)) = events.next().await {
+                match event {
+                    WatchEvent::Added(node) | WatchEvent::Modified(node) => {
+                        version = node.metadata.resource_version.clone().unwrap_or_default();
+                        self.observe(node)?;
+                    }
+                    WatchEvent::Deleted(node) => {
+                        version = node.metadata.resource_version.unwrap_or_default();
+                        self.forget(&node.metadata.uid.unwrap_or_default());
+                    }
+                    WatchEvent::Bookmark(_) => {}
+                    WatchEvent::Error(_) => return Ok(()),
+                }
+            }
+        }
+    }
+
+    fn observe(&mut self, node: DynamicObject) -> Result<(), String> {
+        let node: Node = typed(node);
+        let cidrs = pod_cidrs(&node);
+        let name = node.metadata.name.unwrap_or_default();
+        let uid = node.metadata.uid.unwrap_or_default();
+        let cidrs = cidrs.iter().map(|cidr| cidr.parse());
+        let cidrs: Vec<IpNet> = cidrs.collect::<Result<_, _>>().unwrap();
+        if cidrs.is_empty() {
+            return Ok(());
+        }
+        let is_block = |(cidr, range): (&IpNet, &IpNet)| {
+            cidr.trunc() == *cidr && range.contains(cidr) && cidr.prefix_len() == length(cidr)
+        };
+        let fits = cidrs.len() == self.ranges.len();
+        if !fits || !cidrs.iter().zip(&self.ranges).all(is_block) {
+            return Err(format!("{name} ({uid}) has the Pod CIDRs {cidrs:?}"));
+        }
+        for cidr in &cidrs {
+            let owner = self.owners.entry(*cidr).or_insert_with(|| uid.clone());
+            if *owner != uid {
+                let (other, _) = &self.known[owner];
+                return Err(format!(
+                    "the Pod CIDR {cidr} is on {other} ({owner}) and on {name} ({uid})"
+                ));
+            }
+            self.given.insert((*cidr, uid.clone()));
+        }
+        match self.known.insert(uid.clone(), (name, cidrs.clone())) {
+            Some((name, before)) if before != cidrs => Err(format!(
+                "the Pod CIDRs of {name} ({uid}) were {before:?} and are {cidrs:?}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn forget(&mut self, uid: &str) {
+        self.known.remove(uid);
+        self.owners.retain(|_, owner| owner != uid);
+    }
+}
+
+/// Length of a block's prefix by default.
+const fn length(cidr: &IpNet) -> u8 {
+    match cidr {
+        IpNet::V4(_) => 24,
+        IpNet::V6(_) => 64,
+    }
+}
+
+/// Of a Node, as the API server has them.
+pub(super) fn pod_cidrs(node: &Node) -> Vec<String> {
+    let spec = node.spec.as_ref();
+    spec.and_then(|spec| spec.pod_cidrs.clone())
+        .unwrap_or_default()
+}
