@@ -1,8 +1,9 @@
 //! A log of the calls that callers made, for tests that check the order of events while it happens.
 //!
 //! One JSON object a line: each call when it begins and when it ends, each load balancer when it is
-//! created and when its deletion begins, and each change of a route when it begins and when it ends. A line is written in one step before the call goes on, so
-//! that a `kill -9` of the mock loses none. Several mocks may append to one file.
+//! created and when its deletion begins, and each change of a route when it begins and when it ends. A
+//! line is written in one step before the call goes on, so that a `kill -9` of the mock loses none.
+//! Several mocks may append to one file.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -24,16 +25,16 @@ pub struct Journal {
     changes: AtomicU64,
 }
 
-/// One line; lines about routes have a [`RouteEvent`].
+/// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Line<E = Event> {
+pub struct Line {
     /// Microseconds since 1970, by the clock of the machine.
     pub at: u64,
     /// Process id of the mock: the numbers of calls are its own.
     pub process: u32,
     /// Event of the line.
-    pub event: E,
+    pub event: Event,
 }
 
 /// Event in the journal.
@@ -53,6 +54,9 @@ pub enum Event {
         /// The Services that it is about; empty for methods that are about none.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         services: Vec<ServiceName>,
+        /// Destinations of the routes that it changes, without host bits.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        routes: Vec<Cidr>,
     },
     /// A call about several Services has the result of one: it is over for that one.
     #[serde(rename_all = "camelCase")]
@@ -76,6 +80,9 @@ pub enum Event {
     LoadBalancerCreated(LoadBalancerName),
     /// A load balancer began to be deleted.
     LoadBalancerDeleted(LoadBalancerName),
+    /// A route changes.
+    #[serde(untagged)]
+    Route(RouteEvent),
 }
 
 /// Event about a route.
@@ -161,7 +168,7 @@ impl Journal {
     }
 
     /// Appends a line. A line that cannot be written is logged: the mock serves on.
-    pub(crate) fn record(&self, event: impl Serialize) {
+    pub(crate) fn record(&self, event: Event) {
         // Read under the lock, so that times never go back within a process.
         let mut file = self.file.lock();
         let line = Line {

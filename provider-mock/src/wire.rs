@@ -84,8 +84,8 @@ where
             };
             let mut ended = Ended::cancelled_unless_said(cloud.clone(), method);
             let caller = caller(&request);
-            let is_journalled = cloud.journal().is_some() && method.is_about_services();
-            let (request, services) = if is_journalled || cloud.faults().names_a_service(method) {
+            let is_journalled = cloud.journal().is_some() && method.has_subjects();
+            let (request, subjects) = if is_journalled || cloud.faults().names_a_service(method) {
                 match peek::peek(method, request).await {
                     Ok(peeked) => peeked,
                     Err(status) => {
@@ -94,10 +94,10 @@ where
                     }
                 }
             } else {
-                (request, Vec::new())
+                (request, peek::Subjects::default())
             };
-            let about = peek::about(method, &services);
-            ended.began(caller, services);
+            let about = peek::about(method, &subjects);
+            ended.began(caller, subjects);
             if let Err(error) = cloud.faults().interfere(method, &about).await {
                 let status = error.to_status();
                 ended.with(status.code());

@@ -127,6 +127,12 @@ impl Method {
         self.service() == "LoadBalancersService"
     }
 
+    /// Whether its requests name Services or routes.
+    pub(crate) fn has_subjects(self) -> bool {
+        self.is_about_services()
+            || matches!(self, Self::BatchCreateRoutes | Self::BatchDeleteRoutes)
+    }
+
     pub(crate) fn is_about_routes(self) -> bool {
         self.service() == "RoutesService"
     }

@@ -7,7 +7,7 @@ use super::{Route, RouteRefused, RouteTarget, WantedRoute, effects};
 use crate::cidr::Cidr;
 use crate::cloud::RouteError;
 use crate::instances::{from_sdk, to_sdk};
-use crate::journal::{RouteChangeKind, RouteEvent};
+use crate::journal::{Event, RouteChangeKind, RouteEvent};
 use crate::provider::{ListedTarget, MockProvider, ServedRoutes, cluster_of};
 
 impl Routes for MockProvider {
@@ -86,13 +86,13 @@ impl MockProvider {
     fn begin(&self, kind: RouteChangeKind, route: &WantedRoute) -> Option<u64> {
         let journal = self.cloud().journal()?;
         let change = journal.next_change();
-        journal.record(RouteEvent::RouteChangeBegan {
+        journal.record(Event::Route(RouteEvent::RouteChangeBegan {
             change,
             kind,
             cluster: route.cluster.clone(),
             destination: route.destination,
             node: route.target.node.clone(),
-        });
+        }));
         Some(change)
     }
 
@@ -104,7 +104,7 @@ impl MockProvider {
                 Some(reason) => reason.as_str().to_owned(),
                 None => error.message().to_owned(),
             });
-            journal.record(RouteEvent::RouteChangeEnded { change, error });
+            journal.record(Event::Route(RouteEvent::RouteChangeEnded { change, error }));
         }
     }
 }

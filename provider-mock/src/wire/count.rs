@@ -10,9 +10,10 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 
 use super::frames::messages;
+use super::peek::Subjects;
 use crate::cloud::Cloud;
 use crate::faults::{self, Method};
-use crate::journal::{Event, ServiceName};
+use crate::journal::Event;
 
 /// Counts a call when dropped.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Ended {
     }
 
     /// Writes into the journal, if there is one, that the call has begun, and later that it has ended.
-    pub(super) fn began(&mut self, caller: Option<i32>, services: Vec<ServiceName>) {
+    pub(super) fn began(&mut self, caller: Option<i32>, subjects: Subjects) {
         if let Some(journal) = self.cloud.journal() {
             let call = journal.next_call();
             self.call = Some(call);
@@ -44,7 +45,8 @@ impl Ended {
                 call,
                 method: self.method,
                 caller,
-                services,
+                services: subjects.services,
+                routes: subjects.routes,
             });
         }
     }

@@ -1,26 +1,36 @@
-//! Which Services a call is about.
+//! The Services and routes that a call is about.
 
 use http::Request;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Bytes};
 use outrigger_api::v1::{
-    GetLoadBalancerRequest, PlanLoadBalancerRequest, UpdateLoadBalancerNodesRequest,
+    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, GetLoadBalancerRequest,
+    PlanLoadBalancerRequest, Route, Service, UpdateLoadBalancerNodesRequest,
 };
 use outrigger_provider_sdk::BoxError;
 use prost::Message as _;
 use tonic::Status;
 
+use crate::cidr::Cidr;
 use crate::faults::{About, Method};
 use crate::journal::ServiceName;
 
 /// Flag and length before a message.
 const PREFIX: usize = 5;
 
+/// Subjects that a request names.
+#[derive(Debug, Default)]
+pub(super) struct Subjects {
+    pub(super) services: Vec<ServiceName>,
+    /// Destinations, without those that are no CIDR.
+    pub(super) routes: Vec<Cidr>,
+}
+
 /// Reads a request of one message, and gives it back.
 pub(super) async fn peek<Q>(
     method: Method,
     request: Request<Q>,
-) -> Result<(Request<Q>, Vec<ServiceName>), Status>
+) -> Result<(Request<Q>, Subjects), Status>
 where
     Q: HttpBody<Data = Bytes> + From<Bytes>,
     Q::Error: Into<BoxError>,
@@ -30,32 +40,50 @@ where
     let body = body.map_err(|error| Status::from_error(error.into()))?;
     let body = body.to_bytes();
     let message = body.get(PREFIX..).unwrap_or_default();
-    let services = match method {
+    let subjects = match method {
+        Method::BatchCreateRoutes => BatchCreateRoutesRequest::decode(message)
+            .map(|request| Subjects::of_routes(&request.routes)),
+        Method::BatchDeleteRoutes => BatchDeleteRoutesRequest::decode(message)
+            .map(|request| Subjects::of_routes(&request.routes)),
         Method::PlanLoadBalancer => PlanLoadBalancerRequest::decode(message)
-            .map(|request| request.service.into_iter().collect()),
-        Method::UpdateLoadBalancerNodes => {
-            UpdateLoadBalancerNodesRequest::decode(message).map(|request| request.services)
-        }
-        Method::ListLoadBalancers => Ok(Vec::new()),
+            .map(|request| Subjects::of_services(request.service)),
+        Method::UpdateLoadBalancerNodes => UpdateLoadBalancerNodesRequest::decode(message)
+            .map(|request| Subjects::of_services(request.services)),
+        Method::ListLoadBalancers => Ok(Subjects::default()),
         // The Service has the same place in all the others.
         _ => GetLoadBalancerRequest::decode(message)
-            .map(|request| request.service.into_iter().collect()),
+            .map(|request| Subjects::of_services(request.service)),
     };
-    let named = services
-        .unwrap_or_default()
-        .into_iter()
-        .map(|service| ServiceName {
+    let subjects = subjects.unwrap_or_default();
+    Ok((Request::from_parts(head, Q::from(body)), subjects))
+}
+
+impl Subjects {
+    fn of_services(services: impl IntoIterator<Item = Service>) -> Self {
+        let named = services.into_iter().map(|service| ServiceName {
             name: format!("{}/{}", service.namespace, service.name),
             uid: service.uid,
         });
-    let named = named.collect();
-    Ok((Request::from_parts(head, Q::from(body)), named))
+        Self {
+            services: named.collect(),
+            ..Self::default()
+        }
+    }
+
+    fn of_routes(routes: &[Route]) -> Self {
+        let cidrs = routes.iter().map(|route| route.destination_cidr.parse());
+        let cidrs = cidrs.filter_map(|cidr| cidr.ok().map(Cidr::network));
+        Self {
+            routes: cidrs.collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// The object that a fault must name to match the call. For an update, the answer names the
 /// Service of each result.
-pub(super) fn about(method: Method, services: &[ServiceName]) -> About {
-    match services {
+pub(super) fn about(method: Method, subjects: &Subjects) -> About {
+    match subjects.services.as_slice() {
         [one] if method != Method::UpdateLoadBalancerNodes => About {
             service: Some((one.name.clone(), one.uid.clone())),
             ..About::default()

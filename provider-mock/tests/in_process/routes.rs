@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use outrigger_api::v1::{BatchCreateRoutesRequest, Route};
 use outrigger_provider_mock::cloud::Quota;
-use outrigger_provider_mock::journal::{Journal, Line, RouteChangeKind, RouteEvent};
+use outrigger_provider_mock::faults::Method;
+use outrigger_provider_mock::journal::{Event, Journal, Line, RouteChangeKind, RouteEvent};
 use outrigger_provider_mock::routes::{Route as CloudRoute, RouteTarget};
 use outrigger_provider_mock::{ListedTarget, ServedRoutes};
 use tokio::time::Instant;
@@ -256,12 +257,16 @@ async fn the_journal_has_the_beginning_and_the_end_of_each_change() {
     routed.create(vec![route(POD_CIDR, "n-2")]).await.unwrap();
     routed.delete(vec![route(POD_CIDR, "n-1")]).await.unwrap();
     let text = std::fs::read_to_string(path).unwrap();
-    // The other lines are about calls.
-    let events: Vec<RouteEvent> = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Line<RouteEvent>>(line).ok())
-        .map(|line| line.event)
-        .collect();
+    let lines = text.lines().map(serde_json::from_str);
+    let lines: Vec<Line> = lines.collect::<Result<_, _>>().unwrap();
+    let (mut events, mut calls) = (Vec::new(), Vec::new());
+    for line in lines {
+        match line.event {
+            Event::Route(event) => events.push(event),
+            Event::CallBegan { method, routes, .. } => calls.push((method, routes)),
+            _ => {}
+        }
+    }
     let began = |change, kind, node: &str| RouteEvent::RouteChangeBegan {
         change,
         kind,
@@ -284,6 +289,15 @@ async fn the_journal_has_the_beginning_and_the_end_of_each_change() {
             ended(2, None),
         ]
     );
-    // Beside them each call has two lines.
+    let destinations = vec![POD_CIDR.parse().unwrap()];
+    assert_eq!(
+        calls,
+        [
+            (Method::BatchCreateRoutes, destinations.clone()),
+            (Method::BatchCreateRoutes, destinations.clone()),
+            (Method::BatchDeleteRoutes, destinations),
+        ]
+    );
+    // Beside the changes each call has two lines.
     assert_eq!(text.lines().count(), 6 + 6);
 }

@@ -158,6 +158,7 @@ impl Invariants {
                 method,
                 caller,
                 services,
+                ..
             } => self.began(at, call, method, caller, services),
             Event::ServiceAnswered { call, uid } => {
                 if let Some(open) = self.open.get_mut(&call) {
@@ -191,6 +192,7 @@ impl Invariants {
                     .remove(&id);
                 self.may_delete(&uid)
             }
+            Event::Route(_) => Ok(()),
         }
     }
 
