@@ -108,6 +108,20 @@ fn load_balancers_are_declared_within_bounds() {
 }
 
 #[test]
+fn routes_are_declared_within_bounds() {
+    for (declared, accepted) in [(0, (100, 4)), (1, (1, 1)), (1_000_000, (500, 64))] {
+        let offered = capabilities(|offered| {
+            offered.routes = Some(outrigger_api::v1::RoutesCapability {
+                max_batch_size: declared,
+                max_in_flight: declared,
+            });
+        });
+        let routes = offered.unwrap().routes.unwrap();
+        assert_eq!((routes.max_batch_size, routes.max_in_flight), accepted);
+    }
+}
+
+#[test]
 fn declarations_that_decide_about_a_service_are_taken_over() {
     let session = accept_changed(|answer| {
         answer.service_annotation_prefixes = vec!["read.example/".into()];

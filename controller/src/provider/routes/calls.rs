@@ -6,7 +6,6 @@ use outrigger_api::v1::{self, routes_service_client::RoutesServiceClient};
 use parking_lot::Mutex;
 
 use super::{
-    RouteAnswer,
     pending::{PendingRoute, RouteChange},
     results,
 };
@@ -77,8 +76,7 @@ pub(super) async fn send_batch(
     }
     // The next batch may be admitted before the callers go on.
     drop(permit);
-    let answers: Vec<RouteAnswer> = read.answers;
-    for (pending, answer) in batch.into_iter().zip(answers) {
+    for (pending, answer) in batch.into_iter().zip(read.answers) {
         pending.answer(answer);
     }
 }

@@ -1,6 +1,7 @@
 //! A scripted provider.
 
 mod load_balancers;
+mod routes;
 
 use std::{
     fmt, io,
@@ -18,6 +19,7 @@ use outrigger_api::v1::{
     load_balancers_service_server::LoadBalancersServiceServer,
     node_sets_service_server::NodeSetsServiceServer,
     provider_service_server::{ProviderService, ProviderServiceServer},
+    routes_service_server::RoutesServiceServer,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -32,6 +34,7 @@ use tower::ServiceBuilder;
 use crate::provider::{ByteStream, Connect, Connecting};
 
 pub(in crate::provider) use load_balancers::{Balancers, Step, outcome, ready, taken};
+pub(in crate::provider) use routes::{FakeRoutes, done};
 
 type Script<Q, A> = Arc<dyn Fn(&Q) -> Reply<A> + Send + Sync>;
 type Bend = Arc<dyn Fn(http::Response<Body>) -> http::Response<Body> + Send + Sync>;
@@ -141,6 +144,7 @@ pub(crate) struct Fake {
     on_batch: Mutex<Script<v1::BatchGetInstancesRequest, v1::BatchGetInstancesResponse>>,
     on_list: Mutex<Vec<Result<v1::ListInstancesResponse, Status>>>,
     pub(in crate::provider) balancers: Balancers,
+    pub(in crate::provider) routes: FakeRoutes,
     bend: Mutex<Bend>,
     wires: Mutex<JoinSet<()>>,
 }
@@ -165,6 +169,7 @@ impl Fake {
             })),
             on_list: Mutex::default(),
             balancers: Balancers::default(),
+            routes: FakeRoutes::default(),
             bend: Mutex::new(Arc::new(|response| response)),
             wires: Mutex::default(),
         })
@@ -273,6 +278,7 @@ impl Fake {
                 NodeSetsServiceServer::from_arc(Arc::clone(self))
                     .max_decoding_message_size(64 << 20),
             )
+            .add_service(RoutesServiceServer::from_arc(Arc::clone(self)))
             .serve_with_incoming(tokio_stream::once(Ok::<_, io::Error>(far)));
         let mut wires = self.wires.lock();
         wires.spawn(async move {

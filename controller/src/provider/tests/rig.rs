@@ -75,6 +75,17 @@ impl Rig {
         rig
     }
 
+    /// With a provider that serves routes, in this way.
+    pub(in crate::provider) async fn routing(offered: v1::RoutesCapability) -> Self {
+        let rig = Self::with(|_, fake| {
+            fake.introduce(move |answer| {
+                answer.capabilities.get_or_insert_default().routes = Some(offered);
+            });
+        });
+        rig.serving().await;
+        rig
+    }
+
     /// [`Rig::balancing`] that holds node sets.
     pub(in crate::provider) async fn holding() -> Self {
         Self::balancing(|offered| offered.node_sets = Some(v1::NodeSetsCapability {})).await

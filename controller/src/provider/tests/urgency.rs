@@ -3,7 +3,10 @@
 use outrigger_api::v1;
 use tokio::time::Instant;
 
-use super::rig::{Rig, node, service, targets};
+use super::{
+    rig::{Rig, node, service, targets},
+    route_batches::{create, one_list},
+};
 use crate::provider::LookupPurpose;
 
 fn limited(qps: f64, burst: u32) -> Rig {
@@ -20,6 +23,7 @@ fn limited_together(class: v1::CallClass, qps: f64, burst: u32) -> Rig {
             }];
             let offered = answer.capabilities.get_or_insert_default();
             offered.load_balancers = Some(v1::LoadBalancersCapability::default());
+            offered.routes = Some(v1::RoutesCapability::default());
         });
     })
 }
@@ -109,4 +113,34 @@ async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() 
     // These two are as urgent as each other.
     assert_eq!(update.min(ensure), 3);
     assert_eq!(update.max(ensure), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_limit_for_all_classes_serves_routes_before_load_balancers() {
+    let rig = limited_together(v1::CallClass::All, 1.0, 1);
+    rig.serving().await;
+    rig.look_up("takes-the-burst").await.unwrap();
+    rig.fake.routes.on_list(one_list());
+    let started = Instant::now();
+    let at = || started.elapsed().as_secs();
+    let (web, all) = (service("web"), targets(["a"]));
+    let order = tokio::join!(
+        async {
+            rig.provider.ensure_load_balancer(&web, &all).await.unwrap();
+            at()
+        },
+        async {
+            rig.provider.list_routes().await.unwrap();
+            at()
+        },
+        async {
+            create(&rig, 1).await.result.unwrap();
+            at()
+        },
+        async {
+            rig.look_up("initialized").await.unwrap();
+            at()
+        },
+    );
+    assert_eq!(order, (4, 3, 2, 1));
 }

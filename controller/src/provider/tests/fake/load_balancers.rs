@@ -19,7 +19,7 @@ use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::{Fake, Reply, Script, refusal};
 
-type Messages<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
+pub(super) type Messages<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
 type Stream<Q, A> = Arc<dyn Fn(&Q) -> Vec<Step<A>> + Send + Sync>;
 
 /// The provider's next step in a stream.
@@ -30,7 +30,7 @@ pub(in crate::provider) enum Step<T> {
     Hang,
 }
 
-fn play<T: Send + 'static>(steps: Vec<Step<T>>) -> Messages<T> {
+pub(super) fn play<T: Send + 'static>(steps: Vec<Step<T>>) -> Messages<T> {
     let play = async |step| match step {
         Step::Say(message) => Some(Ok(message)),
         Step::Wait(time) => {
@@ -50,7 +50,7 @@ pub(in crate::provider) struct Method<Q, A> {
 }
 
 impl<Q: Clone, A> Method<Q, A> {
-    fn new(script: impl Fn(&Q) -> Reply<A> + Send + Sync + 'static) -> Self {
+    pub(super) fn new(script: impl Fn(&Q) -> Reply<A> + Send + Sync + 'static) -> Self {
         Self {
             calls: Mutex::default(),
             script: Mutex::new(Arc::new(script)),
@@ -65,7 +65,7 @@ impl<Q: Clone, A> Method<Q, A> {
         self.calls.lock().clone()
     }
 
-    async fn answer(&self, request: Request<Q>) -> Result<Response<A>, Status> {
+    pub(super) async fn answer(&self, request: Request<Q>) -> Result<Response<A>, Status> {
         assert!(request.metadata().contains_key("grpc-timeout"));
         let request = request.into_inner();
         let reply = Arc::clone(&*self.script.lock())(&request);
