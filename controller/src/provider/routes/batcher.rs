@@ -50,7 +50,6 @@ impl RouteBatcher {
     }
 
     async fn serve(&mut self) {
-        let mut arrived = Vec::new();
         let mut admission: Option<BoxFuture<'static, Admitted>> = None;
         loop {
             if admission.is_none() && !self.waiting.is_empty() {
@@ -61,9 +60,7 @@ impl RouteBatcher {
             tokio::select! {
                 // All that wait already are in the batch.
                 biased;
-                1.. = self.changes.recv_many(&mut arrived, usize::MAX) => {
-                    arrived.drain(..).for_each(|pending| self.waiting.join(pending));
-                }
+                Some(pending) = self.changes.recv() => self.waiting.join(pending),
                 Some(admitted) = OptionFuture::from(admission.as_mut()) => {
                     admission = None;
                     self.send(admitted);
