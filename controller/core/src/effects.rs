@@ -16,7 +16,7 @@ pub const MAX_ANNOTATIONS: usize = 16 << 10;
 /// Prefix of all our annotations and conditions.
 const OURS: &str = "outrigger.dev/";
 
-/// What a provider may have written to the objects of one kind.
+/// Writes to the objects of one kind that a provider may ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedEffects {
     /// `EffectsCapability.service_annotation_prefixes` or `node_annotation_prefixes`.

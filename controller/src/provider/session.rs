@@ -66,7 +66,7 @@ pub struct HandshakeResult {
     pub routes: Option<RoutesCapability>,
     /// Whether node sets are declared.
     pub node_sets: bool,
-    /// What the provider may have written to Nodes; `None` when it declares no effects at all.
+    /// Writes to Nodes that the provider may ask for; `None` when it declares no effects at all.
     pub node_effects: Option<AllowedEffects>,
     /// Node annotations that are sent; empty: none.
     pub node_annotation_prefixes: Box<[Box<str>]>,

@@ -21,7 +21,7 @@ pub struct Capability {
     pub volatile: bool,
     /// `service_annotation_prefixes`: what the provider reads. Empty: all.
     pub reads: Box<[Box<str>]>,
-    /// What the provider may have written to Services.
+    /// Writes to Services that the provider may ask for.
     pub effects: AllowedEffects,
 }
 
