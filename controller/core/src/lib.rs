@@ -35,6 +35,7 @@ pub mod string_map;
 pub mod syntax;
 pub mod targets;
 pub mod text;
+pub mod volume;
 
 #[cfg(test)]
 mod fixture;

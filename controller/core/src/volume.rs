@@ -1,0 +1,108 @@
+//! Labels and node affinity of volumes (`v1.PersistentVolume`) that no provisioner made, for the admission webhook and
+//! the loop persistentvolume-labels.
+//!
+//! ```text
+//!  API JSON ─► VolumeView ─► step ─► Leave, Decide
+//!                             └► Ask ─► provider ─► RawTopology::check ─► plan ─► VolumeDecision
+//! ```
+//!
+//! A label that the volume has is never overwritten, and node affinity that names the same fact is left
+//! as it is (P-25, P-31).
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{node::ANNOTATION_PAUSED, null::or_default, string_map::StringMap};
+
+mod plan;
+mod source;
+mod topology;
+mod wire;
+
+pub use plan::{
+    LabelProblem, LeftAlone, Stage, VolumeDecision, VolumePatch, VolumeStep, plan, step,
+};
+pub use source::{InTreeKind, ServedVolumes, VolumeSource};
+pub use topology::{RawTopology, TopologyField, VolumeTopology};
+
+/// Annotation that a provisioner sets to its name.
+pub const ANNOTATION_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+
+/// Annotation with the name of the provider and a digest of the source that the labels were made from:
+/// the provider is not asked about this volume again. Of the source, since an object that is being
+/// created has no UID; a manifest that was copied with it has the right labels too.
+pub const ANNOTATION_LABELLED: &str = "outrigger.dev/volume-labelled";
+
+/// A `v1.PersistentVolume` as the loop and the webhook see it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "wire::VolumeJson")]
+pub struct VolumeView {
+    /// `metadata.name`; empty in an admission request with `generateName`.
+    pub name: Arc<str>,
+    /// `metadata.uid`; empty in an admission request for a creation.
+    pub uid: Box<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: Box<str>,
+    /// `metadata.deletionTimestamp`.
+    pub deleted: Option<Timestamp>,
+    /// `metadata.labels`.
+    pub labels: StringMap,
+    /// Those of `metadata.annotations` that are read here.
+    pub annotations: StringMap,
+    /// Whether `metadata.annotations` has any entry.
+    pub has_annotations: bool,
+    /// The source, if it is one that the contract knows.
+    pub source: Option<VolumeSource>,
+    /// `spec.nodeAffinity.required.nodeSelectorTerms`.
+    pub node_terms: Box<[NodeTerm]>,
+}
+
+impl VolumeView {
+    /// Whether an operator has paused it ([`ANNOTATION_PAUSED`]).
+    pub fn is_paused(&self) -> bool {
+        self.annotations.get(ANNOTATION_PAUSED) == Some("true")
+    }
+}
+
+/// One of the terms of a node affinity: a Node meets it that meets all of its requirements.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeTerm {
+    /// Requirements on labels.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<NodeRequirement>,
+    /// Requirements on fields.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub match_fields: Vec<NodeRequirement>,
+}
+
+/// A requirement on a label or field of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct NodeRequirement {
+    /// Label key, or path of the field.
+    #[serde(deserialize_with = "or_default")]
+    pub key: Box<str>,
+    /// `In`, `NotIn`, `Exists`, `DoesNotExist`, `Gt`, `Lt`.
+    #[serde(deserialize_with = "or_default")]
+    pub operator: Box<str>,
+    /// Values that the operator is about.
+    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<Box<str>>,
+}
+
+impl NodeRequirement {
+    /// One of `values` (P-30).
+    pub fn within(key: &str, values: Vec<Box<str>>) -> Self {
+        Self {
+            key: key.into(),
+            operator: "In".into(),
+            values,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
