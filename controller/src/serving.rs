@@ -13,7 +13,7 @@
 //! ```
 
 mod access;
-mod answer;
+pub(crate) mod answer;
 mod counts;
 mod health;
 mod metrics;
@@ -22,6 +22,12 @@ mod route;
 mod server;
 mod tls;
 
+pub(crate) use self::{
+    access::ClientCa,
+    counts::ServerName,
+    server::{Handler, Peer},
+    tls::{Certificates, Pem},
+};
 pub use self::{
     access::{Access, AccessError, AccessMetrics},
     counts::ServingMetrics,
@@ -33,4 +39,4 @@ pub use self::{
 };
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

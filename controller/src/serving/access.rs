@@ -12,6 +12,7 @@
 mod anchors;
 mod cache;
 mod caller;
+mod client_ca;
 mod counts;
 mod from_flags;
 mod headers;
@@ -25,6 +26,7 @@ use http::{StatusCode, header, request};
 use tokio::sync::watch;
 use tracing::error;
 
+pub(crate) use self::client_ca::ClientCa;
 pub use self::counts::AccessMetrics;
 use self::{anchors::Anchors, caller::Caller, look_up::CaState, rights::Rights, tokens::Tokens};
 use super::{

@@ -6,14 +6,14 @@ use hyper::body::{Body, Bytes};
 use serde::Serialize;
 use serde_json::Value;
 
-pub(super) type Answer = Response<Full<Bytes>>;
+pub(crate) type Answer = Response<Full<Bytes>>;
 
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 /// `body` as it is.
-pub(super) fn body(code: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn body(code: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = code;
     let headers = answer.headers_mut();
@@ -40,17 +40,17 @@ pub(super) fn text(text: impl Into<Bytes>) -> Answer {
 }
 
 /// As Go's `http.Error`, which ends the line.
-pub(super) fn error(code: StatusCode, text: &str) -> Answer {
+pub(crate) fn error(code: StatusCode, text: &str) -> Answer {
     body(code, TEXT, format!("{text}\n"))
 }
 
 /// Anything that is not served (HTTP-1).
-pub(super) fn not_found() -> Answer {
+pub(crate) fn not_found() -> Answer {
     error(StatusCode::NOT_FOUND, "404 page not found")
 }
 
 /// A method that a path does not know.
-pub(super) fn wrong_method() -> Answer {
+pub(crate) fn wrong_method() -> Answer {
     error(StatusCode::METHOD_NOT_ALLOWED, "405 method not allowed")
 }
 

@@ -30,16 +30,42 @@ impl Closed {
     }
 }
 
+/// A server, for labels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ServerName {
+    /// Of `--secure-port`.
+    #[default]
+    Secure,
+    /// Of `--webhook-secure-port`.
+    Webhook,
+}
+
+impl ServerName {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Secure => "secure",
+            Self::Webhook => "webhook",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
+struct OfServer {
+    server: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfReason {
+    server: &'static str,
     reason: &'static str,
 }
 
-/// Connections of the HTTPS server.
+/// Connections of the HTTPS servers; as registered, of the one with health and metrics.
 #[derive(Clone, Debug, Default)]
 pub struct ServingMetrics {
-    connections: Gauge,
-    closed: Family<Labels, Counter>,
+    server: ServerName,
+    connections: Family<OfServer, Gauge>,
+    closed: Family<OfReason, Counter>,
 }
 
 impl ServingMetrics {
@@ -48,15 +74,24 @@ impl ServingMetrics {
         let this = Self::default();
         registry.register(
             "outrigger_https_connections",
-            "Open connections of the HTTPS server",
+            "Open connections of an HTTPS server",
             this.connections.clone(),
         );
         registry.register(
             "outrigger_https_connections_closed",
-            "Connections that the HTTPS server closed: idle for long, no TLS handshake in time, or to make room at the limit per peer address or of all",
+            "Connections that an HTTPS server closed: idle for long, no TLS handshake in time, or to make room at the limit per peer address or of all",
             this.closed.clone(),
         );
         this
+    }
+
+    /// The same families for another server.
+    #[must_use]
+    pub(crate) fn of(&self, server: ServerName) -> Self {
+        Self {
+            server,
+            ..self.clone()
+        }
     }
 
     /// One series of each family, for tests of a whole scrape.
@@ -67,12 +102,15 @@ impl ServingMetrics {
     }
 
     pub(super) fn open(&self, connections: usize) {
-        self.connections.set(connections as i64);
+        let server = self.server.name();
+        let of_server = self.connections.get_or_create(&OfServer { server });
+        of_server.set(connections as i64);
     }
 
     pub(super) fn closed(&self, reason: Closed) {
         self.closed
-            .get_or_create(&Labels {
+            .get_or_create(&OfReason {
+                server: self.server.name(),
                 reason: reason.name(),
             })
             .inc();

@@ -33,7 +33,7 @@ use self::{
 };
 use super::{
     counts::{Closed, ServingMetrics},
-    tls::{Tls, TlsError},
+    tls::{Certificates, Tls, TlsError},
 };
 use crate::options::config::Serving;
 
@@ -93,14 +93,14 @@ pub enum BindError {
 
 /// The peer of a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Peer {
-    pub(super) address: SocketAddr,
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
     /// The client's certificate and its chain; not verified.
-    pub(super) certificates: Arc<[CertificateDer<'static>]>,
+    pub(crate) certificates: Arc<[CertificateDer<'static>]>,
 }
 
 /// Answers requests.
-pub(super) trait Handler: Send + Sync + 'static {
+pub(crate) trait Handler: Send + Sync + 'static {
     fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -138,13 +138,18 @@ impl Server {
         })
     }
 
+    /// Its certificates, to set a shared one.
+    pub(crate) fn certificates(&self) -> Arc<Certificates> {
+        Arc::clone(&self.tls.certificates)
+    }
+
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Answers by `handler` until `stop`; then requests in flight may finish for a few seconds.
-    pub(super) async fn serve(
+    pub(crate) async fn serve(
         self,
         handler: Arc<impl Handler>,
         metrics: ServingMetrics,

@@ -1,7 +1,7 @@
 //! Over real sockets and TLS, with a scripted API server for the reviews.
 
-mod client;
-mod cluster;
+pub(crate) mod client;
+pub(crate) mod cluster;
 mod connections;
 mod documented;
 mod pages;

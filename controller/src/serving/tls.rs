@@ -13,7 +13,8 @@ use rustls::{
     version::{TLS12, TLS13},
 };
 
-use self::{peer::AnyClient, resolver::Certificates};
+use self::peer::AnyClient;
+pub(crate) use self::{made::Pem, resolver::Certificates};
 use crate::options::config::{Serving, TlsPolicy, TlsVersion};
 
 /// The server has no certificate that it can use.

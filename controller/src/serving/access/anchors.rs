@@ -21,7 +21,7 @@ use crate::{
 const CONFIG_MAP: &str =
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 
-type Verifier = Arc<dyn ClientCertVerifier>;
+pub(super) type Verifier = Arc<dyn ClientCertVerifier>;
 
 /// Where CAs come from.
 pub(super) struct Sources {
@@ -163,7 +163,7 @@ fn proxies<'a>(
     })
 }
 
-fn file(flag: &'static str, path: &PathBuf) -> Result<Verifier, AccessError> {
+pub(super) fn file(flag: &'static str, path: &PathBuf) -> Result<Verifier, AccessError> {
     let refuse = |reason: String| AccessError::File {
         flag,
         path: path.clone(),
@@ -225,7 +225,10 @@ impl Authorities {
     }
 }
 
-fn verified(verifier: &Verifier, chain: &[CertificateDer<'static>]) -> Result<Caller, String> {
+pub(super) fn verified(
+    verifier: &Verifier,
+    chain: &[CertificateDer<'static>],
+) -> Result<Caller, String> {
     let (own, others) = chain.split_first().ok_or("no certificate")?;
     let verdict = verifier.verify_client_cert(own, others, UnixTime::now());
     verdict.map_err(|error| format!("verifying the client's certificate: {error}"))?;

@@ -17,7 +17,7 @@ use tokio::{net::TcpStream, task::JoinSet};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// The client's credentials.
-pub(super) enum Identity {
+pub(crate) enum Identity {
     Anonymous,
     Token(&'static str),
     Certificate {
@@ -28,7 +28,7 @@ pub(super) enum Identity {
 }
 
 impl Identity {
-    pub(super) fn with_headers(mut self, more: &[(&'static str, &'static str)]) -> Self {
+    pub(crate) fn with_headers(mut self, more: &[(&'static str, &'static str)]) -> Self {
         if let Self::Certificate { headers, .. } = &mut self {
             headers.extend(more);
         }
@@ -36,20 +36,20 @@ impl Identity {
     }
 }
 
-pub(super) struct Reply {
-    pub(super) code: u16,
-    pub(super) headers: HeaderMap,
-    pub(super) body: String,
+pub(crate) struct Reply {
+    pub(crate) code: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
 }
 
 impl Reply {
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers[name].to_str().unwrap()
     }
 }
 
 /// One request on a connection of its own.
-pub(super) async fn fetch(
+pub(crate) async fn fetch(
     address: SocketAddr,
     identity: &Identity,
     method: Method,
@@ -70,6 +70,15 @@ pub(super) async fn fetch(
         }
     }
     let request = request.body(Full::new(Bytes::from(body))).unwrap();
+    send(address, identity, request).await
+}
+
+/// `request` as it is, on a connection of its own.
+pub(crate) async fn send(
+    address: SocketAddr,
+    identity: &Identity,
+    request: Request<Full<Bytes>>,
+) -> Reply {
     let stream = connect(address, identity).await.unwrap();
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
@@ -79,7 +88,7 @@ pub(super) async fn fetch(
 }
 
 /// A TLS session without a request.
-pub(super) async fn connect(
+pub(crate) async fn connect(
     address: SocketAddr,
     identity: &Identity,
 ) -> io::Result<TlsStream<TcpStream>> {
@@ -104,13 +113,13 @@ async fn read(reply: Response<Incoming>) -> Reply {
 }
 
 /// HEAD as a client of HTTP/2 sends it.
-pub(super) async fn head_over_http2(address: SocketAddr, path: &str) -> Reply {
+pub(crate) async fn head_over_http2(address: SocketAddr, path: &str) -> Reply {
     let stream = negotiated(address, &["h2"]).await;
     over_http2(stream, Method::HEAD, path).await
 }
 
 /// The protocol that the server takes of h2 and HTTP/1.1; with h2 also the code of `/healthz`.
-pub(super) async fn negotiate(address: SocketAddr) -> (String, Option<u16>) {
+pub(crate) async fn negotiate(address: SocketAddr) -> (String, Option<u16>) {
     let stream = negotiated(address, &["h2", "http/1.1"]).await;
     let chosen = stream.get_ref().1.alpn_protocol().unwrap();
     let chosen = String::from_utf8(chosen.to_vec()).unwrap();

@@ -95,13 +95,13 @@ fn rights(review: &Value) -> ScriptedAnswer {
     )
 }
 
-pub(super) struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    pem: String,
+    pub(crate) pem: String,
 }
 
 impl Authority {
-    pub(super) fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -114,7 +114,7 @@ impl Authority {
         }
     }
 
-    pub(super) fn sign(&self, name: &str, groups: &[&str]) -> Identity {
+    pub(crate) fn sign(&self, name: &str, groups: &[&str]) -> Identity {
         let mut params = CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();
         params.distinguished_name.push(DnType::CommonName, name);

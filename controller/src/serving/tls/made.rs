@@ -15,9 +15,10 @@ use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, date_ti
 const YEARS: i32 = 10;
 
 /// A certificate and its key, both as PEM.
-pub(super) struct Pem {
-    pub(super) certificate: String,
-    pub(super) key: String,
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Pem {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
 }
 
 /// A self-signed certificate `localhost@<unix time>` for a server at `address`.

@@ -15,7 +15,7 @@ use x509_parser::{extensions::GeneralName, prelude::FromDer};
 use super::{
     TlsError, files,
     files::{CertificateFiles, Found},
-    made,
+    made::{self, Pem},
 };
 use crate::options::config::{Certificate, Serving};
 
@@ -26,8 +26,10 @@ pub(crate) struct Certificates {
     crypto: Arc<CryptoProvider>,
 }
 
+#[derive(Default)]
 struct Entry {
-    key: RwLock<Arc<CertifiedKey>>,
+    /// Absent before it is set.
+    key: RwLock<Option<Arc<CertifiedKey>>>,
     /// Absent for a certificate in memory.
     files: Option<Mutex<CertificateFiles>>,
     /// Empty: those in the certificate.
@@ -44,6 +46,7 @@ impl Certificates {
     pub(super) fn load(serving: &Serving, crypto: Arc<CryptoProvider>) -> Result<Self, TlsError> {
         let default = match &serving.certificate {
             Certificate::SelfSigned => Entry::made(serving.address, &crypto)?,
+            Certificate::Shared => Entry::default(),
             Certificate::Kept { certificate, key } => {
                 let files = CertificateFiles::new(certificate, key);
                 let found = files.found()?;
@@ -87,9 +90,16 @@ impl Certificates {
         }
     }
 
-    pub(super) fn choose(&self, name: Option<&str>) -> Arc<CertifiedKey> {
+    /// From now on `pem` is the certificate for clients that ask for no other.
+    pub(crate) fn set(&self, pem: &Pem) -> Result<(), TlsError> {
+        let key = files::in_memory(pem, &self.crypto)?;
+        *self.default.key.write() = Some(key);
+        Ok(())
+    }
+
+    pub(super) fn choose(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
         let named = name.and_then(|name| self.by_name.iter().find(|entry| entry.fits(name)));
-        Arc::clone(&named.unwrap_or(&self.default).key.read())
+        named.unwrap_or(&self.default).key.read().clone()
     }
 }
 
@@ -97,9 +107,8 @@ impl Entry {
     fn made(address: IpAddr, crypto: &CryptoProvider) -> Result<Self, TlsError> {
         let pem = made::self_signed(address, Timestamp::now())?;
         Ok(Self {
-            key: RwLock::new(files::in_memory(&pem, crypto)?),
-            files: None,
-            domains: Vec::new(),
+            key: RwLock::new(Some(files::in_memory(&pem, crypto)?)),
+            ..Self::default()
         })
     }
 
@@ -111,7 +120,7 @@ impl Entry {
         let key = files.read(crypto)?;
         let key = key.ok_or_else(|| files.refuse("the files are empty"))?;
         Ok(Self {
-            key: RwLock::new(Arc::new(key)),
+            key: RwLock::new(Some(Arc::new(key))),
             files: Some(Mutex::new(files)),
             domains,
         })
@@ -122,7 +131,7 @@ impl Entry {
         let mut files = files.lock();
         match files.read(crypto) {
             Ok(Some(key)) => {
-                *self.key.write() = Arc::new(key);
+                *self.key.write() = Some(Arc::new(key));
                 let file = files.certificate.display();
                 info!(%file, "certificate of the server is new");
             }
@@ -133,7 +142,7 @@ impl Entry {
 
     fn fits(&self, name: &str) -> bool {
         let own = match &*self.domains {
-            [] => &names_of(&self.key.read()),
+            [] => &self.key.read().as_deref().map(names_of).unwrap_or_default(),
             domains => domains,
         };
         own.iter().any(|pattern| fits(pattern, name))
@@ -142,7 +151,7 @@ impl Entry {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.choose(hello.server_name()))
+        self.choose(hello.server_name())
     }
 }
 

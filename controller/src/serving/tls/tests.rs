@@ -21,7 +21,7 @@ fn serving(certificate: Certificate) -> Serving {
 }
 
 fn certificate(tls: &Tls) -> CertificateDer<'static> {
-    tls.certificates.choose(None).cert[0].clone()
+    tls.certificates.choose(None).unwrap().cert[0].clone()
 }
 
 fn write(directory: &Path, host: [u8; 4]) {
@@ -114,6 +114,26 @@ fn files_are_followed_and_a_half_written_pair_is_not() {
 }
 
 #[test]
+fn a_shared_certificate_is_there_once_it_is_set() {
+    let tls = Tls::new(&serving(Certificate::Shared)).unwrap();
+    assert!(tls.certificates.choose(None).is_none());
+    let now = Timestamp::now();
+    let [first, second] = [1, 2].map(|n| made::self_signed([10, 0, 0, n].into(), now).unwrap());
+    tls.certificates.set(&first).unwrap();
+    let before = certificate(&tls);
+    tls.certificates.refresh();
+    assert_eq!(certificate(&tls), before);
+    let mixed = made::Pem {
+        certificate: second.certificate.clone(),
+        key: first.key,
+    };
+    assert!(tls.certificates.set(&mixed).is_err());
+    assert_eq!(certificate(&tls), before);
+    tls.certificates.set(&second).unwrap();
+    assert_ne!(certificate(&tls), before);
+}
+
+#[test]
 fn a_name_chooses_the_first_that_fits() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), [10, 0, 0, 1]);
@@ -125,7 +145,7 @@ fn a_name_chooses_the_first_that_fits() {
     let mut serving = serving(Certificate::SelfSigned);
     serving.sni = vec![sni(&["*.example.org", "one.test"])];
     let tls = Tls::new(&serving).unwrap();
-    let choose = |name| tls.certificates.choose(Some(name)).cert[0].clone();
+    let choose = |name| tls.certificates.choose(Some(name)).unwrap().cert[0].clone();
     let default = certificate(&tls);
     assert_ne!(choose("a.example.org"), default);
     assert_ne!(choose("ONE.test"), default);
@@ -134,7 +154,7 @@ fn a_name_chooses_the_first_that_fits() {
     serving.sni = vec![sni(&[])];
     let tls = Tls::new(&serving).unwrap();
     assert_ne!(
-        tls.certificates.choose(Some("localhost")).cert[0],
+        tls.certificates.choose(Some("localhost")).unwrap().cert[0],
         certificate(&tls)
     );
 }
