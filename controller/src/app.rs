@@ -18,6 +18,7 @@ mod nodes;
 mod plan;
 mod services;
 mod supervise;
+mod webhooks;
 mod wiring;
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
@@ -103,6 +104,9 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     let serving = serving.filter(|_| config.plan.is_none());
     let https = serving.map(Server::bind).transpose();
     let https = https.map_err(|error| Fatal::setup(&error))?;
+    let webhooks = config.webhook.as_ref();
+    let webhooks = webhooks.filter(|_| config.plan.is_none());
+    let webhooks = webhooks.map(webhooks::bind).transpose()?;
     let pages = Pages::new(&config, move |verbosity| telemetry.set_verbosity(verbosity));
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
@@ -148,6 +152,10 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         };
         parts.spawn("HTTPS server", https.run(served, process.clone()));
     }
+    let _webhooks = match webhooks {
+        Some(bound) => Some(bound.start(&access, &metrics, &checks, &mut parts, &process)?),
+        None => None,
+    };
     let reached = async {
         let lease = config.election.as_ref().map(Election::path);
         let facts = cluster::discover(&informers, &server, lease.as_deref()).await;

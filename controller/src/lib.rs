@@ -23,6 +23,7 @@ pub mod queue;
 pub mod service;
 pub mod serving;
 pub mod telemetry;
+pub mod webhook;
 
 #[cfg(test)]
 mod fixture;

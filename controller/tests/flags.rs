@@ -220,14 +220,13 @@ fn cli_8_deprecated_flags_work_and_say_so() {
 
 #[test]
 fn flags_without_effect_warn_once_and_only_when_set() {
-    let warnings = config(&["--cloud-config=/etc/cloud.conf", "--webhook-secure-port=0"]).warnings;
+    let warnings = config(&["--cloud-config=/etc/cloud.conf", "--contention-profiling"]).warnings;
     assert_eq!(
         warnings,
         [
             "--cloud-config has no effect: the provider is another process, which reads its own \
              configuration; pass the file to the provider",
-            "--webhook-secure-port has no effect: there is no webhook, so its server is not \
-             started",
+            "--contention-profiling has no effect: it is about goroutines, which do not exist here",
         ]
     );
     assert!(
@@ -263,6 +262,42 @@ fn cloud_provider_names_the_expected_provider() {
 fn servers_can_be_switched_off() {
     assert!(config(&["--secure-port=0"]).serving.is_none());
     config(&["--secure-port=0", "--webhook-secure-port=0"]);
+}
+
+#[test]
+fn webhooks_are_served_if_they_are_named() {
+    assert!(config(&[]).webhook.is_none());
+    assert!(
+        config(&["--webhooks=*,-persistentvolume-labels"])
+            .webhook
+            .is_none()
+    );
+    let webhooks = |args: &[&str]| {
+        let named = [&["--webhooks=persistentvolume-labels"], args].concat();
+        config(&named)
+    };
+    let webhook = webhooks(&[]).webhook.expect("a webhook");
+    assert_eq!(webhook.serving.port, 10260);
+    assert_eq!(webhook.serving.certificate, Certificate::Shared);
+    assert_eq!(webhook.address.name, "cloud-controller-manager-webhook");
+    assert!(
+        webhooks(&["--feature-gates=CloudControllerManagerWebhook=true"])
+            .webhook
+            .is_some()
+    );
+    // W-9.
+    for off in [
+        "--feature-gates=CloudControllerManagerWebhook=false",
+        "--webhook-secure-port=0",
+    ] {
+        let config = webhooks(&[off]);
+        assert!(config.webhook.is_none(), "{off}");
+        assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+    }
+    let url = webhooks(&["--webhook-url=https://[fd00::7]:10260/"]);
+    let url = url.webhook.and_then(|webhook| webhook.address.url);
+    let expected = ("https://[fd00::7]:10260".to_owned(), "fd00::7".to_owned());
+    assert_eq!(url, Some(expected));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::{
     service::ServiceMetrics,
     serving::{AccessMetrics, ServingMetrics},
     telemetry::{self, RunningControllers},
+    webhook::WebhookMetrics,
 };
 
 /// The metrics of all parts.
@@ -35,6 +36,7 @@ pub(crate) struct Metrics {
     pub(crate) service: ServiceMetrics,
     pub(crate) serving: ServingMetrics,
     pub(crate) watch: WatchMetrics,
+    pub(crate) webhook: WebhookMetrics,
 }
 
 impl Metrics {
@@ -55,6 +57,7 @@ impl Metrics {
             service: ServiceMetrics::register(registry),
             serving: ServingMetrics::register(registry),
             watch: WatchMetrics::register(registry),
+            webhook: WebhookMetrics::register(registry),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{
     catalogue::{self, Flag, Parity},
     command_line::CommandLine,
     config::{ApiSettings, Config, Debugging, ProviderSettings, Route},
-    controllers::{self, Controllers},
+    controllers::Controllers,
     flags::{DEFAULT_BURST, DEFAULT_QPS, Flags, GenericFlags},
     logging::Logging,
     values::GoDuration,
@@ -29,6 +29,7 @@ mod network;
 mod nodes;
 mod service;
 mod serving;
+mod webhooks;
 
 /// Collects errors and warnings.
 #[derive(Default)]
@@ -120,9 +121,6 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         f.errors.extend(unknown);
         Controllers::default()
     });
-    if let Err(unknown) = controllers::evaluate(&flags.webhook.webhooks.0, &[], "webhooks") {
-        f.errors.extend(unknown);
-    }
     let logging = Logging::from_flags(&flags.global, &mut f.errors);
     let election = election::check(&flags.generic, &flags.migration, f);
     let cluster = Cluster {
@@ -132,7 +130,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     };
     let ipam = network::allocator(&flags.generic, &flags.ipam, f);
     let serving = serving::secure(&flags.serving, f);
-    serving::webhook(&flags, f);
+    let webhook = webhooks::check(&flags, &features, f);
     let authentication = access::authentication(flags.authentication, &features, f);
     let authorization = access::authorization(flags.authorization, f);
     let provider = provider(&flags.provider.provider_endpoint, &flags.generic, line, f);
@@ -181,6 +179,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
         ipam,
         election,
         serving,
+        webhook,
         authentication,
         authorization,
         debugging: Debugging {

@@ -13,6 +13,7 @@ use crate::{
     node::NodeSettings,
     provider::{Cluster, Endpoint},
     service::ServiceSettings,
+    webhook::Webhook,
 };
 
 /// Everything that the command line and the environment decide.
@@ -51,6 +52,8 @@ pub struct Config {
     pub election: Option<Election>,
     /// The HTTPS server with health, metrics and debugging; absent with `--secure-port=0`.
     pub serving: Option<Serving>,
+    /// Admission webhooks; absent without `--webhooks`.
+    pub webhook: Option<WebhookSettings>,
     /// Authentication of callers of the HTTPS server.
     pub authentication: Authentication,
     /// Their authorization.
@@ -162,6 +165,32 @@ pub struct Serving {
     pub permit_port_sharing: bool,
     /// `SO_REUSEADDR`.
     pub permit_address_sharing: bool,
+}
+
+/// Admission webhooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookSettings {
+    /// At least one.
+    pub webhooks: Vec<Webhook>,
+    /// Their server.
+    pub serving: Serving,
+    /// CAs of the clients; absent: any client is answered.
+    pub client_ca: Option<PathBuf>,
+    /// Where the API server reaches them.
+    pub address: WebhookAddress,
+    /// `--register-webhooks`.
+    pub register: bool,
+}
+
+/// Where the API server reaches the webhooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookAddress {
+    /// Namespace of the Service, and of the Secret.
+    pub namespace: String,
+    /// Name of the Service, of the Secret and of the `MutatingWebhookConfiguration`.
+    pub name: String,
+    /// `--webhook-url`, without a path, and its host.
+    pub url: Option<(String, String)>,
 }
 
 /// Where a server's certificate comes from. Files are read again when they change.

@@ -4,12 +4,14 @@ use std::{fmt, str::FromStr};
 
 use super::values::GoBool;
 
-/// The switch of all gates below, which are beta and on, as upstream.
+/// The switch of the gates below that are beta and on, as upstream.
 const ALL_BETA: &str = "AllBeta";
 
 /// A gate that decides something here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feature {
+    /// Webhooks that `--webhooks` names are served (W-2).
+    CloudControllerManagerWebhook,
     /// `/flagz` is served.
     ComponentFlagz,
     /// `/statusz` is served.
@@ -19,7 +21,8 @@ pub enum Feature {
 }
 
 impl Feature {
-    const ALL: [Self; 3] = [
+    const ALL: [Self; 4] = [
+        Self::CloudControllerManagerWebhook,
         Self::ComponentFlagz,
         Self::ComponentStatusz,
         Self::RemoteRequestHeaderUid,
@@ -27,6 +30,7 @@ impl Feature {
 
     const fn name(self) -> &'static str {
         match self {
+            Self::CloudControllerManagerWebhook => "CloudControllerManagerWebhook",
             Self::ComponentFlagz => "ComponentFlagz",
             Self::ComponentStatusz => "ComponentStatusz",
             Self::RemoteRequestHeaderUid => "RemoteRequestHeaderUID",
@@ -39,10 +43,12 @@ impl Feature {
 pub struct FeatureGates(Vec<(String, bool)>);
 
 impl FeatureGates {
-    /// Whether the gate is open. The last mention of a gate counts, and before `AllBeta`.
+    /// Whether the gate is open. The last mention of a gate counts, and before `AllBeta`. That of webhooks is
+    /// alpha upstream, and closed; here `--webhooks` alone is enough to open it.
     pub fn enabled(&self, gate: Feature) -> bool {
         let last = |name: &str| self.0.iter().rfind(|(named, _)| named == name);
-        let mention = last(gate.name()).or_else(|| last(ALL_BETA));
+        let is_alpha = gate == Feature::CloudControllerManagerWebhook;
+        let mention = last(gate.name()).or_else(|| last(ALL_BETA).filter(|_| !is_alpha));
         mention.is_none_or(|(_, on)| *on)
     }
 

@@ -17,6 +17,7 @@ mod generic;
 mod loops;
 mod process;
 mod serving;
+mod webhooks;
 
 use clap::{Arg, Args, Command, CommandFactory, FromArgMatches, Parser};
 
@@ -24,7 +25,8 @@ pub(super) use access::{AuthenticationFlags, AuthorizationFlags};
 pub(super) use generic::GenericFlags;
 pub(super) use loops::{IpamFlags, LifecycleFlags, NodeFlags, ServiceFlags};
 pub(super) use process::{DebuggingFlags, GlobalFlags, MigrationFlags, MiscFlags};
-pub(super) use serving::{ServingFlags, WebhookFlags, WebhookServingFlags};
+pub(super) use serving::ServingFlags;
+pub(super) use webhooks::{WebhookFlags, WebhookServingFlags};
 
 /// All flags, in the order of `--help`.
 #[derive(Parser)]

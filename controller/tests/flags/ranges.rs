@@ -163,6 +163,18 @@ fn values_out_of_range_are_refused() {
             "\"foo\" is not in the list of known webhooks",
         ),
         (
+            "--webhook-service=webhook",
+            "--webhook-service \"webhook\" must be NAMESPACE/NAME",
+        ),
+        (
+            "--webhook-url=http://hooks.example.org",
+            "--webhook-url \"http://hooks.example.org\" must be https://HOST[:PORT]",
+        ),
+        (
+            "--webhook-url=https://hooks.example.org/path",
+            "--webhook-url \"https://hooks.example.org/path\" must be https://HOST[:PORT]",
+        ),
+        (
             "--cluster-cidr=10.0.0.0",
             "--cluster-cidr: invalid CIDR address: \"10.0.0.0\"; write it as 10.244.0.0/16, two \
              with a comma between them",

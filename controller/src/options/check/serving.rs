@@ -1,11 +1,7 @@
-//! The HTTPS servers.
+//! The HTTPS server.
 
 use super::Findings;
-use crate::options::{
-    config::Serving,
-    flags::{Flags, ServingFlags},
-    tls,
-};
+use crate::options::{config::Serving, flags::ServingFlags, tls};
 
 /// Absent if there is none.
 pub(super) fn secure(flags: &ServingFlags, f: &mut Findings) -> Option<Serving> {
@@ -41,28 +37,4 @@ pub(super) fn secure(flags: &ServingFlags, f: &mut Findings) -> Option<Serving> 
         permit_address_sharing: flags.permit_address_sharing.0,
     };
     (port != 0).then_some(serving)
-}
-
-/// Nothing is served there, but a mistake is one.
-pub(super) fn webhook(flags: &Flags, f: &mut Findings) {
-    let webhook = &flags.webhook_serving;
-    let port = f.port(flag!(webhook.webhook_secure_port));
-    if port != 0 && webhook.webhook_secure_port == flags.serving.secure_port {
-        f.errors
-            .push("--webhook-secure-port cannot be the same value as --secure-port".into());
-    }
-    let tls = tls::TlsFlags {
-        prefix: "webhook-",
-        min_version: &webhook.webhook_tls_min_version,
-        cipher_suites: &webhook.webhook_tls_cipher_suites,
-        curves: &webhook.webhook_tls_curve_preferences,
-    };
-    tls.policy(&mut f.errors, &mut Vec::new());
-    tls::certificate(
-        "webhook-",
-        &webhook.webhook_tls_cert_file,
-        &webhook.webhook_tls_private_key_file,
-        &webhook.webhook_cert_dir,
-        &mut f.errors,
-    );
 }

@@ -16,6 +16,7 @@ fn a_named_gate_goes_before_the_bulk_switch() {
     let gates = gates("ComponentFlagz=true,AllBeta=false");
     assert!(gates.enabled(Feature::ComponentFlagz));
     assert!(!gates.enabled(Feature::ComponentStatusz));
+    assert!(gates.enabled(Feature::CloudControllerManagerWebhook));
     assert_eq!(gates.warning(), None);
 }
 

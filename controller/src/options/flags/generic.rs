@@ -78,7 +78,7 @@ pub(in crate::options) struct GenericFlags {
     /// ignores it too
     #[arg(long, value_name = "string", default_value = "")]
     pub(in crate::options) external_cloud_volume_plugin: String,
-    /// Feature gates as Name=true or Name=false, separated by commas. AllBeta, ComponentFlagz,
+    /// Feature gates as Name=true or Name=false, separated by commas. AllBeta, CloudControllerManagerWebhook, ComponentFlagz,
     /// ComponentStatusz and RemoteRequestHeaderUID have an effect; any other is accepted.
     #[arg(long, value_name = "mapStringBool", default_value = "")]
     pub(in crate::options) feature_gates: FeatureGates,

@@ -34,6 +34,7 @@ pub(super) async fn serve() -> (Running, Queue<u8>) {
     metrics.service.sample();
     metrics.serving.sample();
     metrics.watch.sample();
+    metrics.webhook.sample();
     let _stopped = metrics.controllers.started("cloud-node");
     let queue = Queue::new("Nodes", Backoff::default(), &metrics.queues);
     let server = begin(&[], Cluster::new(), registry);

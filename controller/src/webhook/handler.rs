@@ -1,0 +1,193 @@
+//! Which request is answered by what.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
+
+use http::{Method, Request, StatusCode, header, request};
+use hyper::body::Incoming;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info, warn};
+
+use super::{
+    Reviewer, Verdict, Webhook, WebhookMetrics, body::Bodies, deadline::answer_within, review,
+};
+use crate::serving::{
+    ClientCa, Handler, Peer, Server, ServingMetrics,
+    answer::{self, Answer},
+};
+
+/// An answer that is no review: the API server takes it for a failure of the webhook.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) code: StatusCode,
+    text: String,
+}
+
+impl Failure {
+    pub(super) const fn new(code: StatusCode, text: String) -> Self {
+        Self { code, text }
+    }
+}
+
+/// Answers about webhooks, from before there is anything to decide with.
+pub struct WebhookServer {
+    reviewers: BTreeMap<&'static str, OnceLock<Arc<dyn Reviewer>>>,
+    client_ca: Option<ClientCa>,
+    metrics: WebhookMetrics,
+    bodies: Bodies,
+}
+
+impl WebhookServer {
+    /// Serves `webhooks`, to clients of `client_ca` alone if there is one.
+    pub(crate) fn new(
+        webhooks: &[Webhook],
+        client_ca: Option<ClientCa>,
+        metrics: WebhookMetrics,
+    ) -> Self {
+        let reviewers = webhooks
+            .iter()
+            .map(|webhook| (webhook.name(), OnceLock::new()));
+        Self {
+            reviewers: reviewers.collect(),
+            client_ca,
+            metrics,
+            bodies: Bodies::default(),
+        }
+    }
+
+    /// From now on `reviewer` decides for `webhook`. Before, and for one that is not served: nothing.
+    pub fn decide_by(&self, webhook: Webhook, reviewer: Arc<dyn Reviewer>) {
+        if let Some(place) = self.reviewers.get(webhook.name()) {
+            // The first stays.
+            let _ = place.set(reviewer);
+        }
+    }
+
+    /// Answers requests at `server` until `stop`, then lets those in flight finish.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        server: Server,
+        metrics: ServingMetrics,
+        stop: CancellationToken,
+    ) {
+        let fresh = async {
+            if let Some(client_ca) = &self.client_ca {
+                client_ca.keep_fresh(stop.clone()).await;
+            }
+        };
+        let serving = server.serve(Arc::clone(&self), metrics, stop.clone());
+        tokio::join!(serving, fresh);
+    }
+
+    async fn review(
+        &self,
+        webhook: Webhook,
+        reviewer: &OnceLock<Arc<dyn Reviewer>>,
+        request: Request<Incoming>,
+        peer: &Peer,
+    ) -> Result<Vec<u8>, Failure> {
+        let (head, body) = request.into_parts();
+        if let Some(client_ca) = &self.client_ca {
+            let checked = client_ca.check(peer);
+            checked.map_err(|reason| Failure::new(StatusCode::UNAUTHORIZED, reason))?;
+        }
+        check(&head)?;
+        let within = answer_within(head.uri.query());
+        let deadline = Instant::now() + within;
+        let decided = timeout_at(deadline, async {
+            let body = self.bodies.read(body).await?;
+            let request = review::read(&body.bytes);
+            drop(body);
+            let request =
+                request.map_err(|reason| Failure::new(StatusCode::BAD_REQUEST, reason))?;
+            let reviewer = reviewer
+                .get()
+                .ok_or_else(|| failed("the controller has not reached the API server yet"))?;
+            decide(webhook, &**reviewer, request, deadline).await
+        });
+        let late = |_elapsed| {
+            let millis = within.as_millis();
+            failed(&format!("no decision within {millis} ms"))
+        };
+        decided.await.map_err(late)?
+    }
+}
+
+fn check(head: &request::Parts) -> Result<(), Failure> {
+    if head.method != Method::POST {
+        let text = "405 method not allowed".to_owned();
+        return Err(Failure::new(StatusCode::METHOD_NOT_ALLOWED, text));
+    }
+    let kind = head.headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let (essence, _) = kind.split_once(';').unwrap_or((kind, ""));
+    if !essence.trim().eq_ignore_ascii_case(answer::JSON) {
+        let text = format!("contentType={kind}, expected {}", answer::JSON);
+        return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+    }
+    Ok(())
+}
+
+/// W-6.
+fn failed(reason: &str) -> Failure {
+    let text = format!("error generating admission response: {reason}");
+    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+}
+
+async fn decide(
+    webhook: Webhook,
+    reviewer: &dyn Reviewer,
+    request: review::AdmissionRequest,
+    deadline: Instant,
+) -> Result<Vec<u8>, Failure> {
+    let resource = &request.resource;
+    let is_ours = webhook.concerns(&resource.group, &resource.resource)
+        && request.operation == "CREATE"
+        && request.sub_resource.is_empty();
+    let verdict = match request.object {
+        // An update has been labelled, or never will be.
+        Some(object) if is_ours => {
+            let reviewed = reviewer.review(object, deadline).await;
+            reviewed.map_err(|reason| failed(&reason))?
+        }
+        _ => Verdict::Admit(Vec::new()),
+    };
+    let (webhook, object) = (webhook.name(), &*request.name);
+    match &verdict {
+        Verdict::Admit(patch) if patch.is_empty() => debug!(webhook, object, "object admitted"),
+        Verdict::Admit(_) => info!(webhook, object, "object admitted with changes"),
+        Verdict::Refuse(reason) => info!(webhook, object, reason, "object refused"),
+    }
+    review::answer(&request.uid, &verdict).map_err(|error| failed(&error.to_string()))
+}
+
+impl Handler for WebhookServer {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: Peer) -> Answer {
+        let began = Instant::now();
+        let webhook = Webhook::of_path(request.uri().path());
+        let served = webhook.and_then(|w| Some((w, self.reviewers.get(w.name())?)));
+        let Some((webhook, reviewer)) = served else {
+            return answer::not_found();
+        };
+        let reviewed = self.review(webhook, reviewer, request, &peer).await;
+        let answer = reviewed.map_or_else(
+            |failure| {
+                let Failure { code, text } = failure;
+                warn!(
+                    webhook = webhook.name(),
+                    code = code.as_u16(),
+                    error = text,
+                    "admission request failed"
+                );
+                answer::error(code, &text)
+            },
+            |review| answer::body(StatusCode::OK, answer::JSON, review),
+        );
+        let took = began.elapsed();
+        self.metrics.answered(webhook, answer.status(), took);
+        answer
+    }
+}

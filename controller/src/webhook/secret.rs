@@ -1,0 +1,111 @@
+//! The Secret of the certificate that replicas share. Of two replicas that write at once, the API server
+//! takes one: each write names the version that it was decided upon.
+//!
+//! RBAC: `get` and `update` on the named Secret, `create` on `secrets` unless it is there.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+
+use super::certificate::Contents;
+use crate::{
+    kube::{api::Api, error::ApiError},
+    options::config::WebhookAddress,
+    serving::Pem,
+};
+
+const BUNDLE: &str = "ca.crt";
+const CURRENT: [&str; 2] = ["tls.crt", "tls.key"];
+const NEXT: [&str; 2] = ["next.crt", "next.key"];
+
+/// The Secret as it was read; none: there is no such Secret.
+pub(super) struct Stored {
+    secret: Option<Secret>,
+}
+
+impl Stored {
+    pub(super) async fn read(api: &Api, address: &WebhookAddress) -> Result<Self, ApiError> {
+        let path = format!("{}/{}", collection(address), address.name);
+        match api.get::<Secret>(&path).await {
+            Ok(secret) => Ok(Self {
+                secret: Some(secret),
+            }),
+            Err(error) if error.is_not_found() => Ok(Self { secret: None }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Absent if a part is missing.
+    pub(super) fn contents(&self) -> Option<Contents> {
+        let data = self.secret.as_ref()?.data.as_ref()?;
+        let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
+        let pair = |[certificate, key]: [&str; 2]| {
+            Some(Pem {
+                certificate: text(certificate)?,
+                key: text(key)?,
+            })
+        };
+        Some(Contents {
+            bundle: text(BUNDLE)?,
+            current: pair(CURRENT)?,
+            next: pair(NEXT),
+        })
+    }
+
+    /// Replaces the contents.
+    ///
+    /// # Errors
+    /// HTTP 409 if another replica was faster.
+    pub(super) async fn write(
+        self,
+        api: &Api,
+        address: &WebhookAddress,
+        contents: &Contents,
+    ) -> Result<(), ApiError> {
+        let collection = collection(address);
+        if let Some(mut secret) = self.secret {
+            let data = secret.data.get_or_insert_default();
+            data.retain(|key, _| !NEXT.contains(&&**key));
+            data.extend(data_of(contents));
+            let path = format!("{collection}/{}", address.name);
+            return api.update::<Secret>(&path, &secret).await.map(drop);
+        }
+        let secret = Secret {
+            metadata: ObjectMeta {
+                name: Some(address.name.clone()),
+                ..ObjectMeta::default()
+            },
+            type_: Some("kubernetes.io/tls".to_owned()),
+            data: Some(data_of(contents)),
+            ..Secret::default()
+        };
+        api.create::<Secret>(&collection, &secret).await.map(drop)
+    }
+}
+
+fn collection(address: &WebhookAddress) -> String {
+    format!("/api/v1/namespaces/{}/secrets", address.namespace)
+}
+
+fn data_of(contents: &Contents) -> BTreeMap<String, ByteString> {
+    let Contents {
+        bundle,
+        current,
+        next,
+    } = contents;
+    let mut data = BTreeMap::new();
+    let mut put = |key: &str, text: &str| {
+        data.insert(key.to_owned(), ByteString(text.as_bytes().to_vec()));
+    };
+    put(BUNDLE, bundle);
+    let pairs = [(CURRENT, Some(current)), (NEXT, next.as_ref())];
+    for ([certificate, key], pem) in pairs {
+        if let Some(pem) = pem {
+            put(certificate, &pem.certificate);
+            put(key, &pem.key);
+        }
+    }
+    data
+}

@@ -1,0 +1,185 @@
+//! Replicas over one small API server.
+
+use std::collections::BTreeMap;
+
+use futures::{FutureExt, future::join_all};
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    kube::scripted::{self, ScriptedAnswer},
+    options,
+    serving::Server,
+    webhook::Webhook,
+};
+
+const DAY: i64 = 24 * 3600;
+const SECRET: &str = "/api/v1/namespaces/kube-system/secrets/cloud-controller-manager-webhook";
+const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/cloud-controller-manager-webhook";
+
+/// Objects by path, with versions as preconditions.
+#[derive(Clone, Default)]
+struct Objects(Arc<Mutex<BTreeMap<String, Value>>>);
+
+impl Objects {
+    fn get(&self, path: &str) -> Value {
+        self.0.lock().get(path).cloned().unwrap_or_default()
+    }
+
+    fn remove(&self, path: &str) {
+        self.0.lock().remove(path);
+    }
+
+    /// Stores an object under a new version.
+    fn put(&self, path: &str, mut object: Value) -> ScriptedAnswer {
+        let mut all = self.0.lock();
+        let before = all.get(path).map_or(0, version);
+        object["metadata"]["resourceVersion"] = (before + 1).to_string().into();
+        all.insert(path.to_owned(), object.clone());
+        scripted::json(200, &object)
+    }
+
+    async fn answer(self, request: Request<Body>) -> ScriptedAnswer {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path();
+        let body = body.collect().await.unwrap().to_bytes();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        // So that replicas take turns between a read and the write that follows from it.
+        tokio::task::yield_now().await;
+        let present = self.get(path);
+        match head.method {
+            Method::POST => {
+                let name = body["metadata"]["name"].as_str().unwrap();
+                let path = format!("{path}/{name}");
+                if self.get(&path).is_null() {
+                    self.put(&path, body)
+                } else {
+                    scripted::refusal(409, "AlreadyExists")
+                }
+            }
+            _ if present.is_null() => scripted::refusal(404, "NotFound"),
+            Method::PUT if version(&body) == version(&present) => self.put(path, body),
+            Method::PUT => scripted::refusal(409, "Conflict"),
+            Method::PATCH => {
+                let tested = json!({"metadata": {"resourceVersion": body[0]["value"]}});
+                if version(&tested) != version(&present) {
+                    return scripted::refusal(422, "Invalid");
+                }
+                let mut changed = present;
+                changed["webhooks"][0]["clientConfig"]["caBundle"] = body[1]["value"].clone();
+                self.put(path, changed)
+            }
+            _ => scripted::json(200, &present),
+        }
+    }
+}
+
+fn version(object: &Value) -> u64 {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    version.map_or(0, |version| version.parse().unwrap())
+}
+
+fn replica(objects: &Objects) -> Arc<SharedCertificate> {
+    let args = [
+        "--webhooks=persistentvolume-labels",
+        "--webhook-bind-address=127.0.0.1",
+    ];
+    let config = options::parse_from(&args.map(String::from), &BTreeMap::new());
+    let mut settings = config.unwrap().webhook.unwrap();
+    settings.serving.port = 0;
+    let objects = objects.clone();
+    SharedCertificate::new(SharedParts {
+        api: Api::new(scripted::client(move |request| {
+            objects.clone().answer(request).boxed()
+        })),
+        certificates: Server::bind(&settings.serving).unwrap().certificates(),
+        registration: Registration {
+            webhooks: Webhook::ALL.to_vec(),
+            address: settings.address,
+            creates: true,
+        },
+    })
+}
+
+/// Passes of all replicas at once, until each went well.
+async fn settle(replicas: &[Arc<SharedCertificate>], seconds: i64) {
+    let now = Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+    join_all(replicas.iter().map(async |replica| {
+        while let Err(error) = replica.pass(now).await {
+            let lost =
+                matches!(&error, PassError::Api(error) if matches!(error.code(), Some(409 | 422)));
+            assert!(lost, "{error}");
+        }
+    }))
+    .await;
+}
+
+/// The certificate that all of them serve, and the CAs that the API server trusts for it.
+fn agreed(objects: &Objects, replicas: &[Arc<SharedCertificate>]) -> (Value, Value) {
+    let secret = objects.get(SECRET);
+    let configuration = objects.get(CONFIGURATION);
+    let trusted = &configuration["webhooks"][0]["clientConfig"]["caBundle"];
+    assert_eq!(trusted, &secret["data"]["ca.crt"]);
+    for replica in replicas {
+        let served = replica.served.lock().as_ref().unwrap().certificate.clone();
+        let stored = k8s_openapi::ByteString(served.into_bytes());
+        assert_eq!(json!(stored), secret["data"]["tls.crt"]);
+    }
+    (secret["data"]["tls.crt"].clone(), trusted.clone())
+}
+
+#[tokio::test]
+async fn replicas_that_start_at_once_serve_the_same_certificate() {
+    let objects = Objects::default();
+    let replicas = [(); 5].map(|()| replica(&objects));
+    for replica in &replicas {
+        assert!(replica.check().is_err());
+    }
+    settle(&replicas, 0).await;
+    agreed(&objects, &replicas);
+    assert_eq!(version(&objects.get(SECRET)), 1);
+    for replica in &replicas {
+        replica.check().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn replicas_renew_the_certificate_once_and_write_nothing_else() {
+    let objects = Objects::default();
+    let replicas = [(); 3].map(|()| replica(&objects));
+    settle(&replicas, 0).await;
+    let (first, one_ca) = agreed(&objects, &replicas);
+    settle(&replicas, 200 * DAY).await;
+    assert_eq!(version(&objects.get(SECRET)), 1);
+
+    settle(&replicas, 250 * DAY).await;
+    settle(&replicas, 250 * DAY + 10).await;
+    let (still, two_cas) = agreed(&objects, &replicas);
+    assert_eq!(still, first);
+    assert_ne!(one_ca, two_cas);
+    settle(&replicas, 250 * DAY + 400).await;
+    settle(&replicas, 250 * DAY + 410).await;
+    let (second, trusted) = agreed(&objects, &replicas);
+    assert_ne!(second, first);
+    assert_eq!(trusted, two_cas);
+    assert_eq!(version(&objects.get(SECRET)), 3);
+    assert_eq!(version(&objects.get(CONFIGURATION)), 2);
+}
+
+#[tokio::test]
+async fn objects_that_were_deleted_are_made_anew() {
+    let objects = Objects::default();
+    let replicas = [(); 2].map(|()| replica(&objects));
+    settle(&replicas, 0).await;
+    let (first, _) = agreed(&objects, &replicas);
+    objects.remove(CONFIGURATION);
+    settle(&replicas, 10).await;
+    assert_eq!(agreed(&objects, &replicas).0, first);
+    objects.remove(SECRET);
+    settle(&replicas, 20).await;
+    settle(&replicas, 30).await;
+    assert_ne!(agreed(&objects, &replicas).0, first);
+}
