@@ -39,3 +39,4 @@ mod quirks;
 mod resilience;
 mod service_writes;
 mod services;
+mod webhooks;

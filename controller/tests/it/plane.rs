@@ -7,7 +7,11 @@ use std::{
     thread::{available_parallelism, panicking},
 };
 
-use k8s_openapi::api::{coordination::v1::Lease, core::v1::Service};
+use k8s_openapi::api::{
+    admissionregistration::v1::MutatingWebhookConfiguration,
+    coordination::v1::Lease,
+    core::v1::{Secret, Service},
+};
 use kube::{
     Api, Client,
     api::{DeleteParams, ListParams, Patch, PatchParams},
@@ -27,6 +31,9 @@ const LEASES: [&str; 2] = [
     "cloud-controller-manager",
     "cloud-provider-extraction-migration",
 ];
+
+/// Name of the webhooks' configuration and Secret.
+const WEBHOOK: &str = "cloud-controller-manager-webhook";
 
 /// More at a time would only make all of them slow, unless most of them wait: `OUTRIGGER_TEST_PLANES`.
 static PLACES: LazyLock<Semaphore> = LazyLock::new(|| {
@@ -60,6 +67,7 @@ impl Plane {
             .await
             .unwrap();
         delete_services(&client).await;
+        delete_webhooks(&client).await;
         // A holder that was killed would keep the next one out until the Lease expires.
         let leases: Api<Lease> = Api::namespaced(client, "kube-system");
         for name in LEASES {
@@ -102,6 +110,15 @@ async fn delete_services(client: &Client) {
         let strip = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         let _ = services.patch(&name, &PatchParams::default(), &strip).await;
     }
+}
+
+/// One that is not served any more would refuse volumes.
+async fn delete_webhooks(client: &Client) {
+    let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "kube-system");
+    let parameters = DeleteParams::default();
+    let _ = configurations.delete(WEBHOOK, &parameters).await;
+    let _ = secrets.delete(WEBHOOK, &parameters).await;
 }
 
 async fn start() -> ControlPlane {

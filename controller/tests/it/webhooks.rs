@@ -1,0 +1,239 @@
+//! Admission webhooks as a real API server calls them (W-2 to W-10).
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    ByteString,
+    api::{
+        admissionregistration::v1::MutatingWebhookConfiguration,
+        core::v1::{PersistentVolume, Secret},
+    },
+};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    caller::Port,
+    cluster::{Cluster, SYSTEM},
+    rights::{Rights, WEBHOOKS},
+    stage::{Setup, Stage},
+    wait::{holds, until},
+};
+
+const NAME: &str = "cloud-controller-manager-webhook";
+
+fn configurations(cluster: &Cluster) -> Api<MutatingWebhookConfiguration> {
+    Api::all(cluster.admin())
+}
+
+fn secrets(cluster: &Cluster) -> Api<Secret> {
+    Api::namespaced(cluster.admin(), SYSTEM)
+}
+
+fn volumes(cluster: &Cluster) -> Api<PersistentVolume> {
+    Api::all(cluster.admin())
+}
+
+/// A volume of a driver and handle.
+fn volume(name: &str, handle: &str) -> PersistentVolume {
+    serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "csi": {"driver": "mock.outrigger.dev", "volumeHandle": handle},
+        },
+    }))
+    .unwrap()
+}
+
+/// A stage with the webhook registered.
+async fn registered(setup: Setup, port: &Port) -> Stage {
+    let [_, _, sharing] = port.flags();
+    let url = format!("--webhook-url=https://127.0.0.1:{}", port.number());
+    let setup = setup.flags(&[
+        "--webhooks=persistentvolume-labels",
+        "--register-webhooks",
+        "--webhook-bind-address=127.0.0.1",
+        &format!("--webhook-secure-port={}", port.number()),
+        &sharing,
+        &url,
+    ]);
+    let stage = setup.prepare().await;
+    Rights::documented(WEBHOOKS).grant(&stage.plane).await;
+    let stage = stage.start();
+    until("the webhook is registered", async || {
+        let found = configurations(&stage).get_opt(NAME).await.unwrap();
+        holds(found.is_some(), || "it is not".to_owned())
+    })
+    .await;
+    stage
+}
+
+/// Creates it in a dry run, which asks the webhook all the same.
+async fn try_creating(volumes: &Api<PersistentVolume>, name: &str) -> Result<(), String> {
+    let parameters = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    let created = volumes.create(&parameters, &volume(name, "vol-1")).await;
+    created.map(drop).map_err(|error| error.to_string())
+}
+
+/// A certificate as the controller makes them, and its CA.
+struct Made {
+    ca: String,
+    certificate: String,
+    key: String,
+}
+
+/// Made so long ago.
+fn made(names: &[&str], ago: Duration) -> Made {
+    let now = jiff::Timestamp::now().as_second() as u64;
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    let begin = epoch + Duration::from_secs(now - 3600) - ago;
+    let end = begin + Duration::from_hours(365 * 24);
+    let mut authority = CertificateParams::default();
+    authority
+        .distinguished_name
+        .push(DnType::CommonName, "next");
+    authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    authority.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    (authority.not_before, authority.not_after) = (begin, end);
+    let key = KeyPair::generate().unwrap();
+    let ca = authority.self_signed(&key).unwrap().pem();
+    let issuer = Issuer::new(authority, key);
+    let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+    let mut params = CertificateParams::new(names).unwrap();
+    (params.not_before, params.not_after) = (begin, end);
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, &issuer).unwrap().pem();
+    Made {
+        ca,
+        certificate,
+        key: key.serialize_pem(),
+    }
+}
+
+/// Changes texts of the Secret; none removes one.
+async fn change_secret(stage: &Stage, texts: &[(&str, Option<&str>)]) {
+    let bytes = |text: &str| json!(ByteString(text.as_bytes().to_vec()));
+    let texts = texts
+        .iter()
+        .map(|(key, text)| ((*key).to_owned(), json!(text.map(bytes))));
+    let data: serde_json::Map<_, _> = texts.collect();
+    let patch = Patch::Merge(json!({"data": data}));
+    let secrets = secrets(stage);
+    secrets
+        .patch(NAME, &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+}
+
+async fn text(stage: &Stage, key: &str) -> String {
+    let secret = secrets(stage).get(NAME).await.unwrap();
+    let data = secret.data.unwrap_or_default();
+    let bytes = data.get(key).map(|bytes| bytes.0.clone());
+    String::from_utf8(bytes.unwrap_or_default()).unwrap()
+}
+
+/// Waits until the API server trusts the CAs of the Secret, and no others.
+async fn trusted(stage: &Stage) {
+    until("the API server trusts the CAs", async || {
+        let found = configurations(stage).get(NAME).await.unwrap();
+        let webhooks = found.webhooks.unwrap();
+        let bundle = webhooks[0].client_config.ca_bundle.clone().unwrap();
+        let expected = text(stage, "ca.crt").await;
+        holds(bundle.0 == expected.as_bytes(), || "it does not".to_owned())
+    })
+    .await;
+}
+
+/// Both ways to another certificate: by the controller's own hand-over, and in files.
+#[tokio::test]
+async fn a_certificate_that_is_renewed_under_load_costs_no_admission() {
+    let port = Port::reserve();
+    let stage = registered(Setup::mock(&[]), &port).await;
+    let volumes = volumes(&stage);
+    until("a volume is admitted", async || {
+        try_creating(&volumes, "first").await
+    })
+    .await;
+
+    let stop = CancellationToken::new();
+    let mut load = JoinSet::new();
+    for n in 0..4 {
+        let (volumes, stop) = (volumes.clone(), stop.clone());
+        load.spawn(async move {
+            let mut count = 0;
+            while !stop.is_cancelled() {
+                let created = try_creating(&volumes, &format!("load-{n}")).await;
+                created.unwrap_or_else(|error| panic!("admission {count}: {error}"));
+                count += 1;
+            }
+            count
+        });
+    }
+    let service = format!("{NAME}.{SYSTEM}.svc");
+    let next = made(&[&service, "127.0.0.1"], Duration::from_mins(6));
+    let former = text(&stage, "ca.crt").await;
+    let both = format!("{former}{}", next.ca);
+    change_secret(
+        &stage,
+        &[
+            ("ca.crt", Some(&both)),
+            ("next.crt", Some(&next.certificate)),
+            ("next.key", Some(&next.key)),
+        ],
+    )
+    .await;
+    until("the next certificate is served", async || {
+        let current = text(&stage, "tls.crt").await;
+        holds(current == next.certificate, || "it is not".to_owned())
+    })
+    .await;
+    trusted(&stage).await;
+    // The API server makes new connections with other CAs.
+    change_secret(&stage, &[("ca.crt", Some(&next.ca))]).await;
+    trusted(&stage).await;
+    for _ in 0..20 {
+        try_creating(&volumes, "last").await.unwrap();
+    }
+    stop.cancel();
+    let mut total = 0;
+    while let Some(count) = load.join_next().await {
+        total += count.unwrap();
+    }
+    assert!(total > 20, "{total} admissions");
+}
+
+/// W-10: the operator's changes stay.
+#[tokio::test]
+async fn a_configuration_that_an_operator_changed_is_kept() {
+    let port = Port::reserve();
+    let stage = registered(Setup::mock(&[]), &port).await;
+    let change = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
+                        {"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
+    let change = Patch::<()>::Json(serde_json::from_value(change).unwrap());
+    let all = configurations(&stage);
+    all.patch(NAME, &PatchParams::default(), &change)
+        .await
+        .unwrap();
+    until("the CA is there again", async || {
+        let found = all.get(NAME).await.unwrap();
+        let webhook = &found.webhooks.unwrap()[0];
+        assert_eq!(webhook.failure_policy.as_deref(), Some("Ignore"));
+        holds(webhook.client_config.ca_bundle.is_some(), || {
+            "it is not".to_owned()
+        })
+    })
+    .await;
+    let volumes = volumes(&stage);
+    try_creating(&volumes, "ignored").await.unwrap();
+}
