@@ -13,12 +13,13 @@ use outrigger_core::{
         change::{NodeChange, PodCidrsWrite, TaintAddition},
         lifecycle::Deletion,
     },
+    route::NetworkConditionWrite,
 };
 
 use super::{
-    api::{Api, DeletePreconditions, PatchKind},
+    api::{Api, DeletePreconditions},
     error::ApiError,
-    patch::{self, Operation},
+    patch::{self, NodePatch},
     store::Store,
 };
 
@@ -37,6 +38,8 @@ pub enum Write {
     Addresses(Box<[NodeAddress]>),
     /// Pod CIDRs, once.
     PodCidrs(PodCidrsWrite),
+    /// One condition.
+    NetworkCondition(NetworkConditionWrite),
 }
 
 impl Write {
@@ -44,16 +47,19 @@ impl Write {
         let path = path(&node.name);
         match self {
             Self::Node(_) | Self::Taint(_) | Self::PodCidrs(_) => path,
-            Self::Addresses(_) => path + "/status",
+            Self::Addresses(_) | Self::NetworkCondition(_) => path + "/status",
         }
     }
 
-    fn patch(&self, node: &NodeView) -> Vec<Operation> {
+    fn patch(&self, node: &NodeView) -> NodePatch {
         match self {
-            Self::Node(change) => patch::node(change),
-            Self::Taint(addition) => patch::taint(addition),
-            Self::Addresses(new) => patch::addresses(&node.uid, &node.addresses, new),
-            Self::PodCidrs(write) => patch::pod_cidrs(write),
+            Self::Node(change) => NodePatch::Json(patch::node(change)),
+            Self::Taint(addition) => NodePatch::Json(patch::taint(addition)),
+            Self::Addresses(new) => {
+                NodePatch::Json(patch::addresses(&node.uid, &node.addresses, new))
+            }
+            Self::PodCidrs(write) => NodePatch::Json(patch::pod_cidrs(write)),
+            Self::NetworkCondition(write) => NodePatch::Strategic(patch::network_condition(write)),
         }
     }
 
@@ -63,6 +69,7 @@ impl Write {
             Self::Taint(addition) => addition.applied_to(node, version),
             Self::Addresses(new) => node.with_addresses(new, version),
             Self::PodCidrs(write) => write.applied_to(node, version),
+            Self::NetworkCondition(write) => write.applied_to(node, version),
         }
     }
 }
@@ -91,7 +98,7 @@ impl NodeWriter {
         let mut attempt = 1;
         while let Some(write) = decide(&node)? {
             let (path, patch) = (write.path(&node), write.patch(&node));
-            match self.api.patch(&path, PatchKind::Json, &patch).await {
+            match self.api.patch(&path, patch.kind(), &patch).await {
                 Ok(written) => {
                     let version = &*written.metadata.resource_version;
                     let apply = |held: &NodeView| write.applied_to(held, version);

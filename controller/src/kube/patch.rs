@@ -1,17 +1,44 @@
-//! Changes as JSON Patches (RFC 6902) whose `test` operations are their preconditions.
+//! Changes of Nodes as JSON Patches (RFC 6902) whose `test` operations are their preconditions.
 //!
 //! A strategic merge patch of a list loses the entries that another client added meanwhile, unless
 //! it names a resourceVersion, and then every heartbeat of the kubelet refuses it. A `test` is
-//! refused by just the change that matters: HTTP 422, nothing written.
+//! refused by just the change that matters: HTTP 422, nothing written. A condition is the exception:
+//! it has a key, by which a strategic merge finds it, wherever it is in the list.
 //!
 //! RBAC: `patch` on `nodes` and `nodes/status`.
 
-use outrigger_core::node::{
-    NodeAddress,
-    change::{NodeChange, PodCidrsWrite, TaintAddition},
+use jiff::Timestamp;
+use outrigger_core::{
+    node::{
+        NETWORK_UNAVAILABLE, NodeAddress,
+        change::{NodeChange, PodCidrsWrite, TaintAddition},
+    },
+    route::NetworkConditionWrite,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
+
+use super::api::PatchKind;
+
+/// A patch of a Node.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum NodePatch {
+    /// With preconditions.
+    Json(Vec<Operation>),
+    /// By the key of a condition; its `metadata.uid` is the precondition.
+    Strategic(Value),
+}
+
+impl NodePatch {
+    /// How it is meant.
+    pub const fn kind(&self) -> PatchKind {
+        match self {
+            Self::Json(_) => PatchKind::Json,
+            Self::Strategic(_) => PatchKind::Strategic,
+        }
+    }
+}
 
 /// One operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -126,6 +153,29 @@ pub fn pod_cidrs(write: &PodCidrsWrite) -> Vec<Operation> {
         .collect();
     patch.push(add("/spec/podCIDRs", all));
     patch
+}
+
+/// The patch of `nodes/<name>/status` that sets one condition: those of the kubelet, which come
+/// with each heartbeat, are not in its way.
+pub fn network_condition(write: &NetworkConditionWrite) -> Value {
+    json!({
+        "metadata": {"uid": &*write.uid},
+        "status": {"conditions": [{
+            "type": NETWORK_UNAVAILABLE,
+            "status": write.status.as_str(),
+            "reason": write.reason,
+            "message": &*write.message,
+            "lastHeartbeatTime": time(write.heartbeat),
+            "lastTransitionTime": time(write.since),
+        }]},
+    })
+}
+
+/// In whole seconds, as Kubernetes keeps it.
+fn time(at: Timestamp) -> String {
+    Timestamp::from_second(at.as_second())
+        .unwrap_or(at)
+        .to_string()
 }
 
 fn list(addresses: &[NodeAddress]) -> Value {

@@ -9,7 +9,11 @@ use super::{
     nodes::pod_cidrs,
     plan::{is_inside, is_working},
 };
-use crate::{cidr::Cidr, condition::Status, node::NodeView};
+use crate::{
+    cidr::Cidr,
+    condition::Status,
+    node::{NetworkUnavailable, NodeView},
+};
 
 const CREATED: &str = "RouteCreated";
 const NOT_CREATED: &str = "NoRouteCreated";
@@ -29,6 +33,22 @@ pub struct NetworkConditionWrite {
     pub heartbeat: Timestamp,
     /// `lastTransitionTime`: stays as long as the status does.
     pub since: Timestamp,
+}
+
+impl NetworkConditionWrite {
+    /// The view of whatever `node` is by now once this is written.
+    #[must_use]
+    pub fn applied_to(&self, node: &NodeView, resource_version: &str) -> NodeView {
+        NodeView {
+            network_unavailable: Some(Box::new(NetworkUnavailable {
+                status: Some(self.status),
+                reason: self.reason.into(),
+                since: Some(self.since),
+            })),
+            resource_version: resource_version.into(),
+            ..node.clone()
+        }
+    }
 }
 
 /// The condition to write for `node`, if it is not as it should be. The routes that

@@ -51,8 +51,18 @@ impl RouteNodes {
         self.claims.keys().copied()
     }
 
+    /// The Node of this name.
+    pub fn get(&self, node: &str) -> Option<&Arc<NodeView>> {
+        self.nodes.get(node)
+    }
+
+    /// All Nodes.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<NodeView>> {
+        self.nodes.values()
+    }
+
     /// The Nodes that have `destination` among their Pod CIDRs, by name.
-    pub(super) fn with(&self, destination: Cidr) -> impl Iterator<Item = &Arc<NodeView>> {
+    pub fn with(&self, destination: Cidr) -> impl Iterator<Item = &Arc<NodeView>> {
         let names = self.claims.get(&destination).into_iter().flatten();
         names.filter_map(|name| self.nodes.get(name))
     }

@@ -1,4 +1,7 @@
-use outrigger_core::node::change::{LabelWrite, TaintRemoval};
+use outrigger_core::{
+    condition::Status,
+    node::change::{LabelWrite, TaintRemoval},
+};
 use serde_json::json;
 
 use super::*;
@@ -104,4 +107,30 @@ fn addresses_presume_the_old_list() {
     let patch = addresses("u", &[address("10.0.0.1")], &[address("10.0.0.2")]);
     let presumed = json!([{"type": "InternalIP", "address": "10.0.0.1"}]);
     assert_eq!(patch[1], test("/status/addresses", presumed));
+}
+
+///
+#[test]
+fn a_condition_is_merged_by_its_type_into_the_node_of_its_uid() {
+    let at = |text: &str| text.parse().unwrap();
+    let write = NetworkConditionWrite {
+        uid: "u".into(),
+        status: Status::True,
+        reason: "NoRouteCreated",
+        message: "no".into(),
+        heartbeat: at("2026-01-02T03:04:05.678Z"),
+        since: at("2026-01-01T00:00:00Z"),
+    };
+    let expected = json!({
+        "metadata": {"uid": "u"},
+        "status": {"conditions": [{
+            "type": "NetworkUnavailable", "status": "True", "reason": "NoRouteCreated",
+            "message": "no", "lastHeartbeatTime": "2026-01-02T03:04:05Z",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]},
+    });
+    let patch = NodePatch::Strategic(network_condition(&write));
+    assert_eq!(serde_json::to_value(&patch).unwrap(), expected);
+    let none = NodePatch::Json(Vec::new());
+    assert_eq!(serde_json::to_value(&none).unwrap(), json!([]));
 }
