@@ -1,5 +1,4 @@
-//! The decisions of a node-route loop: which route leads to the Pods of which Node. No loop carries them
-//! out yet.
+//! The decisions of the node-route loop: which route leads to the Pods of which Node.
 //!
 //! ```text
 //!  provider ─► RawRoute::check ─► RouteTable ─┐

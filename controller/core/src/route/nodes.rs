@@ -20,8 +20,11 @@ impl RouteNodes {
     /// Notes the present state of `node`. The destinations are those to be reconciled, since
     /// something about the Node changed that a route rests on.
     pub fn observe(&mut self, node: &Arc<NodeView>) -> BTreeSet<Cidr> {
-        let known = self.nodes.get(&node.name);
-        if known.is_some_and(|known| is_alike(known, node)) {
+        // Shared with the store, so that no older view is kept.
+        if let Some(known) = self.nodes.get_mut(&node.name)
+            && is_alike(known, node)
+        {
+            *known = Arc::clone(node);
             return BTreeSet::new();
         }
         let mut destinations = self.remove(&node.name);

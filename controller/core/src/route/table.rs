@@ -106,6 +106,12 @@ impl RouteTable {
         !self.is_listed || matches!(write, Some(RouteWrite::Unknown(_)))
     }
 
+    /// Whether there is a destination of which only a list shows the state.
+    pub fn has_unknown_results(&self) -> bool {
+        let mut writes = self.writes.values();
+        writes.any(|write| matches!(write, RouteWrite::Unknown(_)))
+    }
+
     /// The routes with this destination.
     pub fn at(&self, destination: Cidr) -> &[ObservedRoute] {
         self.routes.get(&destination).map_or(&[], Vec::as_slice)
