@@ -20,6 +20,7 @@ pub mod node;
 pub mod options;
 pub mod provider;
 pub mod queue;
+pub mod route;
 pub mod service;
 pub mod serving;
 pub mod telemetry;

@@ -21,10 +21,15 @@ impl Error {
                     .map(|reason| camel_case(reason_name(reason)))
                     .unwrap_or_default()
                     .into(),
-                message: steady(&self.to_owner()).into(),
+                message: self.steady().into(),
                 effects: self.allowed_effects(session).unwrap_or_default(),
             },
         }
+    }
+
+    /// Message for the owner of the object. A failure that is repeated has the same.
+    pub fn steady(&self) -> String {
+        steady(&self.to_owner())
     }
 
     /// Message for the owner of the Service: of a refusal the provider's own words, for the reason stands

@@ -1,0 +1,61 @@
+//! The condition `NetworkUnavailable` of one Node.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use outrigger_core::{
+    node::NodeView,
+    route::{NetworkConditionWrite, condition},
+};
+use tracing::{debug, warn};
+
+use super::NodeRoute;
+use crate::{
+    kube::{error::ApiError, nodes::Write},
+    queue::Outcome,
+};
+
+impl NodeRoute {
+    /// written only where it changes.
+    pub(super) async fn sync_condition(&self, name: &Arc<str>) -> Outcome {
+        let node = self.parts.nodes.get(name);
+        if node.is_none_or(|node| self.condition(&node).is_none()) {
+            return Outcome::Done;
+        }
+        // Never closed.
+        let _permit = self.writing.acquire().await;
+        let Some(node) = self.parts.nodes.get(name) else {
+            return Outcome::Done;
+        };
+        let decide = |node: &NodeView| -> Result<_, ApiError> {
+            Ok(self.condition(node).map(Write::NetworkCondition))
+        };
+        match self.writer.settle(node, decide).await {
+            Ok(_) => Outcome::Done,
+            Err(ApiError::Fenced) => Outcome::Retry,
+            Err(error) => {
+                if let Some(others) = self.repeats.due(&error.cause()) {
+                    let class = error.class().as_str();
+                    warn!(
+                        node = &**name,
+                        class, others, %error, "condition of the Node cannot be written"
+                    );
+                }
+                error.retry()
+            }
+        }
+    }
+
+    fn condition(&self, node: &NodeView) -> Option<NetworkConditionWrite> {
+        let write = self.decide(&[], |facts, known| {
+            condition(Timestamp::now(), node, &known.failed, facts)
+        })??;
+        debug!(
+            node = &*node.name,
+            status = write.status.as_str(),
+            reason = write.reason,
+            "condition NetworkUnavailable is to change"
+        );
+        Some(write)
+    }
+}

@@ -1,0 +1,120 @@
+//! The list of all routes: at the start, after an unknown result, and once in each period.
+
+use std::time::Duration;
+
+use outrigger_core::{cidr::Cidr, error_class::ErrorClass};
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, sleep, sleep_until},
+};
+use tracing::{debug, warn};
+
+use super::{NodeRoute, metrics::SyncOutcome};
+use crate::provider::Error;
+
+/// Pause before a list is tried again, doubled by each failure up to [`LONGEST_RETRY`].
+const RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_mins(1);
+/// Pause between two lists that are not due by the period.
+const GAP: Duration = Duration::from_secs(1);
+
+/// When routes are listed. One list serves all keys that wait for it.
+#[derive(Debug)]
+pub(super) struct ListSchedule {
+    wanted: Notify,
+    /// How many lists were complete.
+    complete: watch::Sender<u64>,
+    began: Mutex<Instant>,
+}
+
+impl Default for ListSchedule {
+    fn default() -> Self {
+        Self {
+            wanted: Notify::new(),
+            complete: watch::Sender::new(0),
+            began: Mutex::new(Instant::now()),
+        }
+    }
+}
+
+impl NodeRoute {
+    /// Waits for a list that settles what is not known about `destination`. Returns false at the stop.
+    pub(super) async fn listed(&self, destination: Cidr) -> bool {
+        let mut complete = self.schedule.complete.subscribe();
+        loop {
+            complete.mark_unchanged();
+            if !self.state.known().table.needs_list(destination) {
+                return true;
+            }
+            self.schedule.wanted.notify_one();
+            tokio::select! {
+                // The sender lives as long as self.
+                _ = complete.changed() => {}
+                () = self.stopping.cancelled() => return false,
+            }
+        }
+    }
+
+    /// Lists whenever that is due. Never returns.
+    pub(super) async fn keep_listing(&self) {
+        let period = self.parts.settings.period;
+        loop {
+            let due = *self.schedule.began.lock() + period;
+            tokio::select! {
+                () = sleep_until(due) => {}
+                () = self.schedule.wanted.notified() => {
+                    // The last list may have settled it.
+                    if !self.state.known().table.has_unknown_results() {
+                        continue;
+                    }
+                }
+            }
+            self.list().await;
+            sleep(GAP.min(period)).await;
+        }
+    }
+
+    /// Lists until a list is complete.
+    pub(super) async fn list(&self) {
+        let mut retry = RETRY;
+        loop {
+            self.parts.provider.serving().await;
+            let Err(error) = self.list_once().await else {
+                return;
+            };
+            let class = error.class();
+            self.parts.metrics.failed("list", class);
+            self.parts.metrics.periodic(SyncOutcome::Error);
+            if let Some(others) = self.repeats.due(&error.to_string()) {
+                let class = class.as_str();
+                warn!(class, others, %error, "routes cannot be listed; none is deleted before that");
+            }
+            if class == ErrorClass::Unavailable {
+                retry = RETRY;
+            }
+            sleep(retry).await;
+            retry = LONGEST_RETRY.min(retry * 2);
+        }
+    }
+
+    async fn list_once(&self) -> Result<(), Error> {
+        *self.schedule.began.lock() = Instant::now();
+        let start = self.state.known().table.list_begins();
+        let routes = self.parts.provider.list_routes().await?;
+        let listed = routes.len();
+        let mut due = self.state.known().table.list_completed(start, routes);
+        let outcome = match due.len() {
+            0 => SyncOutcome::Noop,
+            _ => SyncOutcome::Changed,
+        };
+        self.parts.metrics.periodic(outcome);
+        self.parts.metrics.listed();
+        debug!(routes = listed, changed = due.len(), "routes listed");
+        due.extend(self.state.forget_unwatched());
+        self.queue_destinations(due);
+        self.queue_all_nodes();
+        self.schedule.complete.send_modify(|lists| *lists += 1);
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Events and log lines about routes.
+
+use std::sync::Arc;
+
+use outrigger_core::{
+    cidr::Cidr,
+    error_class::ErrorClass,
+    route::{RefusedRoute, WantedRoute},
+};
+use tracing::{debug, warn};
+
+use super::NodeRoute;
+use crate::{
+    kube::events::{EventType, ObjectRef},
+    provider::Error,
+};
+
+/// A route could not be made.
+const NOT_CREATED: &str = "FailedToCreateRoute";
+/// Two Nodes have the same Pod CIDR; the reason is node-ipam's.
+const DUPLICATE: &str = "DuplicatePodCIDR";
+
+impl NodeRoute {
+    /// R-30 without the time it took, so that equal events fold (not Q-36).
+    pub(super) fn report_failure(&self, wanted: &WantedRoute, error: &Error) {
+        let WantedRoute {
+            destination,
+            node_name,
+            node_uid,
+            ..
+        } = wanted;
+        let why = error.steady();
+        let message =
+            format!("Could not create route {node_uid} {destination} for node {node_name}: {why}");
+        self.event(node_name, node_uid, NOT_CREATED, message);
+    }
+
+    /// Not Q-14: once for each Node and Pod CIDR.
+    pub(super) fn report_refused(&self, refused: &RefusedRoute) {
+        let uid = {
+            let mut known = self.state.known();
+            let node = known.nodes.get(&refused.node).cloned();
+            let due = node.filter(|node| known.is_new(node, refused.destination));
+            due.map(|node| node.uid.clone())
+        };
+        let Some(uid) = uid else { return };
+        self.parts.metrics.problem(NOT_CREATED);
+        warn!(node = &*refused.node, error = %refused, "Node gets no route");
+        self.event(&refused.node, &uid, NOT_CREATED, refused.to_string());
+    }
+
+    /// Once for each Node and Pod CIDR.
+    pub(super) fn report_duplicates(&self, destination: Cidr, names: &[Arc<str>]) {
+        if !self.parts.settings.reports_duplicates {
+            return;
+        }
+        for name in names {
+            let uid = {
+                let mut known = self.state.known();
+                let node = known.nodes.get(name).cloned();
+                let due = node.filter(|node| known.is_new(node, destination));
+                due.map(|node| node.uid.clone())
+            };
+            let Some(uid) = uid else { continue };
+            let others: Vec<_> = names.iter().filter(|other| *other != name).collect();
+            let others = others.iter().map(|other| &***other).collect::<Vec<_>>();
+            let message = format!(
+                "Pod CIDR {destination} is that of Node {} too: only one of them has a route",
+                others.join(", ")
+            );
+            self.parts.metrics.problem(DUPLICATE);
+            warn!(node = &**name, %destination, error = message, "Pod CIDR of the Node is not its own");
+            self.event(name, &uid, DUPLICATE, message);
+        }
+    }
+
+    pub(super) fn log_failure(&self, line: &str, destination: Cidr, node: &str, error: &Error) {
+        let class = error.class();
+        match self.repeats.due(&[line, &error.to_string()].concat()) {
+            // It is planned anew, or another process leads.
+            _ if matches!(class, ErrorClass::Conflict) || matches!(error, Error::Fenced { .. }) => {
+                debug!(node, %destination, %error, "{line}");
+            }
+            Some(others) => {
+                let class = class.as_str();
+                warn!(node, %destination, class, others, %error, "{line}");
+            }
+            None => {}
+        }
+    }
+
+    fn event(&self, node: &str, uid: &str, reason: &'static str, message: String) {
+        let object = ObjectRef::node(Arc::from(node), uid);
+        self.parts
+            .events
+            .event(&object, EventType::Warning, reason, message);
+    }
+}

@@ -1,0 +1,188 @@
+//! One destination: confirm, delete, create, until its routes are as they should be.
+
+use std::sync::Arc;
+
+use outrigger_core::{
+    cidr::Cidr,
+    route::{Confirmation, ObservedRoute, RoutePlan, RouteStep, WantedRoute, plan},
+};
+use tracing::{info, warn};
+
+use super::{NodeRoute, RouteKey, metrics::SyncOutcome, state::RouteFindings};
+use crate::{
+    provider::Error,
+    queue::{Outcome, Priority},
+};
+
+impl NodeRoute {
+    /// Reconciles the routes of `destination`, then the conditions of the Nodes that have it.
+    pub(super) async fn sync(self: &Arc<Self>, destination: Cidr) -> Outcome {
+        let mut synced = SyncOutcome::Noop;
+        let outcome = self.carry_out(destination, &mut synced).await;
+        self.parts.metrics.node_change(synced);
+        let concerned: Vec<_> = {
+            let known = self.state.known();
+            let nodes = known.nodes.with(destination);
+            nodes
+                .map(|node| RouteKey::Node(Arc::clone(&node.name)))
+                .collect()
+        };
+        self.queue.add_all(concerned, Priority::Fresh);
+        outcome
+    }
+
+    async fn carry_out(self: &Arc<Self>, destination: Cidr, synced: &mut SyncOutcome) -> Outcome {
+        let mut confirmed = Vec::new();
+        let mut is_made = false;
+        loop {
+            let Some(RoutePlan { step, duplicates }) = self.plan(destination, &confirmed) else {
+                return Outcome::Retry;
+            };
+            self.report_duplicates(destination, &duplicates);
+            let changed = match step {
+                RouteStep::Nothing => return Outcome::Done,
+                RouteStep::Keep => {
+                    self.state.known().failed.remove(&destination);
+                    return Outcome::Done;
+                }
+                RouteStep::Refuse(refused) => {
+                    self.report_refused(&refused);
+                    return Outcome::Done;
+                }
+                // Else this would go on for ever.
+                _ if is_made => {
+                    if let Some(others) = self.repeats.due("made in vain") {
+                        warn!(%destination, others, "route that was made does not lead to its Node");
+                    }
+                    return Outcome::Retry;
+                }
+                RouteStep::List if self.listed(destination).await => continue,
+                RouteStep::List => return Outcome::Retry,
+                RouteStep::Confirm(question) => {
+                    let answered = self.confirm(&question, destination).await;
+                    confirmed.push(question);
+                    if let Err(error) = answered {
+                        *synced = SyncOutcome::Error;
+                        return error.retry();
+                    }
+                    continue;
+                }
+                RouteStep::Delete(route) => self.delete(route, &confirmed).await,
+                RouteStep::Create(wanted) => {
+                    is_made = true;
+                    self.create(wanted, &confirmed).await
+                }
+            };
+            if let Err(outcome) = changed {
+                *synced = SyncOutcome::Error;
+                return outcome;
+            }
+            *synced = SyncOutcome::Changed;
+        }
+    }
+
+    fn plan(&self, destination: Cidr, confirmed: &[Confirmation]) -> Option<RoutePlan> {
+        self.decide(confirmed, |facts, _| plan(destination, facts))
+    }
+
+    /// Whether `step` is still the next for `destination`, to be asked right before it is sent.
+    fn is_current(
+        self: &Arc<Self>,
+        destination: Cidr,
+        step: RouteStep,
+        confirmed: &[Confirmation],
+    ) -> impl Fn() -> bool + Send + Sync + 'static {
+        let (this, confirmed) = (Arc::clone(self), confirmed.to_vec());
+        move || {
+            let planned = this.plan(destination, &confirmed);
+            planned.is_some_and(|planned| planned.step == step)
+        }
+    }
+
+    async fn create(
+        self: &Arc<Self>,
+        wanted: WantedRoute,
+        confirmed: &[Confirmation],
+    ) -> Result<(), Outcome> {
+        let destination = wanted.destination;
+        let step = RouteStep::Create(wanted.clone());
+        let is_current = self.is_current(destination, step, confirmed);
+        self.state.known().table.call_begins(destination);
+        let provider = &self.parts.provider;
+        let answer = provider.create_route(wanted.clone(), is_current).await;
+        match answer.result {
+            Ok(route) => {
+                let mut known = self.state.known();
+                known.table.created(route);
+                known.failed.remove(&destination);
+                drop(known);
+                info!(node = &*wanted.node_name, %destination, "route created");
+                Ok(())
+            }
+            Err(error) => {
+                let is_shown = is_for_owner(&error);
+                self.failed(destination, &error, |known| {
+                    if is_shown {
+                        known.failed.insert(destination);
+                    }
+                });
+                self.parts.metrics.failed("create", error.class());
+                if is_shown {
+                    self.report_failure(&wanted, &error);
+                }
+                self.log_failure(
+                    "route cannot be created",
+                    destination,
+                    &wanted.node_name,
+                    &error,
+                );
+                Err(Outcome::from(error.class()))
+            }
+        }
+    }
+
+    /// a failure is logged only.
+    async fn delete(
+        self: &Arc<Self>,
+        route: ObservedRoute,
+        confirmed: &[Confirmation],
+    ) -> Result<(), Outcome> {
+        let destination = route.destination();
+        let step = RouteStep::Delete(route.clone());
+        let is_current = self.is_current(destination, step, confirmed);
+        self.state.known().table.call_begins(destination);
+        let provider = &self.parts.provider;
+        let answer = provider.delete_route(route.clone(), is_current).await;
+        let node = &route.raw().node_name;
+        match answer.result {
+            Ok(_) => {
+                self.state.known().table.deleted(&route);
+                info!(node, %destination, "route deleted");
+                Ok(())
+            }
+            Err(error) => {
+                self.failed(destination, &error, |_| {});
+                self.parts.metrics.failed("delete", error.class());
+                self.log_failure("route cannot be deleted", destination, node, &error);
+                Err(Outcome::from(error.class()))
+            }
+        }
+    }
+
+    fn failed(&self, destination: Cidr, error: &Error, then: impl FnOnce(&mut RouteFindings)) {
+        let mut known = self.state.known();
+        if error.leaves_result_unknown() {
+            known.table.result_unknown(destination);
+        } else {
+            known.table.failed(destination);
+            then(&mut known);
+        }
+    }
+}
+
+/// Whether the Node has an event and a condition of it. An unknown result is listed first, and the want of
+/// the cluster's UID concerns every Node alike.
+fn is_for_owner(error: &Error) -> bool {
+    let is_general = matches!(error, Error::Unidentified { .. });
+    error.class().is_for_owner() && !is_general && !error.leaves_result_unknown()
+}

@@ -1,0 +1,156 @@
+//! The condition `NetworkUnavailable`.
+
+use super::*;
+
+const A: &str = "10.244.1.0/24";
+
+fn patches(fixture: &Fixture) -> usize {
+    let writes = fixture.api_writes();
+    let patches = writes.iter().filter(|write| write.starts_with("PATCH"));
+    patches.count()
+}
+
+fn with_condition(node: Value, status: &str, reason: &str) -> Value {
+    let mut node = node;
+    node["status"]["conditions"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({
+            "type": "NetworkUnavailable", "status": status, "reason": reason,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }));
+    node
+}
+
+///
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_is_right_is_not_written() {
+    let node = with_condition(routed("a", 1, &[A]), "False", "RouteCreated");
+    let fixture = Rig::with([node], [route(A, "a", 1)]).begun().await;
+    next_list(&fixture).await;
+    assert_eq!(fixture.api_writes(), [""; 0]);
+}
+
+/// by its own key, whatever a heartbeat writes meanwhile, and the others stay.
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_does_not_refuse_the_condition() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    fixture.cluster.before_next_patch(|node| {
+        node["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-02-01T00:00:00Z".into();
+    });
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    let conditions = &fixture.live("a")["status"]["conditions"];
+    assert_eq!(conditions[0]["type"], "Ready");
+    assert_eq!(conditions[0]["lastHeartbeatTime"], "2026-02-01T00:00:00Z");
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!(patches(&fixture), 1);
+}
+
+/// The UID in the patch: a Node that was made again has routes of its own to wait for.
+#[tokio::test(start_paused = true)]
+async fn a_node_made_again_does_not_get_the_condition_of_the_last_one() {
+    let fixture = Rig::with([routed("a", 1, &[A])], [route(A, "a", 1)]).prepare();
+    fixture.cluster.before_next_patch(|node| {
+        node["metadata"]["uid"] = "another".into();
+    });
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(condition(&fixture, "a"), None);
+    fixture.refresh("a");
+    fixture.settle().await;
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+}
+
+/// the time of the last transition stays while only the reason changes.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_transition_stays_with_the_status() {
+    let nodes = [
+        with_condition(routed("a", 1, &[A]), "False", "AnotherReason"),
+        with_condition(routed("b", 2, &["10.244.2.0/24"]), "True", "NoRouteCreated"),
+    ];
+    let fixture = Rig::with(nodes, []).begun().await;
+    let since = |name: &str| {
+        let node = fixture.live(name);
+        let time = &node["status"]["conditions"][1]["lastTransitionTime"];
+        time.as_str().unwrap().to_owned()
+    };
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!(since("a"), "2026-01-01T00:00:00Z");
+    assert_eq!(condition(&fixture, "b").as_deref(), CREATED);
+    assert_ne!(since("b"), "2026-01-01T00:00:00Z");
+}
+
+/// a route that could not be made again, but still leads to the Node, is no outage.
+#[tokio::test(start_paused = true)]
+async fn a_route_that_still_works_keeps_the_condition() {
+    let rig = Rig {
+        served: ServedRoutes {
+            compared_addresses: true,
+            ..ServedRoutes::default()
+        },
+        ..Rig::with([routed("a", 1, &[A])], [])
+    };
+    let fixture = rig.begun().await;
+    let error = failures::cloud_error();
+    inject(
+        &fixture,
+        Method::BatchDeleteRoutes,
+        Effect::Error(error),
+        100,
+    );
+    fixture.cluster.change_node("a", |node| {
+        node["status"]["addresses"] = json!([{"type": "InternalIP", "address": "192.168.0.7"}]);
+    });
+    fixture.refresh("a");
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!(patches(&fixture), 1);
+}
+
+/// Another client's condition is put right, but not fought over.
+#[tokio::test(start_paused = true)]
+async fn a_condition_of_another_client_is_put_right_with_the_next_list() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    fixture.cluster.change_node("a", |node| {
+        let condition = &mut node["status"]["conditions"][1];
+        condition["status"] = "True".into();
+        condition["reason"] = "Theirs".into();
+    });
+    fixture.refresh("a");
+    fixture.settle().await;
+    assert_eq!(condition(&fixture, "a").as_deref(), Some("True Theirs"));
+    next_list(&fixture).await;
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+}
+
+///
+#[tokio::test(start_paused = true)]
+async fn a_node_without_pod_cidrs_has_the_condition_only_with_a_route() {
+    // The API server has no empty lists.
+    let without = |name, last| {
+        let mut node = routed(name, last, &[]);
+        node["spec"].as_object_mut().unwrap().remove("podCIDRs");
+        node
+    };
+    let outside = route("192.0.2.0/24", "a", 1);
+    let fixture = Rig::with([without("a", 1), without("b", 2)], [outside])
+        .begun()
+        .await;
+    assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
+    assert_eq!(condition(&fixture, "b"), None);
+}
+
+/// A write that fails is repeated.
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_cannot_be_written_is_written_later() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    fixture.cluster.refuse("/nodes/a/status", 500, 3);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+}

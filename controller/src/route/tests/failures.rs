@@ -1,0 +1,174 @@
+//! Calls that fail.
+
+use outrigger_provider_mock::faults::InjectedError;
+use tonic::Code;
+
+use super::*;
+use crate::fixture::Warnings;
+
+const A: &str = "10.244.1.0/24";
+
+/// An error that time heals, with the provider's word.
+pub(super) fn cloud_error() -> InjectedError {
+    InjectedError::new(Code::Internal).with_reason("CLOUD_ERROR")
+}
+
+/// Q-10, Q-36, R-30: it is tried again, with the same text.
+#[tokio::test(start_paused = true)]
+async fn a_route_that_cannot_be_made_is_tried_again() {
+    let warnings = Warnings::listen();
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    let error = cloud_error();
+    inject(&fixture, Method::BatchCreateRoutes, Effect::Error(error), 3);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
+    fixture.settle().await;
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 1);
+    let events = fixture.events();
+    assert!(
+        events.iter().all(|reason| reason == "FailedToCreateRoute"),
+        "{events:?}"
+    );
+    assert!(!events.is_empty());
+    // One log line for the three, so their texts are equal.
+    assert_eq!(warnings.with("route cannot be created").len(), 1);
+    let class = r#"outrigger_node_route_failures_total{operation="create",class="transient"} 3"#;
+    assert!(fixture.metrics().contains(class), "{}", fixture.metrics());
+}
+
+/// The answer got lost: it is listed before anything else, and made once.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_result_is_listed_and_nothing_is_made_twice() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    inject(&fixture, Method::BatchCreateRoutes, Effect::LoseReply, 1);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 1);
+    assert_eq!(lists(&fixture), 2);
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!(fixture.events(), [""; 0]);
+}
+
+/// Many unknown results share a list.
+#[tokio::test(start_paused = true)]
+async fn unknown_results_share_a_list() {
+    let cidr = |n: usize| format!("10.244.{n}.0/24");
+    let node = |n| routed(&format!("n{n}"), 1, &[&cidr(n)]);
+    let fixture = Rig::with((0..50).map(node).collect::<Vec<_>>(), []).prepare();
+    inject(&fixture, Method::BatchCreateRoutes, Effect::LoseReply, 10);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    fixture.cloud.clear_faults();
+    fixture.settle().await;
+    assert_eq!(routes(&fixture).len(), 50);
+    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 50);
+    let listed = lists(&fixture);
+    assert!((2..=12).contains(&listed), "{listed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_route_table_is_an_event_and_a_condition_of_its_node() {
+    let nodes = [routed("a", 1, &[A]), routed("b", 2, &["10.244.2.0/24"])];
+    let rig = Rig {
+        max_routes: Some(1),
+        ..Rig::with(nodes, [])
+    };
+    let fixture = rig.begun().await;
+    assert_eq!(routes(&fixture).len(), 1);
+    let mut conditions = ["a", "b"].map(|name| condition(&fixture, name).unwrap());
+    conditions.sort();
+    assert_eq!(conditions, ["False RouteCreated", "True NoRouteCreated"]);
+    let tries = asked(&fixture, "BatchCreateRoutes");
+    assert!(tries <= 9, "with back-off: {tries}");
+}
+
+/// A bad request is repeated only for another Node, or another process of the provider.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_the_provider_cannot_use_waits_for_another_process() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    let error = InjectedError::new(Code::InvalidArgument).with_reason("INVALID_REQUEST");
+    inject(&fixture, Method::BatchCreateRoutes, Effect::Error(error), 1);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    next_list(&fixture).await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    assert_eq!(fixture.events(), ["FailedToCreateRoute"]);
+    assert_eq!(condition(&fixture, "a").as_deref(), NOT_CREATED);
+    fixture.cluster.change_node("a", |node| {
+        node["metadata"]["labels"] = json!({"a": "b"});
+    });
+    fixture.refresh("a");
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+}
+
+/// A rate limit pauses the calls: no event, no condition.
+#[tokio::test(start_paused = true)]
+async fn a_rate_limit_is_no_failure_of_a_node() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    let error = InjectedError::new(Code::ResourceExhausted)
+        .with_reason("RATE_LIMITED")
+        .retry_after(Duration::from_secs(3));
+    inject(&fixture, Method::BatchCreateRoutes, Effect::Error(error), 2);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    assert_eq!(fixture.api_writes(), [""; 0]);
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(fixture.events(), [""; 0]);
+}
+
+/// The provider is away while Nodes come.
+#[tokio::test(start_paused = true)]
+async fn routes_wait_while_the_provider_is_away() {
+    let fixture = Rig::default().begun().await;
+    fixture.wire.cut();
+    fixture.register(routed("a", 1, &[A]));
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    fixture.wire.mend();
+    fixture.settle().await;
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(fixture.events(), [""; 0]);
+}
+
+/// R-1.
+#[tokio::test(start_paused = true)]
+async fn a_provider_without_routes_is_warned_about_once() {
+    let warnings = Warnings::listen();
+    let mut fixture = Fixture::new(Setup::default());
+    let inputs = subscribe(&fixture.nodes, &fixture.queues);
+    let parts = RouteParts {
+        api: fixture.api.clone(),
+        nodes: Arc::clone(&fixture.nodes),
+        provider: fixture.provider.clone(),
+        events: fixture.recorder(COMPONENT),
+        settings: RouteSettings {
+            cluster_cidrs: [Cidr::parse("10.244.0.0/16").unwrap()].into(),
+            period: PERIOD,
+            selector: None,
+            reports_duplicates: true,
+        },
+        metrics: RouteMetrics::register(&mut fixture.registry),
+    };
+    fixture.host(inputs.clone(), move |term| {
+        NodeRoute::new(parts.clone(), &inputs, term)
+    });
+    fixture.register(routed("a", 1, &[A]));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(warnings.with("no Node gets a route").len(), 1);
+    assert_eq!(lists(&fixture), 0);
+    assert_eq!(fixture.api_writes(), [""; 0]);
+}
