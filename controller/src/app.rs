@@ -16,6 +16,7 @@ mod loops;
 pub(crate) mod metrics;
 mod nodes;
 mod plan;
+mod route;
 mod services;
 mod supervise;
 mod webhooks;
@@ -213,6 +214,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         nodes::add(&mut wiring).await?;
         services::add(&mut wiring).await?;
         ipam::add(&mut wiring).await?;
+        route::add(&mut wiring).await?;
         nodes::watch(&mut wiring);
         Ok::<_, Fatal>(())
     };

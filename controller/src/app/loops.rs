@@ -73,10 +73,7 @@ impl Loops {
             let name = controller.name();
             let Some(make) = self.makers.get(name) else {
                 // Said at the start, where it is asked for.
-                debug!(
-                    controller = name,
-                    "controller is not part of this version yet"
-                );
+                debug!(controller = name, "controller is skipped");
                 continue;
             };
             let running = make(&term, work.clone());

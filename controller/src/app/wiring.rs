@@ -109,6 +109,18 @@ impl<'a> Wiring<'a> {
         });
     }
 
+    /// Runs `task` until the process ends; it never returns before.
+    pub(super) fn spawn(
+        &mut self,
+        name: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let stop = self.process.clone();
+        self.tasks.spawn(name, async move {
+            let _ = stop.run_until_cancelled(task).await;
+        });
+    }
+
     /// Keeps `store` up to date from when `when` resolves. To be called after every subscription.
     pub(super) fn watch<V: View>(
         &mut self,

@@ -144,6 +144,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     let route = Route {
         enabled: flags.generic.configure_cloud_routes.0,
         reconciliation_period: f.period(flag!(flags.generic.route_reconciliation_period)),
+        cluster_cidrs: network::cluster_cidrs(&cluster.pod_cidrs, f),
     };
     let api = ApiSettings {
         budget: budget(&flags.generic, f),
@@ -155,7 +156,7 @@ pub(super) fn check(flags: Flags, line: &CommandLine) -> Result<Config, Vec<Stri
     let mut warnings = without_effect(line);
     warnings.append(&mut findings.warnings);
     warnings.extend(line.warnings.iter().cloned());
-    warnings.extend(network::absent_loops(&controllers, &route, ipam.is_some()));
+    warnings.extend(network::absent_loops(&controllers, ipam.is_some()));
     let (true, Some(provider)) = (findings.errors.is_empty(), provider) else {
         return Err(findings.errors);
     };

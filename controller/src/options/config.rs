@@ -1,8 +1,8 @@
 //! The checked and typed flags, grouped by their user.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use outrigger_core::{ipam::Allocator, lease::Terms};
+use outrigger_core::{cidr::Cidr, ipam::Allocator, lease::Terms};
 
 use super::{
     controllers::Controllers, features::FeatureGates, logging::Logging, migration::Migration,
@@ -119,6 +119,8 @@ pub struct Route {
     pub enabled: bool,
     /// Routes are listed again once in this period.
     pub reconciliation_period: Duration,
+    /// `--cluster-cidr`: routes inside are this cluster's; absent if it is empty.
+    pub cluster_cidrs: Option<Arc<[Cidr]>>,
 }
 
 /// Leader election.

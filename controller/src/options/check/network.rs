@@ -1,11 +1,16 @@
 //! CIDRs of Pods, Services and nodes.
 
+use std::sync::Arc;
+
 use ipnet::IpNet;
-use outrigger_core::ipam::{Allocator, IpamOptions};
+use outrigger_core::{
+    cidr::Cidr,
+    ipam::{Allocator, IpamOptions},
+    route::route_cidrs,
+};
 
 use super::Findings;
 use crate::options::{
-    config::Route,
     controllers::{Controller, Controllers},
     flags::{GenericFlags, IpamFlags},
 };
@@ -67,28 +72,25 @@ pub(super) fn allocator(
         .ok()
 }
 
+/// The ranges of node-route-controller; none without `--cluster-cidr` (R-2, R-3).
+pub(super) fn cluster_cidrs(pod_cidrs: &[String], f: &mut Findings) -> Option<Arc<[Cidr]>> {
+    // Mistakes in the list are reported already.
+    if !f.errors.is_empty() {
+        return None;
+    }
+    let checked = route_cidrs(&pod_cidrs.join(","));
+    let cidrs = checked.map_err(|error| f.errors.push(error.to_string()));
+    cidrs.ok().flatten().map(Into::into)
+}
+
 /// Consequences of flags for loops that do not run, though they are asked for.
-pub(super) fn absent_loops(
-    controllers: &Controllers,
-    route: &Route,
-    allocates: bool,
-) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if controllers.names(Controller::NodeIpam) && !allocates {
-        warnings.push(format!(
+pub(super) fn absent_loops(controllers: &Controllers, allocates: bool) -> Option<String> {
+    let is_absent = controllers.names(Controller::NodeIpam) && !allocates;
+    is_absent.then(|| {
+        format!(
             "{} is named in --controllers, but --allocate-node-cidrs is false: nodes get no Pod CIDR \
              from it",
             Controller::NodeIpam.name()
-        ));
-    }
-    let asks_for_routes = controllers.names(Controller::NodeRoute)
-        || (allocates && controllers.enabled(Controller::NodeRoute));
-    if route.enabled && asks_for_routes {
-        warnings.push(format!(
-            "{} is not part of this version yet: no routes to Pods are made in the cloud; use a network \
-             plugin that needs none, and set --configure-cloud-routes=false",
-            Controller::NodeRoute.name()
-        ));
-    }
-    warnings
+        )
+    })
 }

@@ -31,6 +31,7 @@ pub(super) async fn serve() -> (Running, Queue<u8>) {
     metrics.lifecycle.sample();
     metrics.node.sample();
     metrics.provider.sample();
+    metrics.route.sample();
     metrics.service.sample();
     metrics.serving.sample();
     metrics.watch.sample();

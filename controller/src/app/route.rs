@@ -1,0 +1,61 @@
+//! The loop over routes to Pods: node-route.
+
+use std::sync::Arc;
+
+use outrigger_core::route::WITHOUT_CLUSTER_CIDR;
+use tracing::{info, warn};
+
+use super::{Fatal, wiring::Wiring};
+use crate::{
+    options::controllers::Controller,
+    route::{self, NodeRoute, RouteParts, RouteSettings},
+};
+
+/// Account of the loop.
+const ACCOUNT: &str = "route-controller";
+
+/// Adds the loop, unless a flag says that there are no routes, or none says where.
+pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
+    let config = wiring.context.config;
+    if !config.controllers.enabled(Controller::NodeRoute) {
+        return Ok(());
+    }
+    if !config.route.enabled {
+        info!(
+            "Skipping {:?}: --configure-cloud-routes is false",
+            route::NAME
+        );
+        return Ok(());
+    }
+    let Some(cluster_cidrs) = config.route.cluster_cidrs.clone() else {
+        // The flag that asks for routes is set by default, so that a cloud without any is none.
+        let provider = wiring.context.provider.clone();
+        wiring.spawn("warning about routes", async move {
+            provider.serving_routes(|| {}).await;
+            warn!("{WITHOUT_CLUSTER_CIDR}");
+            std::future::pending::<()>().await;
+        });
+        return Ok(());
+    };
+    let identity = wiring.identity(ACCOUNT).await?;
+    let metrics = wiring.context.metrics;
+    let inputs = route::subscribe(&wiring.nodes, &metrics.queues);
+    let allocates = config.ipam.is_some() && config.controllers.enabled(Controller::NodeIpam);
+    let parts = RouteParts {
+        api: identity.api.clone(),
+        nodes: Arc::clone(&wiring.nodes),
+        provider: wiring.context.provider.clone(),
+        events: identity.events.recorder(route::COMPONENT),
+        settings: RouteSettings {
+            cluster_cidrs,
+            period: config.route.reconciliation_period,
+            selector: config.node.selector.clone(),
+            reports_duplicates: !allocates,
+        },
+        metrics: metrics.route.clone(),
+    };
+    wiring.add(Controller::NodeRoute, inputs.clone(), move |term| {
+        NodeRoute::new(parts.clone(), &inputs, term)
+    });
+    Ok(())
+}
