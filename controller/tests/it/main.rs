@@ -37,6 +37,7 @@ mod nonsense;
 mod operation;
 mod quirks;
 mod resilience;
+mod routes;
 mod service_writes;
 mod services;
 mod webhooks;

@@ -1,6 +1,7 @@
 //! The mock as a program of its own.
 
 pub(crate) mod load_balancers;
+mod routes;
 
 use std::{
     env,

@@ -237,6 +237,13 @@ impl Stage {
         self.controller = Controller::start(&self.controller_args, &log);
     }
 
+    /// As [`Self::start_controller`], with these flags besides from now on.
+    pub(crate) fn start_controller_with(&mut self, flags: &[&str]) {
+        let flags = flags.iter().map(|&flag| flag.to_owned());
+        self.controller_args.extend(flags);
+        self.start_controller();
+    }
+
     /// Starts a second controller beside the first, as that was started.
     pub(crate) fn another_controller(&self) -> Controller {
         let log = self.dir.path().join("controller.log");

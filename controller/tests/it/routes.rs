@@ -1,0 +1,260 @@
+//! Routes to Pods: as far as they are to be seen from outside.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::DeleteParams;
+use outrigger_provider_mock::{
+    faults::{Effect, Fault, InjectedError, Method},
+    routes::Route,
+};
+use outrigger_testbed::nodes::Machine;
+use serde_json::json;
+use tonic::Code;
+
+use crate::{
+    mock::instance,
+    stage::{Setup, Stage},
+    wait::{holds, stays, until},
+};
+
+const MOCK: [&str; 4] = [
+    "--synthesize-instances",
+    "--routes",
+    "--route-target=all",
+    "--latency=5ms",
+];
+
+/// Nodes get their Pod CIDRs from node-ipam.
+fn allocating(mock: &[&str]) -> Setup {
+    Setup::mock(&[&MOCK, mock].concat()).flags(&[
+        "--allocate-node-cidrs",
+        "--cluster-cidr=10.244.0.0/16,fd00:10::/48",
+    ])
+}
+
+fn machines(count: usize) -> impl Iterator<Item = Machine> {
+    Machine::numbered("n-", count)
+}
+
+fn pod_cidrs(node: &Node) -> Vec<String> {
+    let spec = node.spec.as_ref().unwrap();
+    spec.pod_cidrs.clone().unwrap_or_default()
+}
+
+/// `status reason` of NetworkUnavailable.
+fn network(node: &Node) -> String {
+    let conditions = node.status.iter().flat_map(|status| &status.conditions);
+    let mut conditions = conditions.flatten();
+    let found = conditions.find(|condition| condition.type_ == "NetworkUnavailable");
+    let words = found.map(|found| {
+        let reason = found.reason.clone().unwrap_or_default();
+        [found.status.clone(), reason].join(" ")
+    });
+    words.unwrap_or_default()
+}
+
+/// `destination node`, in order.
+fn pairs(routes: &[Route]) -> Vec<String> {
+    let pair = |route: &Route| format!("{} {}", route.destination, route.target.node);
+    let mut pairs: Vec<_> = routes.iter().map(pair).collect();
+    pairs.sort();
+    pairs
+}
+
+async fn delete(stage: &Stage, node: &str) {
+    let (nodes, parameters) = (stage.nodes(), DeleteParams::default());
+    nodes.delete(node, &parameters).await.unwrap();
+}
+
+/// Waits until `count` nodes and the route table agree, and all nodes have the condition.
+async fn agreed(stage: &Stage, count: usize) {
+    until("routes and nodes agree", async || {
+        let nodes = stage.named("n-").await;
+        let wanted = nodes.iter().flat_map(|node| {
+            let name = node.metadata.name.clone().unwrap();
+            let cidrs = pod_cidrs(node);
+            cidrs.into_iter().map(move |cidr| format!("{cidr} {name}"))
+        });
+        let mut wanted: Vec<_> = wanted.collect();
+        wanted.sort();
+        let found = pairs(&stage.mock.routes().await);
+        let done = nodes
+            .iter()
+            .filter(|node| network(node) == "False RouteCreated");
+        let done = done.count();
+        let complete = nodes.iter().all(|node| !pod_cidrs(node).is_empty());
+        let holding = complete && nodes.len() == count && done == count && wanted == found;
+        holds(holding, || {
+            format!(
+                "{} of {} routes, {done} conditions",
+                found.len(),
+                wanted.len()
+            )
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn r_21_nodes_of_a_dual_stack_cluster_get_routes_and_a_condition() {
+    const NODES: usize = 50;
+    let stage = allocating(&[]).machines(machines(NODES)).start().await;
+    agreed(&stage, NODES).await;
+    let writes = stage.writes();
+    let conditions = writes
+        .iter()
+        .filter(|write| write.ends_with("/status") && write.starts_with("PATCH"));
+    // One for the addresses, one for the condition.
+    assert_eq!(conditions.count(), 2 * NODES);
+    // one that comes later, too; and one that goes takes its routes along.
+    stage.register(&Machine::new("n-late")).await;
+    agreed(&stage, NODES + 1).await;
+    delete(&stage, "n-00000").await;
+    agreed(&stage, NODES).await;
+}
+
+/// An idle cluster costs nothing, and another process finds all as it should be.
+#[tokio::test]
+async fn r_37_a_cluster_that_is_settled_is_not_written_to() {
+    let mut stage = allocating(&[]).machines(machines(10)).start().await;
+    agreed(&stage, 10).await;
+    stage.restart_controller().await;
+    let calls = async || {
+        let methods = ["ListRoutes", "BatchCreateRoutes", "BatchDeleteRoutes"];
+        stage.mock.succeeded(methods).await
+    };
+    until("a list of the new process", async || {
+        let [lists, ..] = calls().await;
+        holds(lists == 2, || format!("{lists} lists"))
+    })
+    .await;
+    let (before, written) = (calls().await, stage.writes());
+    stays("nothing is done", Duration::from_secs(3), async || {
+        let (now, writes) = (calls().await, stage.writes());
+        holds(now == before && writes == written, || format!("{now:?}"))
+    })
+    .await;
+}
+
+/// `kill -9` while batches are in flight: nothing is made twice, and all is there in the end.
+#[tokio::test]
+async fn a_provider_that_is_killed_leaves_no_route_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = format!("--state={}", dir.path().join("cloud.json").display());
+    let mock = ["--state-sync", "--state-interval=5ms", &state];
+    let mut stage = allocating(&mock).machines(machines(30)).start().await;
+    for _ in 0..3 {
+        let before = stage.mock.routes().await.len();
+        until("a route more, or all", async || {
+            let now = stage.mock.routes().await.len();
+            holds(now > before || now == 60, || format!("{now} routes"))
+        })
+        .await;
+        stage.mock.kill().await;
+        stage.restart_mock().await;
+    }
+    agreed(&stage, 30).await;
+}
+
+/// A Node is made again under its name with the CIDR that it had, on another machine.
+#[tokio::test]
+async fn the_next_hop_of_a_replaced_instance_is_replaced() {
+    let stage = Setup::mock(&MOCK)
+        .flags(&["--cluster-cidr=10.244.0.0/16"])
+        .start()
+        .await;
+    let cidrs = json!({"spec": {"podCIDR": "10.244.7.0/24", "podCIDRs": ["10.244.7.0/24"]}});
+    stage.register(&Machine::new("n-1")).await;
+    stage.merge("n-1", cidrs.clone()).await;
+    agreed(&stage, 1).await;
+    let before = stage.mock.routes().await;
+
+    delete(&stage, "n-1").await;
+    stage.mock.delete("n-1").await;
+    stage.mock.create(instance("n-1")).await;
+    stage.register(&Machine::new("n-1")).await;
+    stage.merge("n-1", cidrs).await;
+    agreed(&stage, 1).await;
+    let id = stage.mock.provider_id("n-1").await;
+    until("the route leads to the new machine", async || {
+        let after = stage.mock.routes().await;
+        let [route] = &after[..] else {
+            return Err(format!("{} routes", after.len()));
+        };
+        holds(route.target.provider_id == id, || format!("{route:?}"))
+    })
+    .await;
+    assert_ne!(before[0].target.provider_id, id);
+}
+
+/// Routes that cannot be made are an event and a condition of their Node, until they can.
+#[tokio::test]
+async fn a_route_that_cannot_be_made_is_shown_and_made_later() {
+    let stage = allocating(&[]).prepare().await;
+    let error = InjectedError::new(Code::ResourceExhausted).with_reason("QUOTA_EXCEEDED");
+    let fault = Fault::on(Method::BatchCreateRoutes, Effect::Error(error));
+    stage.mock.inject(fault).await;
+    let stage = stage.start();
+    stage.register(&Machine::new("n-1")).await;
+    let node = until("the condition", async || {
+        let node = stage.node("n-1").await;
+        let state = network(&node);
+        holds(state == "True NoRouteCreated", || state)?;
+        Ok(node)
+    })
+    .await;
+    until("the event", async || {
+        let events = stage.events_of(&node).await;
+        let found = events.iter().find(|event| {
+            event.reason.as_deref() == Some("FailedToCreateRoute")
+                && event.type_.as_deref() == Some("Warning")
+        });
+        let source = found.and_then(|event| event.source.as_ref()?.component.clone());
+        holds(source.as_deref() == Some("route_controller"), || {
+            format!("{events:?}")
+        })
+    })
+    .await;
+    stage.mock.clear().await;
+    agreed(&stage, 1).await;
+}
+
+/// A loop that is turned off leaves routes as they are.
+#[tokio::test]
+async fn routes_stay_when_the_loop_is_turned_off() {
+    let stage = allocating(&[]).machines(machines(3)).start().await;
+    agreed(&stage, 3).await;
+    let before = pairs(&stage.mock.routes().await);
+    let mut stage = stage;
+    stage.controller.terminate().await;
+    stage.start_controller_with(&["--configure-cloud-routes=false"]);
+    delete(&stage, "n-00000").await;
+    stage.register(&Machine::new("n-late")).await;
+    stage.synced("n-late").await;
+    stays("the routes", Duration::from_secs(2), async || {
+        let now = pairs(&stage.mock.routes().await);
+        holds(now == before, || format!("{now:?}"))
+    })
+    .await;
+    assert!(
+        stage
+            .controller
+            .log()
+            .contains("--configure-cloud-routes is false")
+    );
+}
+
+/// upstream ends with exit code 255.
+#[tokio::test]
+async fn without_a_cluster_cidr_there_are_no_routes_and_a_warning() {
+    let stage = Setup::mock(&MOCK).start().await;
+    stage.register(&Machine::new("n-1")).await;
+    stage.synced("n-1").await;
+    until("the warning", async || {
+        let log = stage.controller.log();
+        holds(log.contains("--cluster-cidr is empty"), || log)
+    })
+    .await;
+    assert_eq!(stage.mock.routes().await.len(), 0);
+}
