@@ -42,7 +42,7 @@ fn pod_cidrs(node: &Node) -> Vec<String> {
     spec.pod_cidrs.clone().unwrap_or_default()
 }
 
-/// `status reason` of NetworkUnavailable.
+/// `status reason` of the condition.
 fn network(node: &Node) -> String {
     let conditions = node.status.iter().flat_map(|status| &status.conditions);
     let mut conditions = conditions.flatten();
