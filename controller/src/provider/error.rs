@@ -188,6 +188,19 @@ impl Error {
         )
     }
 
+    /// Whether the call failed because of its request, so that a call about fewer objects may succeed at once.
+    pub(super) fn is_about_request(&self) -> bool {
+        match self {
+            Self::Refused { .. } => self.class() == ErrorClass::Invalid,
+            Self::Unexplained { code, .. } => matches!(
+                *code,
+                "INVALID_ARGUMENT" | "NOT_FOUND" | "FAILED_PRECONDITION" | "OUT_OF_RANGE"
+            ),
+            Self::Malformed { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The effects that the provider sent with the error, unchecked.
     pub(super) fn effects(&self) -> Option<&RawEffects> {
         match self {

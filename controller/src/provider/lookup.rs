@@ -19,7 +19,9 @@ use super::{
     Error, LookupPurpose, Provider, Session, Shared,
     admission::Permit,
     call::{Unary, unary},
-    ending, wire,
+    ending,
+    preconditions::Preconditions,
+    wire,
 };
 
 mod answer;
@@ -39,6 +41,8 @@ unary!(BatchGetInstances = InstancesServiceClient.batch_get_instances(BatchGetIn
 const RPC: &str = BatchGetInstances::NAME;
 /// Lookups that may wait to join a batch; callers of more wait for room.
 pub(super) const PENDING: usize = 1024;
+/// How often a batch is split: often enough to find one Node among 250, and no storm if every call fails.
+const SPLITS: usize = 8;
 /// Nodes in a batch before a provider has declared how many it accepts.
 const BATCH: usize = 100;
 
@@ -133,21 +137,63 @@ fn max_batch_size(session: Option<&Session>) -> usize {
     offered.map_or(BATCH, |instances| instances.max_batch_size)
 }
 
-/// Makes one call, and sends each caller its answer.
+/// Sends a batch, and each caller its answer. A call that fails because of its request is repeated by halves, so
+/// that one Node does not fail the others.
 async fn send_batch(
     shared: Arc<Shared>,
-    session: Arc<Session>,
-    permit: Permit,
+    admitted: (Permit, Arc<Session>),
     purpose: LookupPurpose,
     items: Vec<LookupItem>,
 ) {
-    shared.metrics.batched(purpose, items.len());
-    let began = Instant::now();
     // One loop looks up all nodes of a batch.
     let preconditions = items
         .first()
         .map(LookupItem::preconditions)
         .unwrap_or_default();
+    let mut admitted = Some(admitted);
+    let mut splits = SPLITS;
+    let mut parts = vec![items];
+    while let Some(mut items) = parts.pop() {
+        let admitted = match admitted.take() {
+            Some(admitted) => Ok(Ok(admitted)),
+            None => preconditions.wait(RPC, shared.admit(purpose.into())).await,
+        };
+        let results = match admitted {
+            Ok(Ok(admitted)) => {
+                call_batch(&shared, admitted, &preconditions, purpose, &items).await
+            }
+            Ok(Err(error)) | Err(error) => Err(error),
+        };
+        match results {
+            Ok(results) => {
+                for (item, result) in items.into_iter().zip(results) {
+                    item.answer(&result);
+                }
+            }
+            Err(error) if error.is_about_request() && items.len() > 1 && splits > 0 => {
+                splits -= 1;
+                let rest = items.split_off(items.len() / 2);
+                parts.extend([rest, items]);
+            }
+            Err(error) => {
+                for item in items {
+                    item.answer(&Err(error.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// Makes one call.
+async fn call_batch(
+    shared: &Shared,
+    (permit, session): (Permit, Arc<Session>),
+    preconditions: &Preconditions,
+    purpose: LookupPurpose,
+    items: &[LookupItem],
+) -> Result<Vec<Result<Lookup, Error>>, Error> {
+    shared.metrics.batched(purpose, items.len());
+    let began = Instant::now();
     let request = |session: &Session, context| v1::BatchGetInstancesRequest {
         context: Some(context),
         nodes: items
@@ -158,16 +204,9 @@ async fn send_batch(
         max_staleness: purpose.max_staleness().try_into().ok(),
         view: wire_view(purpose).into(),
     };
-    let call = shared.call::<BatchGetInstances>(&permit, &preconditions, &session, request);
-    let answer = match call.await {
-        Ok(answer) => answer,
-        Err(error) => {
-            for item in items {
-                item.answer(&Err(error.clone()));
-            }
-            return;
-        }
-    };
+    let answer = shared
+        .call::<BatchGetInstances>(&permit, preconditions, &session, request)
+        .await?;
     let asked = answer::Asked {
         purpose,
         is_fresh: purpose.max_staleness().is_zero(),
@@ -177,13 +216,11 @@ async fn send_batch(
     let nodes = items.iter().map(|item| &*item.node);
     let read = answer::read(answer, nodes, asked, session.instances.as_ref());
     shared.metrics.strays(read.strays);
-    shared.doubted.report(&items, &read.doubts);
+    shared.doubted.report(items, &read.doubts);
     if let Some(error) = read.speaks_for_all() {
         permit.failed(error);
     }
-    for (item, result) in items.into_iter().zip(read.results) {
-        item.answer(&result);
-    }
+    Ok(read.results)
 }
 
 /// How much is wanted, as the contract names it.

@@ -102,7 +102,7 @@ impl LookupBatcher {
             }
             let shared = Arc::clone(&self.shared);
             self.calls
-                .spawn(send_batch(shared, session, permit, purpose, items));
+                .spawn(send_batch(shared, (permit, session), purpose, items));
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     provider::{Error, LookupPurpose, admission::CallClass},
 };
 
-fn names(count: usize) -> impl Iterator<Item = String> {
+pub(super) fn names(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|n| format!("node-{n}"))
 }
 
