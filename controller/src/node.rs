@@ -113,10 +113,10 @@ impl fmt::Debug for CloudNode {
 pub struct CloudNodeState {
     /// Which node has, or is about to get, which provider id.
     claims: Mutex<Claims>,
-    /// Nodes whose taint is gone while the rest is still owed, by name with UID.
-    owed: Mutex<HashMap<Arc<str>, Box<str>>>,
+    /// Nodes whose taint is gone while another write of their initialization is to come, by name with UID.
+    unfinished: Mutex<HashMap<Arc<str>, Box<str>>>,
     /// Nodes whose taint may be gone: the answer to the write got lost. By name with UID.
-    doubted: Mutex<HashMap<Arc<str>, Box<str>>>,
+    unconfirmed: Mutex<HashMap<Arc<str>, Box<str>>>,
     /// Initialised nodes that were seen to differ from their machine, and what it is like.
     observed: Mutex<HashMap<Arc<str>, Arc<Instance>>>,
 }
@@ -124,8 +124,8 @@ pub struct CloudNodeState {
 impl CloudNodeState {
     fn forget(&self, node: &NodeView) {
         self.claims.lock().forget(&node.name);
-        self.owed.lock().remove(&node.name);
-        self.doubted.lock().remove(&node.name);
+        self.unfinished.lock().remove(&node.name);
+        self.unconfirmed.lock().remove(&node.name);
         self.observed.lock().remove(&node.name);
     }
 }

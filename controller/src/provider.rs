@@ -9,7 +9,7 @@
 //!                                                       └─ node_sets: targets by name
 //! ```
 //!
-//! Never here: Kubernetes, decisions about nodes, and trust in what the provider says.
+//! Never here: Kubernetes, decisions about nodes, and trust in an answer of the provider.
 
 mod admission;
 mod batch;
@@ -143,7 +143,7 @@ impl LookupPurpose {
 /// The provider, as the loops see it. Cheap to clone.
 ///
 /// Works from the start: before there is a connection, and whenever there is none, calls end at
-/// once with [`Error::Unavailable`]. Loops wait for [`Provider::serving`] before they take work.
+/// once with [`Error::Unavailable`]. Loops wait for [`Provider::serving`] before they take keys.
 #[derive(Clone)]
 pub struct Provider {
     shared: Arc<Shared>,
@@ -261,7 +261,7 @@ impl Provider {
         }
     }
 
-    /// Takes in which cluster this is. Calls that change the cloud end with [`Error::Unidentified`] as long as
+    /// Sets the UID of the cluster. Calls that change the cloud end with [`Error::Unidentified`] as long as
     /// that is not certain. A change leads to another handshake.
     pub fn set_cluster_uid(&self, uid: ClusterUid) {
         self.shared.metrics.cluster_uid(&uid);

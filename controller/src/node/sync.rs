@@ -180,11 +180,11 @@ impl CloudNode {
         let settled = self.writer.settle(node, metadata).await;
         match &settled {
             Ok(_) => {
-                self.state.doubted.lock().remove(&name);
+                self.state.unconfirmed.lock().remove(&name);
             }
             // Without the taint the node would pass for one that needs nothing more.
             Err(NodeSyncError::Write(error)) if error.leaves_outcome_open() => {
-                self.state.doubted.lock().insert(name, uid.clone());
+                self.state.unconfirmed.lock().insert(name, uid.clone());
             }
             Err(_) => {}
         }
@@ -193,7 +193,7 @@ impl CloudNode {
         };
         if self
             .state
-            .owed
+            .unfinished
             .lock()
             .insert(Arc::clone(&node.name), uid)
             .is_none()
@@ -207,7 +207,7 @@ impl CloudNode {
         let Some(node) = self.writer.settle(node, addresses).await? else {
             return Ok(());
         };
-        self.state.owed.lock().remove(&node.name);
+        self.state.unfinished.lock().remove(&node.name);
         self.event(
             &node,
             EventType::Normal,
@@ -272,7 +272,7 @@ impl CloudNode {
     }
 
     fn needs_another_write(&self, node: &NodeView) -> bool {
-        [&self.state.owed, &self.state.doubted]
+        [&self.state.unfinished, &self.state.unconfirmed]
             .into_iter()
             .any(|nodes| nodes.lock().get(&node.name) == Some(&node.uid))
     }

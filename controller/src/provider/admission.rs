@@ -14,7 +14,7 @@
 //!
 //! The last three are here. A pause alone follows from another key's failure, and only where the reason
 //! concerns the class: a full process pauses it as well, for a second, and is called no less at once then,
-//! for the number that it takes is the provider's to declare.
+//! for the provider declares how many it accepts.
 
 use std::{slice, sync::Arc, time::Duration};
 

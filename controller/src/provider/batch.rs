@@ -16,7 +16,7 @@ pub(super) trait BatchItem {
     fn fail(self, error: Error);
 }
 
-/// Takes out of `waiting` as many as one call may have: `most`, in a request with `envelope` bytes of
+/// Removes from `waiting` the items of one call: `most`, in a request with `envelope` bytes of
 /// other content. An item that would not even fit alone fails.
 pub(super) fn take_batch<T: BatchItem>(
     waiting: &mut VecDeque<T>,

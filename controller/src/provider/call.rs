@@ -30,7 +30,7 @@ pub(super) trait Unary {
     type Response: Send + 'static;
     /// Its name, for people and metrics.
     const NAME: &'static str;
-    /// How long it may take.
+    /// Deadline.
     const DEADLINE: Duration;
     /// Whether it can change the cloud.
     const CHANGES: bool = false;
@@ -40,7 +40,7 @@ pub(super) trait Unary {
     /// Behaviour of the controller without the method, for people.
     const WITHOUT: &'static str = "calls of it are repeated with back-off";
 
-    /// Whether the provider has said all that it had to say: else it may still be at work.
+    /// Whether the answer is whole; else the provider may still be at work.
     fn is_whole(_response: &Self::Response) -> bool {
         true
     }
@@ -52,7 +52,7 @@ pub(super) trait Unary {
         request: Request<Self::Request>,
     ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
 
-    /// Bytes of a request that was not cut to what the provider takes.
+    /// Bytes of a request that was not cut to the limit of the provider.
     fn bytes(_request: &Self::Request) -> usize {
         0
     }
@@ -129,7 +129,7 @@ pub(super) async fn send<R: Unary>(
         });
     }
     let mut request = Request::new(message);
-    // Tells the provider; the channel's own time limit would not.
+    // The provider receives this deadline; the channel's own time limit is not sent.
     request.set_timeout(R::DEADLINE);
     let _in_flight = metrics.started(R::NAME);
     let started = Instant::now();

@@ -9,7 +9,7 @@ use super::{
 };
 
 impl Provider {
-    /// State, session, what the provider says about itself, and pauses; a few lines of text.
+    /// State, session, the status that the provider reports, and pauses; a few lines of text.
     pub fn dump(&self) -> String {
         let mut lines = String::new();
         // Writing to a string cannot fail.

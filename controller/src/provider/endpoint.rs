@@ -59,7 +59,7 @@ impl Endpoint {
 
     /// Why the process behind the socket may not be the provider: the socket, or the directory in which
     /// another could be put in its place, is neither root's nor this process' user's. The mode of the
-    /// directory says nothing: an `emptyDir` is root's and open to all.
+    /// directory proves nothing: an `emptyDir` is root's and open to all.
     pub(super) fn suspicion(&self) -> Option<String> {
         let owner = |path: &Path| fs::metadata(path).ok().map(|found| found.uid());
         // The file system has it without a system call of its own.

@@ -92,8 +92,8 @@ pub enum Error {
         /// Effects that it wants written to the object of the call, unchecked.
         effects: Option<Arc<RawEffects>>,
     },
-    /// The provider refused, with a reason that this minor of the contract does not have. It says
-    /// nothing about any other key.
+    /// The provider refused, with a reason that this minor of the contract does not have. It concerns its
+    /// own key only.
     #[error("{message} ({code} with the reason {said:?}, which this controller does not know)")]
     UnknownReason {
         /// Canonical code, such as `RESOURCE_EXHAUSTED`.
@@ -105,7 +105,7 @@ pub enum Error {
         /// Effects that it wants written to the object of the call, unchecked.
         effects: Option<Arc<RawEffects>>,
     },
-    /// The answer breaks the contract. It says nothing, absence least of all.
+    /// The answer breaks the contract. The result is unknown; never read as absence.
     #[error("{rpc}: the provider's answer breaks the contract: {what}")]
     Malformed {
         /// Name of the method.
@@ -129,7 +129,7 @@ pub enum Error {
     /// was asked.
     #[error(transparent)]
     Unusable(Arc<answer::RefusedAnswer>),
-    /// The Service says in a way that cannot be read who may reach it; nothing was sent.
+    /// The source ranges of the Service do not parse; nothing was sent.
     #[error(transparent)]
     SourceRanges(Arc<source_ranges::Error>),
     /// The provider does not declare the capability that this method belongs to; nothing was sent.

@@ -65,7 +65,7 @@ pub(super) async fn gather<M: Message, T, I: IntoIterator<Item = T>>(
     Ok(Response::new(Gathered { entries, fault }))
 }
 
-/// Whether a list is larger than what is taken.
+/// Whether a list is larger than the limit.
 const fn beyond(entries: usize, bytes: usize) -> Option<Fault> {
     if entries > MOST {
         Some(Fault::TooMany)

@@ -1,4 +1,4 @@
-//! The first words of a connection: what is said, and which answers are accepted.
+//! The handshake: the request, and the check of its answer.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ const MIN_MINOR: u32 = 1;
 const MAX_NAME: usize = 253;
 /// Entries of a list of prefixes or keys.
 const MAX_ENTRIES: usize = 64;
-/// Less than this, a provider could not even take one Node.
+/// With less, a provider could not receive a single Node.
 const MIN_MESSAGE: u64 = 64 << 10;
 const DEFAULT_BATCH: u32 = 100;
 const MAX_BATCH: u32 = 500;
@@ -305,7 +305,7 @@ const fn limit(declared: u32, default: u32, most: u32) -> usize {
     (if limit > most { most } else { limit }) as usize
 }
 
-/// The entries of a list whose empty form already says "all" or "none": so none may be empty.
+/// The entries of a list whose empty form means "all" or "none": so none may be empty.
 fn entries(field: &str, list: Vec<String>) -> Result<Box<[Box<str>]>, RefusedHandshake> {
     if list.len() > MAX_ENTRIES {
         return Err(RefusedHandshake::bad(format!(

@@ -1,4 +1,4 @@
-//! All instances at once, where a provider can tell them.
+//! The list of all instances, where a provider serves it.
 
 use std::{collections::HashSet, time::Duration};
 

@@ -47,7 +47,7 @@ impl Provider {
     /// How the load balancer of `service` stands to the Service and `targets`. Changes nothing.
     ///
     /// # Errors
-    /// Any [`Error`]; all but its class and what [`Failure`] takes of it is for people.
+    /// Any [`Error`]; all but its class and the fields of [`Failure`] is for people.
     ///
     /// [`Failure`]: outrigger_core::service::plan::Failure
     pub async fn get_load_balancer(
@@ -76,7 +76,7 @@ impl Provider {
         )
     }
 
-    /// Makes the load balancer of `service`, or changes it, to what the Service and `targets` say.
+    /// Makes the load balancer of `service`, or changes it, to its desired state, with these targets.
     ///
     /// # Errors
     /// As [`Provider::get_load_balancer`]; [`Error::SourceRanges`] without a call.
@@ -189,7 +189,7 @@ fn ranges(service: &ServiceView) -> Result<Vec<IpNet>, Error> {
     source_ranges(service).map_err(|error| Error::SourceRanges(error.into()))
 }
 
-/// For calls that do not say who may reach the load balancer: ranges that do not parse must not keep
+/// For calls without source ranges: ranges that do not parse must not keep
 /// it from being deleted.
 fn with_valid_ranges(service: &ServiceView, offered: &LoadBalancersCapability) -> v1::Service {
     let ranges = source_ranges(service).unwrap_or_default();

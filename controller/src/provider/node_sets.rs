@@ -1,7 +1,7 @@
 //! Targets by name: synced to the provider's process once, then named by every call that wants them.
 //!
 //! ```text
-//!  call_with_targets ─► synced? ─► (SyncNodeSet: a delta on what it holds, or all) ─► call
+//!  call_with_targets ─► synced? ─► (SyncNodeSet: a delta on its revision, or all) ─► call
 //!                          ▲                                                          │
 //!                          └──────────────── once: NODE_SET_UNKNOWN ──────────────────┘
 //! ```
@@ -137,15 +137,15 @@ impl Shared {
                     }
                     is_first = false;
                     debug!(rpc = R::NAME, "node set unknown to the provider");
-                    self.node_sets.doubt(sync);
+                    self.node_sets.mark_unknown(sync);
                 }
                 result => return result,
             }
         }
     }
 
-    /// Sees to it that the provider holds `targets`, where it holds any. All who want the same wait
-    /// for one sync. Returns what to tell [`NodeSets::doubt`].
+    /// Syncs `targets` where node sets are served; callers with the same targets share one sync. Returns its
+    /// number, for [`NodeSets::mark_unknown`].
     async fn sync(
         self: &Arc<Self>,
         preconditions: &Preconditions,
@@ -268,7 +268,7 @@ impl Shared {
 }
 
 /// Whether a node of `targets` is a newer version than the same one of `held`, of equal revision, and
-/// the provider is shown something else of it.
+/// differs in a field that providers see.
 fn is_newer(targets: &Targets, held: &Targets) -> bool {
     let mut pairs = targets.nodes().iter().zip(held.nodes());
     let other = pairs.find(|(node, known)| !upload::is_same(known, node));
@@ -286,8 +286,8 @@ impl Session {
 }
 
 impl NodeSets {
-    /// The provider says that it does not hold what was synced, unless that is old news.
-    fn doubt(&self, sync: u64) {
+    /// Records that the provider does not know the set of this sync, unless a later sync has replaced it.
+    fn mark_unknown(&self, sync: u64) {
         let mut state = self.0.lock();
         if state.syncs == sync {
             state.held = None;

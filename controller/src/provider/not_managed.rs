@@ -1,4 +1,4 @@
-//! Nodes that the provider said are not its own.
+//! Nodes that the provider does not manage.
 
 use std::{
     collections::HashMap,
@@ -19,7 +19,7 @@ use super::Session;
 pub struct NotManaged(Mutex<HashMap<Arc<str>, u64>>);
 
 impl NotManaged {
-    /// Remembers the answer about `node`, and says it.
+    /// Remembers the answer about `node`, and logs it.
     pub fn remember(&self, node: &NodeView, session: &Session, reason: &str) {
         info!(
             node = &*node.name,

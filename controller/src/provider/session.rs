@@ -56,7 +56,7 @@ pub struct HandshakeResult {
     pub version: Box<str>,
     /// The minor revision of the contract that both speak.
     pub minor: u32,
-    /// Another value tells that the provider's caches are gone.
+    /// Another value: the provider's caches are gone.
     pub boot_id: Box<str>,
     /// How instances are looked up; `None` when the provider serves none.
     pub instances: Option<InstancesCapability>,

@@ -10,7 +10,7 @@ pub enum ProviderState {
     /// The first connection is being made.
     #[default]
     Connecting,
-    /// Connected, but the provider says that it is not ready yet.
+    /// Connected, but the provider reports that it is not ready yet.
     Starting,
     /// Serves.
     Ready,
@@ -92,6 +92,6 @@ pub enum DownCause {
     /// The cloud has no cluster id and `--allow-untagged-cloud` is not set. Whoever starts the
     /// controller ends it (exit code 255) when this is the answer to the first handshake.
     NoClusterId,
-    /// It says that only a restart of it would help.
+    /// It reports that it must be restarted.
     Broken,
 }

@@ -22,7 +22,7 @@ use tower::service_fn;
 
 use super::{Endpoint, details::Checked};
 
-/// Bytes of headers or trailers that HTTP/2 takes: more ends the connection, and all calls on it. So it
+/// Bytes of headers or trailers that HTTP/2 accepts: more ends the connection, and all calls on it. So it
 /// is far more than [`super::details`] lets one call have.
 const MAX_HEADER_LIST: u32 = 4 << 20;
 
@@ -36,7 +36,7 @@ pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Box<dyn ByteStream>
 
 /// Makes connections to the provider: an [`Endpoint`], or in tests one end of a pipe.
 pub trait Connect: fmt::Display + Send + Sync + 'static {
-    /// Makes one. The text of `Display` says where to, for people.
+    /// Makes one. `Display` names the endpoint, for people.
     fn connect(&self) -> Connecting;
 
     /// Why whoever listens there may not be the provider that was meant, for people.
@@ -97,7 +97,7 @@ impl ProviderConnection {
             })
             .connect_with_connector(once)
             .await
-            // Its own text says "transport error" and no more.
+            // Its own text is "transport error" and no more.
             .map_err(|error| match error.source() {
                 Some(source) => io::Error::other(source.to_string()),
                 None => io::Error::other(error),
@@ -130,7 +130,7 @@ impl ProviderConnection {
     }
 }
 
-/// A stream that tells at once when it is done for: at its end, an error, or when dropped.
+/// A stream that notifies at its end, after an error, or when dropped.
 struct Watched {
     io: Box<dyn ByteStream>,
     closed: DropGuard,

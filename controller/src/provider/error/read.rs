@@ -175,7 +175,7 @@ fn effects(details: &[prost_types::Any]) -> Option<Arc<RawEffects>> {
     Some(Arc::new(wire::effects(effects)))
 }
 
-/// The reason of the contract that was said: `X`, or as generated code names it `ERROR_REASON_X`.
+/// The reason of the contract by its name: `X`, or as generated code names it `ERROR_REASON_X`.
 fn read_reason(said: &str) -> Option<ErrorReason> {
     let name = said.strip_prefix(REASON_PREFIX).unwrap_or(said);
     ErrorReason::from_str_name(&format!("{REASON_PREFIX}{name}"))

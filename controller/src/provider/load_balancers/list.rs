@@ -1,4 +1,4 @@
-//! Everything that this cluster owns in the cloud, where a provider can tell it.
+//! The list of load balancers that this cluster owns in the cloud, where a provider serves it.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub struct OwnedLoadBalancer {
     pub service: Option<Owner>,
 }
 
-/// The Service that a load balancer was made for, as its tag says.
+/// The Service that a load balancer was made for, by its tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// `metadata.namespace`, for people.

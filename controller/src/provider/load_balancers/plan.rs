@@ -8,7 +8,7 @@ use outrigger_core::{service::ServiceView, targets::Targets, text};
 use super::{calls::PlanLoadBalancer, offered, ranges, with_valid_ranges};
 use crate::provider::{Error, Provider, admission::Urgency, call::Unary, wire};
 
-/// Changes in one plan: more says nothing to a person.
+/// Changes in one plan that are shown.
 const MOST: usize = 1_000;
 /// Kinds and ids of resources, in bytes.
 const NAME: usize = 253;
@@ -38,7 +38,7 @@ pub struct PlannedChange {
 /// The action on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeAction {
-    /// The provider does not say what.
+    /// Of an action without a name in the contract.
     Change,
     /// It would be made.
     Create,

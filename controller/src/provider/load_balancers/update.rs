@@ -1,4 +1,4 @@
-//! New targets for many load balancers, in as few calls as the provider takes.
+//! New targets for many load balancers, in as few calls as the provider accepts.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -122,7 +122,7 @@ impl BatchItem for Unanswered {
 }
 
 impl Provider {
-    /// Gives load balancers these targets and changes nothing else of them. Each result is sent as soon as
+    /// Updates load balancers to these targets and changes nothing else of them. Each result is sent as soon as
     /// it is known, whatever becomes of the others. A provider that does not serve updates is asked to
     /// ensure each load balancer as it is in its Service. The results' errors are those of
     /// [`Provider::ensure_load_balancer`].
@@ -334,7 +334,7 @@ impl Open {
         None
     }
 
-    /// Takes out those without a result. Also returns an error that spoke for all.
+    /// Removes those without a result. Also returns an error that holds for the class of calls.
     fn rest(&mut self) -> (Vec<Unanswered>, Option<Error>) {
         let rest: Vec<_> = self.updates.drain(..).flatten().collect();
         // One without a result may have worked.

@@ -30,7 +30,7 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) results: Vec<Result<Lookup, Error>>,
-    /// Why an absence is not believed that a node is said to have for certain, by its place.
+    /// Reasons why a confirmed absence does not count, by the place of its node.
     pub(super) doubts: Vec<(usize, String)>,
     /// Results about other nodes.
     pub(super) strays: usize,
@@ -107,7 +107,7 @@ fn read_one(
             })?;
             let rules = Rules {
                 prefixes: &instances.prefixes,
-                // The node's own is as good, and its loop says it if there is none (N-31).
+                // The node's own is as good, and its loop reports a missing one (N-31).
                 empty_provider_id: true,
             };
             read_instance(raw, asked.purpose, rules).map(|found| Lookup::Found(Box::new(found)))
@@ -194,7 +194,7 @@ pub(in super::super) fn read_instance(
         .map_err(|refusal| malformed(&refusal.to_string()))
 }
 
-/// If two nodes are said to be one machine, neither is believed.
+/// Two nodes with one machine: both answers are errors.
 fn refuse_shared_ids(mut results: Vec<Result<Lookup, Error>>) -> Vec<Result<Lookup, Error>> {
     let id_of = |result: &Result<Lookup, Error>| match result {
         Ok(Lookup::Found(found)) if !found.provider_id.is_empty() => {

@@ -100,7 +100,7 @@ impl Batches {
         self.0.get(at).map(|batch| batch.purpose.into())
     }
 
-    /// Takes out the batch that goes out next, if one is due: as much of it as the provider accepts in
+    /// Removes the batch that goes out next, if one is due: as much of it as the provider accepts in
     /// one call.
     pub(super) fn take_due(
         &mut self,

@@ -20,7 +20,7 @@ use crate::provider::{
     wire,
 };
 
-/// Bytes of a chunk, unless the provider takes less.
+/// Bytes of a chunk, unless the provider accepts less.
 const CHUNK: usize = 1 << 20;
 /// Bytes of a message besides its entries, generously.
 const ENVELOPE: usize = 1024;
@@ -51,7 +51,7 @@ impl Unary for SyncNodeSet {
     }
 }
 
-/// The upload. Holds no copy of a node: a chunk is made when its turn comes.
+/// The upload. Chunks are made one at a time, so that no node is copied before.
 #[derive(Debug)]
 pub(super) struct Upload {
     session: Arc<Session>,

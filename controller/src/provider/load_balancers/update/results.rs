@@ -25,7 +25,7 @@ pub(super) struct Feed {
 /// How a stream of results ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The provider has said all.
+    /// The stream is at its end.
     Whole,
     /// Nothing came for [`SILENCE`].
     Silent,
