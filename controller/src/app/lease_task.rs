@@ -1,4 +1,20 @@
-//! One lock and what runs under it: contend, lead, stop, and perhaps lead again.
+//! One lock and the loops under it: contend, lead, stop, and perhaps lead again. Made by [`super::election`].
+//!
+//! ```text
+//!  leader::election ─► LeadingTerm ─► Leading: token, deadline
+//!                                        │
+//!                LeaseTask::run ◄────────┘ elected
+//!                  ├ Fence: no write and no call of the term without it
+//!                  └ Loops::start ─► control_loop::run of each loop, until the token `work`
+//! ```
+//!
+//! | end of the term | calls and writes in flight | then |
+//! |---|---|---|
+//! | the lease is lost | are cancelled at once | the process ends: another replica may lead |
+//! | SIGTERM, or a loop has died | may end, within the grace period | the lease is released, the process ends |
+//! | the provider is away for a minute | may end, within the grace period | the lease is released; contends again later |
+//!
+//! Where a call that changes the cloud was cut off, the lease is not released but left to expire.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -20,7 +36,7 @@ const PROVIDER_GRACE: Duration = Duration::from_mins(1);
 /// How long calls that were cancelled, and the writes of results that came before, may take to end.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One lock and what runs under it.
+/// One lock and the loops under it.
 pub(super) struct LeaseTask {
     /// `None` with `--leader-elect=false`: this process leads as long as it runs.
     pub(super) lock: Option<Handle>,
