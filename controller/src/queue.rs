@@ -42,7 +42,7 @@ mod tests;
 
 use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 
-use outrigger_core::error_class::{ErrorClass, Requeue};
+use outrigger_core::error_class::Requeue;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use tokio::{sync::Notify, time::Instant};
@@ -124,19 +124,8 @@ impl From<Requeue> for Outcome {
         match requeue {
             Requeue::After(delay) => Self::RetryAfter(delay),
             Requeue::BackOff => Self::Retry,
+            Requeue::SlowBackOff => Self::RetrySlowly(SLOWEST),
             Requeue::OnChange | Requeue::Stop => Self::Done,
-        }
-    }
-}
-
-impl From<ErrorClass> for Outcome {
-    /// When work that failed with an error of this class is done again.
-    fn from(class: ErrorClass) -> Self {
-        // The provider's calls pause as a whole, and go on as soon as the pause ends.
-        let is_slow = class.is_slow_to_heal() && class != ErrorClass::Unauthenticated;
-        match class.requeue() {
-            Requeue::BackOff if is_slow => Self::RetrySlowly(SLOWEST),
-            requeue => requeue.into(),
         }
     }
 }

@@ -1,60 +1,71 @@
 //! The kinds of failure: requeue, event and metric label follow from the class alone.
 //!
-//! Every error enum of the project has `fn class(&self) -> ErrorClass`. Queues ask
-//! [`ErrorClass::requeue`], metrics take [`ErrorClass::as_str`], and no code parses a message.
+//! Every error enum of the project has `fn class(&self) -> ErrorClass`. Metrics take [`ErrorClass::as_str`],
+//! and no code parses a message.
+//!
+//! # When a failed key is tried again
+//!
+//! [`ErrorClass::requeue`] decides, the queue's `Outcome::from` makes a delay of it, and the queue alone
+//! retries. A change of the object runs its key at once.
+//!
+//! | class | the key is tried again | event | calls that pause |
+//! |---|---|---|---|
+//! | `transient`, `not_ready`, `quota` | after the back-off of its queue | yes | |
+//! | `malformed`, `forbidden`, `unimplemented` | after a slow back-off, 5 s to 5 min | yes | |
+//! | `unavailable`, `conflict` | after the back-off of its queue | no | |
+//! | `unauthenticated` | after the back-off of its queue | no | all |
+//! | `rate_limited` | when the other side asks, within [`KEY_WAIT`]; else after the back-off | no | its class |
+//! | `in_progress` | when the other side asks, within [`KEY_WAIT`]; else after 5 s | no | |
+//! | `invalid` | when the object, or the provider's declaration, changes | yes | |
+//! | `fatal` | never: the process ends | no | |
+//!
+//! The back-off doubles with each failure in a row: of Nodes from 5 ms to 1000 s (N-2), of Services from 5 s to 5 min
+//! (S-2). Pauses are those of `provider::admission`. "Event" means one on the object, for its owner; the
+//! cloud-node loop emits none for a failed lookup (N-11). Three kinds of work differ:
+//!
+//! - a deletion of a load balancer is tried again within [`DELETION_WAIT`], also if it is invalid (S-14);
+//! - an update of targets that fails is followed by an Ensure at once, unless time alone heals it (S-55);
+//! - a write that the API server refuses is repeated, also if it is invalid: `ApiError::retry`.
 
 use std::time::Duration;
 
-/// The kinds of failure. Closed on purpose: a new kind is a decision about requeue, event and
-/// metric label, not a string.
-///
-/// "Event" below means an event on the object for its owner to see. The cloud-node loop emits none
-/// for a failed lookup (N-11), whatever the class.
+/// The kinds of failure. Closed on purpose: a new kind is a row of the table above, not a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
     /// Went wrong in a way that time heals, or with an unknown result: a deadline, a lost
-    /// connection, a 5xx, a status without the provider's `ErrorInfo`. Repeated with back-off; the
-    /// call is idempotent. Event.
+    /// connection, a 5xx, a status without the provider's `ErrorInfo`. The call is idempotent.
     Transient,
-    /// The provider is not connected, or is starting or ending. Repeated with back-off while the
-    /// queue is paused anyway. No event: it concerns every object alike.
+    /// The provider is not connected, or is starting or ending; the queue is paused anyway.
     Unavailable,
-    /// The cloud or the API server asked for less. The whole class of calls pauses for
-    /// `retry_after`; the item comes back then, within [`KEY_WAIT`], without growing its back-off.
-    /// No event.
+    /// The cloud or the API server asked for less.
     RateLimited {
         /// How long to wait, if the other side said so.
         retry_after: Option<Duration>,
     },
-    /// An earlier operation on the same object still runs. Comes back after `retry_after`, within
-    /// [`KEY_WAIT`], without growing its back-off. No event.
+    /// An earlier operation on the same object still runs.
     InProgress {
         /// How long to wait, if the other side said so.
         retry_after: Option<Duration>,
     },
     /// Another client wrote first: a failed precondition of a patch, a 409, a lost optimistic lock
-    /// in the cloud. The caller reads and plans again at once; where that fails too, the queue repeats
-    /// with back-off. No event.
+    /// in the cloud. The caller reads and plans again at once; the requeue is for one that fails again.
     Conflict,
-    /// Something else has to happen first: a resource in the way, an address not assigned yet, no
-    /// instance for a young node. Repeated with back-off. Event.
+    /// Another object must change first: a resource in the way, an address not assigned yet, no
+    /// instance for a young node.
     NotReady,
-    /// An account or object limit is reached. Concerns this object only; repeated with back-off.
-    /// Event.
+    /// An account or object limit is reached. Concerns this object only.
     Quota,
     /// The object itself is wrong, such as an annotation that does not parse. Repeating brings the
-    /// same, so it waits until the object changes. Event.
+    /// same.
     Invalid,
     /// The other side broke its contract: a malformed answer, an oversized one, a missing result.
-    /// Never read as absence. Repeated with back-off, for the next answer may be whole. Event.
+    /// Never read as absence.
     Malformed,
-    /// The cloud refuses the provider's credentials, or the API server ours. All classes of calls
-    /// pause; repeated with back-off. No event: it concerns every object alike.
+    /// The cloud refuses the provider's credentials, or the API server ours.
     Unauthenticated,
-    /// One action is not allowed; the message names it. Repeated with back-off. Event.
+    /// One action is not allowed; the message names it.
     Forbidden,
-    /// The provider does not serve the call. A half-written provider may be replaced at any time, so
-    /// it is repeated with back-off. Event.
+    /// The provider does not serve the call. A half-written provider may be replaced at any time.
     Unimplemented,
     /// Nothing this process can do will help: it ends with a sentence that says why.
     Fatal,
@@ -65,6 +76,8 @@ pub enum ErrorClass {
 pub enum Requeue {
     /// After the item's own exponential back-off.
     BackOff,
+    /// After a back-off of 5 s to 5 min: a person has to heal it on the other side.
+    SlowBackOff,
     /// After exactly this long, as the other side asked within [`KEY_WAIT`], or at once; the item's
     /// back-off neither grows nor resets.
     After(Duration),
@@ -148,8 +161,7 @@ impl ErrorClass {
         }
     }
 
-    /// Whether the owner of the object gets an event ("Event" above): it concerns this object
-    /// alone, and is more than a wait.
+    /// Whether the owner of the object gets an event: it concerns this object alone, and is more than a wait.
     pub const fn is_for_owner(self) -> bool {
         match self {
             Self::Transient
@@ -177,7 +189,7 @@ impl ErrorClass {
         )
     }
 
-    /// When an item that failed this way is tried again.
+    /// When an item that failed this way is tried again (see the table of this module).
     pub fn requeue(self) -> Requeue {
         match self {
             Self::RateLimited {
@@ -195,10 +207,9 @@ impl ErrorClass {
             | Self::Conflict
             | Self::NotReady
             | Self::Quota
-            | Self::Malformed
-            | Self::Unauthenticated
-            | Self::Forbidden
-            | Self::Unimplemented => Requeue::BackOff,
+            // The provider's calls pause as a whole, and go on as soon as the pause ends.
+            | Self::Unauthenticated => Requeue::BackOff,
+            Self::Malformed | Self::Forbidden | Self::Unimplemented => Requeue::SlowBackOff,
         }
     }
 }

@@ -97,7 +97,7 @@ impl NodeIpam {
                 Outcome::Retry
             }
             PodCidrStep::Refuse(problem) => {
-                let outcome = Outcome::from(problem.class());
+                let outcome = Outcome::from(problem.class().requeue());
                 self.report(&node, vec![problem]);
                 outcome
             }
@@ -121,7 +121,7 @@ impl NodeIpam {
             }
             Err(error) => {
                 debug!(node = &*name, %error, "Pod CIDRs of the instance are not known");
-                return Err(Outcome::from(error.class()));
+                return Err(Outcome::from(error.class().requeue()));
             }
         };
         let mut allocator = self.state.allocator.lock();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::core::Status;
-use outrigger_core::error_class::{ErrorClass, Requeue};
+use outrigger_core::error_class::ErrorClass;
 
 use crate::queue::{Outcome, SLOWEST};
 
@@ -126,11 +126,11 @@ impl ApiError {
 
     /// When work that met this error in a write is done again.
     pub fn retry(&self) -> Outcome {
-        let class = self.class();
-        match class.requeue() {
-            Requeue::After(delay) => Outcome::RetryAfter(delay),
-            _ if class.is_slow_to_heal() => Outcome::RetrySlowly(SLOWEST),
-            _ => Outcome::Retry,
+        match self.class() {
+            // A write is planned anew, and rights are granted without a change of the object.
+            ErrorClass::Invalid => Outcome::Retry,
+            ErrorClass::Unauthenticated => Outcome::RetrySlowly(SLOWEST),
+            class => class.requeue().into(),
         }
     }
 

@@ -41,7 +41,7 @@ impl NodeSyncError {
     pub(super) fn retry(&self) -> Outcome {
         match self {
             Self::Write(error) => error.retry(),
-            _ => self.class().into(),
+            _ => self.class().requeue().into(),
         }
     }
 

@@ -78,6 +78,12 @@ fn a_person_heals_what_heals_slowly() {
     let slow: Vec<_> = slow.map(|class| class.as_str()).collect();
     let expected = ["malformed", "unauthenticated", "forbidden", "unimplemented"];
     assert_eq!(slow, expected);
+    // Calls that credentials have paused go on as soon as the pause ends.
+    let slow_back_off = ErrorClass::ALL
+        .iter()
+        .filter(|class| class.requeue() == Requeue::SlowBackOff);
+    let slow_back_off: Vec<_> = slow_back_off.map(|class| class.as_str()).collect();
+    assert_eq!(slow_back_off, ["malformed", "forbidden", "unimplemented"]);
 }
 
 /// Failures that concern every object alike, and waits, make no event on each of them.

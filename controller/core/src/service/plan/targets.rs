@@ -206,7 +206,7 @@ impl Progress {
             | ErrorClass::Unauthenticated
             | ErrorClass::RateLimited { retry_after: None } => Requeue::BackOff,
             class => match class.requeue() {
-                Requeue::BackOff => AT_ONCE,
+                Requeue::BackOff | Requeue::SlowBackOff => AT_ONCE,
                 // The Service is invalid: an Ensure reports that on it.
                 Requeue::OnChange if class == ErrorClass::Invalid => AT_ONCE,
                 requeue => requeue,

@@ -101,7 +101,7 @@ fn the_finalizer_stays_after_an_error() {
     for (class, requeue) in [
         (ErrorClass::Transient, Requeue::BackOff),
         (ErrorClass::Invalid, Requeue::BackOff),
-        (ErrorClass::Unimplemented, Requeue::BackOff),
+        (ErrorClass::Unimplemented, Requeue::SlowBackOff),
         (ErrorClass::Unavailable, Requeue::BackOff),
         (limited, Requeue::After(Duration::from_secs(7))),
         // S-14: no edit brings the next try forward.

@@ -10,8 +10,8 @@ fn an_error_is_shown_and_tried_again() {
         (ErrorClass::Transient, true, Requeue::BackOff),
         (ErrorClass::Quota, true, Requeue::BackOff),
         (ErrorClass::NotReady, true, Requeue::BackOff),
-        (ErrorClass::Forbidden, true, Requeue::BackOff),
-        (ErrorClass::Unimplemented, true, Requeue::BackOff),
+        (ErrorClass::Forbidden, true, Requeue::SlowBackOff),
+        (ErrorClass::Unimplemented, true, Requeue::SlowBackOff),
         (ErrorClass::Unavailable, false, Requeue::BackOff),
         (ErrorClass::Unauthenticated, false, Requeue::BackOff),
         (ErrorClass::Invalid, true, Requeue::OnChange),
@@ -83,7 +83,7 @@ fn an_answer_that_is_refused_is_malformed() {
     let outcome = stage.ensure(Err(&Failure::from(&refusal)));
     let text = "Error syncing load balancer: service status returned by EnsureLoadBalancer is nil";
     assert_eq!(&*outcome.events[0].message, text);
-    assert_eq!(outcome.requeue, Some(Requeue::BackOff));
+    assert_eq!(outcome.requeue, Some(Requeue::SlowBackOff));
 }
 
 /// It waits until the Service, or the provider, changes; its targets do not.
