@@ -72,11 +72,7 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
     let now = jiff::Timestamp::now();
     let planned = plan(context.provider, services.all(), &targets, &facts, now).await;
     print(&planned, targets.nodes().len(), output);
-    match planned
-        .iter()
-        .filter(|found| failure(found).is_some())
-        .count()
-    {
+    match planned.iter().filter(|found| found.error.is_some()).count() {
         0 => Ok(()),
         failed => Err(Fatal::Setup(format!(
             "{failed} of {} Services cannot be planned; see above",
@@ -132,18 +128,6 @@ async fn applied(api: &Api, config: &Config) -> Option<Revision> {
     }
 }
 
-fn failure(found: &Planned) -> Option<&str> {
-    found.changes.as_ref()?.as_ref().err().map(String::as_str)
-}
-
-/// The word for what would happen: drift is what the loop itself does not know yet.
-fn action(found: &Planned) -> &'static str {
-    match (&found.action, &found.changes) {
-        (Action::Keep, Some(Ok(changes))) if !changes.is_empty() => "drift",
-        (action, _) => action.as_str(),
-    }
-}
-
 fn print(planned: &[Planned], nodes: usize, output: PlanOutput) {
     let text = match output {
         PlanOutput::Json => format!("{:#}", as_json(planned, nodes)),
@@ -156,11 +140,7 @@ fn as_json(planned: &[Planned], nodes: usize) -> serde_json::Value {
     let services: Vec<_> = planned
         .iter()
         .map(|found| {
-            let changes = found
-                .changes
-                .as_ref()
-                .and_then(|changes| changes.as_ref().ok());
-            let changes = changes.map(|changes| {
+            let changes = found.changes.as_ref().map(|changes| {
                 let changes = changes.iter().map(|change| {
                     json!({
                         "action": change.action.as_str(),
@@ -173,10 +153,10 @@ fn as_json(planned: &[Planned], nodes: usize) -> serde_json::Value {
             });
             json!({
                 "service": &*found.service,
-                "action": action(found),
+                "action": found.action.as_str(),
                 "cause": found.action.cause().map(EnsureCause::as_str),
                 "changes": changes,
-                "error": failure(found),
+                "error": found.error,
             })
         })
         .collect();
@@ -197,23 +177,24 @@ fn as_table(planned: &[Planned], nodes: usize, colours: bool) -> String {
     table.set_header(["SERVICE", "ACTION", "CAUSE", "CHANGE"].map(heading));
     let mut kept = 0;
     for found in planned {
-        if action(found) == "keep" && failure(found).is_none() {
+        if found.action == Action::Keep && found.error.is_none() {
             kept += 1;
             continue;
         }
         let cause = found.action.cause().map_or("", |cause| cause.as_str());
-        let lines: Vec<String> = match &found.changes {
-            Some(Ok(changes)) => changes
-                .iter()
-                .map(|change| {
-                    let (action, kind) = (change.action.as_str(), &change.resource_type);
-                    format!("{action} {kind}: {}", change.summary)
-                })
-                .collect(),
-            Some(Err(error)) => vec![format!("cannot be planned: {error}")],
-            None => Vec::new(),
-        };
-        table.add_row([&found.service, action(found), cause, &lines.join("\n")]);
+        let changes = found.changes.iter().flatten().map(|change| {
+            let (action, kind) = (change.action.as_str(), &change.resource_type);
+            format!("{action} {kind}: {}", change.summary)
+        });
+        let error = found.error.iter();
+        let error = error.map(|error| format!("cannot be planned: {error}"));
+        let lines: Vec<_> = changes.chain(error).collect();
+        table.add_row([
+            &found.service,
+            found.action.as_str(),
+            cause,
+            &lines.join("\n"),
+        ]);
     }
     let others = planned.len() - kept;
     let mut text = String::new();

@@ -21,6 +21,9 @@ const AT_ONCE: usize = 8;
 pub enum Action {
     /// Nothing.
     Keep,
+    /// Nothing yet: the provider would change a load balancer that the loop takes for settled, and finds
+    /// so with its next comparison.
+    Drift,
     /// It would be made, or changed.
     Ensure(EnsureCause),
     /// It would get other targets.
@@ -36,6 +39,7 @@ impl Action {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Keep => "keep",
+            Self::Drift => "drift",
             Self::Ensure(_) => "ensure",
             Self::Update => "update-targets",
             Self::Delete => "delete",
@@ -50,14 +54,6 @@ impl Action {
             _ => None,
         }
     }
-
-    const fn operation(self) -> Option<PlanOperation> {
-        match self {
-            Self::Keep | Self::Ensure(_) | Self::Update => Some(PlanOperation::Ensure),
-            Self::Delete => Some(PlanOperation::Delete),
-            Self::Hold => None,
-        }
-    }
 }
 
 /// One Service that the provider serves, and what would happen.
@@ -67,9 +63,10 @@ pub struct Planned {
     pub service: Arc<str>,
     /// The next action of the loop.
     pub action: Action,
-    /// Changes in the cloud, as the provider plans them: with [`Action::Keep`] this is drift, which
-    /// the loop finds with its next comparison. None if the provider cannot plan.
-    pub changes: Option<Result<Vec<PlannedChange>, String>>,
+    /// Changes in the cloud, as the provider plans them. None if the provider cannot plan.
+    pub changes: Option<Vec<PlannedChange>>,
+    /// Why the provider did not plan them.
+    pub error: Option<String>,
 }
 
 /// Plans the actions of a loop that starts now for `services`, with the changes that `provider` would make
@@ -89,18 +86,29 @@ pub async fn plan(
         let action = intended(&service, facts, now)?;
         Some((service, action))
     });
-    let asked = intended.map(|(service, action)| async move {
-        let changes = match action.operation().filter(|_| can_plan) {
-            Some(operation) => {
-                let changes = provider.plan_load_balancer(operation, &service, targets);
-                Some(changes.await.map_err(|error| error.to_string()))
-            }
-            None => None,
+    let asked = intended.map(|(service, mut action)| async move {
+        let operation = match action {
+            Action::Delete => PlanOperation::Delete,
+            _ => PlanOperation::Ensure,
         };
+        let (mut changes, mut error) = (None, None);
+        if can_plan && action != Action::Hold {
+            match provider
+                .plan_load_balancer(operation, &service, targets)
+                .await
+            {
+                Ok(planned) => changes = Some(planned),
+                Err(failed) => error = Some(failed.to_string()),
+            }
+        }
+        if action == Action::Keep && changes.as_ref().is_some_and(|list| !list.is_empty()) {
+            action = Action::Drift;
+        }
         Planned {
             service: Arc::clone(&service.key),
             action,
             changes,
+            error,
         }
     });
     let mut planned: Vec<_> = stream::iter(asked)
