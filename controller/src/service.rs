@@ -23,6 +23,7 @@ mod applied;
 mod decision_inputs;
 mod drift;
 mod event_handlers;
+mod key;
 mod left_behind;
 mod metrics;
 mod node_changes;
@@ -52,9 +53,7 @@ pub use self::{
     event_handlers::{ServiceInputs, subscribe},
     metrics::ServiceMetrics,
 };
-use self::{
-    event_handlers::ServiceKey, node_changes::NodeChanges, rollout::Rollout, states::ServiceStates,
-};
+use self::{key::ServiceKey, node_changes::NodeChanges, rollout::Rollout, states::ServiceStates};
 use crate::{
     clock::Clock,
     control_loop::{ControlLoop, Task, Term},

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use self::request::ApiRequest;
 use super::{
-    decode::{self, Item, ObjectEvent},
+    decode::{self, Item, ObjectEvent, Page},
     error::{ApiError, chain},
     refusals::Refusals,
 };
@@ -43,26 +43,6 @@ pub struct Api {
     refusals: Option<Refusals>,
     /// None: [`CALL_TIMEOUT`], of which the API server learns nothing.
     limit: Option<Duration>,
-}
-
-/// One page of a list.
-#[derive(Debug, Deserialize)]
-pub struct Page<T> {
-    /// Where the list stands.
-    pub metadata: ListMeta,
-    /// The objects.
-    #[serde(default = "Vec::new")]
-    pub items: Vec<T>,
-}
-
-/// `metadata` of a list.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ListMeta {
-    /// The version that the list shows.
-    pub resource_version: String,
-    /// Token of the next page; empty on the last.
-    pub r#continue: String,
 }
 
 /// The API server's receipt for a write.

@@ -7,7 +7,7 @@ use kube::core::WatchEvent;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::{api::Page, error::ApiError};
+use super::error::ApiError;
 
 mod field;
 
@@ -16,6 +16,26 @@ mod tests;
 
 /// Longest cause that is reported, in characters: a cause may quote a value of any length.
 const LONGEST_CAUSE: usize = 200;
+
+/// One page of a list.
+#[derive(Debug, Deserialize)]
+pub struct Page<T> {
+    /// Where the list stands.
+    pub metadata: ListMeta,
+    /// The objects.
+    #[serde(default = "Vec::new")]
+    pub items: Vec<T>,
+}
+
+/// `metadata` of a list.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ListMeta {
+    /// The version that the list shows.
+    pub resource_version: String,
+    /// Token of the next page; empty on the last.
+    pub r#continue: String,
+}
 
 /// One object of a list, or of a watch event.
 #[derive(Clone, Debug, PartialEq)]

@@ -194,7 +194,7 @@ impl Permit {
             _ => (slice::from_ref(&own), own.as_str()),
         };
         for class in classes {
-            self.admission.metrics.paused(*class, label, pause);
+            self.admission.metrics.paused(class.as_str(), label, pause);
         }
         let repeats = &self.admission.repeats;
         if let Some(others) = repeats.due(&format!("{shown} {label}")) {

@@ -264,7 +264,7 @@ impl Shared {
         if R::CHANGES {
             self.may_change(R::NAME)?;
         }
-        let in_flight = preconditions.begin::<R>()?;
+        let in_flight = preconditions.begin(R::NAME, R::CHANGES)?;
         let started = Instant::now();
         let request = message(session, context.clone());
         let channel = session.channel.clone();

@@ -13,9 +13,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::{
-    Error, LookupPurpose, ProviderHealth, ProviderState, Session, admission::CallClass, error,
-};
+use super::{Error, LookupPurpose, ProviderHealth, ProviderState, Session, error};
 
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type OwnLabels<const N: usize> = [(&'static str, String); N];
@@ -180,7 +178,7 @@ impl ProviderMetrics {
         self.asked(LookupPurpose::Lifecycle);
         self.node_set_synced("delta");
         self.cluster_uid(&ClusterUid::Unknown);
-        self.paused(CallClass::Instances, "rate_limited", Duration::from_secs(1));
+        self.paused("instances", "rate_limited", Duration::from_secs(1));
         self.health(&ProviderHealth {
             quotas: vec![super::Quota {
                 name: "reads \"per\" second\n".into(),
@@ -255,8 +253,8 @@ impl ProviderMetrics {
         }
     }
 
-    pub(super) fn paused(&self, class: CallClass, reason: &'static str, pause: Duration) {
-        let labels = [("class", class.as_str()), ("reason", reason)];
+    pub(super) fn paused(&self, class: &'static str, reason: &'static str, pause: Duration) {
+        let labels = [("class", class), ("reason", reason)];
         self.0
             .paused
             .get_or_create(&labels)

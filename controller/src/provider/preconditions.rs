@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use super::{Error, call::Unary};
+use super::Error;
 use crate::fence::{Fence, InFlight};
 
 /// Whether a call still carries the desired state of its object.
@@ -38,10 +38,14 @@ impl Preconditions {
         }
     }
 
-    /// Begins a call. There must be no wait between this and its request.
-    pub(super) fn begin<R: Unary>(&self) -> Result<Option<InFlight>, Error> {
-        let rpc = R::NAME;
-        let in_flight = self.fence.as_ref().map(|fence| fence.begin(R::CHANGES));
+    /// Begins a call of `rpc`, which `changes` the cloud or not. There must be no wait between this and its
+    /// request.
+    pub(super) fn begin(
+        &self,
+        rpc: &'static str,
+        changes: bool,
+    ) -> Result<Option<InFlight>, Error> {
+        let in_flight = self.fence.as_ref().map(|fence| fence.begin(changes));
         let in_flight = match in_flight {
             None => None,
             Some(Some(in_flight)) => Some(in_flight),

@@ -6,7 +6,7 @@ use outrigger_core::service::{capability::Capability, plan::Progress};
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::{ServiceLb, event_handlers::ServiceKey};
+use super::{ServiceLb, key::ServiceKey};
 use crate::{provider::ProviderState, queue::Priority};
 
 /// Absence of the provider after which Services are marked. Shorter than the time after which the leader

@@ -18,8 +18,8 @@ use outrigger_core::{
 use tracing::{debug, info, warn};
 
 use super::{
-    ServiceLb, applied::UpdateInFlight, decision_inputs::DecisionInputs,
-    event_handlers::ServiceKey, write::retry_as_deletion,
+    ServiceLb, applied::UpdateInFlight, decision_inputs::DecisionInputs, key::ServiceKey,
+    write::retry_as_deletion,
 };
 use crate::{
     provider::{self, EnsureInput, Provider},

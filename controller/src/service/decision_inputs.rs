@@ -12,10 +12,7 @@ use outrigger_core::{
     targets::{Revision, Targets},
 };
 
-use super::{
-    ServiceLb,
-    event_handlers::{ServiceKey, may_concern},
-};
+use super::{ServiceLb, event_handlers::may_concern, key::ServiceKey};
 
 /// Facts beside the Service, at one moment.
 pub(super) struct DecisionInputs {

@@ -16,9 +16,7 @@ use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
 use super::{
-    ServiceLb,
-    decision_inputs::DecisionInputs,
-    event_handlers::{self, ServiceKey},
+    ServiceLb, decision_inputs::DecisionInputs, event_handlers, key::ServiceKey,
     metrics::LoadBalancers,
 };
 use crate::queue::Priority;

@@ -1,6 +1,6 @@
 //! Keys for the queue, from the event handlers of both stores.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use outrigger_core::{
     node::NodeView,
@@ -13,7 +13,7 @@ use outrigger_core::{
     targets::Pace,
 };
 
-use super::{node_changes::NodeChanges, states::ServiceStates};
+use super::{key::ServiceKey, node_changes::NodeChanges, states::ServiceStates};
 use crate::{
     clock::Clock,
     control_loop::LoopInputs,
@@ -23,42 +23,7 @@ use crate::{
 };
 
 /// Upstream's back-off of Services (S-2).
-const BACKOFF: Backoff = Backoff::new(
-    std::time::Duration::from_secs(5),
-    std::time::Duration::from_mins(5),
-);
-
-/// One Service. A second one of the same name has a key of its own, so that the first is finished
-/// beside it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServiceKey {
-    /// Namespace and name.
-    pub(super) name: Arc<str>,
-    pub(super) uid: Arc<str>,
-}
-
-impl ServiceKey {
-    pub(super) fn of(service: &ServiceView) -> Self {
-        Self {
-            name: Arc::clone(&service.key),
-            uid: Arc::from(&*service.uid),
-        }
-    }
-
-    /// Not after any key of the name.
-    pub(super) fn first(name: &Arc<str>) -> Self {
-        Self {
-            name: Arc::clone(name),
-            uid: Arc::default(),
-        }
-    }
-}
-
-impl fmt::Debug for ServiceKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.name, self.uid)
-    }
-}
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(5), Duration::from_mins(5));
 
 /// The queue of Services and the changes of nodes, filled by the stores.
 #[derive(Clone)]

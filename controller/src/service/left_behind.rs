@@ -13,8 +13,8 @@ use outrigger_core::{
 use tracing::{debug, warn};
 
 use super::{
-    ServiceLb, act::Answered, decision_inputs::DecisionInputs, event_handlers::ServiceKey,
-    states::LeftBehind, write::retry_as_deletion,
+    ServiceLb, act::Answered, decision_inputs::DecisionInputs, key::ServiceKey, states::LeftBehind,
+    write::retry_as_deletion,
 };
 use crate::{
     clock::until,

@@ -8,7 +8,7 @@ use outrigger_core::service::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::event_handlers::ServiceKey;
+use super::key::ServiceKey;
 
 /// State of the Services in one lease term. A restart loses it without harm: what another leader did
 /// since is on the Services and on the Lease. A standby has none: it sees Services go that the leader has

@@ -14,7 +14,7 @@ use tracing::debug;
 
 use super::{
     ServiceLb,
-    event_handlers::ServiceKey,
+    key::ServiceKey,
     states::ServiceState,
     write::{ATTEMPTS, WRITING_STATUS},
 };

@@ -14,7 +14,7 @@ use super::{
     ServiceLb,
     act::{metric_label, was_not_sent},
     decision_inputs::DecisionInputs,
-    event_handlers::ServiceKey,
+    key::ServiceKey,
 };
 use crate::{
     provider::{self, TargetsUpdate},

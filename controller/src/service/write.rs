@@ -13,7 +13,7 @@ use outrigger_core::{
 };
 use tracing::{debug, warn};
 
-use super::{ServiceLb, decision_inputs::DecisionInputs, event_handlers::ServiceKey};
+use super::{ServiceLb, decision_inputs::DecisionInputs, key::ServiceKey};
 use crate::{
     kube::{error::ApiError, events::ObjectRef},
     queue::Outcome,

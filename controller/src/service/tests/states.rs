@@ -6,7 +6,7 @@ use outrigger_core::service::ServiceView;
 
 use super::*;
 use crate::service::{
-    event_handlers::ServiceKey,
+    key::ServiceKey,
     states::{ServiceState, ServiceStates},
 };
 
