@@ -1,7 +1,12 @@
 //! Periodic checks of the cloud against the cluster (instead of Q-30): drift of each load balancer once a period,
 //! orphans, and the gauge of Services by state.
 
-use std::{collections::HashSet, mem::take, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    mem::take,
+    sync::Arc,
+    time::Duration,
+};
 
 use outrigger_core::{
     condition::Status,
@@ -15,10 +20,7 @@ use outrigger_core::{
 use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
-use super::{
-    ServiceLb, decision_inputs::DecisionInputs, event_handlers, key::ServiceKey,
-    metrics::LoadBalancers,
-};
+use super::{ServiceLb, decision_inputs::DecisionInputs, event_handlers, key::ServiceKey};
 use crate::queue::Priority;
 
 /// The first check for orphans comes no later than this after the start.
@@ -195,49 +197,45 @@ impl ServiceLb {
     pub(super) async fn count_states(&self) {
         loop {
             if let Some(capability) = self.capability() {
-                let mut counts = LoadBalancers::default();
+                let mut counts = HashMap::new();
                 self.parts.services.for_each(|service| {
-                    match Ownership::of(service, Some(&capability)) {
+                    let state = match Ownership::of(service, Some(&capability)) {
                         Ownership::Provide => {
-                            let waits = self.states.is_waiting(&ServiceKey::of(service));
-                            *count_of(service, waits, &mut counts) += 1;
+                            state_of(service, self.states.is_waiting(&ServiceKey::of(service)))
                         }
-                        Ownership::Hold => counts.class_not_served += 1,
+                        Ownership::Hold => "class_not_served",
                         Ownership::Cleanup
                         | Ownership::Undecided
                         | Ownership::WaitOver
                         | Ownership::Foreign
-                        | Ownership::Unrelated => {}
-                    }
+                        | Ownership::Unrelated => return,
+                    };
+                    *counts.entry(state).or_default() += 1;
                 });
-                self.parts.metrics.count(counts);
+                self.parts.metrics.count(&counts);
             }
             sleep(STATES_SHOWN).await;
         }
     }
 }
 
-/// The count that a Service belongs to, by its conditions.
-fn count_of<'a>(
-    service: &ServiceView,
-    waits: bool,
-    counts: &'a mut LoadBalancers,
-) -> &'a mut usize {
+/// The state of a Service by its conditions, as the metric names it.
+fn state_of(service: &ServiceView, waits: bool) -> &'static str {
     let status = |kind| service.condition(kind).map(|found| &*found.status);
     let is_pending = service
         .condition(PROVISIONED)
         .is_none_or(|found| &*found.reason == "Pending");
     if service.is_paused() {
-        &mut counts.paused
+        "paused"
     } else if status(PROVISIONED) == Some(Status::True.as_str()) {
-        &mut counts.ready
+        "ready"
     } else if waits {
-        &mut counts.in_progress
+        "in_progress"
     } else if status(ACCEPTED) == Some(Status::False.as_str()) && is_pending {
-        &mut counts.not_managed
+        "not_managed"
     } else if is_pending {
-        &mut counts.in_progress
+        "in_progress"
     } else {
-        &mut counts.failed
+        "failed"
     }
 }

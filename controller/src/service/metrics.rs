@@ -1,6 +1,6 @@
 //! Metrics of the service-lb loop: upstream's (M-3 … M-6), and what upstream cannot tell (M-64).
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use outrigger_core::{
     error_class::ErrorClass,
@@ -37,22 +37,15 @@ pub struct ServiceMetrics {
     effects_dropped: Counter,
 }
 
-/// How many Services that want a load balancer stand how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LoadBalancers {
-    /// As wanted.
-    pub ready: usize,
-    /// The provider is at work, or has not been asked yet.
-    pub in_progress: usize,
-    /// The last call or write failed.
-    pub failed: usize,
-    /// Another controller's, as the provider says.
-    pub not_managed: usize,
-    /// A person holds them.
-    pub paused: usize,
-    /// The provider does not serve their class any more.
-    pub class_not_served: usize,
-}
+/// States in the gauge of Services that want a load balancer.
+const STATES: [&str; 6] = [
+    "ready",
+    "in_progress",
+    "failed",
+    "not_managed",
+    "paused",
+    "class_not_served",
+];
 
 impl ServiceMetrics {
     /// Registers the families.
@@ -163,7 +156,7 @@ impl ServiceMetrics {
     pub(crate) fn sample(&self) {
         self.ensured(EnsureCause::New, Ok(Disposition::Ready));
         self.deleted(Ok(Disposition::Absent));
-        self.count(LoadBalancers::default());
+        self.count(&HashMap::new());
     }
 
     /// One call of `EnsureLoadBalancer` has ended.
@@ -201,26 +194,11 @@ impl ServiceMetrics {
         self.time_to_ready.observe(after.as_secs_f64());
     }
 
-    /// How all stand now.
-    pub fn count(&self, counts: LoadBalancers) {
-        let LoadBalancers {
-            ready,
-            in_progress,
-            failed,
-            not_managed,
-            paused,
-            class_not_served,
-        } = counts;
-        for (state, services) in [
-            ("ready", ready),
-            ("in_progress", in_progress),
-            ("failed", failed),
-            ("not_managed", not_managed),
-            ("paused", paused),
-            ("class_not_served", class_not_served),
-        ] {
+    /// Number of Services by state, of `STATES`.
+    pub fn count(&self, services: &HashMap<&'static str, usize>) {
+        for state in STATES {
             let gauge = self.load_balancers.get_or_create_owned(&[("state", state)]);
-            gauge.set(number(services));
+            gauge.set(number(services.get(state).copied().unwrap_or_default()));
         }
     }
 
