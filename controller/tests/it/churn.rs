@@ -20,6 +20,7 @@
 //! `many` runs `OUTRIGGER_TEST_SEEDS` seeds, several at a time.
 
 mod agreement;
+mod disrupt;
 mod disruption;
 mod invariants;
 mod journal;

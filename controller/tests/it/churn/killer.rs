@@ -1,4 +1,4 @@
-//! Carries out the disruptions, and starts again what has ended, as kubelet does.
+//! The processes of a drill: ends them, and starts them again, as kubelet does.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,13 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tonic::Code;
 
-use super::{
-    agreement::View,
-    disruption::{Disruption, Victim, What},
-    journal::Journal,
-    ledger::Ledger,
-    meddler,
-};
+use super::{agreement::View, disruption::Victim, journal::Journal, ledger::Ledger};
 use crate::{controller::Controller, stage::Stage};
 
 /// How long a controller may take to end after SIGTERM.
@@ -30,7 +24,7 @@ pub(super) struct Crew<'a> {
     standby: Option<Controller>,
     pub(super) ledger: Ledger,
     pub(super) view: View,
-    journal: Arc<Journal>,
+    pub(super) journal: Arc<Journal>,
     /// Whether there is an API server.
     api_server: watch::Sender<bool>,
     /// Flags of the mock, except those that change.
@@ -38,8 +32,8 @@ pub(super) struct Crew<'a> {
     /// Number of the provider's `configuration_revision`.
     pub(super) revision: u32,
     /// The end of the edits.
-    over: CancellationToken,
-    is_last: bool,
+    pub(super) over: CancellationToken,
+    pub(super) is_last: bool,
 }
 
 impl<'a> Crew<'a> {
@@ -76,36 +70,6 @@ impl<'a> Crew<'a> {
         flags
     }
 
-    /// Carries out what is planned. In the end all is as it was, and nothing is edited any more.
-    pub(super) async fn disrupt(&mut self, disruptions: Vec<Disruption>) {
-        make_trouble(self.stage).await;
-        let count = disruptions.len();
-        for (number, Disruption { after, what }) in disruptions.into_iter().enumerate() {
-            self.pass(after).await;
-            self.is_last = number + 1 == count;
-            // Those of an hour would fill the memory.
-            self.stage.proxy.take_requests();
-            self.journal.note(&format!("begin: {what:?}"));
-            match &what {
-                What::Kill(victims) => self.kill(victims).await,
-                What::Terminate => self.terminate().await,
-                What::Declare(declaration, time) => {
-                    meddler::declare(self, *declaration, *time).await;
-                }
-                What::Reconfigure(takes) => meddler::reconfigure(self, *takes).await,
-                What::Forget(takes) => meddler::forget(self, *takes).await,
-                What::Freeze(time) => meddler::freeze(self, *time).await,
-                What::Disconnect(time) => meddler::disconnect(self, *time).await,
-                What::Answer(wrong, time) => meddler::answer(self, *wrong, *time).await,
-                What::Retry(method, after) => meddler::retry(self, *method, *after).await,
-                What::Revoke(resource, time) => meddler::revoke(self, resource, *time).await,
-            }
-            self.journal.note(&format!("end: {what:?}"));
-        }
-        self.over.cancel();
-        self.keep_alive();
-    }
-
     /// Before the last disruption: an edit after it would hide what it has broken, and so would a
     /// node that is still being initialised.
     pub(super) async fn end_of_last(&mut self) {
@@ -116,7 +80,7 @@ impl<'a> Crew<'a> {
         }
     }
 
-    async fn kill(&mut self, victims: &[(Victim, Duration)]) {
+    pub(super) async fn kill(&mut self, victims: &[(Victim, Duration)]) {
         let disturbance = self.ledger.disturb();
         for (victim, _) in victims {
             match victim {
@@ -153,7 +117,7 @@ impl<'a> Crew<'a> {
     }
 
     /// SIGTERM while more Services are worked on than there are workers.
-    async fn terminate(&mut self) {
+    pub(super) async fn terminate(&mut self) {
         let slow = Effect::Hang {
             duration: Some(Duration::from_secs(4)),
         };
