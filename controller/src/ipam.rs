@@ -125,14 +125,14 @@ impl IpamState {
         }
     }
 
-    /// Takes in a Node of the list at the start.
+    /// Observes a Node of the list at the start.
     fn observe_listed(&self, node: NodeView) {
         let found = self.allocator.lock().observe(&node);
         self.listed.lock().insert(Arc::clone(&node.name), node.uid);
         self.found(&node.name, found);
     }
 
-    /// Takes in the Pod CIDRs of the Node as the store has it now: two threads may call the handlers of
+    /// Observes the Pod CIDRs of the Node as the store has it now: two threads may call the handlers of
     /// two changes in either order. Returns whether the Node is to be reconciled: there are problems to
     /// report, or the list at the start has a later Node of the name.
     fn observe(&self, name: &Arc<str>) -> bool {

@@ -32,7 +32,7 @@ pub(super) struct Building {
 }
 
 /// The lease tasks of this process: one, or with leader migration two (PROC-35). Dropping it ends them
-/// without giving a lease back.
+/// without releasing a lease.
 pub(super) struct LeaseTasks {
     running: JoinSet<Result<(), Fatal>>,
     main_lock: Option<Handle>,

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::fence::Fence;
 
-/// How long one request may take in all, watches aside.
+/// How long one request may take as a whole, watches aside.
 const CALL_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// How long the API server lets one watch last, in seconds.

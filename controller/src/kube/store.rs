@@ -144,18 +144,18 @@ impl<V: View> Store<V> {
         self.views.read().is_empty()
     }
 
-    /// Whether the first full list has been taken in.
+    /// Whether the first full list is in the store.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
     }
 
-    /// Returns when the first full list has been taken in.
+    /// Returns when the first full list is in the store.
     pub async fn synced(&self) {
         // The sender lives as long as self: waiting cannot fail.
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Takes in a view. An older version than the one held is dropped: after one of our own
+    /// Stores a view. An older version than the one held is dropped: after one of our own
     /// writes ([`Self::written`]) the watch may still deliver what was before it.
     pub fn apply(&self, view: V, origin: Origin) {
         let view = Arc::new(view);
@@ -185,7 +185,7 @@ impl<V: View> Store<V> {
         }
     }
 
-    /// Takes in what we have just written ourselves to the object `key` with `uid`, so that no loop
+    /// Stores our own write to the object `key` with `uid`, so that no loop
     /// decides again on what was before, and calls the handlers: the watch, which brings it later, does
     /// not. `apply` makes the view of `version` of the one held; no event follows where the watch
     /// was faster. Returns the view held then, or none if the object was deleted or is another.
@@ -216,7 +216,7 @@ impl<V: View> Store<V> {
         Some(view)
     }
 
-    /// Takes in what was read beside the watch, and calls the handlers. Does nothing if the object was
+    /// Stores an object that was read beside the watch, and calls the handlers. Does nothing if the object was
     /// deleted, is another or is newer: a late answer makes nothing come back.
     pub fn refresh(&self, view: &Arc<V>) {
         let old = match self.views.write().get_mut(&**view.key()) {

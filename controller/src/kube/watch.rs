@@ -245,7 +245,7 @@ impl<V: View> Reflector<V> {
         loop {
             let page = self.api.list::<V>(self.resource.path, PAGE, &token).await?;
             for item in page.items {
-                let key = self.take_in(item, Origin::List);
+                let key = self.store_object(item, Origin::List);
                 is_complete &= !key.is_empty();
                 listed.insert(key);
             }
@@ -263,8 +263,8 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    /// Takes in an object. Returns its key, which is empty if it is not known.
-    fn take_in(&self, item: Item<V>, origin: Origin) -> Arc<str> {
+    /// Stores an object. Returns its key, which is empty if it is not known.
+    fn store_object(&self, item: Item<V>, origin: Origin) -> Arc<str> {
         match item {
             Item::Decoded(view) => {
                 let key = Arc::clone(view.key());
@@ -310,7 +310,7 @@ impl<V: View> Reflector<V> {
             match event {
                 ObjectEvent::Applied(item) => {
                     move_on(version, &item);
-                    self.take_in(item, Origin::Watch);
+                    self.store_object(item, Origin::Watch);
                 }
                 ObjectEvent::Deleted(item) => {
                     move_on(version, &item);

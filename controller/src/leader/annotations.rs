@@ -79,7 +79,7 @@ impl Annotations {
         }
     }
 
-    /// Takes in the annotations on the Lease, as a write of ours `wrote` it or as it was read or watched.
+    /// Observes the annotations on the Lease, as a write of ours `wrote` it or as it was read or watched.
     pub(super) fn observed(&self, annotations: &BTreeMap<String, String>, wrote: bool) {
         let mut inner = self.inner.lock();
         let Inner { actual, desired } = &mut *inner;

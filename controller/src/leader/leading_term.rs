@@ -32,7 +32,7 @@ impl LeadingTerm {
         })
     }
 
-    /// Takes in an acknowledged renewal; false: it came too late.
+    /// Extends the term by an acknowledged renewal; false: it came too late.
     pub(super) fn extend(
         &mut self,
         sent: Instant,

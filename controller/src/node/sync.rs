@@ -200,7 +200,7 @@ impl CloudNode {
         {
             self.parts.metrics.taint_removed.observe(age(&node));
         }
-        // N-21, but a failure is made good by the queue and not left to the next period.
+        // N-21, but the queue repeats a failure; it does not wait for the next period.
         let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             Ok(write_of(initialize::addresses(node, instance)?))
         };

@@ -145,7 +145,7 @@ async fn q4_a_node_that_registered_anew_meanwhile_is_not_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn n21_a_status_write_that_fails_is_made_good_and_the_event_comes_once() {
+async fn n21_a_status_write_that_fails_is_repeated_and_the_event_comes_once() {
     let fixture = start();
     fixture.cluster.refuse("/status", 500, 3);
     fixture.register(node("n1"));

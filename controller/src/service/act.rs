@@ -155,10 +155,10 @@ impl ServiceLb {
         if ended_deletion(&result).is_some() {
             self.states.with(key, |state| state.is_cleaned_up = true);
         }
-        let heard = result.as_ref().map_err(Box::as_ref);
+        let outcome = result.as_ref().map_err(Box::as_ref);
         let ended = self
             .apply_consequence(key, inputs, |progress, now, service, facts| {
-                progress.deleted(now, Some(service), heard, facts)
+                progress.deleted(now, Some(service), outcome, facts)
             })
             .await;
         self.rollout.applied.progressed();

@@ -78,7 +78,7 @@ async fn a_service_gets_its_load_balancer() {
     assert_eq!((rig.mutations(), rig.writes()), (1, 2));
 }
 
-/// Over what is settled nothing is called, written or told (not S-12).
+/// Over what is settled nothing is called or written, and no event recorded (not S-12).
 #[tokio::test(start_paused = true)]
 async fn a_restart_is_silent() {
     let mut rig = Rig::start().await;

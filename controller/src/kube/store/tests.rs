@@ -15,7 +15,7 @@ fn node(name: &str, uid: &str, version: u64, label: &str) -> NodeView {
     .unwrap()
 }
 
-/// A store and what it told.
+/// A store and the changes that it reported.
 fn recorded() -> (Store<NodeView>, Arc<Mutex<Vec<String>>>) {
     let store = Store::default();
     let told = Arc::new(Mutex::new(Vec::new()));
@@ -55,7 +55,7 @@ fn events_come_once_and_older_versions_are_dropped() {
     );
 }
 
-/// Takes in our write to the first node `a`.
+/// Stores our write to the first node `a`.
 fn ours(store: &Store<NodeView>, version: u64) -> Option<Arc<NodeView>> {
     let text = version.to_string();
     store.written("a", "1", &text, |held| {

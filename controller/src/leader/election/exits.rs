@@ -1,4 +1,4 @@
-//! The ends of a lease term: losing the lease, giving it back.
+//! The ends of a lease term: losing the lease, releasing it.
 
 use std::time::Duration;
 

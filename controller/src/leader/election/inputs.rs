@@ -47,7 +47,7 @@ impl Elector {
         }
     }
 
-    /// Takes in what an answer shows of the lease: its record, or none if there is no lease.
+    /// Observes the lease in an answer: its record, or none if there is no lease.
     pub(super) fn learn(&mut self, answer: LeaseAnswer) -> Result<Option<LeaseRecord>, ApiError> {
         let now = Instant::now().into_std();
         let sent = answer.sent.into_std();

@@ -160,7 +160,7 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
         let delete = rig.provider.delete_load_balancer(&web, || true).await;
         check(delete, of_delete, "delete");
     }
-    // A word of a later contract.
+    // A reason of a later contract.
     balancers.ensure.on(|_| {
         Reply::Say(v1::LoadBalancerAnswer {
             disposition: 99,

@@ -49,7 +49,7 @@ async fn operators_see_the_provider() {
         "outrigger_provider_rpc_duration_seconds_count{rpc=\"BatchGetInstances\",\
          code=\"RESOURCE_EXHAUSTED\",reason=\"RATE_LIMITED\"} 1",
     );
-    // A label is a word of the contract, or ours.
+    // The values of labels are those of the contract, or ours.
     has(
         "outrigger_provider_rpc_duration_seconds_count{rpc=\"EnsureLoadBalancer\",\
          code=\"RESOURCE_EXHAUSTED\",reason=\"unknown_reason\"} 1",

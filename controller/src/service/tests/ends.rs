@@ -197,7 +197,7 @@ async fn drift_is_repaired() {
     assert!(rig.metrics().contains("outrigger_service_drift_total 1"));
 }
 
-/// Told, and never deleted.
+/// Reported, and never deleted.
 #[tokio::test(start_paused = true)]
 async fn orphans_are_counted() {
     let rig = Rig::with(drifting()).await;

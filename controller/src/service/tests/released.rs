@@ -1,4 +1,4 @@
-//! Services that another client takes out of our hands while they stay.
+//! Services that another client releases while they stay.
 
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ async fn one_that_comes_back_keeps_its_load_balancer() {
     assert_eq!(rig.calls("DeleteLoadBalancer"), deletions);
 }
 
-/// The store may hear of the end of a cleanup while the answer to the write that ended it comes in.
+/// The watch may report the end of a cleanup while the answer to the write that ended it comes in.
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_cleanup_leaves_nothing_behind_whoever_tells_of_it_first() {
     let rig = Rig::start().await;

@@ -1,4 +1,4 @@
-//! The word of whoever gave the kubelet `--node-ip`: N-14 and N-43.
+//! Nodes whose kubelet has `--node-ip`: N-14 and N-43.
 
 use std::time::Duration;
 

@@ -101,7 +101,7 @@ async fn n20_and_n21_provider_id_labels_and_taint_are_one_patch_and_addresses_th
 }
 
 #[tokio::test]
-async fn n21_a_status_write_that_fails_is_made_good() {
+async fn n21_a_status_write_that_fails_is_repeated() {
     let stage = Setup::synthesizing().start().await;
     let refused = Rule::new(Fault::internal_error())
         .method(Method::PATCH)

@@ -23,7 +23,7 @@ use crate::{
 
 const GONE: [&str; 2] = ["DeletingLoadBalancer", "DeletedLoadBalancer"];
 
-/// S-36, S-38, S-43: told, and tried again after five seconds; what is wrong in itself is not.
+/// S-36, S-38, S-43: an event, and tried again after five seconds; what is wrong in itself is not.
 #[tokio::test]
 async fn s36_s38_s43_failures_make_events_and_are_retried_with_back_off() {
     let stage = quick(&[]).start().await;

@@ -1,4 +1,4 @@
-//! Which nodes load balancers send to, and which changes of nodes they hear of (S-50 to S-54, S-56).
+//! Which nodes load balancers send to, and the changes of nodes that reach them (S-50 to S-54, S-56).
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use outrigger_testbed::nodes::{Machine, Readiness};

@@ -160,7 +160,7 @@ async fn a_provider_without_node_sets_gets_the_nodes_themselves() {
     assert_eq!(stage.mock.changes().await, [1, 1, 0]);
 }
 
-/// S-55, Q-34: told with the names in order, and ensured at once; without S-55's question first.
+/// S-55, Q-34: an event with the names in order, and ensured at once; without S-55's question first.
 #[tokio::test]
 async fn s55_an_update_that_fails_makes_an_event_and_the_service_is_ensured() {
     let stage = quick(&[]).start().await;

@@ -308,7 +308,7 @@ fn a_contradiction_ends_with_the_nodes_readiness_or_lapses() {
     let mut brake = quick();
     brake.absent_while_ready(at(0), &name(1));
     assert_eq!(brake.absence(1, 1, 10), WITHIN);
-    // Told late: the absence that is confirmed stays.
+    // Reported late: the absence that is confirmed stays.
     brake.absent_while_ready(at(2), &name(1));
     let count = brake.count(at(2), 10);
     assert_eq!((count.absent, count.absent_while_ready), (1, 0));

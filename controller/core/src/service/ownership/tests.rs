@@ -206,7 +206,7 @@ fn a_service_gone_without_cleanup_leaves_a_load_balancer_behind() {
 
 /// Q-5, with the Service still there.
 #[test]
-fn a_service_taken_out_of_our_hands_leaves_a_load_balancer_behind() {
+fn a_service_that_is_released_leaves_a_load_balancer_behind() {
     for (old, new, expected) in [
         ("finalizer", "type=ClusterIP", true),
         ("record=mock", "type=ClusterIP record=mock", true),

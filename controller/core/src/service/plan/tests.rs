@@ -135,7 +135,7 @@ impl Stage {
                 if let Some(patch) = patch {
                     self.service = patch.applied_to(&self.service, "h");
                 }
-                // It is written and told once.
+                // It is written once, with one event.
                 assert!(self.is_held(), "{:?}", self.next());
                 self.next()
             }

@@ -13,7 +13,7 @@ enum Fate {
     Lost,
     /// The cloud did it, and the controller dies.
     Crashed,
-    /// The cloud did it, and the API server takes no word of it.
+    /// The cloud did it, and the API server accepts no write about it.
     NotWritten,
     /// The cloud did nothing.
     Refused,

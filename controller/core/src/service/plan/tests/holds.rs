@@ -15,7 +15,7 @@ fn class_withdrawn() -> Stage {
 }
 
 #[test]
-fn a_pause_is_written_and_told_once() {
+fn a_pause_is_written_and_reported_once() {
     let mut stage = Stage::settled();
     stage.pause(true);
     let Step::Hold { why, patch, events } = stage.next() else {
@@ -41,7 +41,7 @@ fn a_pause_is_written_and_told_once() {
 }
 
 #[test]
-fn a_class_that_is_served_no_longer_is_written_and_told_once() {
+fn a_class_that_is_served_no_longer_is_written_and_reported_once() {
     let mut stage = class_withdrawn();
     let Step::Hold { why, events, .. } = stage.next() else {
         panic!("{:?}", stage.next());

@@ -162,7 +162,7 @@ fn targets_in_step_turns_false_after_thirty_seconds_of_failure() {
     assert_eq!(in_step(&stage), "True");
 }
 
-/// It would be written on every Service of the cluster, and told by none what is wrong with it.
+/// A condition on every Service of the cluster would say of none what is wrong with it.
 #[test]
 fn a_failure_that_concerns_all_services_writes_none() {
     for class in [

@@ -115,7 +115,7 @@ impl Controller {
 
     /// One second.
     pub(super) fn run(&mut self, world: &mut World) {
-        self.hear(world);
+        self.observe(world);
         for name in self.jobs.keys().cloned().collect::<Vec<_>>() {
             self.go_on(world, &name);
         }
@@ -130,7 +130,7 @@ impl Controller {
         }
     }
 
-    fn hear(&mut self, world: &mut World) {
+    fn observe(&mut self, world: &mut World) {
         for name in std::mem::take(&mut world.changed) {
             let lag = u64::from(self.fate().lag);
             let due = (world.now + lag).max(self.news.back().map_or(0, |(due, ..)| *due));
