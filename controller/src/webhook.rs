@@ -1,7 +1,7 @@
 //! Admission webhooks: requests of the API server about objects that are being made (W-1 to W-9).
 //!
 //! ```text
-//!  API server ─► serving::Server ─► WebhookServer ─► review ─► Reviewer ─► Verdict ─► answer
+//!  API server ─► serving::Server ─► WebhookServer ─► review ─► Reviewer ─► AdmissionVerdict ─► answer
 //!                     ▲                                          └─► the provider
 //!                     └── Certificates: of the flags, or kept by SharedCertificate in a Secret
 //! ```
@@ -63,7 +63,7 @@ impl Webhook {
 
 /// The decision about one object.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
+pub enum AdmissionVerdict {
     /// Admitted with these changes; none: as it is.
     Admit(Vec<Operation>),
     /// Refused for good, with a sentence for the user.
@@ -80,7 +80,7 @@ pub trait Reviewer: Send + Sync + 'static {
         &self,
         object: Box<RawValue>,
         deadline: Instant,
-    ) -> BoxFuture<'_, Result<Verdict, String>>;
+    ) -> BoxFuture<'_, Result<AdmissionVerdict, String>>;
 }
 
 #[cfg(test)]

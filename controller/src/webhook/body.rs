@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::handler::Failure;
+use super::handler::FailedReview;
 
 /// Above the API server's own limit of 3 MiB for an object.
 const MOST: usize = 4 * 1024 * 1024;
@@ -38,7 +38,7 @@ pub(super) struct ReadBody {
 
 impl Bodies {
     /// Reads all of `body`.
-    pub(super) async fn read<B>(&self, mut body: B) -> Result<ReadBody, Failure>
+    pub(super) async fn read<B>(&self, mut body: B) -> Result<ReadBody, FailedReview>
     where
         B: Body<Data = Bytes> + Unpin,
         B::Error: std::fmt::Display,
@@ -48,20 +48,20 @@ impl Bodies {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
                 let text = format!("admission request HTTP body cannot be read: {error}");
-                Failure::new(StatusCode::BAD_REQUEST, text)
+                FailedReview::new(StatusCode::BAD_REQUEST, text)
             })?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
             if bytes.len() + data.len() > MOST {
                 let text = format!("admission request HTTP body is larger than {MOST} bytes");
-                return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, text));
+                return Err(FailedReview::new(StatusCode::PAYLOAD_TOO_LARGE, text));
             }
             // Cannot be cut: it is at most MOST.
             let taken = Arc::clone(&self.room).try_acquire_many_owned(data.len() as u32);
             let taken = taken.map_err(|_full| {
                 let text = "too many admission requests at once".to_owned();
-                Failure::new(StatusCode::SERVICE_UNAVAILABLE, text)
+                FailedReview::new(StatusCode::SERVICE_UNAVAILABLE, text)
             })?;
             match &mut room {
                 Some(room) => room.merge(taken),
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    async fn read(bodies: &Bodies, bytes: usize) -> Result<ReadBody, Failure> {
+    async fn read(bodies: &Bodies, bytes: usize) -> Result<ReadBody, FailedReview> {
         let body = Full::new(Bytes::from(vec![b' '; bytes]));
         bodies.read(body).await
     }

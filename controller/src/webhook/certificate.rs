@@ -31,7 +31,7 @@ const SKEW: Duration = Duration::from_hours(1);
 /// Every API server has seen a new CA after this time, and every replica the next certificate.
 const SETTLE: Duration = Duration::from_mins(5);
 
-/// What replicas share.
+/// Contents of the Secret that replicas share.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Contents {
     /// CAs, as PEM.

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{
-    Reviewer, Verdict, Webhook, WebhookMetrics, body::Bodies, deadline::answer_within, review,
+    AdmissionVerdict, Reviewer, Webhook, WebhookMetrics, body::Bodies, deadline::answer_within,
+    review,
 };
 use crate::serving::{
     ClientCa, Handler, Peer, Server, ServingMetrics,
@@ -21,12 +22,12 @@ use crate::serving::{
 
 /// An answer that is no review: the API server takes it for a failure of the webhook.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct FailedReview {
     pub(super) code: StatusCode,
     text: String,
 }
 
-impl Failure {
+impl FailedReview {
     pub(super) const fn new(code: StatusCode, text: String) -> Self {
         Self { code, text }
     }
@@ -88,11 +89,11 @@ impl WebhookServer {
         reviewer: &OnceLock<Arc<dyn Reviewer>>,
         request: Request<Incoming>,
         peer: &Peer,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, FailedReview> {
         let (head, body) = request.into_parts();
         if let Some(client_ca) = &self.client_ca {
             let checked = client_ca.check(peer);
-            checked.map_err(|reason| Failure::new(StatusCode::UNAUTHORIZED, reason))?;
+            checked.map_err(|reason| FailedReview::new(StatusCode::UNAUTHORIZED, reason))?;
         }
         check(&head)?;
         let within = answer_within(head.uri.query());
@@ -102,7 +103,7 @@ impl WebhookServer {
             let request = review::read(&body.bytes);
             drop(body);
             let request =
-                request.map_err(|reason| Failure::new(StatusCode::BAD_REQUEST, reason))?;
+                request.map_err(|reason| FailedReview::new(StatusCode::BAD_REQUEST, reason))?;
             let reviewer = reviewer
                 .get()
                 .ok_or_else(|| failed("the controller has not reached the API server yet"))?;
@@ -116,25 +117,25 @@ impl WebhookServer {
     }
 }
 
-fn check(head: &request::Parts) -> Result<(), Failure> {
+fn check(head: &request::Parts) -> Result<(), FailedReview> {
     if head.method != Method::POST {
         let text = "405 method not allowed".to_owned();
-        return Err(Failure::new(StatusCode::METHOD_NOT_ALLOWED, text));
+        return Err(FailedReview::new(StatusCode::METHOD_NOT_ALLOWED, text));
     }
     let kind = head.headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let (essence, _) = kind.split_once(';').unwrap_or((kind, ""));
     if !essence.trim().eq_ignore_ascii_case(answer::JSON) {
         let text = format!("contentType={kind}, expected {}", answer::JSON);
-        return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        return Err(FailedReview::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
     }
     Ok(())
 }
 
 /// W-6.
-fn failed(reason: &str) -> Failure {
+fn failed(reason: &str) -> FailedReview {
     let text = format!("error generating admission response: {reason}");
-    Failure::new(StatusCode::INTERNAL_SERVER_ERROR, text)
+    FailedReview::new(StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 
 async fn decide(
@@ -142,7 +143,7 @@ async fn decide(
     reviewer: &dyn Reviewer,
     request: review::AdmissionRequest,
     deadline: Instant,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>, FailedReview> {
     let resource = &request.resource;
     let is_ours = webhook.concerns(&resource.group, &resource.resource)
         && request.operation == "CREATE"
@@ -153,13 +154,15 @@ async fn decide(
             let reviewed = reviewer.review(object, deadline).await;
             reviewed.map_err(|reason| failed(&reason))?
         }
-        _ => Verdict::Admit(Vec::new()),
+        _ => AdmissionVerdict::Admit(Vec::new()),
     };
     let (webhook, object) = (webhook.name(), &*request.name);
     match &verdict {
-        Verdict::Admit(patch) if patch.is_empty() => debug!(webhook, object, "object admitted"),
-        Verdict::Admit(_) => info!(webhook, object, "object admitted with changes"),
-        Verdict::Refuse(reason) => info!(webhook, object, reason, "object refused"),
+        AdmissionVerdict::Admit(patch) if patch.is_empty() => {
+            debug!(webhook, object, "object admitted")
+        }
+        AdmissionVerdict::Admit(_) => info!(webhook, object, "object admitted with changes"),
+        AdmissionVerdict::Refuse(reason) => info!(webhook, object, reason, "object refused"),
     }
     review::answer(&request.uid, &verdict).map_err(|error| failed(&error.to_string()))
 }
@@ -175,7 +178,7 @@ impl Handler for WebhookServer {
         let reviewed = self.review(webhook, reviewer, request, &peer).await;
         let answer = reviewed.map_or_else(
             |failure| {
-                let Failure { code, text } = failure;
+                let FailedReview { code, text } = failure;
                 warn!(
                     webhook = webhook.name(),
                     code = code.as_u16(),

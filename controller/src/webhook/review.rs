@@ -4,7 +4,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Verdict;
+use super::AdmissionVerdict;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
@@ -18,7 +18,7 @@ const LONGEST_MESSAGE: usize = 1024;
 pub(super) struct AdmissionRequest {
     /// Names this request; it must be in the answer.
     pub(super) uid: String,
-    pub(super) resource: Resource,
+    pub(super) resource: GroupResource,
     #[serde(default)]
     pub(super) sub_resource: String,
     pub(super) operation: String,
@@ -32,7 +32,7 @@ pub(super) struct AdmissionRequest {
 
 /// Group, version and plural of a kind.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Resource {
+pub(super) struct GroupResource {
     #[serde(default)]
     pub(super) group: String,
     pub(super) resource: String,
@@ -110,7 +110,7 @@ struct Status<'a> {
 ///
 /// # Errors
 /// A patch that is no JSON.
-pub(super) fn answer(uid: &str, verdict: &Verdict) -> Result<Vec<u8>, serde_json::Error> {
+pub(super) fn answer(uid: &str, verdict: &AdmissionVerdict) -> Result<Vec<u8>, serde_json::Error> {
     let mut response = Response {
         uid,
         allowed: true,
@@ -119,12 +119,12 @@ pub(super) fn answer(uid: &str, verdict: &Verdict) -> Result<Vec<u8>, serde_json
         patch_type: None,
     };
     match verdict {
-        Verdict::Admit(operations) if operations.is_empty() => {}
-        Verdict::Admit(operations) => {
+        AdmissionVerdict::Admit(operations) if operations.is_empty() => {}
+        AdmissionVerdict::Admit(operations) => {
             response.patch = Some(BASE64_STANDARD.encode(serde_json::to_vec(operations)?));
             response.patch_type = Some("JSONPatch");
         }
-        Verdict::Refuse(message) => {
+        AdmissionVerdict::Refuse(message) => {
             response.allowed = false;
             response.status = Some(Status {
                 code: 403,
@@ -207,7 +207,7 @@ mod tests {
         let told = |verdict| -> Value {
             serde_json::from_slice(&answer("u-1", &verdict).unwrap()).unwrap()
         };
-        let passed = told(Verdict::Admit(Vec::new()));
+        let passed = told(AdmissionVerdict::Admit(Vec::new()));
         let expected = json!({"uid": "u-1", "allowed": true});
         assert_eq!(
             passed,
@@ -217,17 +217,17 @@ mod tests {
             path: "/metadata/labels".into(),
             value: json!({}),
         }];
-        let patched = told(Verdict::Admit(patch));
+        let patched = told(AdmissionVerdict::Admit(patch));
         assert_eq!(patched["response"]["patchType"], "JSONPatch");
         let patch = patched["response"]["patch"].as_str().unwrap();
         let patch: Value = serde_json::from_slice(&BASE64_STANDARD.decode(patch).unwrap()).unwrap();
         let expected = json!([{"op": "add", "path": "/metadata/labels", "value": {}}]);
         assert_eq!(patch, expected);
-        let refused = told(Verdict::Refuse("no such disk".into()));
+        let refused = told(AdmissionVerdict::Refuse("no such disk".into()));
         let status = json!({"code": 403, "reason": "Forbidden", "message": "no such disk"});
         let expected = json!({"uid": "u-1", "allowed": false, "status": status});
         assert_eq!(refused["response"], expected);
-        let long = told(Verdict::Refuse("ü".repeat(2_000)));
+        let long = told(AdmissionVerdict::Refuse("ü".repeat(2_000)));
         let message = long["response"]["status"]["message"].as_str().unwrap();
         assert_eq!(message.len(), LONGEST_MESSAGE);
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{Reviewer, Verdict, Webhook, WebhookMetrics, WebhookServer};
+use super::{AdmissionVerdict, Reviewer, Webhook, WebhookMetrics, WebhookServer};
 use crate::{
     kube::patch::Operation,
     options::{self, config::WebhookSettings},
@@ -34,17 +34,21 @@ struct ByName {
 }
 
 impl Reviewer for ByName {
-    fn review(&self, object: Box<RawValue>, _: Instant) -> BoxFuture<'_, Result<Verdict, String>> {
+    fn review(
+        &self,
+        object: Box<RawValue>,
+        _: Instant,
+    ) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
         let object: Value = serde_json::from_str(object.get()).unwrap();
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         self.asked.lock().push(name.clone());
         async move {
             match &*name {
-                "foreign" => Ok(Verdict::Admit(Vec::new())),
-                "wrong" => Ok(Verdict::Refuse("zone a, not b".to_owned())),
+                "foreign" => Ok(AdmissionVerdict::Admit(Vec::new())),
+                "wrong" => Ok(AdmissionVerdict::Refuse("zone a, not b".to_owned())),
                 "away" => Err("the provider is away".to_owned()),
                 "late" => std::future::pending().await,
-                _ => Ok(Verdict::Admit(vec![Operation::Add {
+                _ => Ok(AdmissionVerdict::Admit(vec![Operation::Add {
                     path: "/metadata/labels".to_owned(),
                     value: json!({"zone": "a"}),
                 }])),
