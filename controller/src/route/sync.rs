@@ -136,7 +136,7 @@ impl NodeRoute {
                     &wanted.node_name,
                     &error,
                 );
-                Err(Outcome::from(error.class()))
+                Err(Outcome::from(error.class().requeue()))
             }
         }
     }
@@ -164,7 +164,7 @@ impl NodeRoute {
                 self.failed(destination, &error, |_| {});
                 self.parts.metrics.failed("delete", error.class());
                 self.log_failure("route cannot be deleted", destination, node, &error);
-                Err(Outcome::from(error.class()))
+                Err(Outcome::from(error.class().requeue()))
             }
         }
     }
