@@ -23,7 +23,7 @@ pub(super) struct NodeLists {
 }
 
 impl NodeRoute {
-    /// Asks about `question`, for a plan of `destination`, and takes in the answer.
+    /// Asks about `question`, for a plan of `destination`, and observes the Nodes of the answer.
     pub(super) async fn confirm(
         &self,
         question: &Confirmation,

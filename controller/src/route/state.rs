@@ -71,7 +71,7 @@ impl RouteState {
         self.known.lock()
     }
 
-    /// Takes in the Node as the store has it now: two threads may call the handlers of two changes in
+    /// Observes the Node as the store has it now: two threads may call the handlers of two changes in
     /// either order. Returns the destinations to be reconciled.
     pub(super) fn observe(&self, name: &str) -> BTreeSet<Cidr> {
         let mut known = self.known();
@@ -81,7 +81,7 @@ impl RouteState {
         }
     }
 
-    /// Takes in a Node that the API server has just shown. The store may have a later view of it.
+    /// Observes a Node that the API server has just shown. The store may have a later view of it.
     pub(super) fn observe_live(&self, live: NodeView) -> BTreeSet<Cidr> {
         let live = Arc::new(live);
         self.nodes.refresh(&live);
