@@ -159,7 +159,7 @@ async fn decide(
     let (webhook, object) = (webhook.name(), &*request.name);
     match &verdict {
         AdmissionVerdict::Admit(patch) if patch.is_empty() => {
-            debug!(webhook, object, "object admitted")
+            debug!(webhook, object, "object admitted");
         }
         AdmissionVerdict::Admit(_) => info!(webhook, object, "object admitted with changes"),
         AdmissionVerdict::Refuse(reason) => info!(webhook, object, reason, "object refused"),
