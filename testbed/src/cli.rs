@@ -45,7 +45,7 @@ enum Command {
     Nodes(Nodes),
     /// Create Services that want a load balancer and measure how long they wait for it.
     Services(Services),
-    /// Measure how fast nodes can be initialised at best: the writes alone, no logic.
+    /// Measure how fast nodes can be initialised, or get Pod CIDRs, at best: the writes alone, no logic.
     Floor(Floor),
 }
 
@@ -93,7 +93,7 @@ struct Floor {
     /// The cluster's kubeconfig. Without it, a control plane is started for the run.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// How many nodes to register, initialise and delete.
+    /// How many nodes to register, write and delete.
     #[arg(long, default_value_t = 2000)]
     count: usize,
     /// Nodes worked on at the same time.
@@ -102,6 +102,9 @@ struct Floor {
     /// Leave the events out: only the two writes that make a node ready.
     #[arg(long)]
     without_events: bool,
+    /// Only the write that gives a node its Pod CIDR.
+    #[arg(long, conflicts_with = "without_events")]
+    pod_cidrs: bool,
     /// The names are this and a number of five digits. There must be no such nodes yet.
     #[arg(long, default_value = "floor-")]
     prefix: String,
@@ -235,12 +238,12 @@ impl Floor {
         let done = |done| progress.set_position(done as u64);
         nodes::register_all(client, machines, Load::default(), done).await?;
         progress.finish_and_clear();
-        let progress = bar("initialising", self.count);
+        let progress = bar("writing", self.count);
         let done = |done| progress.set_position(done as u64);
-        let writes = if self.without_events {
-            Writes::Ready
-        } else {
-            Writes::ReadyAndEvent
+        let writes = match (self.pod_cidrs, self.without_events) {
+            (true, _) => Writes::PodCidrs,
+            (_, true) => Writes::Ready,
+            _ => Writes::ReadyAndEvent,
         };
         floor::measure(client, &self.prefix, self.parallel, writes, done).await
     }

@@ -1,4 +1,4 @@
-//! The writes of initialising nodes, with no logic around them.
+//! The writes of initialising nodes, or of giving them Pod CIDRs, with no logic around them.
 //!
 //! No controller can be faster than its writes. Measured in the same run, on the same API
 //! server and machine, this shows how much of a controller's time is its own work.
@@ -23,12 +23,15 @@ pub enum Writes {
     Ready,
     /// Those and the event about it.
     ReadyAndEvent,
+    /// The one that gives a node its Pod CIDR.
+    PodCidrs,
 }
 
 impl Writes {
     /// Writes of one node.
     pub const fn per_node(self) -> usize {
         match self {
+            Self::PodCidrs => 1,
             Self::Ready => 2,
             Self::ReadyAndEvent => 3,
         }
@@ -38,7 +41,7 @@ impl Writes {
 /// The result of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
-    /// Nodes that were initialised.
+    /// Nodes that were written.
     pub nodes: usize,
     /// The writes of each.
     pub writes: Writes,
@@ -53,7 +56,7 @@ impl Measured {
     }
 }
 
-/// Initialises all tainted nodes whose name starts with `prefix`, `parallel` at a time.
+/// Makes `writes` for all tainted nodes whose name starts with `prefix`, to `parallel` at a time.
 ///
 /// Listing them is not part of the time. `done` is called after each node with the number
 /// of nodes so far.
@@ -72,8 +75,13 @@ pub async fn measure(
     };
     let numbered = tainted.into_iter().enumerate();
     let duration = load
-        .run(numbered, done, |(number, node)| {
-            initialise(client, node, number, writes)
+        .run(numbered, done, |(number, node)| async move {
+            match writes {
+                Writes::PodCidrs => give_pod_cidr(client, node, number).await,
+                Writes::Ready | Writes::ReadyAndEvent => {
+                    initialise(client, node, number, writes).await
+                }
+            }
         })
         .await?;
     Ok(Measured {
@@ -144,6 +152,21 @@ async fn initialise(client: &Client, node: Tainted, number: usize, writes: Write
     wire::post(client, events, &event, &format!("event about node {name}"))
         .await
         .map(drop)
+}
+
+/// The same patch as the node-ipam loop's. `10.0.0.0/8` has 65,536 blocks.
+async fn give_pod_cidr(client: &Client, node: Tainted, number: usize) -> Result<()> {
+    let Tainted { name, uid, .. } = &node;
+    let path = format!("/api/v1/nodes/{name}");
+    let first = Ipv4Addr::from(0x0a00_0000 | (number as u32) << 8);
+    let cidr = format!("{first}/24");
+    let patch = json!([
+        {"op": "test", "path": "/metadata/uid", "value": uid},
+        {"op": "test", "path": "/spec/podCIDRs", "value": null},
+        {"op": "add", "path": "/spec/podCIDR", "value": cidr},
+        {"op": "add", "path": "/spec/podCIDRs", "value": [cidr]},
+    ]);
+    wire::json_patch(client, &path, &patch, &format!("node {name}")).await
 }
 
 fn metadata_and_spec(node: &Tainted) -> Value {

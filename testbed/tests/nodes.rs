@@ -1,6 +1,6 @@
 //! Nodes as kubelets register them, and the floor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Node};
@@ -118,6 +118,24 @@ async fn the_floor_initialises_every_node_once() {
         .await
         .unwrap();
     assert!(nodes::names(&client, "floor-").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_floor_gives_each_node_a_pod_cidr_of_its_own() {
+    let client = shared().await.unwrap().client().unwrap();
+    let machines: Vec<_> = Machine::numbered("cidr-", 300).collect();
+    nodes::register_all(&client, machines, Load::default(), |_| {})
+        .await
+        .unwrap();
+    let measured = floor::measure(&client, "cidr-", 16, Writes::PodCidrs, |_| {});
+    assert_eq!(measured.await.unwrap().nodes, 300);
+    let all = Api::<Node>::all(client.clone())
+        .list(&ListParams::default())
+        .await
+        .unwrap();
+    let specs = all.items.into_iter().filter_map(|node| node.spec);
+    let cidrs: BTreeSet<_> = specs.filter_map(|spec| spec.pod_cidr).collect();
+    assert_eq!(cidrs.len(), 300);
 }
 
 #[tokio::test]
