@@ -48,6 +48,13 @@ impl Bitmap {
         self.ones
     }
 
+    /// Bytes of all pages that are there.
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> usize {
+        let pages = self.levels.iter().flatten().flatten();
+        pages.map(|page| size_of_val(&**page)).sum()
+    }
+
     /// How many of `bits` are ones.
     pub(super) fn ones_in(&self, bits: &RangeInclusive<u64>) -> u64 {
         let words = bits.start() / WORD..=bits.end() / WORD;

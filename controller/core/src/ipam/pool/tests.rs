@@ -126,6 +126,27 @@ fn the_smallest_and_the_largest_pool() {
     }
 }
 
+/// Pages of 4 KiB: one bit a block where any is in use, and summaries of the parts that are full.
+#[test]
+fn a_pool_takes_one_bit_for_each_block() {
+    for (range, prefix_len, in_use, pages) in [
+        ("10.0.0.0/8", 24, None, 0),
+        ("10.0.0.0/8", 24, Some("10.7.0.0/24"), 1),
+        ("10.0.0.0/8", 24, Some("10.0.0.0/8"), 2 + 2),
+        ("10.0.0.0/8", 32, None, 0),
+        ("10.0.0.0/8", 32, Some("10.7.0.0/24"), 2),
+        ("10.0.0.0/8", 32, Some("10.0.0.0/8"), 512 + 8 + 2),
+        ("0.0.0.0/0", 32, Some("10.7.0.0/24"), 2),
+        ("fd00::/48", 64, Some("fd00::/48"), 2 + 2),
+    ] {
+        let mut pool = pool(range, prefix_len, &[]);
+        if let Some(used) = in_use {
+            pool.put(cidr(used), true);
+        }
+        assert_eq!(pool.used.bytes(), pages << 12, "{range} {in_use:?}");
+    }
+}
+
 proptest! {
     /// Against a list of all blocks.
     #[test]
