@@ -108,8 +108,6 @@ pub struct IpamState {
     problems: Mutex<HashMap<Arc<str>, Vec<PodCidrProblem>>>,
     /// Nodes that wait for a CIDR to become free.
     waiting: Mutex<BTreeSet<Arc<str>>>,
-    /// UIDs of Nodes in the list at the start that the store has not shown yet.
-    listed: Mutex<HashMap<Arc<str>, Box<str>>>,
     metrics: IpamMetrics,
 }
 
@@ -120,35 +118,28 @@ impl IpamState {
             allocator: Mutex::new(allocator),
             problems: Mutex::default(),
             waiting: Mutex::default(),
-            listed: Mutex::default(),
             metrics,
         }
     }
 
     /// Observes a Node of the list at the start.
-    fn observe_listed(&self, node: NodeView) {
-        let found = self.allocator.lock().observe(&node);
-        self.listed.lock().insert(Arc::clone(&node.name), node.uid);
+    fn observe_listed(&self, node: &NodeView) {
+        let found = self.allocator.lock().observe_listed(node);
         self.found(&node.name, found);
     }
 
     /// Observes the Pod CIDRs of the Node as the store has it now: two threads may call the handlers of
     /// two changes in either order. Returns whether the Node is to be reconciled: there are problems to
-    /// report, or the list at the start has a later Node of the name.
+    /// report, or the list at the start had another Node of the name.
     fn observe(&self, name: &Arc<str>) -> bool {
-        let found = {
+        let (found, is_awaited) = {
             let mut allocator = self.allocator.lock();
             let Some(node) = self.nodes.get(name) else {
                 return false;
             };
-            let mut listed = self.listed.lock();
-            if listed.get(name).is_some_and(|uid| *uid != node.uid) {
-                return true;
-            }
-            listed.remove(name);
-            allocator.observe(&node)
+            (allocator.observe(&node), allocator.awaited(name).is_some())
         };
-        self.found(name, found)
+        self.found(name, found) || is_awaited
     }
 
     fn found(&self, name: &Arc<str>, found: Vec<PodCidrProblem>) -> bool {
@@ -261,7 +252,7 @@ impl NodeIpam {
             let page = page.await?;
             for item in page.items {
                 match item {
-                    Item::Decoded(node) => self.state.observe_listed(node),
+                    Item::Decoded(node) => self.state.observe_listed(&node),
                     Item::Undecodable(node) => warn!(
                         node = node.key,
                         error = node.cause,
@@ -322,7 +313,7 @@ impl ControlLoop for NodeIpam {
             }
         }
         // Deleted since the list, or not in the store yet.
-        for name in self.state.listed.lock().keys() {
+        for name in self.state.allocator.lock().all_awaited() {
             self.queue.add(Arc::clone(name), Priority::Bulk);
         }
         for name in self.state.problems.lock().keys() {

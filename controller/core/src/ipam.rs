@@ -3,9 +3,10 @@
 //! ```text
 //!  flags ─► IpamOptions::check ─► Pools ──┐
 //!                                        ▼
-//!  Node changed ─► plan ────────────► Allocator ─► Write(CIDRs), Wait, AskProvider, problems
-//!                                        ▲                              │
-//!  Node deleted ─► forget                └── answered ◄── Instance ◄────┘
+//!  Node changed ─► plan ────────────► Allocator ─► Write(CIDRs), Wait, problems
+//!                   ▲                    ▲
+//!  Instance ────────┘                    │
+//!  Node deleted ─► forget ───────────────┘
 //! ```
 //!
 //! No two Nodes get one CIDR, because all of this holds:
@@ -27,6 +28,6 @@ mod problem;
 mod settings;
 
 pub use allocator::{Allocator, Exhausted};
-pub use plan::{PodCidrPlan, PodCidrStep, answered, plan};
+pub use plan::{PodCidrPlan, PodCidrStep, needs_provider, plan};
 pub use problem::PodCidrProblem;
 pub use settings::{IpamOptions, IpamSettingsError};

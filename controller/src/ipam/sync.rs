@@ -42,37 +42,37 @@ impl NodeIpam {
             self.report(&node, Vec::new());
             return Outcome::Done;
         }
+        let given = match self.ask(&node).await {
+            Ok(given) => given,
+            Err(outcome) => return outcome,
+        };
         // Never closed.
         let _permit = self.writing.acquire().await;
         let planned = {
             let mut allocator = self.state.allocator.lock();
-            // The store may have changed during the wait: another writer's CIDRs, the end of the Node.
-            let node = self.parts.nodes.get(&name);
-            node.map(|node| (ipam::plan(&node, &mut allocator), node))
+            // The store may have changed during the waits: another writer's CIDRs, the end of the Node.
+            let current = self.parts.nodes.get(&name);
+            current.map(|current| {
+                let given = given.as_deref().filter(|_| current.uid == node.uid);
+                (ipam::plan(&current, given, &mut allocator), current)
+            })
         };
         let Some((PodCidrPlan { problems, step }, node)) = planned else {
             return Outcome::Done;
         };
         self.report(&node, problems);
-        match step {
-            PodCidrStep::AskProvider => match self.ask(node).await {
-                Ok((node, step)) => self.carry_out(node, step).await,
-                Err(outcome) => outcome,
-            },
-            step => self.carry_out(node, step).await,
-        }
+        self.carry_out(node, step).await
     }
 
-    /// While the list at the start has a later Node of the name than the store, nothing is decided about
+    /// While the list at the start had another Node of the name than the store, nothing is decided about
     /// it: either the watch brings that Node, or it is gone.
     async fn await_store(&self, name: &Arc<str>) -> Option<Outcome> {
         self.state.observe(name);
-        let uid = self.state.listed.lock().get(name).cloned()?;
+        let uid: Box<str> = self.state.allocator.lock().awaited(name)?.into();
         match self.parts.api.get::<NodeView>(&nodes::path(name)).await {
             Ok(node) if node.uid == uid => Some(Outcome::Retry),
             Err(error) if !error.is_not_found() => Some(error.retry()),
             _ => {
-                self.state.listed.lock().remove(name);
                 self.forget(name, &uid);
                 self.state.observe(name);
                 None
@@ -104,30 +104,29 @@ impl NodeIpam {
         }
     }
 
-    /// `--cidr-allocator-type=CloudAllocator`: the step that follows from the provider's answer.
-    async fn ask(&self, node: Arc<NodeView>) -> Result<(Arc<NodeView>, PodCidrStep), Outcome> {
-        let name = Arc::clone(&node.name);
+    /// `--cidr-allocator-type=CloudAllocator`: the Pod CIDRs that the provider names for the instance. Asked
+    /// without a permit to write, so that lookups leave in full batches.
+    async fn ask(&self, node: &Arc<NodeView>) -> Result<Option<Box<[Box<str>]>>, Outcome> {
+        if !ipam::needs_provider(node, &self.state.allocator.lock()) {
+            return Ok(None);
+        }
         let lookup = self
             .parts
             .provider
-            .lookup(node, LookupPurpose::Initialization)
+            .lookup(Arc::clone(node), LookupPurpose::Initialization)
             .await;
-        let instance = match lookup {
-            Ok(Lookup::Found(instance)) => instance,
-            Ok(Lookup::Absent { .. }) => return Err(Outcome::Retry),
+        match lookup {
+            Ok(Lookup::Found(instance)) => Ok(Some(instance.pod_cidrs)),
+            Ok(Lookup::Absent { .. }) => Err(Outcome::Retry),
             Ok(Lookup::NotManaged { reason }) => {
-                debug!(node = &*name, %reason, "not managed by the provider: no Pod CIDR");
-                return Err(Outcome::Done);
+                debug!(node = &*node.name, %reason, "not managed by the provider: no Pod CIDR");
+                Err(Outcome::Done)
             }
             Err(error) => {
-                debug!(node = &*name, %error, "Pod CIDRs of the instance are not known");
-                return Err(Outcome::from(error.class().requeue()));
+                debug!(node = &*node.name, %error, "Pod CIDRs of the instance are not known");
+                Err(Outcome::from(error.class().requeue()))
             }
-        };
-        let mut allocator = self.state.allocator.lock();
-        let node = self.parts.nodes.get(&name).ok_or(Outcome::Done)?;
-        let step = ipam::answered(&node, &instance.pod_cidrs, &mut allocator);
-        Ok((node, step))
+        }
     }
 
     /// I-14 to I-16. The CIDRs stay the Node's whatever the answer is: a write with a lost answer may

@@ -6,10 +6,13 @@ use outrigger_core::{
     cidr::Cidr,
     ipam::{Allocator, pool::Pool},
 };
+use outrigger_provider_mock::{ProviderOptions, instances::PodCidrRange};
 use serde_json::{Value, json};
 
+use tokio::time::sleep;
+
 use super::{COMPONENT, IpamMetrics, IpamParts, NodeIpam, subscribe};
-use crate::fixture::{Fixture, Setup, Warnings, node};
+use crate::fixture::{Fixture, Setup, Warnings, cloud, node};
 
 fn from_pool(range: &str, prefix_len: u8) -> Allocator {
     let range = Cidr::parse(range).unwrap();
@@ -90,20 +93,39 @@ async fn a_write_of_the_last_leader_that_the_store_lacks_is_respected() {
     fixture.register(node("n1"));
     fixture.nodes.finish_list(|_| true);
     fixture.cluster.change_node("n0", |node| {
-        node["spec"]["podCIDR"] = "10.0.0.0/24".into();
-        node["spec"]["podCIDRs"] = json!(["10.0.0.0/24"]);
+        node["spec"]["podCIDR"] = "10.0.1.0/24".into();
+        node["spec"]["podCIDRs"] = json!(["10.0.1.0/24"]);
     });
     fixture.begin_term();
     fixture.settle().await;
-    assert_eq!(cidrs(&fixture, "n1"), ["10.0.1.0/24"]);
-    assert_eq!(cidrs(&fixture, "n0"), ["10.0.0.0/24"]);
+    assert_eq!(cidrs(&fixture, "n0"), ["10.0.1.0/24"]);
+    assert_eq!(cidrs(&fixture, "n1"), ["10.0.0.0/24"]);
+    assert_eq!(fixture.api_writes(), ["PATCH /api/v1/nodes/n1"]);
+}
+
+/// I-7, I-17: the store never shows a Node of the list.
+#[tokio::test(start_paused = true)]
+async fn the_cidr_of_a_node_deleted_since_the_list_is_free() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/24", 24));
+    fixture.cluster.create_node(with_cidr("n0", "10.0.0.0/24"));
+    fixture.register(node("n1"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(cidrs(&fixture, "n1"), [""; 0]);
+    fixture.cluster.delete_node("n0");
+    for _ in 0..3 {
+        fixture.settle().await;
+    }
+    assert_eq!(cidrs(&fixture, "n1"), ["10.0.0.0/24"]);
 }
 
 /// I-7, where the Node that the store still shows is gone already.
 #[tokio::test(start_paused = true)]
 async fn a_node_made_again_before_the_list_keeps_its_cidr() {
     let mut fixture = Fixture::new(Setup::default());
-    host(&mut fixture, from_pool("10.0.0.0/16", 24));
+    host(&mut fixture, from_pool("10.0.0.0/23", 24));
     fixture.register(node("n0"));
     fixture.register(node("n1"));
     fixture.nodes.finish_list(|_| true);
@@ -120,12 +142,13 @@ async fn a_node_made_again_before_the_list_keeps_its_cidr() {
     late["metadata"]["annotations"] = json!({"outrigger.dev/paused": "true"});
     fixture.observe(late);
     fixture.settle().await;
-    fixture.refresh("n0");
-    fixture.settle().await;
     fixture.register(node("n2"));
     fixture.settle().await;
+    assert_eq!(fixture.events(), ["CIDRNotAvailable"]);
+    fixture.refresh("n0");
+    fixture.settle().await;
     let all = ["n0", "n1", "n2"].map(|name| cidrs(&fixture, name));
-    assert_eq!(all, [["10.0.0.0/24"], ["10.0.1.0/24"], ["10.0.2.0/24"]]);
+    assert_eq!(all, [&["10.0.0.0/24"][..], &["10.0.1.0/24"], &[]]);
 }
 
 /// Another writer sets Pod CIDRs right before ours: the API server keeps the first.
@@ -145,7 +168,9 @@ async fn a_node_that_got_cidrs_meanwhile_keeps_them() {
     fixture.settle().await;
     assert_eq!(cidrs(&fixture, "n0"), ["10.0.7.0/24"]);
     assert_eq!(cidrs(&fixture, "n1"), ["10.0.1.0/24"]);
-    assert_eq!(fixture.events(), [""; 0]);
+    // The write that was refused, and no other.
+    let writes = ["n0", "n1"].map(|name| format!("PATCH /api/v1/nodes/{name}"));
+    assert_eq!(fixture.api_writes(), writes);
 }
 
 /// I-13, Q-18: one event for the whole wait. I-17: a deletion lets the Node that waits have the CIDR.
@@ -159,7 +184,8 @@ async fn a_node_that_waits_gets_the_cidr_of_a_deleted_one() {
     assert_eq!(warnings.with("10.0.0.0/31").len(), 1);
     let freed = cidrs(&fixture, "n0");
     fixture.vanish("n0");
-    fixture.settle().await;
+    // At once: the next try by back-off is some seconds away.
+    sleep(Duration::from_millis(100)).await;
     assert_eq!(cidrs(&fixture, "waits"), freed);
     assert_eq!(fixture.events(), ["CIDRNotAvailable"]);
 }
@@ -188,20 +214,48 @@ async fn wrong_cidrs_of_a_node_are_reported_once_and_stop_nothing() {
     fixture.register(node("n1"));
     fixture.settle().await;
     assert_eq!(cidrs(&fixture, "n1"), ["10.0.2.0/24"]);
+    // Another writer's, later.
+    fixture.register(with_cidr("third", "10.0.2.0/24"));
+    fixture.settle().await;
+    assert_eq!(fixture.events().last().unwrap(), "DuplicatePodCIDR");
+    assert_eq!(fixture.events().len(), 4);
 }
 
 /// I-16: a failed write is an event of the Node, and the Node keeps what was allocated to it.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_fails_is_repeated_with_the_same_cidr() {
+    // The API server has too much to do: no event besides.
+    for (code, events) in [(500, 2), (429, 0)] {
+        let mut fixture = Fixture::new(Setup::default());
+        host(&mut fixture, from_pool("10.0.0.0/16", 24));
+        fixture.cluster.refuse("/nodes/n0", code, 2);
+        fixture.register(node("n0"));
+        fixture.nodes.finish_list(|_| true);
+        fixture.begin_term();
+        fixture.settle().await;
+        assert_eq!(cidrs(&fixture, "n0"), ["10.0.0.0/24"]);
+        assert_eq!(fixture.events(), vec!["CIDRAssignmentFailed"; events]);
+        let is_patch = |write: &&String| *write == "PATCH /api/v1/nodes/n0";
+        assert_eq!(fixture.api_writes().iter().filter(is_patch).count(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_does_not_bring_the_next_try_forward() {
     let mut fixture = Fixture::new(Setup::default());
     host(&mut fixture, from_pool("10.0.0.0/16", 24));
-    fixture.cluster.refuse("/nodes/n0", 500, 2);
+    fixture.cluster.refuse("/nodes/n0", 429, 100);
     fixture.register(node("n0"));
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
     fixture.settle().await;
-    assert_eq!(cidrs(&fixture, "n0"), ["10.0.0.0/24"]);
-    assert_eq!(fixture.events(), ["CIDRAssignmentFailed"; 2]);
+    let before = fixture.api_writes();
+    for _ in 0..10 {
+        fixture.cluster.change_node("n0", |_| {});
+        fixture.refresh("n0");
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(fixture.api_writes(), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,6 +270,62 @@ async fn a_paused_node_gets_no_cidr_until_it_is_released() {
     fixture.refresh("n0");
     fixture.settle().await;
     assert_eq!(cidrs(&fixture, "n0"), ["10.0.0.0/24"]);
+}
+
+/// A cloud that takes 1 s to name the Pod CIDRs of any instance.
+fn allocating_cloud() -> Fixture {
+    let range = PodCidrRange::new("10.9.0.0/16".parse().unwrap(), 24).unwrap();
+    let mut fixture = Fixture::new(Setup {
+        cloud: cloud(|config| {
+            config.synthesize = true;
+            config.latency = Duration::from_secs(1);
+            config.pod_cidrs = vec![range];
+        }),
+        provider: ProviderOptions {
+            max_batch_size: 100,
+            ..ProviderOptions::default()
+        },
+        ..Setup::default()
+    });
+    host(&mut fixture, Allocator::from_provider());
+    fixture
+}
+
+/// I-20 is overruled. Lookups leave in full batches: none waits for a permit to write.
+#[tokio::test(start_paused = true)]
+async fn the_provider_is_asked_for_pod_cidrs_in_full_batches() {
+    let fixture = allocating_cloud();
+    named(200).for_each(|node| fixture.register(node));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    let names = (0..200).map(|n| format!("n{n}"));
+    let all: BTreeSet<_> = names.flat_map(|name| cidrs(&fixture, &name)).collect();
+    assert_eq!(all.len(), 200, "{all:?}");
+    assert_eq!(fixture.calls("BatchGetInstances"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_a_node_that_is_another_by_then_is_not_used() {
+    let fixture = allocating_cloud();
+    named(2).for_each(|node| fixture.register(node));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    // The provider has been asked, and has not answered.
+    sleep(Duration::from_millis(500)).await;
+    fixture.cluster.change_node("n0", |node| {
+        node["metadata"]["uid"] = "another".into();
+    });
+    fixture.cluster.change_node("n1", |node| {
+        node["spec"]["podCIDR"] = "10.7.0.0/24".into();
+        node["spec"]["podCIDRs"] = json!(["10.7.0.0/24"]);
+    });
+    fixture.refresh("n0");
+    fixture.refresh("n1");
+    fixture.settle().await;
+    assert_eq!(fixture.calls("BatchGetInstances"), 2);
+    assert_eq!(cidrs(&fixture, "n0").len(), 1);
+    assert_eq!(fixture.api_writes(), ["PATCH /api/v1/nodes/n0"]);
 }
 
 /// A standby fills its queue only; the next lease term begins with what is there.

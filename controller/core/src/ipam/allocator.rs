@@ -1,6 +1,6 @@
 //! The Pod CIDRs of all Nodes, as far as they are known in one lease term.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{
     PodCidrProblem,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// State of one lease term. It begins empty: before the first CIDR is allocated, each Node of a list
-/// must be observed.
+/// must be observed by [`Allocator::observe_listed`], and then each Node of the store, which may be older.
 ///
 /// Nodes come in the order of the store, and a Node of another UID takes the place of the one that
 /// had its name.
@@ -23,6 +23,8 @@ use crate::{
 pub struct Allocator {
     source: Source,
     holders: Holders,
+    /// UIDs of Nodes of the list that the store has not shown yet.
+    awaited: HashMap<Arc<str>, Box<str>>,
 }
 
 /// `--cidr-allocator-type`.
@@ -61,6 +63,7 @@ impl Allocator {
         Self {
             source: Source::Pools(pools),
             holders: Holders::default(),
+            awaited: HashMap::new(),
         }
     }
 
@@ -69,6 +72,7 @@ impl Allocator {
         Self {
             source: Source::Provider,
             holders: Holders::default(),
+            awaited: HashMap::new(),
         }
     }
 
@@ -77,11 +81,42 @@ impl Allocator {
         matches!(self.source, Source::Provider)
     }
 
-    /// Notes the Pod CIDRs of `node` (I-7). The problems are those of a Node that was not seen with
+    /// Notes the Pod CIDRs of a Node of the list at the start of the lease term (I-7).
+    pub fn observe_listed(&mut self, node: &NodeView) -> Vec<PodCidrProblem> {
+        let uid = node.uid.clone();
+        self.awaited.insert(Arc::clone(&node.name), uid);
+        self.note(node)
+    }
+
+    /// Notes the Pod CIDRs of a Node of the store, unless the list had another Node of its name: either
+    /// the store will show that one, or it is gone and must be [forgotten](Self::forget).
+    pub fn observe(&mut self, node: &NodeView) -> Vec<PodCidrProblem> {
+        if self
+            .awaited(&node.name)
+            .is_some_and(|uid| *uid != *node.uid)
+        {
+            return Vec::new();
+        }
+        self.awaited.remove(&node.name);
+        self.note(node)
+    }
+
+    /// UID of the Node of this name in the list, if the store has not shown it yet. Nothing is decided
+    /// about the name until then.
+    pub fn awaited(&self, name: &str) -> Option<&str> {
+        self.awaited.get(name).map(|uid| &**uid)
+    }
+
+    /// Names of all Nodes that are awaited.
+    pub fn all_awaited(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.awaited.keys()
+    }
+
+    /// Notes the Pod CIDRs of `node`. The problems are those of a Node that was not seen with
     /// these CIDRs before, so that they are reported once.
     ///
     /// A Node without Pod CIDRs keeps those that were allocated to it.
-    pub fn observe(&mut self, node: &NodeView) -> Vec<PodCidrProblem> {
+    fn note(&mut self, node: &NodeView) -> Vec<PodCidrProblem> {
         let known = self.holders.get(&node.name);
         let is_same_node = known.is_some_and(|holding| holding.uid == node.uid);
         if node.pod_cidrs.is_empty() && (is_same_node || known.is_none()) {
@@ -107,6 +142,12 @@ impl Allocator {
         let problems = self.problems(node, &seen);
         self.insert(&node.name, seen);
         problems
+    }
+
+    /// Whether this Node was seen with Pod CIDRs, which never change then.
+    pub(super) fn has_observed_cidrs(&self, node: &NodeView) -> bool {
+        let holding = self.holders.get(&node.name);
+        holding.is_some_and(|holding| holding.is_observed && holding.uid == node.uid)
     }
 
     /// Allocates one CIDR of each pool, or none. They are the Node's until it is observed with
@@ -162,6 +203,9 @@ impl Allocator {
     /// The Node of this UID is gone, perhaps before its CIDRs were written: they are free,
     /// except those that another Node has too (I-17).
     pub fn forget(&mut self, node: &str, uid: &str) {
+        if self.awaited(node) == Some(uid) {
+            self.awaited.remove(node);
+        }
         if self
             .holders
             .get(node)

@@ -22,7 +22,7 @@ pub enum PodCidrStep {
     Nothing,
     /// The write that gives them to the Node.
     Write(PodCidrsWrite),
-    /// The provider is asked for the instance; its CIDRs go to [`answered`].
+    /// The provider allocates, and was not asked yet.
     AskProvider,
     /// No CIDR is left for it: again with back-off (I-13).
     Wait(Exhausted),
@@ -32,35 +32,34 @@ pub enum PodCidrStep {
     Refuse(PodCidrProblem),
 }
 
-/// The next step for `node` as the store has it.
-pub fn plan(node: &NodeView, allocator: &mut Allocator) -> PodCidrPlan {
+/// The next step for `node` as the store has it. `given`: the Pod CIDRs that the provider named for it,
+/// if it [must be asked](needs_provider).
+pub fn plan(
+    node: &NodeView,
+    given: Option<&[impl AsRef<str>]>,
+    allocator: &mut Allocator,
+) -> PodCidrPlan {
     let problems = allocator.observe(node);
-    let step = if is_settled(node) {
+    let step = if is_settled(node, allocator) {
         PodCidrStep::Nothing
     } else {
-        match allocator.allocate(node) {
-            None => PodCidrStep::AskProvider,
-            Some(Ok(cidrs)) => write(node, &cidrs),
-            Some(Err(exhausted)) => PodCidrStep::Wait(exhausted),
+        match (allocator.allocate(node), given) {
+            (Some(Ok(cidrs)), _) => write(node, &cidrs),
+            (Some(Err(exhausted)), _) => PodCidrStep::Wait(exhausted),
+            (None, None) => PodCidrStep::AskProvider,
+            (None, Some(given)) => match allocator.claim(node, given) {
+                Ok(cidrs) if cidrs.is_empty() => PodCidrStep::WaitForProvider,
+                Ok(cidrs) => write(node, &cidrs),
+                Err(problem) => PodCidrStep::Refuse(problem),
+            },
         }
     };
     PodCidrPlan { problems, step }
 }
 
-/// The next step once the provider has named `given` for `node` as the store has it by now.
-pub fn answered(
-    node: &NodeView,
-    given: &[impl AsRef<str>],
-    allocator: &mut Allocator,
-) -> PodCidrStep {
-    if is_settled(node) {
-        return PodCidrStep::Nothing;
-    }
-    match allocator.claim(node, given) {
-        Ok(cidrs) if cidrs.is_empty() => PodCidrStep::WaitForProvider,
-        Ok(cidrs) => write(node, &cidrs),
-        Err(problem) => PodCidrStep::Refuse(problem),
-    }
+/// Whether the provider is asked for the Pod CIDRs of `node`.
+pub fn needs_provider(node: &NodeView, allocator: &Allocator) -> bool {
+    allocator.asks_provider() && !is_settled(node, allocator)
 }
 
 fn write(node: &NodeView, cidrs: &[Cidr]) -> PodCidrStep {
@@ -70,9 +69,13 @@ fn write(node: &NodeView, cidrs: &[Cidr]) -> PodCidrStep {
     })
 }
 
-/// I-10, I-11: any Pod CIDR is left as it is.
-fn is_settled(node: &NodeView) -> bool {
-    !node.pod_cidrs.is_empty() || node.deleted.is_some() || node.is_paused()
+/// I-10, I-11: any Pod CIDR is left as it is, and so is a Node that had one in the list at the start, though
+/// the store does not show it yet.
+fn is_settled(node: &NodeView, allocator: &Allocator) -> bool {
+    !node.pod_cidrs.is_empty()
+        || node.deleted.is_some()
+        || node.is_paused()
+        || allocator.has_observed_cidrs(node)
 }
 
 #[cfg(test)]

@@ -224,6 +224,39 @@ fn a_cidr_that_another_node_was_seen_with_is_not_written() {
     assert_eq!(free(&allocator), [3]);
 }
 
+/// I-7: the list at the start is newer than the store.
+#[test]
+fn a_listed_node_is_awaited_until_the_store_shows_it_or_it_is_gone() {
+    let mut allocator = allocator(false);
+    let listed = ["a", "b", "c"].map(|name| node(name, 2, ""));
+    let listed = listed.into_iter().zip(0..);
+    for (node, block) in listed {
+        let pod_cidrs = [format!("10.244.{block}.0/24").into()].into();
+        let node = NodeView { pod_cidrs, ..node };
+        assert!(allocator.observe_listed(&node).is_empty());
+    }
+    // The store shows an earlier Node, the same one before its write, and no Node.
+    assert!(observe(&mut allocator, &node("a", 1, "10.244.3.0/24")).is_empty());
+    assert!(observe(&mut allocator, &node("b", 2, "")).is_empty());
+    let mut awaited: Vec<_> = allocator.all_awaited().map(|name| &**name).collect();
+    awaited.sort_unstable();
+    assert_eq!(awaited, ["a", "c"]);
+    assert_eq!(allocator.awaited("a"), Some("a-2"));
+    assert_eq!(free(&allocator), [1]);
+    assert!(allocator.has_observed_cidrs(&node("b", 2, "")));
+    assert!(!allocator.has_observed_cidrs(&node("a", 1, "")));
+    // The deletions come one after the other.
+    allocator.forget("a", "a-1");
+    assert_eq!(allocator.awaited("a"), Some("a-2"));
+    assert_eq!(free(&allocator), [1]);
+    allocator.forget("a", "a-2");
+    allocator.forget("c", "c-2");
+    assert_eq!(allocator.all_awaited().count(), 0);
+    assert_eq!(free(&allocator), [3]);
+    assert!(observe(&mut allocator, &node("c", 3, "10.244.0.0/24")).is_empty());
+    assert_eq!(free(&allocator), [2]);
+}
+
 #[test]
 fn the_provider_may_give_a_cidr_to_one_node_alone() {
     let mut allocator = Allocator::from_provider();

@@ -1,6 +1,6 @@
 use jiff::Timestamp;
 
-use super::{PodCidrStep, answered, plan};
+use super::{PodCidrStep, needs_provider};
 use crate::{
     cidr::Cidr,
     fixture::{map, registered},
@@ -21,6 +21,10 @@ fn has(name: &str, pod_cidr: &str) -> NodeView {
         pod_cidrs: [pod_cidr.into()].into(),
         ..registered(name)
     }
+}
+
+fn plan(node: &NodeView, allocator: &mut Allocator) -> super::PodCidrPlan {
+    super::plan(node, None::<&[&str]>, allocator)
 }
 
 fn write(uid: &str, cidr: &str) -> PodCidrStep {
@@ -77,7 +81,17 @@ fn the_provider_is_asked_where_it_allocates() {
     let ask = |node: &NodeView, allocator: &mut Allocator| plan(node, allocator).step;
     assert_eq!(ask(&a, &mut allocator), PodCidrStep::AskProvider);
     assert_eq!(ask(&deleting("a"), &mut allocator), PodCidrStep::Nothing);
-    let mut answer = |node: &NodeView, given: &[&str]| answered(node, given, &mut allocator);
+    for (node, needed) in [
+        (&a, true),
+        (&deleting("a"), false),
+        (&paused("a"), false),
+        (&has("a", "10.1.0.0/24"), false),
+    ] {
+        assert_eq!(needs_provider(node, &allocator), needed);
+        assert!(!needs_provider(node, &one_block()));
+    }
+    let mut answer =
+        |node: &NodeView, given: &[&str]| super::plan(node, Some(given), &mut allocator).step;
     assert_eq!(answer(&a, &[]), PodCidrStep::WaitForProvider);
     let expected = write("uid-a", "10.1.0.0/24");
     assert_eq!(answer(&a, &["10.1.0.7/24"]), expected);
