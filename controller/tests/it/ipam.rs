@@ -1,5 +1,7 @@
 //! Pod CIDRs for nodes: I-7 to I-17 as far as they are to be seen from outside.
 
+mod fail_over;
+
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Node;
@@ -8,8 +10,9 @@ use outrigger_testbed::nodes::Machine;
 use serde_json::json;
 
 use crate::{
+    cluster::Cluster,
     look::reason,
-    stage::{Setup, Stage},
+    stage::Setup,
     wait::{holds, until},
 };
 
@@ -30,9 +33,13 @@ fn cidrs(node: &Node) -> Vec<String> {
 }
 
 /// Waits until so many nodes have so many Pod CIDRs each; no CIDR is on two of them.
-async fn all_allocated(stage: &Stage, count: usize, each: usize) -> BTreeMap<String, Vec<String>> {
+async fn all_allocated(
+    cluster: &Cluster,
+    count: usize,
+    each: usize,
+) -> BTreeMap<String, Vec<String>> {
     until("all nodes have Pod CIDRs", async || {
-        let nodes = stage.named("n-").await;
+        let nodes = cluster.named("n-").await;
         let owners: BTreeMap<_, _> = nodes
             .iter()
             .map(|node| (node.metadata.name.clone().unwrap(), cidrs(node)))
