@@ -102,15 +102,26 @@ struct Floor {
     /// Leave the events out: only the two writes that make a node ready.
     #[arg(long)]
     without_events: bool,
-    /// Only the write that gives a node its Pod CIDR.
-    #[arg(long, conflicts_with = "without_events")]
-    pod_cidrs: bool,
+    #[command(flatten)]
+    only: OneWrite,
     /// The names are this and a number of five digits. There must be no such nodes yet.
     #[arg(long, default_value = "floor-")]
     prefix: String,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
+}
+
+/// A write that is measured alone.
+#[derive(Debug, Args)]
+#[group(multiple = false, conflicts_with = "without_events")]
+struct OneWrite {
+    /// Only the write that gives a node its Pod CIDR.
+    #[arg(long)]
+    pod_cidrs: bool,
+    /// Only the write that reports the routes of a node, as its condition `NetworkUnavailable`.
+    #[arg(long)]
+    network_condition: bool,
 }
 
 /// Runs the command line.
@@ -240,10 +251,14 @@ impl Floor {
         progress.finish_and_clear();
         let progress = bar("writing", self.count);
         let done = |done| progress.set_position(done as u64);
-        let writes = match (self.pod_cidrs, self.without_events) {
-            (true, _) => Writes::PodCidrs,
-            (_, true) => Writes::Ready,
-            _ => Writes::ReadyAndEvent,
+        let writes = if self.only.pod_cidrs {
+            Writes::PodCidrs
+        } else if self.only.network_condition {
+            Writes::NetworkCondition
+        } else if self.without_events {
+            Writes::Ready
+        } else {
+            Writes::ReadyAndEvent
         };
         floor::measure(client, &self.prefix, self.parallel, writes, done).await
     }

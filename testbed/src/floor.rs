@@ -1,4 +1,4 @@
-//! The writes of initialising nodes, or of giving them Pod CIDRs, with no logic around them.
+//! The writes of initialising nodes, of giving them Pod CIDRs or conditions, with no logic around them.
 //!
 //! No controller can be faster than its writes. Measured in the same run, on the same API
 //! server and machine, this shows how much of a controller's time is its own work.
@@ -25,13 +25,15 @@ pub enum Writes {
     ReadyAndEvent,
     /// The one that gives a node its Pod CIDR.
     PodCidrs,
+    /// The one that reports the routes of a node.
+    NetworkCondition,
 }
 
 impl Writes {
     /// Writes of one node.
     pub const fn per_node(self) -> usize {
         match self {
-            Self::PodCidrs => 1,
+            Self::PodCidrs | Self::NetworkCondition => 1,
             Self::Ready => 2,
             Self::ReadyAndEvent => 3,
         }
@@ -78,6 +80,7 @@ pub async fn measure(
         .run(numbered, done, |(number, node)| async move {
             match writes {
                 Writes::PodCidrs => give_pod_cidr(client, node, number).await,
+                Writes::NetworkCondition => report_routes(client, node).await,
                 Writes::Ready | Writes::ReadyAndEvent => {
                     initialise(client, node, number, writes).await
                 }
@@ -167,6 +170,26 @@ async fn give_pod_cidr(client: &Client, node: Tainted, number: usize) -> Result<
         {"op": "add", "path": "/spec/podCIDRs", "value": [cidr]},
     ]);
     wire::json_patch(client, &path, &patch, &format!("node {name}")).await
+}
+
+/// The same patch as the node-route loop's.
+async fn report_routes(client: &Client, node: Tainted) -> Result<()> {
+    let Tainted { name, uid, .. } = &node;
+    let path = format!("/api/v1/nodes/{name}/status");
+    let now = Timestamp::now();
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let patch = json!({
+        "metadata": {"uid": uid},
+        "status": {"conditions": [{
+            "type": "NetworkUnavailable",
+            "status": "False",
+            "reason": "RouteCreated",
+            "message": "RouteController created a route",
+            "lastHeartbeatTime": now.to_string(),
+            "lastTransitionTime": now.to_string(),
+        }]},
+    });
+    wire::strategic_merge(client, &path, &patch, &format!("node {name}")).await
 }
 
 fn metadata_and_spec(node: &Tainted) -> Value {

@@ -139,6 +139,29 @@ async fn the_floor_gives_each_node_a_pod_cidr_of_its_own() {
 }
 
 #[tokio::test]
+async fn the_floor_reports_the_routes_of_each_node() {
+    let client = shared().await.unwrap().client().unwrap();
+    let machines: Vec<_> = Machine::numbered("routed-", 3).collect();
+    nodes::register_all(&client, machines, Load::default(), |_| {})
+        .await
+        .unwrap();
+    let measured = floor::measure(&client, "routed-", 16, Writes::NetworkCondition, |_| {});
+    assert_eq!(measured.await.unwrap().nodes, 3);
+    let all: Api<Node> = Api::all(client.clone());
+    let status = all.get("routed-00002").await.unwrap().status.unwrap();
+    let conditions = status.conditions.unwrap();
+    let reported = conditions
+        .iter()
+        .find(|condition| condition.type_ == "NetworkUnavailable");
+    assert_eq!(reported.unwrap().status, "False");
+    assert!(
+        conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready")
+    );
+}
+
+#[tokio::test]
 async fn the_floor_leaves_events_out_if_asked() {
     let client = shared().await.unwrap().client().unwrap();
     nodes::register(&client, &Machine::new("bare-1"))
