@@ -14,12 +14,12 @@ use crate::provider::{Session, Shared, admission::Permit, batch::BatchItem, call
 unary!(BatchCreateRoutes = RoutesServiceClient.batch_create_routes(BatchCreateRoutesRequest) -> BatchCreateRoutesResponse {
     const DEADLINE: Duration = Duration::from_mins(2);
     const CHANGES: bool = true;
-    const WITHOUT: &'static str = "no route is made; each is tried again with back-off";
+    const WITHOUT: &'static str = "no route is made";
 });
 unary!(BatchDeleteRoutes = RoutesServiceClient.batch_delete_routes(BatchDeleteRoutesRequest) -> BatchDeleteRoutesResponse {
     const DEADLINE: Duration = Duration::from_mins(2);
     const CHANGES: bool = true;
-    const WITHOUT: &'static str = "no route is deleted; each is tried again with back-off";
+    const WITHOUT: &'static str = "no route is deleted, nor made where one is in the way";
 });
 
 /// Makes one call for changes of one kind, and sends each caller its answer.
