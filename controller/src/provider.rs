@@ -5,6 +5,7 @@
 //!  Provider ───┤        publishes its state and the session
 //!              ├ lookup: batches ─────┐
 //!              ├ routes: batches ─────┤
+//!              ├ volumes: batches ────┤
 //!              └ load_balancers, list ┴─► admission ─► call ─► checked answers
 //!                                                       └─ node_sets: targets by name
 //! ```
@@ -33,10 +34,12 @@ mod routes;
 mod session;
 mod state;
 mod transport;
+mod volumes;
 mod wire;
 
 use std::{fmt, future, sync::Arc, time::Duration};
 
+use futures::future::join_all;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +62,7 @@ pub use session::{
 };
 pub use state::{DownCause, ProviderState};
 pub use transport::{ByteStream, Connect, Connecting};
+pub use volumes::{VolumeLookup, VolumePurpose, VolumesCapability};
 
 use admission::{Admission, Urgency};
 use call::Renewal;
@@ -67,6 +71,7 @@ use lookup::{DoubtedAbsences, LookupBatcher, PENDING, PendingLookup};
 use node_sets::NodeSets;
 use preconditions::Preconditions;
 use routes::{PendingRoute, RouteBatcher};
+use volumes::{VolumeBatcher, VolumeLookups};
 
 /// Requests for a renewal of a session that may wait; more would be the same again.
 const RENEWALS: usize = 16;
@@ -149,6 +154,7 @@ pub struct Provider {
     shared: Arc<Shared>,
     lookups: mpsc::Sender<PendingLookup>,
     routes: mpsc::UnboundedSender<PendingRoute>,
+    volumes: VolumeLookups,
     preconditions: Preconditions,
     is_in_background: bool,
 }
@@ -184,6 +190,7 @@ impl Provider {
         let (lookups, looked_up) = mpsc::channel(PENDING);
         // Callers are bounded by the keys that their loop has in flight.
         let (routes, changed) = mpsc::unbounded_channel();
+        let (volumes, volumes_looked_up) = VolumeLookups::channels();
         let shared = Arc::new(Shared {
             cluster_name: options.cluster.name.clone(),
             cluster_uid: watch::Sender::new(ClusterUid::judge(Some(&options.cluster_uid), None)),
@@ -200,6 +207,8 @@ impl Provider {
         });
         let lookup_batcher = LookupBatcher::new(Arc::clone(&shared), looked_up);
         let route_batcher = RouteBatcher::new(Arc::clone(&shared), changed);
+        let volume_batchers =
+            volumes_looked_up.map(|lookups| VolumeBatcher::new(Arc::clone(&shared), lookups));
         let manager = Manager::new(
             Arc::clone(&shared),
             options,
@@ -209,12 +218,19 @@ impl Provider {
         );
         let run = async move {
             let lookups_sent = lookup_batcher.run(cancel.clone());
-            tokio::join!(manager.run(), lookups_sent, route_batcher.run(cancel));
+            let volumes_sent = volume_batchers.map(|batcher| batcher.run(cancel.clone()));
+            tokio::join!(
+                manager.run(),
+                lookups_sent,
+                join_all(volumes_sent),
+                route_batcher.run(cancel)
+            );
         };
         let provider = Self {
             shared,
             lookups,
             routes,
+            volumes,
             preconditions: Preconditions::default(),
             is_in_background: false,
         };

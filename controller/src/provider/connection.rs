@@ -261,6 +261,9 @@ impl Manager {
         if let Some(offered) = &session.routes {
             admission.allow(CallClass::Routes, offered.max_in_flight);
         }
+        if let Some(offered) = &session.volumes {
+            admission.allow(CallClass::Volumes, offered.max_in_flight);
+        }
         self.shared.publish(&session, reconnect);
         session
     }

@@ -59,6 +59,7 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
         instances,
         load_balancers,
         routes,
+        volumes,
         max_send_bytes,
         ..
     } = &**session;
@@ -93,12 +94,23 @@ fn write_session(lines: &mut String, session: &Session) -> std::fmt::Result {
             capability.volatile
         )?;
     }
+    if let Some(volumes) = volumes {
+        writeln!(
+            lines,
+            "volumes: csi_drivers={:?} source_kinds={:?} max_batch_size={} max_in_flight={}",
+            volumes.served.csi_drivers,
+            volumes.served.kinds,
+            volumes.max_batch_size,
+            volumes.max_in_flight
+        )?;
+    }
     writeln!(
         lines,
-        "serves: instances={} load_balancers={} routes={} node_sets={} effects={}",
+        "serves: instances={} load_balancers={} routes={} volumes={} node_sets={} effects={}",
         instances.is_some(),
         load_balancers.is_some(),
         routes.is_some(),
+        volumes.is_some(),
         session.has_node_sets(),
         session.declares_effects()
     )

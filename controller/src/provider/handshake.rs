@@ -5,6 +5,7 @@ use std::time::Duration;
 use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, MINOR, v1};
 use outrigger_core::{
     effects::AllowedEffects, node::ownership::Prefixes, service::capability::Capability, text,
+    volume::ServedVolumes,
 };
 
 use tracing::warn;
@@ -13,6 +14,7 @@ use super::{
     DownCause, Error, Options,
     admission::Rate,
     session::{HandshakeResult, InstancesCapability, LoadBalancersCapability, RoutesCapability},
+    volumes::{self, VolumesCapability},
 };
 
 mod effects;
@@ -29,8 +31,8 @@ const DEFAULT_BATCH: u32 = 100;
 const MAX_BATCH: u32 = 500;
 const DEFAULT_IN_FLIGHT: u32 = 16;
 const MAX_IN_FLIGHT: u32 = 256;
-const DEFAULT_ROUTES_IN_FLIGHT: u32 = 4;
-const MAX_ROUTES_IN_FLIGHT: u32 = 64;
+const DEFAULT_BATCHES_IN_FLIGHT: u32 = 4;
+const MAX_BATCHES_IN_FLIGHT: u32 = 64;
 const MAX_SERVICES_PER_UPDATE: u32 = 200;
 const DEFAULT_VISIBILITY_DELAY: Duration = Duration::from_mins(1);
 /// A longer delay would keep the Nodes of deleted machines for ever.
@@ -172,6 +174,10 @@ pub(super) fn accept(
             })
             .transpose()?,
         routes: offered.routes.map(accept_routes),
+        volumes: offered
+            .volumes
+            .map(|offered| accept_volumes(&name, offered))
+            .transpose()?,
         node_sets: offered.node_sets.is_some(),
         node_effects: effects.map(|effects| effects.on_nodes),
         node_annotation_prefixes: entries(
@@ -293,10 +299,31 @@ fn accept_routes(offered: v1::RoutesCapability) -> RoutesCapability {
         max_batch_size: limit(offered.max_batch_size, DEFAULT_BATCH, MAX_BATCH),
         max_in_flight: limit(
             offered.max_in_flight,
-            DEFAULT_ROUTES_IN_FLIGHT,
-            MAX_ROUTES_IN_FLIGHT,
+            DEFAULT_BATCHES_IN_FLIGHT,
+            MAX_BATCHES_IN_FLIGHT,
         ),
     }
+}
+
+fn accept_volumes(
+    name: &str,
+    offered: v1::VolumesCapability,
+) -> Result<VolumesCapability, RefusedHandshake> {
+    let kinds = offered.source_kinds().filter_map(volumes::kind).collect();
+    let served = ServedVolumes {
+        provider: name.into(),
+        csi_drivers: entries("volumes.csi_drivers", offered.csi_drivers)?,
+        kinds,
+    };
+    Ok(VolumesCapability {
+        served: served.into(),
+        max_batch_size: limit(offered.max_batch_size, DEFAULT_BATCH, MAX_BATCH),
+        max_in_flight: limit(
+            offered.max_in_flight,
+            DEFAULT_BATCHES_IN_FLIGHT,
+            MAX_BATCHES_IN_FLIGHT,
+        ),
+    })
 }
 
 /// A limit as declared: 0 stands for the default, and more than `most` is cut.

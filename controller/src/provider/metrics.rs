@@ -44,6 +44,7 @@ struct Families {
     batched: Histogram,
     routes_batched: Histogram,
     routes_refused: Counter,
+    volumes_batched: Histogram,
     node_set_syncs: Family<Labels<1>, Counter>,
     cluster_uid: Family<Labels<1>, Gauge>,
 }
@@ -69,6 +70,7 @@ impl ProviderMetrics {
             batched: Histogram::new(BATCH_SIZES),
             routes_batched: Histogram::new(BATCH_SIZES),
             routes_refused: Counter::default(),
+            volumes_batched: Histogram::new(BATCH_SIZES),
             node_set_syncs: Family::default(),
             cluster_uid: Family::default(),
         };
@@ -142,6 +144,11 @@ impl ProviderMetrics {
             "route_batch_routes",
             "Routes in one batch of creations or deletions",
             families.routes_batched.clone(),
+        );
+        registry.register(
+            "volume_batch_volumes",
+            "Volumes in one batch of lookups",
+            families.volumes_batched.clone(),
         );
         registry.register(
             "refused_routes",
@@ -278,6 +285,10 @@ impl ProviderMetrics {
 
     pub(super) fn routes_batched(&self, routes: usize) {
         self.0.routes_batched.observe(routes as f64);
+    }
+
+    pub(super) fn volumes_batched(&self, volumes: usize) {
+        self.0.volumes_batched.observe(volumes as f64);
     }
 
     pub(super) fn routes_refused(&self, count: usize) {

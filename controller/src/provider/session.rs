@@ -27,6 +27,7 @@ use super::{
     call::{MessageLimits, Unary},
     details::Checked,
     transport::ProviderConnection,
+    volumes::VolumesCapability,
 };
 
 /// A connection that a handshake was made on, with its result. A new one is published after each
@@ -64,6 +65,8 @@ pub struct HandshakeResult {
     pub load_balancers: Option<LoadBalancersCapability>,
     /// How routes are changed; `None` when the provider serves none.
     pub routes: Option<RoutesCapability>,
+    /// Which volumes are looked up; `None` when the provider serves none.
+    pub volumes: Option<VolumesCapability>,
     /// Whether node sets are declared.
     pub node_sets: bool,
     /// Writes to Nodes that the provider may ask for; `None` when it declares no effects at all.

@@ -25,6 +25,7 @@ mod split_batches;
 mod update_results;
 mod updates;
 mod urgency;
+mod volumes;
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Classes of calls, and which of their calls goes first.
 
-use crate::provider::LookupPurpose;
+use crate::provider::{LookupPurpose, VolumePurpose};
 
 /// Classes of calls that are limited and paused together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ impl CallClass {
 /// wait behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::provider) enum Urgency {
+    /// [`VolumePurpose::Admission`]: a request to the API server waits.
+    VolumeAdmission,
     /// [`LookupPurpose::Initialization`].
     Initialization,
     /// [`LookupPurpose::Lifecycle`].
@@ -64,10 +66,13 @@ pub(in crate::provider) enum Urgency {
     /// To look at load balancers. The provider's limit on calls in flight is on changes alone, and a
     /// long list must not delay them.
     LoadBalancerChecks,
+    /// [`VolumePurpose::Labels`].
+    VolumeLabels,
 }
 
 impl Urgency {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 10] = [
+        Self::VolumeAdmission,
         Self::Initialization,
         Self::Lifecycle,
         Self::Routes,
@@ -76,6 +81,7 @@ impl Urgency {
         Self::Refresh,
         Self::LoadBalancersInBackground,
         Self::LoadBalancerChecks,
+        Self::VolumeLabels,
     ];
 
     pub(super) const fn class(self) -> CallClass {
@@ -85,6 +91,7 @@ impl Urgency {
                 CallClass::LoadBalancers
             }
             Self::Routes | Self::RouteList => CallClass::Routes,
+            Self::VolumeAdmission | Self::VolumeLabels => CallClass::Volumes,
         }
     }
 
@@ -100,6 +107,15 @@ impl From<LookupPurpose> for Urgency {
             LookupPurpose::Initialization => Self::Initialization,
             LookupPurpose::Lifecycle => Self::Lifecycle,
             LookupPurpose::Refresh { .. } => Self::Refresh,
+        }
+    }
+}
+
+impl From<VolumePurpose> for Urgency {
+    fn from(purpose: VolumePurpose) -> Self {
+        match purpose {
+            VolumePurpose::Admission => Self::VolumeAdmission,
+            VolumePurpose::Labels => Self::VolumeLabels,
         }
     }
 }

@@ -56,7 +56,7 @@ async fn a_dump_tells_state_session_health_and_pauses() {
         "load_balancers: list=false plan=false max_in_flight=16 max_services_per_update=50 \
          classes=[\"fake.example/fast\"] default_class=true configuration_revision=\"\" \
          volatile=false",
-        "serves: instances=true load_balancers=true routes=false node_sets=false effects=false",
+        "serves: instances=true load_balancers=true routes=false volumes=false node_sets=false effects=false",
         "dependency: \"api\" ready=false message=\"slow\"",
         "quota: \"reads\" remaining=7 limit=100",
         "paused: instances for 15.000s",

@@ -2,6 +2,7 @@
 
 mod load_balancers;
 mod routes;
+mod volumes;
 
 use std::{
     fmt, io,
@@ -20,6 +21,7 @@ use outrigger_api::v1::{
     node_sets_service_server::NodeSetsServiceServer,
     provider_service_server::{ProviderService, ProviderServiceServer},
     routes_service_server::RoutesServiceServer,
+    volumes_service_server::VolumesServiceServer,
 };
 use parking_lot::Mutex;
 use tokio::{
@@ -35,6 +37,7 @@ use crate::provider::{ByteStream, Connect, Connecting};
 
 pub(in crate::provider) use load_balancers::{Balancers, Step, outcome, ready, taken};
 pub(in crate::provider) use routes::{FakeRoutes, done};
+pub(in crate::provider) use volumes::{FakeVolumes, all_found, in_zone, volume_result};
 
 type Script<Q, A> = Arc<dyn Fn(&Q) -> Reply<A> + Send + Sync>;
 type Bend = Arc<dyn Fn(http::Response<Body>) -> http::Response<Body> + Send + Sync>;
@@ -145,6 +148,7 @@ pub(crate) struct Fake {
     on_list: Mutex<Vec<Result<v1::ListInstancesResponse, Status>>>,
     pub(in crate::provider) balancers: Balancers,
     pub(in crate::provider) routes: FakeRoutes,
+    pub(in crate::provider) volumes: FakeVolumes,
     bend: Mutex<Bend>,
     wires: Mutex<JoinSet<()>>,
 }
@@ -170,6 +174,7 @@ impl Fake {
             on_list: Mutex::default(),
             balancers: Balancers::default(),
             routes: FakeRoutes::default(),
+            volumes: volumes::volumes(),
             bend: Mutex::new(Arc::new(|response| response)),
             wires: Mutex::default(),
         })
@@ -279,6 +284,7 @@ impl Fake {
                     .max_decoding_message_size(64 << 20),
             )
             .add_service(RoutesServiceServer::from_arc(Arc::clone(self)))
+            .add_service(VolumesServiceServer::from_arc(Arc::clone(self)))
             .serve_with_incoming(tokio_stream::once(Ok::<_, io::Error>(far)));
         let mut wires = self.wires.lock();
         wires.spawn(async move {

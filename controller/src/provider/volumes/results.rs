@@ -1,0 +1,80 @@
+//! Checks of the results of a batch.
+
+use outrigger_api::v1::{self, volume_result::Outcome};
+use outrigger_core::text;
+
+use super::{BatchGetVolumes, VolumeLookup, message};
+use crate::provider::{Error, call::Unary};
+
+/// One answer for each volume, in the order of their keys.
+#[derive(Debug)]
+pub(super) struct VolumeResults {
+    pub(super) answers: Vec<Result<VolumeLookup, Error>>,
+    /// Results about other volumes.
+    pub(super) strays: usize,
+}
+
+impl VolumeResults {
+    /// See [`Error::speaks_for_all`].
+    pub(super) fn speaks_for_all(&self) -> Option<&Error> {
+        let none_answered = self.answers.iter().all(Result::is_err);
+        let mut errors = self
+            .answers
+            .iter()
+            .filter_map(|answer| answer.as_ref().err());
+        errors.find(|error| error.speaks_for_all(none_answered))
+    }
+}
+
+/// Reads the results for volumes with the keys 0 to `count`. A missing, doubled or illegal one is an error
+/// of that volume.
+pub(super) fn read(results: Vec<v1::VolumeResult>, count: usize) -> VolumeResults {
+    let mut answers: Vec<Option<Result<VolumeLookup, Error>>> = vec![None; count];
+    let mut strays = 0;
+    for result in results {
+        let at: Option<usize> = result.key.parse().ok();
+        let Some(answer) = at.and_then(|at| answers.get_mut(at)) else {
+            strays += 1;
+            continue;
+        };
+        *answer = Some(match answer {
+            None => read_one(result.outcome),
+            Some(_) => Err(malformed("two results for one volume")),
+        });
+    }
+    let answers = answers
+        .into_iter()
+        .map(|answer| answer.unwrap_or_else(|| Err(malformed("no result for the volume"))));
+    VolumeResults {
+        answers: answers.collect(),
+        strays,
+    }
+}
+
+fn read_one(outcome: Option<Outcome>) -> Result<VolumeLookup, Error> {
+    match outcome {
+        None => Err(malformed("a result without an outcome")),
+        Some(Outcome::Found(topology)) => {
+            let checked = message::raw(topology).check();
+            let checked = checked.map_err(|fault| malformed(&fault.to_string()))?;
+            Ok(VolumeLookup::Found(checked))
+        }
+        Some(Outcome::Absent(absent)) => Ok(VolumeLookup::Absent {
+            reason: text::message(&absent.reason).into(),
+        }),
+        Some(Outcome::NotManaged(not_managed)) => Ok(VolumeLookup::NotManaged {
+            reason: text::message(&not_managed.reason).into(),
+        }),
+        Some(Outcome::Error(status)) => {
+            let error = Error::from_item(BatchGetVolumes::NAME, &status);
+            Err(error.unwrap_or_else(|| malformed("an error with code OK")))
+        }
+    }
+}
+
+fn malformed(what: &str) -> Error {
+    Error::Malformed {
+        rpc: BatchGetVolumes::NAME,
+        what: text::message(what).into(),
+    }
+}
