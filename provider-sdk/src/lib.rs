@@ -76,6 +76,7 @@ mod service;
 mod setters;
 mod signals;
 mod socket;
+mod volumes;
 
 pub use address::Address;
 pub use context::{Cluster, Context};
@@ -108,6 +109,10 @@ pub use service::{Service, ServicePort};
 pub use socket::{Endpoint, InvalidEndpoint, Listener, SocketError};
 /// Returned by [`Context::cancellation`], accepted by [`Context::detached`].
 pub use tokio_util::sync::CancellationToken;
+pub use volumes::{
+    NodeRequirement, NodeTerm, Volume, VolumeLookup, VolumeLookups, VolumeSource, VolumeSourceKind,
+    VolumeTopology, Volumes, VolumesCapability,
+};
 
 /// Any error that a vendor's start-up code may end with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;

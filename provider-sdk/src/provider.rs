@@ -83,6 +83,8 @@ pub enum CallClass {
     LoadBalancers,
     /// Everything about routes.
     Routes,
+    /// Lookups of volumes.
+    Volumes,
 }
 
 /// How the provider and its cloud are.

@@ -13,6 +13,7 @@ mod node_sets;
 mod routes;
 mod running;
 mod unnamed;
+mod volumes;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,7 +23,7 @@ use futures::StreamExt;
 use outrigger_api::DEFAULT_MAX_MESSAGE_BYTES;
 use outrigger_api::v1::{
     self, instances_service_server, load_balancers_service_server, node_sets_service_server,
-    provider_service_server, routes_service_server,
+    provider_service_server, routes_service_server, volumes_service_server,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_stream::Stream;
@@ -147,6 +148,22 @@ impl Server {
                 let rpc = routes::RoutesRpc::new(Arc::clone(core), routes, &capability);
                 services.add_service(
                     routes_service_server::RoutesServiceServer::new(rpc)
+                        .max_decoding_message_size(core.max_message_bytes),
+                );
+            },
+        ))
+    }
+
+    /// Serves volumes. Registered twice, the last one counts.
+    pub fn volumes(mut self, volumes: impl crate::Volumes) -> Self {
+        let volumes = Arc::new(volumes);
+        let capability = volumes.capability();
+        self.capabilities.volumes = Some(capability.to_wire());
+        self.register::<volumes_service_server::VolumesServiceServer<()>>(Box::new(
+            move |core, services| {
+                let rpc = volumes::VolumesRpc::new(Arc::clone(core), volumes, &capability);
+                services.add_service(
+                    volumes_service_server::VolumesServiceServer::new(rpc)
                         .max_decoding_message_size(core.max_message_bytes),
                 );
             },

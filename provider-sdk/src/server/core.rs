@@ -140,6 +140,9 @@ fn check(info: &ProviderInfo, capabilities: &v1::Capabilities) -> Result<(), Ser
             )));
         }
     }
+    if let Some(wrong) = capabilities.volumes.as_ref().and_then(wrong_volumes) {
+        return Err(ServeError::Provider(format!("VolumesCapability.{wrong}")));
+    }
     let load_balancers = capabilities.load_balancers.as_ref();
     if let Some(wrong) = load_balancers.and_then(wrong_load_balancers) {
         return Err(ServeError::Provider(format!(
@@ -147,6 +150,23 @@ fn check(info: &ProviderInfo, capabilities: &v1::Capabilities) -> Result<(), Ser
         )));
     }
     Ok(())
+}
+
+fn wrong_volumes(capability: &v1::VolumesCapability) -> Option<String> {
+    let (size, calls) = (capability.max_batch_size, capability.max_in_flight);
+    let is_name = |name: &String| {
+        (1..=253).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    let drivers = &capability.csi_drivers;
+    if drivers.len() > 64 || !drivers.iter().all(is_name) {
+        Some("csi_drivers are more than 64, or one is not 1 to 253 visible characters".to_owned())
+    } else if !(1..=500).contains(&size) {
+        Some(format!("max_batch_size is {size}: use 1 to 500"))
+    } else if calls > 64 {
+        Some(format!("max_in_flight is {calls}: use at most 64"))
+    } else {
+        None
+    }
 }
 
 fn wrong_load_balancers(capability: &v1::LoadBalancersCapability) -> Option<String> {

@@ -128,6 +128,7 @@ fn rate_limit(limit: &RateLimit) -> v1::RateLimit {
         CallClass::Instances => v1::CallClass::Instances,
         CallClass::LoadBalancers => v1::CallClass::LoadBalancers,
         CallClass::Routes => v1::CallClass::Routes,
+        CallClass::Volumes => v1::CallClass::Volumes,
     };
     v1::RateLimit {
         call_class: class.into(),

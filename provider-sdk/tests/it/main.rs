@@ -17,3 +17,4 @@ mod raw;
 mod route_tables;
 mod routes;
 mod sockets;
+mod volumes;
