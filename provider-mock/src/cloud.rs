@@ -1,7 +1,7 @@
 //! The fake cloud: its content, the cost of a call to it, and the calls so far.
 //!
 //! Rooms for the resources stand beside: [`instances`](crate::instances),
-//! [`load_balancers`](crate::load_balancers) and [`routes`](crate::routes); this one has the parts that they share.
+//! [`load_balancers`](crate::load_balancers), [`routes`](crate::routes) and [`volumes`](crate::volumes); this one has the parts that they share.
 
 mod calls;
 mod clock;
@@ -10,7 +10,9 @@ mod counters;
 mod description;
 mod load_balancers;
 mod routes;
+mod volumes;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -35,6 +37,7 @@ use crate::instances::{
 use crate::journal::Journal;
 use crate::load_balancers::{LoadBalancerInventory, LoadBalancerRules};
 use crate::routes::RouteTable;
+use crate::volumes::Volume;
 use cost::Meter;
 use counters::Counters;
 
@@ -144,6 +147,7 @@ struct Shared {
     inventory: Mutex<Inventory>,
     load_balancers: Mutex<LoadBalancerInventory>,
     routes: Mutex<RouteTable>,
+    volumes: Mutex<BTreeMap<String, Volume>>,
     meter: Mutex<Meter>,
     faults: Faults,
     counters: Counters,
@@ -169,6 +173,7 @@ impl Cloud {
             inventory: Mutex::new(holdings.instances),
             load_balancers: Mutex::new(holdings.load_balancers),
             routes: Mutex::new(holdings.routes),
+            volumes: Mutex::default(),
             meter: Mutex::new(meter),
             faults: Faults::new(random),
             counters: Counters::default(),

@@ -9,6 +9,7 @@ mod load_balancers;
 mod messages;
 mod routes;
 mod server;
+mod volumes;
 
 pub use client::{Client, ClientError};
 pub use load_balancers::{
@@ -20,6 +21,7 @@ pub use messages::{
 };
 pub use routes::{EditRoutes, NewRoute, ShownRoutes};
 pub use server::{About, serve};
+pub use volumes::ShownVolumes;
 
 use outrigger_provider_sdk::{Endpoint, InvalidEndpoint};
 

@@ -22,12 +22,13 @@ pub mod journal;
 pub mod load_balancers;
 pub mod routes;
 pub mod state;
+pub mod volumes;
 
 mod provider;
 mod wire;
 
 pub use cloud::{Cloud, CloudConfig};
 pub use provider::{
-    ListedTarget, MockProvider, ProviderOptions, ServedLoadBalancers, ServedRoutes,
+    ListedTarget, MockProvider, ProviderOptions, ServedLoadBalancers, ServedRoutes, ServedVolumes,
 };
 pub use wire::{FaultLayer, Faulty};

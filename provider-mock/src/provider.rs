@@ -28,6 +28,8 @@ pub struct ProviderOptions {
     pub load_balancers: Option<ServedLoadBalancers>,
     /// How routes are served; none: there are none at all.
     pub routes: Option<ServedRoutes>,
+    /// Which volumes are looked up; none: there are none at all.
+    pub volumes: Option<ServedVolumes>,
     /// Every load balancer call brings its backend nodes along.
     pub without_node_sets: bool,
     /// Prefixes of the Service annotations that are read.
@@ -104,6 +106,17 @@ impl Default for ServedRoutes {
     }
 }
 
+/// The provider's declarations about volumes in the handshake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedVolumes {
+    /// CSI drivers.
+    pub csi_drivers: Vec<String>,
+    /// All in-tree kinds of the contract.
+    pub in_tree: bool,
+    /// Most volumes in one lookup, 1 to 500.
+    pub max_batch_size: u32,
+}
+
 /// How a list names the target of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListedTarget {
@@ -133,6 +146,7 @@ impl Default for ProviderOptions {
             announce_quota: false,
             load_balancers: Some(ServedLoadBalancers::default()),
             routes: None,
+            volumes: None,
             without_node_sets: false,
             service_annotation_prefixes: vec![ANNOTATION_PREFIX.to_owned()],
         }
@@ -175,7 +189,10 @@ impl MockProvider {
             server = server.load_balancers(self.clone());
         }
         if options.routes.is_some() {
-            server = server.routes(self);
+            server = server.routes(self.clone());
+        }
+        if options.volumes.is_some() {
+            server = server.volumes(self);
         }
         if options.without_node_sets {
             server = server.without_node_sets();

@@ -3,6 +3,7 @@
 mod fault;
 mod load_balancers;
 mod routes;
+mod volumes;
 
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use super::values::label;
 use fault::{AnswersArgs, ErrorsArgs, HangArgs, LoseArgs};
 use load_balancers::LoadBalancerAction;
 use routes::RouteAction;
+use volumes::VolumeAction;
 
 #[derive(Debug, Args)]
 pub(crate) struct CtlCommand {
@@ -61,6 +63,9 @@ enum Action {
     /// List, add, change or remove routes
     #[command(subcommand)]
     Routes(RouteAction),
+    /// List, make, change or delete volumes
+    #[command(subcommand)]
+    Volumes(VolumeAction),
     /// Change what a call costs, or let calls fail
     #[command(subcommand)]
     Set(SetAction),
@@ -213,6 +218,7 @@ async fn ask(client: &Client, action: Action) -> anyhow::Result<Shown> {
         }
         Action::LoadBalancers(action) => load_balancers::ask(client, action).await?,
         Action::Routes(action) => routes::ask(client, action).await?,
+        Action::Volumes(action) => volumes::ask(client, action).await?,
         Action::Set(SetAction::Latency { latency, jitter }) => {
             let jitter = jitter.map(|jitter| jitter.to_string());
             let change = ChangeCost {

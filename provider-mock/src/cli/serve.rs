@@ -2,6 +2,7 @@
 
 mod load_balancers;
 mod routes;
+mod volumes;
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
@@ -27,6 +28,7 @@ use super::SocketArgs;
 use super::values::{at_least_one, calls_per_second, label};
 use load_balancers::LoadBalancerArgs;
 use routes::RouteArgs;
+use volumes::VolumeArgs;
 
 #[derive(Debug, Args)]
 #[expect(
@@ -117,6 +119,9 @@ pub(crate) struct ServeCommand {
 
     #[command(flatten)]
     routes: RouteArgs,
+
+    #[command(flatten)]
+    volumes: VolumeArgs,
 
     /// Name of the provider and scheme of its provider IDs
     #[arg(long, default_value = "mock", value_name = "NAME")]
@@ -239,6 +244,7 @@ impl ServeCommand {
             announce_quota: self.announce_rate_limit,
             load_balancers: self.load_balancers.served(),
             routes: self.routes.served(),
+            volumes: self.volumes.served(),
             without_node_sets: self.load_balancers.without_node_sets,
             service_annotation_prefixes: self.service_annotation_prefixes.clone(),
         }

@@ -2,6 +2,7 @@
 
 mod load_balancers;
 mod routes;
+mod volumes;
 
 use std::io::{self, IsTerminal as _, Write};
 
@@ -9,7 +10,8 @@ use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Table, presets};
 use outrigger_provider_mock::cloud::Counts;
 use outrigger_provider_mock::control::{
-    Changed, Cleared, ClosedConnections, Listed, ShownLoadBalancers, ShownRoutes, Status,
+    Changed, Cleared, ClosedConnections, Listed, ShownLoadBalancers, ShownRoutes, ShownVolumes,
+    Status,
 };
 use outrigger_provider_mock::duration;
 use outrigger_provider_mock::faults::{Budget, Effect, Fault, InjectedError, Method};
@@ -57,6 +59,11 @@ pub(crate) enum Shown {
         done: &'static str,
         changed: ShownRoutes,
     },
+    Volumes(ShownVolumes),
+    ChangedVolumes {
+        done: &'static str,
+        changed: ShownVolumes,
+    },
     Fault(Fault),
     Cleared(Cleared),
     Closed(ClosedConnections),
@@ -93,6 +100,8 @@ impl Shown {
             }
             Self::Routes(shown) => routes::print(shown, output, out),
             Self::ChangedRoutes { done, changed } => routes::print_changed(done, changed, out),
+            Self::Volumes(shown) => volumes::print(shown, output, out),
+            Self::ChangedVolumes { done, changed } => volumes::print_changed(done, changed, out),
             Self::Fault(fault) => writeln!(out, "set: {}", sentence(fault)),
             Self::Cleared(Cleared { cleared: 1 }) => writeln!(out, "1 fault removed"),
             Self::Cleared(Cleared { cleared }) => writeln!(out, "{cleared} faults removed"),
@@ -126,6 +135,7 @@ impl Shown {
             | Self::Whole(shown)
             | Self::ChangedLoadBalancers { changed: shown, .. } => json(shown, out),
             Self::Routes(shown) | Self::ChangedRoutes { changed: shown, .. } => json(shown, out),
+            Self::Volumes(shown) | Self::ChangedVolumes { changed: shown, .. } => json(shown, out),
             Self::Fault(fault) => json(fault, out),
             Self::Cleared(cleared) => json(cleared, out),
             Self::Closed(closed) => json(closed, out),

@@ -19,9 +19,11 @@ use super::messages::{
     Listed, Status, Targets,
 };
 use super::routes::{EditRoutes, NewRoute, ShownRoutes};
+use super::volumes::ShownVolumes;
 use crate::cloud::Counts;
 use crate::faults::Fault;
 use crate::instances::InstanceSpec;
+use crate::volumes::Volume;
 
 /// Time limit of an answer; no request on this socket waits for anything.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -161,6 +163,21 @@ impl Client {
     /// Removes routes behind their provider's back.
     pub async fn remove_routes(&self, targets: &Targets) -> Result<ShownRoutes, ClientError> {
         self.ask(Method::POST, "/v1/routes/remove", targets).await
+    }
+
+    /// Which volumes there are.
+    pub async fn volumes(&self) -> Result<ShownVolumes, ClientError> {
+        self.ask(Method::GET, "/v1/volumes", &()).await
+    }
+
+    /// Makes a volume, or changes the one with its handle.
+    pub async fn set_volume(&self, volume: &Volume) -> Result<ShownVolumes, ClientError> {
+        self.ask(Method::POST, "/v1/volumes", volume).await
+    }
+
+    /// Deletes volumes.
+    pub async fn delete_volumes(&self, targets: &Targets) -> Result<ShownVolumes, ClientError> {
+        self.ask(Method::POST, "/v1/volumes/delete", targets).await
     }
 
     /// Changes what a call to the cloud costs.

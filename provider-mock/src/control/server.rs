@@ -19,7 +19,7 @@ use super::messages::{
     ChangeCost, Changed, Cleared, CloseConnections, ClosedConnections, Failure, InjectFault,
     Listed, NewQuota, Status, Targets,
 };
-use super::{load_balancers, routes};
+use super::{load_balancers, routes, volumes};
 use crate::cloud::{Cloud, Jitter, Quota};
 use crate::instances::{Instance, InstanceSpec, Power};
 
@@ -108,6 +108,9 @@ fn route(cloud: &Cloud, about: &About, method: &Method, path: &str, body: &[u8])
         ("POST", "/v1/routes") => routes::add(cloud, body),
         ("POST", "/v1/routes/edit") => routes::edit(cloud, body),
         ("POST", "/v1/routes/remove") => routes::remove(cloud, body),
+        ("GET", "/v1/volumes") => volumes::list(cloud),
+        ("POST", "/v1/volumes") => volumes::set(cloud, body),
+        ("POST", "/v1/volumes/delete") => volumes::delete(cloud, body),
         ("PUT", "/v1/cost") => change_cost(cloud, body),
         ("GET", "/v1/faults") => json(&cloud.faults().list()),
         ("POST", "/v1/faults") => inject(cloud, body),
@@ -122,7 +125,7 @@ fn route(cloud: &Cloud, about: &About, method: &Method, path: &str, body: &[u8])
             error: format!(
                 "there is no {method} {path}; there are /v1/status, /v1/instances, \
                  /v1/instances/start, …/stop, …/delete, /v1/load-balancers, …/show, …/edit, \
-                 …/delete, /v1/routes, …/edit, …/remove, /v1/cost, /v1/faults, /v1/counters and \
+                 …/delete, /v1/routes, …/edit, …/remove, /v1/volumes, …/delete, /v1/cost, /v1/faults, /v1/counters and \
                  /v1/connections/close"
             ),
         }),

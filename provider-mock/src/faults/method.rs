@@ -36,11 +36,13 @@ pub enum Method {
     BatchCreateRoutes,
     /// `RoutesService.BatchDeleteRoutes`.
     BatchDeleteRoutes,
+    /// `VolumesService.BatchGetVolumes`.
+    BatchGetVolumes,
 }
 
 impl Method {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Handshake,
         Self::GetStatus,
         Self::BatchGetInstances,
@@ -55,6 +57,7 @@ impl Method {
         Self::ListRoutes,
         Self::BatchCreateRoutes,
         Self::BatchDeleteRoutes,
+        Self::BatchGetVolumes,
     ];
 
     /// As in the contract.
@@ -74,6 +77,7 @@ impl Method {
             Self::ListRoutes => "ListRoutes",
             Self::BatchCreateRoutes => "BatchCreateRoutes",
             Self::BatchDeleteRoutes => "BatchDeleteRoutes",
+            Self::BatchGetVolumes => "BatchGetVolumes",
         }
     }
 
@@ -98,6 +102,7 @@ impl Method {
             | Self::ListLoadBalancers
             | Self::PlanLoadBalancer => "LoadBalancersService",
             Self::ListRoutes | Self::BatchCreateRoutes | Self::BatchDeleteRoutes => "RoutesService",
+            Self::BatchGetVolumes => "VolumesService",
         }
     }
 

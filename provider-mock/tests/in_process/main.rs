@@ -19,3 +19,4 @@ mod lookups;
 mod route_faults;
 mod routed;
 mod routes;
+mod volumes;

@@ -1,0 +1,24 @@
+//! The cloud's operations on volumes. They are not in the state file.
+
+use std::collections::BTreeMap;
+
+use super::{Cloud, RateLimited};
+use crate::volumes::Volume;
+
+impl Cloud {
+    /// One call to the cloud about a volume; none: there is no such volume.
+    pub async fn look_up_volume(&self, handle: &str) -> Result<Option<Volume>, RateLimited> {
+        self.pay("GetVolume").await?;
+        Ok(self.0.volumes.lock().get(handle).cloned())
+    }
+
+    /// All volumes, by handle.
+    pub fn volumes(&self) -> Vec<Volume> {
+        self.0.volumes.lock().values().cloned().collect()
+    }
+
+    /// Makes, changes and deletes volumes behind every provider's back.
+    pub fn edit_volumes<T>(&self, edit: impl FnOnce(&mut BTreeMap<String, Volume>) -> T) -> T {
+        edit(&mut self.0.volumes.lock())
+    }
+}

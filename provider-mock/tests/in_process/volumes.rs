@@ -1,0 +1,132 @@
+//! Volumes, as a controller asks about them.
+
+use outrigger_api::v1::{
+    BatchGetVolumesRequest, CinderVolumeSource, CsiVolumeSource, Volume as Asked, VolumeResult,
+    VolumeSource, volume_result::Outcome, volume_source::Source,
+    volumes_service_client::VolumesServiceClient,
+};
+use outrigger_provider_mock::volumes::{Volume, VolumeState};
+use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions, ServedVolumes};
+
+use crate::harness::{Mock, context};
+
+async fn start() -> Mock {
+    let cloud = Cloud::new(CloudConfig::new().unwrap());
+    let options = ProviderOptions {
+        volumes: Some(ServedVolumes {
+            csi_drivers: vec!["disk.example".into()],
+            in_tree: true,
+            max_batch_size: 10,
+        }),
+        ..ProviderOptions::default()
+    };
+    Mock::over(cloud, options).await
+}
+
+fn put(mock: &Mock, handle: &str, zones: &[&str], state: VolumeState) {
+    let volume = Volume {
+        handle: handle.into(),
+        region: "mock-1".into(),
+        zones: zones.iter().map(|zone| (*zone).to_owned()).collect(),
+        state,
+    };
+    mock.cloud
+        .edit_volumes(|volumes| volumes.insert(volume.handle.clone(), volume.clone()));
+}
+
+async fn ask(mock: &Mock, sources: Vec<Source>) -> Vec<VolumeResult> {
+    let volumes = sources.into_iter().zip(0..).map(|(source, key)| Asked {
+        key: key.to_string(),
+        source: Some(VolumeSource {
+            source: Some(source),
+        }),
+        ..Asked::default()
+    });
+    let request = BatchGetVolumesRequest {
+        context: Some(context()),
+        volumes: volumes.collect(),
+    };
+    let mut client = VolumesServiceClient::new(mock.channel.clone());
+    client
+        .batch_get_volumes(request)
+        .await
+        .unwrap()
+        .into_inner()
+        .results
+}
+
+fn csi(handle: &str) -> Source {
+    Source::Csi(CsiVolumeSource {
+        driver: "disk.example".into(),
+        volume_handle: handle.into(),
+        ..CsiVolumeSource::default()
+    })
+}
+
+/// VOL-01 to VOL-04.
+#[tokio::test]
+async fn a_volume_answers_as_it_was_set() {
+    let mock = start().await;
+    put(&mock, "two-zones", &["a", "b"], VolumeState::Available);
+    put(&mock, "foreign", &[], VolumeState::Foreign);
+    put(&mock, "failing", &[], VolumeState::Failing);
+    put(&mock, "hidden", &[], VolumeState::Hidden);
+    let cinder = Source::Cinder(CinderVolumeSource {
+        volume_id: "two-zones".into(),
+    });
+    let handles = [
+        "two-zones",
+        "missing",
+        "foreign",
+        "failing",
+        "hidden",
+        "no handle",
+    ];
+    let asked = || {
+        handles
+            .map(csi)
+            .into_iter()
+            .chain([cinder.clone()])
+            .collect()
+    };
+    let results = ask(&mock, asked()).await;
+    assert_eq!(
+        ask(&mock, asked()).await,
+        results,
+        "a lookup changes nothing"
+    );
+    let shown = results
+        .iter()
+        .map(|result| match result.outcome.as_ref().unwrap() {
+            Outcome::Found(topology) => topology.labels["topology.kubernetes.io/zone"].clone(),
+            Outcome::Absent(_) => "absent".into(),
+            Outcome::NotManaged(_) => "not managed".into(),
+            Outcome::Error(status) => status.message.clone(),
+        });
+    let shown: Vec<_> = shown.collect();
+    assert_eq!(
+        shown,
+        [
+            "a__b",
+            "absent",
+            "not managed",
+            "failing fails",
+            "hidden may not be visible yet",
+            "\"no handle\" is no handle of the mock: it is empty or has spaces",
+            "a__b",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn volumes_are_declared_only_where_they_are_asked_for() {
+    let mock = Mock::start(|_| {}).await;
+    assert!(mock.handshake.capabilities.unwrap().volumes.is_none());
+    let mock = start().await;
+    let offered = mock.handshake.capabilities.unwrap().volumes.unwrap();
+    assert_eq!(offered.csi_drivers, ["disk.example"]);
+    assert_eq!(
+        (offered.source_kinds.len(), offered.max_batch_size),
+        (5, 10)
+    );
+}
