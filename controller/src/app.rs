@@ -19,6 +19,7 @@ mod plan;
 mod route;
 mod services;
 mod supervise;
+mod volume;
 mod webhooks;
 mod wiring;
 
@@ -215,6 +216,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         services::add(&mut wiring).await?;
         ipam::add(&mut wiring).await?;
         route::add(&mut wiring).await?;
+        volume::add(&mut wiring).await?;
         nodes::watch(&mut wiring);
         Ok::<_, Fatal>(())
     };

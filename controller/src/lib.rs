@@ -24,6 +24,7 @@ pub mod route;
 pub mod service;
 pub mod serving;
 pub mod telemetry;
+pub mod volume;
 pub mod webhook;
 
 #[cfg(test)]

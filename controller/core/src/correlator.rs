@@ -94,6 +94,14 @@ impl ObjectRef {
         }
     }
 
+    /// A `PersistentVolume`.
+    pub fn volume(name: impl Into<Arc<str>>, uid: impl Into<Arc<str>>) -> Self {
+        Self {
+            kind: "PersistentVolume",
+            ..Self::node(name, uid)
+        }
+    }
+
     /// A `v1.Service`.
     pub fn service(service: &ServiceView) -> Self {
         Self {

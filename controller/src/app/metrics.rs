@@ -18,6 +18,7 @@ use crate::{
     service::ServiceMetrics,
     serving::{AccessMetrics, ServingMetrics},
     telemetry::{self, RunningControllers},
+    volume::VolumeMetrics,
     webhook::WebhookMetrics,
 };
 
@@ -37,6 +38,7 @@ pub(crate) struct Metrics {
     pub(crate) route: RouteMetrics,
     pub(crate) service: ServiceMetrics,
     pub(crate) serving: ServingMetrics,
+    pub(crate) volume: VolumeMetrics,
     pub(crate) watch: WatchMetrics,
     pub(crate) webhook: WebhookMetrics,
 }
@@ -59,6 +61,7 @@ impl Metrics {
             route: RouteMetrics::register(registry),
             service: ServiceMetrics::register(registry),
             serving: ServingMetrics::register(registry),
+            volume: VolumeMetrics::register(registry),
             watch: WatchMetrics::register(registry),
             webhook: WebhookMetrics::register(registry),
         }

@@ -14,6 +14,7 @@ use outrigger_core::{
         change::{NodeChange, PodCidrsWrite, TaintAddition},
     },
     route::NetworkConditionWrite,
+    volume::{ANNOTATION_LABELLED, VolumePatch, VolumeView},
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -176,6 +177,42 @@ fn time(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second())
         .unwrap_or(at)
         .to_string()
+}
+
+/// The patch of `persistentvolumes/<name>` that makes `write`, planned on `volume`; of the object of an
+/// admission request too. Affinity needs no `test`: the API server refuses to change it.
+pub fn volume(volume: &VolumeView, write: &VolumePatch) -> Vec<Operation> {
+    let mut patch = Vec::new();
+    if !volume.uid.is_empty() {
+        patch.push(test("/metadata/uid", &*volume.uid));
+    }
+    let mut entries = |map: &str, is_empty: bool, entries: Vec<(&str, &str)>| {
+        let path = format!("/metadata/{map}");
+        if is_empty && !entries.is_empty() {
+            patch.push(test(path.as_str(), Value::Null));
+            patch.push(add(path.as_str(), json!({})));
+        }
+        for (key, value) in entries {
+            let path = format!("{path}/{}", escape(key));
+            // An older mark is replaced.
+            if !is_empty && key != ANNOTATION_LABELLED {
+                patch.push(test(path.as_str(), Value::Null));
+            }
+            patch.push(add(path, value));
+        }
+    };
+    let labels = write.labels.iter().map(|(key, value)| (&**key, &**value));
+    entries("labels", volume.labels.is_empty(), labels.collect());
+    let mark = write
+        .labelled
+        .iter()
+        .map(|mark| (ANNOTATION_LABELLED, &**mark));
+    entries("annotations", !volume.has_annotations, mark.collect());
+    if let Some(terms) = &write.node_terms {
+        let selector = json!({"required": {"nodeSelectorTerms": terms}});
+        patch.push(add("/spec/nodeAffinity", selector));
+    }
+    patch
 }
 
 fn list(addresses: &[NodeAddress]) -> Value {

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use outrigger_core::{node::NodeView, service::ServiceView};
+use outrigger_core::{node::NodeView, service::ServiceView, volume::VolumeView};
 
 use crate::queue::Priority;
 
@@ -39,6 +39,20 @@ impl View for NodeView {
 impl View for ServiceView {
     fn key(&self) -> &Arc<str> {
         &self.key
+    }
+
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn resource_version(&self) -> &str {
+        &self.resource_version
+    }
+}
+
+impl View for VolumeView {
+    fn key(&self) -> &Arc<str> {
+        &self.name
     }
 
     fn uid(&self) -> &str {

@@ -68,6 +68,12 @@ pub const SERVICES: Resource = Resource {
     path: "/api/v1/services",
 };
 
+/// All volumes.
+pub const PERSISTENT_VOLUMES: Resource = Resource {
+    name: "persistentvolumes",
+    path: "/api/v1/persistentvolumes",
+};
+
 /// Why a watch has to be started again.
 #[derive(Debug)]
 enum End {

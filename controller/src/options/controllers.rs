@@ -13,15 +13,18 @@ pub enum Controller {
     NodeRoute,
     /// Pod CIDRs of each node.
     NodeIpam,
+    /// Labels of volumes; runs only where it is named.
+    VolumeLabels,
 }
 
 impl Controller {
     /// All that exist, in order of name.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::CloudNode,
         Self::CloudNodeLifecycle,
         Self::NodeIpam,
         Self::NodeRoute,
+        Self::VolumeLabels,
         Self::ServiceLb,
     ];
 
@@ -33,6 +36,7 @@ impl Controller {
             Self::ServiceLb => "service-lb-controller",
             Self::NodeRoute => "node-route-controller",
             Self::NodeIpam => "node-ipam-controller",
+            Self::VolumeLabels => "persistentvolume-labels-controller",
         }
     }
 
@@ -44,6 +48,7 @@ impl Controller {
             Self::ServiceLb => "service",
             Self::NodeRoute => "route",
             Self::NodeIpam => "nodeipam",
+            Self::VolumeLabels => "persistentvolume-labels",
         }
     }
 }
@@ -63,15 +68,20 @@ impl Controllers {
     pub fn evaluate(items: &[String]) -> Result<Self, Vec<String>> {
         let known = Controller::ALL.map(|controller| (controller.name(), controller.alias()));
         let on = evaluate(items, &known, "controllers")?;
-        let enabled = Controller::ALL
-            .into_iter()
-            .zip(on)
-            .filter_map(|(controller, on)| on.then_some(controller))
-            .collect();
         let is_named = |controller: &Controller| {
             let mut items = items.iter();
             items.any(|item| item == controller.name() || item == controller.alias())
         };
+        // `*` does not turn on what upstream has no more.
+        let is_meant = |controller: &Controller| {
+            *controller != Controller::VolumeLabels || is_named(controller)
+        };
+        let enabled = Controller::ALL
+            .into_iter()
+            .zip(on)
+            .filter_map(|(controller, on)| on.then_some(controller))
+            .filter(is_meant)
+            .collect();
         let named = Controller::ALL.into_iter().filter(is_named).collect();
         Ok(Self { enabled, named })
     }

@@ -34,6 +34,15 @@ fn cli_20_21_canonical_names_and_aliases() {
     );
 }
 
+/// Legacy: an operator asks for it.
+#[test]
+fn star_does_not_enable_labels_of_volumes() {
+    let all = "cloud-node cloud-node-lifecycle nodeipam route persistentvolume-labels service";
+    check("*,persistentvolume-labels", all);
+    check("persistentvolume-labels-controller,*", all);
+    check("*,-persistentvolume-labels", ALL);
+}
+
 #[test]
 fn cli_22_star_enables_and_minus_disables() {
     check("*", ALL);

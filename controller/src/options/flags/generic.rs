@@ -68,8 +68,8 @@ pub(in crate::options) struct GenericFlags {
     pub(in crate::options) controller_start_interval: GoDuration,
     /// Controllers to run: '*' for all, 'foo' to enable one, '-foo' to disable it; the first item
     /// that names a controller decides. Known are cloud-node-controller,
-    /// cloud-node-lifecycle-controller, node-ipam-controller, node-route-controller and
-    /// service-lb-controller.
+    /// cloud-node-lifecycle-controller, node-ipam-controller, node-route-controller,
+    /// service-lb-controller, and, only if named, persistentvolume-labels-controller.
     ///
     /// Configz: Generic.Controllers
     #[arg(long, value_name = "strings", default_value = "*")]

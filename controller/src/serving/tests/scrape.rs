@@ -34,6 +34,7 @@ pub(super) async fn serve() -> (Running, Queue<u8>) {
     metrics.route.sample();
     metrics.service.sample();
     metrics.serving.sample();
+    metrics.volume.sample();
     metrics.watch.sample();
     metrics.webhook.sample();
     let _stopped = metrics.controllers.started("cloud-node");

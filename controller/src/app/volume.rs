@@ -1,0 +1,39 @@
+//! The loop over volumes: persistentvolume-labels.
+
+use std::sync::Arc;
+
+use super::{Fatal, wiring::Wiring};
+use crate::{
+    kube::{store::Store, watch},
+    options::controllers::Controller,
+    volume::{self, VolumeLabels, VolumeParts},
+};
+
+/// Account of the loop, as that of upstream's former controller.
+const ACCOUNT: &str = "pvl-controller";
+
+/// Adds the loop and starts the store of volumes, if `--controllers` names the loop. The store is empty before a
+/// provider serves volumes.
+pub(super) async fn add(wiring: &mut Wiring<'_>) -> Result<(), Fatal> {
+    let config = wiring.context.config;
+    if !config.controllers.enabled(Controller::VolumeLabels) {
+        return Ok(());
+    }
+    let identity = wiring.identity(ACCOUNT).await?;
+    let (provider, metrics) = (wiring.context.provider.clone(), wiring.context.metrics);
+    let volumes = Arc::<Store<_>>::default();
+    let inputs = volume::subscribe(&volumes, &metrics.queues);
+    let parts = VolumeParts {
+        api: identity.api.clone(),
+        volumes: Arc::clone(&volumes),
+        provider: provider.clone(),
+        events: identity.events.recorder(volume::COMPONENT),
+        metrics: metrics.volume.clone(),
+    };
+    wiring.add(Controller::VolumeLabels, inputs.clone(), move |term| {
+        VolumeLabels::new(parts.clone(), &inputs, term)
+    });
+    let is_served = async move { provider.serving_volumes(|| {}).await };
+    wiring.watch(watch::PERSISTENT_VOLUMES, &volumes, is_served);
+    Ok(())
+}
