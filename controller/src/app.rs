@@ -46,6 +46,7 @@ use crate::{
     provider::{self, DownCause, Provider},
     serving::{self, Access, Checks, Pages, Scope, Server},
     telemetry::Telemetry,
+    webhook::{VolumeReviewer, Webhook},
 };
 
 /// Name of this program in events and towards providers (E-6).
@@ -154,7 +155,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         };
         parts.spawn("HTTPS server", https.run(served, process.clone()));
     }
-    let _webhooks = match webhooks {
+    let webhooks = match webhooks {
         Some(bound) => Some(bound.start(&access, &metrics, &checks, &mut parts, &process)?),
         None => None,
     };
@@ -189,6 +190,10 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         process.clone(),
     );
     parts.spawn("provider connection", connection);
+    if let Some(webhooks) = webhooks {
+        let reviewer = VolumeReviewer::new(provider.clone());
+        webhooks.decide_by(Webhook::PersistentVolumeLabels, Arc::new(reviewer));
+    }
     let (queues, shown) = (metrics.queues.clone(), provider.clone());
     pages.dump("queues", move || queues.dump());
     pages.dump("provider", move || shown.dump());

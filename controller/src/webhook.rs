@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  API server ─► serving::Server ─► WebhookServer ─► review ─► Reviewer ─► AdmissionVerdict ─► answer
-//!                     ▲                                          └─► the provider
+//!                     ▲                                 └─ VolumeReviewer ─► the provider
 //!                     └── Certificates: of the flags, or kept by SharedCertificate in a Secret
 //! ```
 //!
@@ -18,16 +18,16 @@ mod metrics;
 mod review;
 mod secret;
 mod shared;
+mod volumes;
 
 use futures::future::BoxFuture;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
 
 pub(crate) use self::{
     configuration::Registration,
     shared::{SharedCertificate, SharedParts},
 };
-pub use self::{handler::WebhookServer, metrics::WebhookMetrics};
+pub use self::{handler::WebhookServer, metrics::WebhookMetrics, volumes::VolumeReviewer};
 use crate::kube::patch::Operation;
 
 /// A webhook that can be served.
@@ -72,15 +72,11 @@ pub enum AdmissionVerdict {
 
 /// Decides about objects of one kind that are being made.
 pub trait Reviewer: Send + Sync + 'static {
-    /// `object` is the whole object as JSON. The future is dropped at `deadline`.
+    /// `object` is the whole object as JSON. The future is dropped when the API server would wait no longer.
     ///
     /// # Errors
     /// A sentence for the API server's log, if nothing can be decided now.
-    fn review(
-        &self,
-        object: Box<RawValue>,
-        deadline: Instant,
-    ) -> BoxFuture<'_, Result<AdmissionVerdict, String>>;
+    fn review(&self, object: Box<RawValue>) -> BoxFuture<'_, Result<AdmissionVerdict, String>>;
 }
 
 #[cfg(test)]

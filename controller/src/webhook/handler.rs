@@ -107,7 +107,7 @@ impl WebhookServer {
             let reviewer = reviewer
                 .get()
                 .ok_or_else(|| failed("the controller has not reached the API server yet"))?;
-            decide(webhook, &**reviewer, request, deadline).await
+            decide(webhook, &**reviewer, request).await
         });
         let late = |_elapsed| {
             let millis = within.as_millis();
@@ -142,16 +142,15 @@ async fn decide(
     webhook: Webhook,
     reviewer: &dyn Reviewer,
     request: review::AdmissionRequest,
-    deadline: Instant,
 ) -> Result<Vec<u8>, FailedReview> {
     let resource = &request.resource;
     let is_ours = webhook.concerns(&resource.group, &resource.resource)
         && request.operation == "CREATE"
         && request.sub_resource.is_empty();
     let verdict = match request.object {
-        // An update has been labelled, or never will be.
+        // P-20.
         Some(object) if is_ours => {
-            let reviewed = reviewer.review(object, deadline).await;
+            let reviewed = reviewer.review(object).await;
             reviewed.map_err(|reason| failed(&reason))?
         }
         _ => AdmissionVerdict::Admit(Vec::new()),

@@ -9,7 +9,7 @@ use http_body_util::Full;
 use parking_lot::Mutex;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use serde_json::{Value, json, value::RawValue};
-use tokio::{task::JoinSet, time::Instant};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{AdmissionVerdict, Reviewer, Webhook, WebhookMetrics, WebhookServer};
@@ -34,11 +34,7 @@ struct ByName {
 }
 
 impl Reviewer for ByName {
-    fn review(
-        &self,
-        object: Box<RawValue>,
-        _: Instant,
-    ) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
+    fn review(&self, object: Box<RawValue>) -> BoxFuture<'_, Result<AdmissionVerdict, String>> {
         let object: Value = serde_json::from_str(object.get()).unwrap();
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         self.asked.lock().push(name.clone());
@@ -199,6 +195,7 @@ async fn before_there_is_something_to_decide_with_each_request_is_an_error() {
     server.response("disk").await;
 }
 
+/// P-20.
 #[tokio::test]
 async fn requests_about_anything_but_new_volumes_pass() {
     let server = start(&[]);

@@ -1,6 +1,7 @@
 //! A provider in this process that says what a test wants, nonsense and old revisions included.
 
 pub(crate) mod load_balancers;
+pub(crate) mod volumes;
 
 use std::{
     fs,

@@ -1,6 +1,8 @@
 //! Admission webhooks as a real API server calls them (W-2 to W-10).
 
-use std::time::Duration;
+mod labels;
+
+use std::{path::Path, time::Duration};
 
 use k8s_openapi::{
     ByteString,
@@ -53,8 +55,8 @@ fn volume(name: &str, handle: &str) -> PersistentVolume {
     .unwrap()
 }
 
-/// A stage with the webhook registered.
-async fn registered(setup: Setup, port: &Port) -> Stage {
+/// A stage with the webhook registered; `provide` may serve in its directory before the controller starts.
+async fn registered(setup: Setup, port: &Port, provide: impl FnOnce(&Path)) -> Stage {
     let [_, _, sharing] = port.flags();
     let url = format!("--webhook-url=https://127.0.0.1:{}", port.number());
     let setup = setup.flags(&[
@@ -67,6 +69,7 @@ async fn registered(setup: Setup, port: &Port) -> Stage {
     ]);
     let stage = setup.prepare().await;
     Rights::documented(WEBHOOKS).grant(&stage.plane).await;
+    provide(stage.dir());
     let stage = stage.start();
     until("the webhook is registered", async || {
         let found = configurations(&stage).get_opt(NAME).await.unwrap();
@@ -159,7 +162,7 @@ async fn trusted(stage: &Stage) {
 #[tokio::test]
 async fn a_certificate_that_is_renewed_under_load_costs_no_admission() {
     let port = Port::reserve();
-    let stage = registered(Setup::mock(&[]), &port).await;
+    let stage = registered(Setup::mock(&[]), &port, |_| {}).await;
     let volumes = volumes(&stage);
     until("a volume is admitted", async || {
         try_creating(&volumes, "first").await
@@ -217,7 +220,7 @@ async fn a_certificate_that_is_renewed_under_load_costs_no_admission() {
 #[tokio::test]
 async fn a_configuration_that_an_operator_changed_is_kept() {
     let port = Port::reserve();
-    let stage = registered(Setup::mock(&[]), &port).await;
+    let stage = registered(Setup::mock(&[]), &port, |_| {}).await;
     let change = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
                         {"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
     let change = Patch::<()>::Json(serde_json::from_value(change).unwrap());
