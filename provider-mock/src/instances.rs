@@ -1,6 +1,7 @@
 //! The machines of the fake cloud.
 
 mod address;
+mod effects;
 mod inventory;
 mod lookup;
 mod pod_cidrs;

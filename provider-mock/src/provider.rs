@@ -7,14 +7,20 @@ use outrigger_provider_sdk::{
 
 use crate::cloud::Cloud;
 use crate::load_balancers::{self, ANNOTATION_PREFIX};
-use crate::routes;
 use crate::wire::FaultLayer;
 
 /// Annotation in which a kubelet with `--node-ip` names the address of its Node.
 pub(crate) const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
 
+/// Prefix of the annotations and conditions that the mock has on Nodes.
+pub(crate) const NODE_EFFECTS: &str = "status.mock.example/";
+
 /// The provider's declarations in the handshake.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a way of some cloud, and a separate thing"
+)]
 pub struct ProviderOptions {
     /// Most nodes in one lookup, 1 to 500.
     pub max_batch_size: u32,
@@ -22,6 +28,8 @@ pub struct ProviderOptions {
     pub without_cluster_id: bool,
     /// Keys of labels that are kept in step after initialisation.
     pub managed_label_keys: Vec<String>,
+    /// Answers to lookups carry annotations, conditions and events of the Node.
+    pub instance_effects: bool,
     /// Declares the quota of the cloud at the handshake, so that the controller stays below.
     pub announce_quota: bool,
     /// Which Services are served; none: there are no load balancers at all.
@@ -143,6 +151,7 @@ impl Default for ProviderOptions {
             max_batch_size: 500,
             without_cluster_id: false,
             managed_label_keys: Vec::new(),
+            instance_effects: false,
             announce_quota: false,
             load_balancers: Some(ServedLoadBalancers::default()),
             routes: None,
@@ -211,13 +220,16 @@ impl MockProvider {
     fn effects(&self) -> Option<EffectsCapability> {
         let (balancers, routes) = (&self.options.load_balancers, &self.options.routes);
         let on_services = balancers.as_ref().is_some_and(|served| served.effects);
-        let on_nodes = routes.as_ref().is_some_and(|served| served.effects);
+        let beside_routes = routes.as_ref().is_some_and(|served| served.effects);
+        let on_nodes = beside_routes || self.options.instance_effects;
         let mut effects = EffectsCapability::default();
         if on_services {
             effects = load_balancers::declare_effects(effects);
         }
         if on_nodes {
-            effects = routes::declare_effects(effects);
+            effects = effects
+                .with_node_annotation_prefixes([NODE_EFFECTS.to_owned()])
+                .with_condition_type_prefixes([NODE_EFFECTS.to_owned()]);
         }
         (on_services || on_nodes).then_some(effects)
     }

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use crate::cidr::Cidr;
 use crate::instances::Address;
 
-pub(crate) use effects::declare as declare_effects;
 pub use table::{RouteRefused, RouteTable};
 
 #[cfg(test)]

@@ -163,6 +163,11 @@ pub(crate) struct ServeCommand {
     #[arg(long = "managed-label", value_name = "KEY")]
     managed_labels: Vec<String>,
 
+    /// Send an annotation and a condition of the Node with each lookup, and an event while its instance is
+    /// stopped
+    #[arg(long)]
+    instance_effects: bool,
+
     /// Seed of all randomness (jitter, rates of faults)
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
@@ -241,6 +246,7 @@ impl ServeCommand {
             max_batch_size: self.max_batch_size,
             without_cluster_id: self.without_cluster_id,
             managed_label_keys: self.managed_labels.clone(),
+            instance_effects: self.instance_effects,
             announce_quota: self.announce_rate_limit,
             load_balancers: self.load_balancers.served(),
             routes: self.routes.served(),

@@ -7,7 +7,9 @@ use futures::stream::{self, StreamExt as _};
 use outrigger_provider_sdk as sdk;
 use outrigger_provider_sdk::{Context, Error, Instances, Lookup, Lookups, Node, Query};
 
-use super::{Address, AddressType, Asked, Found, Instance, InstanceId, Key, NodeName, Power};
+use super::{
+    Address, AddressType, Asked, Found, Instance, InstanceId, Key, NodeName, Power, effects,
+};
 use crate::cloud::{Cloud, Preference, RateLimited};
 use crate::provider::{MockProvider, PROVIDED_NODE_IP};
 
@@ -68,7 +70,8 @@ impl Instances for MockProvider {
         let mut calls = Vec::with_capacity(pending.len().div_ceil(size));
         while !pending.is_empty() {
             let rest = pending.split_off(size.min(pending.len()));
-            calls.push(look_up(cloud, std::mem::replace(&mut pending, rest), query));
+            let page = std::mem::replace(&mut pending, rest);
+            calls.push(look_up(cloud, page, query, self.options().instance_effects));
         }
         let mut calls = stream::iter(calls).buffer_unordered(config.parallel_calls.get());
         loop {
@@ -120,13 +123,25 @@ async fn look_up(
     cloud: &Cloud,
     page: Vec<(String, Asked)>,
     query: &Query,
+    has_effects: bool,
 ) -> (Vec<String>, Result<Vec<Result<Lookup, Error>>, RateLimited>) {
     let (names, asked): (Vec<String>, Vec<Asked>) = page.into_iter().unzip();
     let answered = cloud.look_up(&asked).await.map(|found| {
         let found = found.iter();
-        found.map(|found| Ok(lookup(cloud, found, query))).collect()
+        let lookup = |found| {
+            let effects = has_effects.then(|| effects_of(found));
+            Ok(lookup(cloud, found, query).with_effects(effects))
+        };
+        found.map(lookup).collect()
     });
     (names, answered)
+}
+
+fn effects_of(found: &Found) -> sdk::Effects {
+    match found {
+        Found::Instance(instance) => effects::of(instance),
+        Found::Absent | Found::NotVisibleYet => effects::of_none(),
+    }
 }
 
 fn lookup(cloud: &Cloud, found: &Found, query: &Query) -> Lookup {

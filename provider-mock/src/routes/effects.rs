@@ -1,25 +1,16 @@
-//! Effects of the mock on Nodes, where they are enabled.
+//! Effects of the mock on Nodes beside results about routes, where they are enabled.
 
-use outrigger_provider_sdk::{Condition, Effects, EffectsCapability, Event};
+use outrigger_provider_sdk::{Condition, Effects, Event};
 
 use super::Route;
-
-/// Prefix of the annotations and conditions.
-const PREFIX: &str = "status.mock.example/";
+use crate::provider::NODE_EFFECTS;
 
 fn annotation() -> String {
-    format!("{PREFIX}route")
+    format!("{NODE_EFFECTS}route")
 }
 
 fn routed() -> String {
-    format!("{PREFIX}Routed")
-}
-
-/// With the effects on Nodes.
-pub(crate) fn declare(capability: EffectsCapability) -> EffectsCapability {
-    capability
-        .with_node_annotation_prefixes([PREFIX.to_owned()])
-        .with_condition_type_prefixes([PREFIX.to_owned()])
+    format!("{NODE_EFFECTS}Routed")
 }
 
 /// Of a route that is there.

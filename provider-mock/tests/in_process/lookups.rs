@@ -52,6 +52,42 @@ async fn an_instance_is_found_by_provider_id_and_else_by_name() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn effects_on_nodes_come_only_where_they_were_asked_for() {
+    let mock = Mock::start(|_| {}).await;
+    mock.create("worker-1");
+    let plain = mock.ask(vec![node("worker-1")]).await.unwrap();
+    assert!(plain[0].effects.is_none());
+    let options = ProviderOptions {
+        instance_effects: true,
+        ..ProviderOptions::default()
+    };
+    let mock = Mock::over(mock.cloud, options).await;
+    let capabilities = mock.handshake.capabilities.as_ref().unwrap();
+    let declared = capabilities.effects.as_ref().unwrap();
+    let prefix = &declared.node_annotation_prefixes[0];
+    assert_eq!(declared.condition_type_prefixes, [&**prefix]);
+    for (power, status, events) in [(Power::Running, "True", 0), (Power::Shutdown, "False", 1)] {
+        mock.cloud.set_power("worker-1", power).unwrap();
+        let found = mock.ask(vec![node("worker-1")]).await.unwrap();
+        let effects = found[0].effects.as_ref().unwrap();
+        assert!(
+            effects
+                .set_annotations
+                .contains_key(&format!("{prefix}instance"))
+        );
+        assert_eq!(effects.conditions[0].r#type, format!("{prefix}Running"));
+        assert_eq!(effects.conditions[0].status, status);
+        assert_eq!(effects.events.len(), events);
+    }
+    let absent = mock.ask(vec![node("worker-2")]).await.unwrap();
+    let effects = absent[0].effects.as_ref().unwrap();
+    assert_eq!(
+        effects.remove_annotations.len() + effects.remove_conditions.len(),
+        2
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_id_that_is_not_ours_gets_its_own_answer() {
     let mock = Mock::start(|config| config.synthesize = true).await;
     let with_id = |name: &str, id: &str| Node {
