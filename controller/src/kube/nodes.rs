@@ -6,11 +6,14 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use jiff::Timestamp;
 use outrigger_core::{
+    effects::Effects,
     error_class::ErrorClass,
     node::{
         NodeAddress, NodeView,
         change::{NodeChange, PodCidrsWrite, TaintAddition},
+        effects::{self, EffectsWrite},
         lifecycle::Deletion,
     },
     route::NetworkConditionWrite,
@@ -19,6 +22,7 @@ use outrigger_core::{
 use super::{
     api::{Api, DeletePreconditions},
     error::ApiError,
+    events::{ObjectRef, Recorder},
     patch::{self, NodePatch},
     store::Store,
 };
@@ -40,6 +44,8 @@ pub enum Write {
     PodCidrs(PodCidrsWrite),
     /// One condition.
     NetworkCondition(NetworkConditionWrite),
+    /// Annotations and conditions of the provider.
+    Effects(EffectsWrite),
 }
 
 impl Write {
@@ -47,7 +53,7 @@ impl Write {
         let path = path(&node.name);
         match self {
             Self::Node(_) | Self::Taint(_) | Self::PodCidrs(_) => path,
-            Self::Addresses(_) | Self::NetworkCondition(_) => path + "/status",
+            Self::Addresses(_) | Self::NetworkCondition(_) | Self::Effects(_) => path + "/status",
         }
     }
 
@@ -60,6 +66,7 @@ impl Write {
             }
             Self::PodCidrs(write) => NodePatch::Json(patch::pod_cidrs(write)),
             Self::NetworkCondition(write) => NodePatch::Strategic(patch::network_condition(write)),
+            Self::Effects(write) => NodePatch::Strategic(patch::effects(write)),
         }
     }
 
@@ -70,6 +77,7 @@ impl Write {
             Self::Addresses(new) => node.with_addresses(new, version),
             Self::PodCidrs(write) => write.applied_to(node, version),
             Self::NetworkCondition(write) => write.applied_to(node, version),
+            Self::Effects(write) => write.applied_to(node, version),
         }
     }
 }
@@ -113,6 +121,10 @@ impl NodeWriter {
                     }
                     attempt += 1;
                     match self.read(&node).await? {
+                        // It presumes nothing but the UID.
+                        Some(_) if patch.is_merge() && error.code() == Some(422) => {
+                            return Err(ApiError::Refused(error.to_string()).into());
+                        }
                         Some(live) => node = live,
                         None => return Ok(None),
                     }
@@ -121,6 +133,30 @@ impl NodeWriter {
             }
         }
         Ok(Some(node))
+    }
+
+    /// Writes the annotations and conditions of `effects` that `node` has not, then records their events. Those
+    /// of a Node that is gone are dropped, and to one that is paused only the events are recorded.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if the API server takes them for no Node; else a later try may help.
+    pub async fn write_effects(
+        &self,
+        node: Arc<NodeView>,
+        effects: &Effects,
+        events: &Recorder,
+    ) -> Result<(), ApiError> {
+        let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
+        let decide = |node: &NodeView| -> Result<_, ApiError> {
+            Ok(effects::plan(Timestamp::now(), node, effects).map(Write::Effects))
+        };
+        if self.settle(node, decide).await?.is_some() {
+            for event in &effects.events {
+                let (reason, message) = (event.reason.clone(), event.message.clone());
+                events.event(&object, event.kind, reason, message);
+            }
+        }
+        Ok(())
     }
 
     /// Deletes the node `name` if it still is what `deletion` presumes (not Q-4). One that is gone

@@ -2,16 +2,18 @@
 //!
 //! A strategic merge patch of a list loses the entries that another client added meanwhile, unless
 //! it names a resourceVersion, and then every heartbeat of the kubelet refuses it. A `test` is
-//! refused by just the change that matters: HTTP 422, nothing written. A condition is the exception:
-//! it has a key, by which a strategic merge finds it, wherever it is in the list.
+//! refused by just the change that matters: HTTP 422, nothing written. Annotations and conditions
+//! are the exception: each has a key, by which a strategic merge finds it.
 //!
 //! RBAC: `patch` on `nodes` and `nodes/status`.
 
 use jiff::Timestamp;
 use outrigger_core::{
+    condition::ConditionChange,
     node::{
         NETWORK_UNAVAILABLE, NodeAddress,
         change::{NodeChange, PodCidrsWrite, TaintAddition},
+        effects::EffectsWrite,
     },
     route::NetworkConditionWrite,
     volume::{ANNOTATION_LABELLED, VolumePatch, VolumeView},
@@ -19,7 +21,7 @@ use outrigger_core::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::api::PatchKind;
+use super::{api::PatchKind, merge};
 
 /// A patch of a Node.
 #[derive(Clone, Debug, Serialize)]
@@ -27,7 +29,7 @@ use super::api::PatchKind;
 pub enum NodePatch {
     /// With preconditions.
     Json(Vec<Operation>),
-    /// By the key of a condition; its `metadata.uid` is the precondition.
+    /// By the keys of annotations and conditions; its `metadata.uid` is the precondition.
     Strategic(Value),
 }
 
@@ -38,6 +40,11 @@ impl NodePatch {
             Self::Json(_) => PatchKind::Json,
             Self::Strategic(_) => PatchKind::Strategic,
         }
+    }
+
+    /// Whether it fits a Node of its UID whatever that is like.
+    pub const fn is_merge(&self) -> bool {
+        matches!(self, Self::Strategic(_))
     }
 }
 
@@ -170,6 +177,25 @@ pub fn network_condition(write: &NetworkConditionWrite) -> Value {
             "lastTransitionTime": time(write.since),
         }]},
     })
+}
+
+/// The patch of `nodes/<name>/status` that makes the provider's annotations and conditions: each by its key.
+pub fn effects(write: &EffectsWrite) -> Value {
+    let mut patch = json!({"metadata": {"uid": &*write.uid}});
+    if !write.annotations.is_empty() {
+        patch["metadata"]["annotations"] = merge::annotations(&write.annotations);
+    }
+    if !write.conditions.is_empty() {
+        let changes = write.conditions.iter().map(|change| {
+            let mut condition = merge::condition(change);
+            if let ConditionChange::Set(_) = change {
+                condition["lastHeartbeatTime"] = time(write.heartbeat).into();
+            }
+            condition
+        });
+        patch["status"] = json!({"conditions": changes.collect::<Value>()});
+    }
+    patch
 }
 
 /// In whole seconds, as Kubernetes keeps it.

@@ -1,5 +1,5 @@
 use outrigger_core::{
-    condition::Status,
+    condition::{Condition, Status},
     node::change::{LabelWrite, TaintRemoval},
 };
 use serde_json::json;
@@ -133,4 +133,43 @@ fn a_condition_is_merged_by_its_type_into_the_node_of_its_uid() {
     assert_eq!(serde_json::to_value(&patch).unwrap(), expected);
     let none = NodePatch::Json(Vec::new());
     assert_eq!(serde_json::to_value(&none).unwrap(), json!([]));
+}
+
+#[test]
+fn effects_name_each_annotation_and_condition_by_its_key() {
+    let at = |text: &str| text.parse().unwrap();
+    let condition = Condition {
+        kind: "x/A".into(),
+        status: "True".into(),
+        reason: "R".into(),
+        message: "m".into(),
+        last_transition_time: Some(at("2026-01-01T00:00:00Z")),
+    };
+    let write = EffectsWrite {
+        uid: "u".into(),
+        annotations: vec![("x/a".into(), Some("1".into())), ("x/b".into(), None)],
+        conditions: vec![
+            ConditionChange::Set(condition),
+            ConditionChange::Remove("x/B".into()),
+        ],
+        heartbeat: at("2026-01-02T03:04:05.678Z"),
+    };
+    let expected = json!({
+        "metadata": {"uid": "u", "annotations": {"x/a": "1", "x/b": null}},
+        "status": {"conditions": [
+            {
+                "type": "x/A", "status": "True", "reason": "R", "message": "m",
+                "lastHeartbeatTime": "2026-01-02T03:04:05Z",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            },
+            {"type": "x/B", "$patch": "delete"},
+        ]},
+    });
+    assert_eq!(effects(&write), expected);
+    let none = EffectsWrite {
+        annotations: Vec::new(),
+        conditions: Vec::new(),
+        ..write
+    };
+    assert_eq!(effects(&none), json!({"metadata": {"uid": "u"}}));
 }

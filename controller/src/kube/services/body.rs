@@ -1,13 +1,15 @@
 //! A patch as the API server reads it (S-70, S-71).
 
 use outrigger_core::{
-    condition::{Condition, ConditionChange},
+    condition::ConditionChange,
     service::{
         FINALIZER, Ingress, PortStatus, ServiceView,
         patch_plan::{FinalizerChange, StatusPatch},
     },
 };
 use serde_json::{Map, Value, json};
+
+use crate::kube::merge;
 
 /// The body for `patch`, planned on `service`, which is `newest` by now.
 pub(super) fn of(patch: &StatusPatch, service: &ServiceView, newest: &ServiceView) -> Value {
@@ -45,11 +47,8 @@ fn metadata(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
         None => {}
     }
     if !patch.annotations.is_empty() {
-        let annotations = patch.annotations.iter();
-        let annotations: Map<_, _> = annotations
-            .map(|(key, value)| (key.to_string(), json!(value)))
-            .collect();
-        metadata.insert("annotations".into(), annotations.into());
+        let annotations = merge::annotations(&patch.annotations);
+        metadata.insert("annotations".into(), annotations);
     }
     metadata
 }
@@ -64,7 +63,7 @@ fn status(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
             ConditionChange::Set(set) => after.iter().position(|c| c.kind == set.kind),
             ConditionChange::Remove(_) => None,
         });
-        let changes: Value = changes.into_iter().map(change).collect();
+        let changes: Value = changes.into_iter().map(merge::condition).collect();
         status.insert("conditions".into(), changes);
         let order: Value = after.iter().map(|c| json!({"type": c.kind})).collect();
         status.insert("$setElementOrder/conditions".into(), order);
@@ -77,22 +76,6 @@ fn status(patch: &StatusPatch, service: &ServiceView) -> Map<String, Value> {
         status.insert("loadBalancer".into(), json!({"ingress": list}));
     }
     status
-}
-
-fn change(change: &ConditionChange) -> Value {
-    match change {
-        ConditionChange::Set(Condition {
-            kind,
-            status,
-            reason,
-            message,
-            last_transition_time,
-        }) => json!({
-            "type": kind, "status": status, "reason": reason, "message": message,
-            "lastTransitionTime": last_transition_time.map(|at| at.to_string()),
-        }),
-        ConditionChange::Remove(kind) => json!({"type": kind, "$patch": "delete"}),
-    }
 }
 
 /// As the provider gave it, defaults left to the API server (S-39).

@@ -1,4 +1,7 @@
-use outrigger_core::service::{PortStatus, TYPE_LOAD_BALANCER};
+use outrigger_core::{
+    condition::Condition,
+    service::{PortStatus, TYPE_LOAD_BALANCER},
+};
 
 use super::*;
 
