@@ -22,6 +22,7 @@
 //! ([`Cluster::change_node`]); the store of Services follows the API server ([`Fixture::watch_services`]).
 
 mod cluster;
+mod merge;
 mod nodes;
 mod provider;
 mod services;

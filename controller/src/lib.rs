@@ -17,6 +17,7 @@ pub mod kube;
 pub mod leader;
 pub mod lifecycle;
 pub mod node;
+mod node_effects;
 pub mod options;
 pub mod provider;
 pub mod queue;

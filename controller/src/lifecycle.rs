@@ -11,7 +11,8 @@
 //!
 //! Unlike upstream there is no pass over all nodes: each has its own times.
 //!
-//! RBAC: `get`, `list`, `watch`, `patch`, `delete` on `nodes`; `create`, `patch` on `events`.
+//! RBAC: `get`, `list`, `watch`, `patch`, `delete` on `nodes`; `patch` on `nodes/status`; `create`, `patch` on
+//! `events`.
 
 mod act;
 mod metrics;
@@ -46,6 +47,7 @@ use crate::{
         store::{Change, Origin, Store},
     },
     node::OnLookup,
+    node_effects::NodeEffects,
     provider::{NotManaged, Provider},
     queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
     telemetry::Repeats,
@@ -94,6 +96,7 @@ pub struct NodeLifecycle {
     state: Arc<LifecycleState>,
     writer: NodeWriter,
     writing: Semaphore,
+    effects: NodeEffects,
     repeats: Repeats,
 }
 
@@ -182,8 +185,16 @@ impl NodeLifecycle {
     ) -> Self {
         parts.api = parts.api.fenced(term.fence.clone());
         parts.provider = parts.provider.fenced(term.fence.clone());
+        let writer = NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes));
         Self {
-            writer: NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes)),
+            effects: NodeEffects::new(
+                parts.provider.clone(),
+                Arc::clone(&parts.nodes),
+                writer.clone(),
+                parts.events.clone(),
+                parts.settings.workers,
+            ),
+            writer,
             writing: Semaphore::new(parts.settings.workers),
             state: Arc::new(LifecycleState::new(parts.settings.limits.clone())),
             parts,

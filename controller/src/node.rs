@@ -44,6 +44,7 @@ use crate::{
         nodes::NodeWriter,
         store::{Change, Origin, Store},
     },
+    node_effects::NodeEffects,
     provider::{InstancesCapability, NotManaged, Provider},
     queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
     telemetry::Repeats,
@@ -96,6 +97,7 @@ pub struct CloudNode {
     writer: NodeWriter,
     writing: Semaphore,
     refreshing: Semaphore,
+    effects: NodeEffects,
     state: Arc<CloudNodeState>,
     repeats: Repeats,
 }
@@ -181,8 +183,16 @@ impl CloudNode {
     ) -> Self {
         parts.api = parts.api.fenced(term.fence.clone());
         parts.provider = parts.provider.fenced(term.fence.clone());
+        let writer = NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes));
         Self {
-            writer: NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes)),
+            effects: NodeEffects::new(
+                parts.provider.clone(),
+                Arc::clone(&parts.nodes),
+                writer.clone(),
+                parts.events.clone(),
+                parts.settings.refreshers,
+            ),
+            writer,
             writing: Semaphore::new(parts.settings.workers),
             refreshing: Semaphore::new(parts.settings.refreshers),
             parts,

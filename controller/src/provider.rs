@@ -27,6 +27,7 @@ mod list;
 mod load_balancers;
 mod lookup;
 mod metrics;
+mod node_effects;
 mod node_sets;
 mod not_managed;
 mod preconditions;
@@ -45,7 +46,7 @@ use tokio_util::sync::CancellationToken;
 
 use outrigger_core::cluster_uid::ClusterUid;
 
-use crate::fence::Fence;
+use crate::{fence::Fence, telemetry::Repeats};
 
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
@@ -54,6 +55,7 @@ pub use load_balancers::{
     ChangeAction, EnsureInput, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange,
     TargetsUpdate,
 };
+pub use lookup::LookupAnswer;
 pub use metrics::ProviderMetrics;
 pub use not_managed::NotManaged;
 pub use routes::RouteAnswer;
@@ -172,6 +174,7 @@ struct Shared {
     admission: Arc<Admission>,
     node_sets: NodeSets,
     doubted: DoubtedAbsences,
+    dropped_effects: Repeats,
     metrics: ProviderMetrics,
 }
 
@@ -203,6 +206,7 @@ impl Provider {
             admission: Arc::new(Admission::new(metrics.clone())),
             node_sets: NodeSets::default(),
             doubted: DoubtedAbsences::default(),
+            dropped_effects: Repeats::default(),
             metrics,
         });
         let lookup_batcher = LookupBatcher::new(Arc::clone(&shared), looked_up);

@@ -49,6 +49,7 @@ use crate::{
         nodes::NodeWriter,
         store::{Change, Store},
     },
+    node_effects::NodeEffects,
     provider::Provider,
     queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
     telemetry::Repeats,
@@ -99,7 +100,7 @@ pub struct RouteSettings {
 pub enum RouteKey {
     /// The routes with this destination.
     Destination(Cidr),
-    /// The condition of this Node.
+    /// The condition of this Node, and effects on it.
     Node(Arc<str>),
 }
 
@@ -112,6 +113,7 @@ pub struct NodeRoute {
     node_lists: NodeLists,
     writer: NodeWriter,
     writing: Semaphore,
+    effects: NodeEffects,
     repeats: Repeats,
     stopping: CancellationToken,
 }
@@ -167,8 +169,16 @@ impl NodeRoute {
     ) -> Self {
         parts.api = parts.api.fenced(term.fence.clone());
         parts.provider = parts.provider.fenced(term.fence.clone());
+        let writer = NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes));
         Self {
-            writer: NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes)),
+            effects: NodeEffects::new(
+                parts.provider.clone(),
+                Arc::clone(&parts.nodes),
+                writer.clone(),
+                parts.events.clone(),
+                WRITERS,
+            ),
+            writer,
             writing: Semaphore::new(WRITERS),
             state: Arc::new(RouteState::new(Arc::clone(&parts.nodes))),
             queue: inputs.queue.clone(),
@@ -272,7 +282,7 @@ impl ControlLoop for NodeRoute {
     async fn reconcile(self: Arc<Self>, key: RouteKey, _: Priority) -> Outcome {
         match key {
             RouteKey::Destination(destination) => self.sync(destination).await,
-            RouteKey::Node(name) => self.sync_condition(&name).await,
+            RouteKey::Node(name) => self.sync_node(&name).await,
         }
     }
 

@@ -115,7 +115,7 @@ impl NodeIpam {
             .provider
             .lookup(Arc::clone(node), LookupPurpose::Initialization)
             .await;
-        match lookup {
+        match lookup.result {
             Ok(Lookup::Found(instance)) => Ok(Some(instance.pod_cidrs)),
             Ok(Lookup::Absent { .. }) => Err(Outcome::Retry),
             Ok(Lookup::NotManaged { reason }) => {

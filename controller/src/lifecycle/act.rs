@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use outrigger_core::{
+    effects::RawEffects,
     error_class::ErrorClass,
     node::{
         NodeView, Ready,
@@ -136,6 +137,19 @@ impl NodeLifecycle {
                 self.event(node, EventType::Warning, "DeletingNodeFailed", message);
                 Err(self.failed(name, "delete the node", &error))
             }
+        }
+    }
+
+    /// Writes the effects of the provider's answer about `asked`. Where that fails, the next answer has them
+    /// again.
+    pub(super) async fn write_effects(&self, asked: &NodeView, effects: RawEffects) {
+        let node = self.parts.nodes.get(&asked.name);
+        let node = node.filter(|node| node.uid == asked.uid);
+        if node.is_some_and(|node| self.effects.observe(&node, effects))
+            && let Err(error) = self.effects.write(&asked.name).await
+        {
+            self.effects.forget(&asked.name);
+            self.failed(&asked.name, "write effects of the provider", &error);
         }
     }
 

@@ -14,7 +14,7 @@ use tracing::debug;
 use super::{NodeLifecycle, act::Failed};
 use crate::{
     clock::until,
-    provider::{InstancesCapability, LookupPurpose, Session},
+    provider::{InstancesCapability, LookupAnswer, LookupPurpose, Session},
     queue::Outcome,
 };
 
@@ -62,11 +62,13 @@ impl NodeLifecycle {
         instances: &InstancesCapability,
     ) -> Outcome {
         let began = self.state.clock.now();
-        let lookup = self
-            .parts
-            .provider
-            .lookup(Arc::clone(&asked), LookupPurpose::Lifecycle)
-            .await;
+        let provider = &self.parts.provider;
+        let purpose = LookupPurpose::Lifecycle;
+        let answer = provider.lookup(Arc::clone(&asked), purpose).await;
+        let LookupAnswer {
+            result: lookup,
+            effects,
+        } = answer;
         self.parts.metrics.asked(&lookup);
         if let Err(error) = &lookup {
             debug!(
@@ -90,17 +92,21 @@ impl NodeLifecycle {
             lifecycle.answered(now, &node, &asked, lookup.as_ref().ok(), &facts)
         };
         self.forget_if_gone(&node, now);
-        if let Err(Failed(retry)) = self.act(&node, session, verdict.action).await {
-            return retry;
+        let acted = self.act(&node, session, verdict.action).await;
+        if acted.is_ok() {
+            let took = until(self.state.clock.now(), began);
+            self.parts.metrics.checked(took);
         }
-        self.parts
-            .metrics
-            .checked(until(self.state.clock.now(), began));
-        match verdict.next {
-            Check::At(time) => Outcome::RetryAfter(until(time, now)),
+        // They delay no verdict, and a Node that was deleted needs none.
+        self.write_effects(&asked, effects).await;
+        match (acted, verdict.next) {
+            (Err(Failed(retry)), _) => retry,
+            (Ok(()), Check::At(time)) => Outcome::RetryAfter(until(time, now)),
             // The node changed, and changes come by themselves.
-            Check::Ask | Check::RemoveShutdownTaint(_) => Outcome::RetryAfter(Duration::ZERO),
-            Check::Idle(_) => Outcome::Done,
+            (Ok(()), Check::Ask | Check::RemoveShutdownTaint(_)) => {
+                Outcome::RetryAfter(Duration::ZERO)
+            }
+            (Ok(()), Check::Idle(_)) => Outcome::Done,
         }
     }
 

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use outrigger_core::node::brake::DeletionLimits;
 use outrigger_provider_mock::{
+    ProviderOptions,
     cloud::Clock,
     faults::{BadAnswer, Effect, Fault, InjectedError, Method},
     instances::{InstanceSpec, Power},
@@ -102,6 +103,32 @@ fn value(fixture: &Fixture, line: &str) -> Option<f64> {
     metrics
         .lines()
         .find_map(|l| l.strip_prefix(line)?.trim().parse().ok())
+}
+
+/// They come with each answer.
+#[tokio::test(start_paused = true)]
+async fn effects_on_a_lost_node_are_written_once() {
+    let mut fixture = Fixture::new(Setup {
+        provider: ProviderOptions {
+            instance_effects: true,
+            ..ProviderOptions::default()
+        },
+        ..Setup::default()
+    });
+    host(&mut fixture, DeletionLimits::default());
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    let spec = InstanceSpec::named("n0".parse().unwrap());
+    let instance = fixture.cloud.create(spec).unwrap();
+    let id = fixture.cloud.provider_id(&instance.id);
+    fixture.register(settled("n0", &id, "Unknown"));
+    fixture.asked(5).await;
+    assert_eq!(fixture.api_writes(), ["PATCH /api/v1/nodes/n0/status"]);
+    let annotations = fixture.live("n0")["metadata"]["annotations"].clone();
+    assert_eq!(
+        annotations["status.mock.example/instance"],
+        instance.id.as_str()
+    );
 }
 
 #[tokio::test(start_paused = true)]

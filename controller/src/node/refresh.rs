@@ -23,7 +23,7 @@ use tracing::{debug, info, warn};
 
 use super::{CloudNode, sync::policy};
 use crate::{
-    provider::{Error, InstancesCapability, LookupPurpose, Session},
+    provider::{Error, InstancesCapability, LookupAnswer, LookupPurpose, Session},
     queue::Priority,
 };
 
@@ -222,7 +222,15 @@ impl Sweep<'_> {
 
     async fn ask(&self, node: &Arc<NodeView>) -> Result<Lookup, Error> {
         let provider = &self.cloud_node.parts.provider;
-        provider.lookup(Arc::clone(node), self.purpose).await
+        let answer = provider.lookup(Arc::clone(node), self.purpose).await;
+        let LookupAnswer { result, effects } = answer;
+        if let Some(node) = self.present(node)
+            && self.cloud_node.effects.observe(&node, effects)
+        {
+            let name = Arc::clone(&node.name);
+            self.cloud_node.queue.add(name, Priority::Bulk);
+        }
+        result
     }
 
     /// The node as the store has it now, if it is still the one that was to be asked about: a sweep takes up

@@ -22,13 +22,14 @@ use crate::{
         events::{EventType, ObjectRef},
         nodes::Write,
     },
-    provider::{InstancesCapability, LookupPurpose},
+    provider::{InstancesCapability, LookupAnswer, LookupPurpose},
     queue::Outcome,
 };
 
 impl CloudNode {
     pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
         let Some(node) = self.parts.nodes.get(&name) else {
+            self.effects.forget(&name);
             return Outcome::Done;
         };
         if node.is_paused() {
@@ -47,10 +48,12 @@ impl CloudNode {
         } else {
             ("reconcile labels", self.reconcile(node).await)
         };
-        match result {
-            Ok(()) => Outcome::Done,
-            Err(error) => self.failed(&name, work, &error),
-        }
+        let failed = result.err().map(|error| self.failed(&name, work, &error));
+        let effects = self.effects.write(&name).await;
+        let unwritten = effects
+            .err()
+            .map(|error| self.failed(&name, "write effects of the provider", &error.into()));
+        failed.or(unwritten).unwrap_or(Outcome::Done)
     }
 
     /// N-11: logged, no event, tried again.
@@ -124,11 +127,11 @@ impl CloudNode {
     }
 
     async fn lookup(&self, node: Arc<NodeView>) -> Result<Lookup, NodeSyncError> {
-        let lookup = self
-            .parts
-            .provider
-            .lookup(node, LookupPurpose::Initialization);
-        Ok(lookup.await?)
+        let provider = &self.parts.provider;
+        let purpose = LookupPurpose::Initialization;
+        let LookupAnswer { result, effects } = provider.lookup(Arc::clone(&node), purpose).await;
+        self.effects.observe(&node, effects);
+        Ok(result?)
     }
 
     /// Two nodes with one provider id are both refused: the id can never be changed again.

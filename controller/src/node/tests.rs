@@ -1,5 +1,6 @@
 //! The loop hosted by the fixture.
 
+mod effects;
 mod refresh;
 
 use std::{sync::Arc, time::Duration};
@@ -22,12 +23,21 @@ const PERIOD: Duration = Duration::from_mins(5);
 
 /// The loop in this cloud, with lookups of at most 100 nodes. `on_lookup` takes its answers.
 fn hosted(cloud: Cloud, on_lookup: impl FnOnce(&mut Fixture) -> OnLookup) -> Fixture {
+    let options = ProviderOptions {
+        max_batch_size: 100,
+        ..ProviderOptions::default()
+    };
+    hosted_with(cloud, options, on_lookup)
+}
+
+fn hosted_with(
+    cloud: Cloud,
+    provider: ProviderOptions,
+    on_lookup: impl FnOnce(&mut Fixture) -> OnLookup,
+) -> Fixture {
     let mut fixture = Fixture::new(Setup {
         cloud,
-        provider: ProviderOptions {
-            max_batch_size: 100,
-            ..ProviderOptions::default()
-        },
+        provider,
         ..Setup::default()
     });
     let not_managed = Arc::new(NotManaged::default());

@@ -10,7 +10,10 @@ use std::{
 };
 
 use outrigger_api::v1::{self, instances_service_client::InstancesServiceClient};
-use outrigger_core::node::{NodeView, instance::Lookup};
+use outrigger_core::{
+    effects::RawEffects,
+    node::{NodeView, instance::Lookup},
+};
 use parking_lot::Mutex;
 use tokio::{sync::oneshot, time::Instant};
 use tracing::warn;
@@ -76,6 +79,24 @@ impl DoubtedAbsences {
     }
 }
 
+/// The provider's answer about one Node.
+#[derive(Clone, Debug)]
+pub struct LookupAnswer {
+    /// The instance of the Node, or why it is not known.
+    pub result: Result<Lookup, Error>,
+    /// Effects that the provider wants written to the Node whatever the result is, unchecked.
+    pub effects: RawEffects,
+}
+
+impl From<Result<Lookup, Error>> for LookupAnswer {
+    fn from(result: Result<Lookup, Error>) -> Self {
+        Self {
+            result,
+            effects: RawEffects::default(),
+        }
+    }
+}
+
 impl Provider {
     /// Looks up the instance behind `node`, in one call with other lookups of the same time.
     ///
@@ -88,27 +109,25 @@ impl Provider {
     ///
     /// # Errors
     /// Any [`Error`]; all but its class is for people.
-    pub async fn lookup(
-        &self,
-        node: Arc<NodeView>,
-        purpose: LookupPurpose,
-    ) -> Result<Lookup, Error> {
-        let (result, answer) = oneshot::channel();
+    pub async fn lookup(&self, node: Arc<NodeView>, purpose: LookupPurpose) -> LookupAnswer {
+        let (sender, answer) = oneshot::channel();
         let is_sent = Arc::new(AtomicBool::new(false));
         let lookup = PendingLookup {
             node,
             purpose,
             preconditions: self.preconditions.clone(),
             caller: WaitingCaller {
-                result,
+                answer: sender,
                 is_sent: Arc::clone(&is_sent),
             },
         };
         let joined = self.preconditions.wait(RPC, self.lookups.send(lookup));
-        if joined.await?.is_err() {
-            return Err(ending());
+        match joined.await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return Err(ending()).into(),
+            Err(error) => return Err(error).into(),
         }
-        let answer = async { answer.await.unwrap_or_else(|_dropped| Err(ending())) };
+        let answer = async { answer.await.unwrap_or_else(|_dropped| Err(ending()).into()) };
         tokio::pin!(answer);
         tokio::select! {
             biased;
@@ -117,7 +136,7 @@ impl Provider {
                 if is_sent.load(Ordering::Acquire) {
                     answer.await
                 } else {
-                    Err(Error::Fenced { rpc: RPC })
+                    Err(Error::Fenced { rpc: RPC }).into()
                 }
             }
         }
@@ -158,16 +177,16 @@ async fn send_batch(
             Some(admitted) => Ok(Ok(admitted)),
             None => preconditions.wait(RPC, shared.admit(purpose.into())).await,
         };
-        let results = match admitted {
+        let answers = match admitted {
             Ok(Ok(admitted)) => {
                 call_batch(&shared, admitted, &preconditions, purpose, &items).await
             }
             Ok(Err(error)) | Err(error) => Err(error),
         };
-        match results {
-            Ok(results) => {
-                for (item, result) in items.into_iter().zip(results) {
-                    item.answer(&result);
+        match answers {
+            Ok(answers) => {
+                for (item, answer) in items.into_iter().zip(answers) {
+                    item.answer(&answer);
                 }
             }
             Err(error) if error.is_about_request() && items.len() > 1 && splits > 0 => {
@@ -177,7 +196,7 @@ async fn send_batch(
             }
             Err(error) => {
                 for item in items {
-                    item.answer(&Err(error.clone()));
+                    item.answer(&Err(error.clone()).into());
                 }
             }
         }
@@ -191,7 +210,7 @@ async fn call_batch(
     preconditions: &Preconditions,
     purpose: LookupPurpose,
     items: &[LookupItem],
-) -> Result<Vec<Result<Lookup, Error>>, Error> {
+) -> Result<Vec<LookupAnswer>, Error> {
     shared.metrics.batched(purpose, items.len());
     let began = Instant::now();
     let request = |session: &Session, context| v1::BatchGetInstancesRequest {
@@ -220,7 +239,9 @@ async fn call_batch(
     if let Some(error) = read.speaks_for_all() {
         permit.failed(error);
     }
-    Ok(read.results)
+    let answers = read.results.into_iter().zip(read.effects);
+    let answers = answers.map(|(result, effects)| LookupAnswer { result, effects });
+    Ok(answers.collect())
 }
 
 /// How much is wanted, as the contract names it.

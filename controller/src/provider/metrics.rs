@@ -40,6 +40,7 @@ struct Families {
     quota_remaining: Family<OwnLabels<1>, Gauge<f64, std::sync::atomic::AtomicU64>>,
     info: Family<OwnLabels<3>, Gauge>,
     strays: Counter,
+    node_effects_dropped: Counter,
     asked: Family<Labels<1>, Counter>,
     batched: Histogram,
     routes_batched: Histogram,
@@ -66,6 +67,7 @@ impl ProviderMetrics {
             quota_remaining: Family::default(),
             info: Family::default(),
             strays: Counter::default(),
+            node_effects_dropped: Counter::default(),
             asked: Family::default(),
             batched: Histogram::new(BATCH_SIZES),
             routes_batched: Histogram::new(BATCH_SIZES),
@@ -78,6 +80,11 @@ impl ProviderMetrics {
             "outrigger_cluster_uid",
             "1 for what is known of the UID of the cluster",
             families.cluster_uid.clone(),
+        );
+        registry.register(
+            "outrigger_node_effects_dropped",
+            "Events, annotations and conditions of the provider that were not written to Nodes",
+            families.node_effects_dropped.clone(),
         );
         let registry = registry.sub_registry_with_prefix("outrigger_provider");
         registry.register(
@@ -270,6 +277,11 @@ impl ProviderMetrics {
 
     pub(super) fn strays(&self, count: usize) {
         self.0.strays.inc_by(count as u64);
+    }
+
+    /// So many effects of one answer were left out.
+    pub(super) fn node_effects_dropped(&self, effects: usize) {
+        self.0.node_effects_dropped.inc_by(effects as u64);
     }
 
     /// A list of instances, or part of a batch.

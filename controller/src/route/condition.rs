@@ -1,4 +1,4 @@
-//! The condition `NetworkUnavailable` of one Node.
+//! The condition `NetworkUnavailable` of one Node, and effects on it.
 
 use std::sync::Arc;
 
@@ -16,8 +16,20 @@ use crate::{
 };
 
 impl NodeRoute {
+    /// The condition of the Node, and the effects on it.
+    pub(super) async fn sync_node(&self, name: &Arc<str>) -> Outcome {
+        let outcome = self.sync_condition(name).await;
+        match self.effects.write(name).await {
+            Ok(()) => outcome,
+            Err(error) => {
+                self.log_unwritten(name, "effects of the provider on the Node", &error);
+                error.retry()
+            }
+        }
+    }
+
     /// written only where it changes.
-    pub(super) async fn sync_condition(&self, name: &Arc<str>) -> Outcome {
+    async fn sync_condition(&self, name: &Arc<str>) -> Outcome {
         let node = self.parts.nodes.get(name);
         if node.is_none_or(|node| self.condition(&node).is_none()) {
             return Outcome::Done;
@@ -34,15 +46,16 @@ impl NodeRoute {
             Ok(_) => Outcome::Done,
             Err(ApiError::Fenced) => Outcome::Retry,
             Err(error) => {
-                if let Some(others) = self.repeats.due(&error.cause()) {
-                    let class = error.class().as_str();
-                    warn!(
-                        node = &**name,
-                        class, others, %error, "condition of the Node cannot be written"
-                    );
-                }
+                self.log_unwritten(name, "condition of the Node", &error);
                 error.retry()
             }
+        }
+    }
+
+    fn log_unwritten(&self, node: &str, part: &str, error: &ApiError) {
+        if let Some(others) = self.repeats.due(&error.cause()) {
+            let class = error.class().as_str();
+            warn!(node, class, others, %error, "{part} cannot be written");
         }
     }
 

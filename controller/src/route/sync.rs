@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use outrigger_core::{
     cidr::Cidr,
+    effects::RawEffects,
     route::{Confirmation, ObservedRoute, RoutePlan, RouteStep, WantedRoute, plan},
 };
 use tracing::{info, warn};
@@ -110,6 +111,7 @@ impl NodeRoute {
         self.state.known().table.call_begins(destination);
         let provider = &self.parts.provider;
         let answer = provider.create_route(wanted.clone(), is_current).await;
+        self.observe_effects(&wanted.node_name, answer.effects);
         match answer.result {
             Ok(route) => {
                 let mut known = self.state.known();
@@ -154,6 +156,7 @@ impl NodeRoute {
         let provider = &self.parts.provider;
         let answer = provider.delete_route(route.clone(), is_current).await;
         let node = &route.raw().node_name;
+        self.observe_effects(node, answer.effects);
         match answer.result {
             Ok(_) => {
                 self.state.known().table.deleted(&route);
@@ -166,6 +169,16 @@ impl NodeRoute {
                 self.log_failure("route cannot be deleted", destination, node, &error);
                 Err(Outcome::from(error.class().requeue()))
             }
+        }
+    }
+
+    /// Queues the Node to have them written.
+    fn observe_effects(&self, node: &str, effects: RawEffects) {
+        if let Some(node) = self.parts.nodes.get(node)
+            && self.effects.observe(&node, effects)
+        {
+            let key = RouteKey::Node(Arc::clone(&node.name));
+            self.queue.add(key, Priority::Fresh);
         }
     }
 

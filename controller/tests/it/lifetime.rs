@@ -2,6 +2,7 @@
 //! when it is gone for certain, and not otherwise (L-1 to L-15).
 
 mod deletion;
+mod effects;
 mod providers;
 mod refresh;
 

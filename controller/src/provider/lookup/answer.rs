@@ -4,6 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use outrigger_api::v1::{self, AbsenceCertainty, instance_result::Outcome};
 use outrigger_core::{
+    effects::RawEffects,
     node::{
         NodeView,
         answer::{RawInstance, Rules},
@@ -14,7 +15,7 @@ use outrigger_core::{
 };
 
 use super::{BatchGetInstances, Error, Unary};
-use crate::provider::{InstancesCapability, LookupPurpose};
+use crate::provider::{InstancesCapability, LookupPurpose, wire};
 
 /// The request.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,8 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) results: Vec<Result<Lookup, Error>>,
+    /// Effects on each of the Nodes, in the same order, unchecked.
+    pub(super) effects: Vec<RawEffects>,
     /// Reasons why a confirmed absence does not count, by the place of its node.
     pub(super) doubts: Vec<(usize, String)>,
     /// Results about other nodes.
@@ -66,6 +69,7 @@ pub(super) fn read<'a>(
     let nodes: Vec<&NodeView> = nodes.collect();
     let places: HashMap<&str, usize> = nodes.iter().map(|node| &*node.name).zip(0..).collect();
     let mut results: Vec<Option<Result<Lookup, Error>>> = nodes.iter().map(|_| None).collect();
+    let mut effects = vec![RawEffects::default(); nodes.len()];
     let mut strays = 0;
     let mut doubts = Vec::new();
     for result in answer.results {
@@ -78,10 +82,15 @@ pub(super) fn read<'a>(
         {
             doubts.push((at, doubt));
         }
-        results[at] = Some(match results[at] {
-            None => read_one(result.outcome, asked, instances),
-            Some(_) => Err(malformed("two results for one node")),
-        });
+        let (read, wanted) = match results[at] {
+            None => read_one(result, asked, instances),
+            Some(_) => (
+                Err(malformed("two results for one node")),
+                RawEffects::default(),
+            ),
+        };
+        results[at] = Some(read);
+        effects[at] = wanted;
     }
     let results = results
         .into_iter()
@@ -89,12 +98,32 @@ pub(super) fn read<'a>(
         .collect();
     Read {
         results: refuse_shared_ids(results),
+        effects,
         doubts,
         strays,
     }
 }
 
 fn read_one(
+    result: v1::InstanceResult,
+    asked: Asked,
+    instances: Option<&InstancesCapability>,
+) -> (Result<Lookup, Error>, RawEffects) {
+    let read = read_outcome(result.outcome, asked, instances);
+    // Those of an error may be packed beside it.
+    let effects = match result.effects {
+        Some(effects) => wire::effects(effects),
+        None => read
+            .as_ref()
+            .err()
+            .and_then(Error::effects)
+            .cloned()
+            .unwrap_or_default(),
+    };
+    (read, effects)
+}
+
+fn read_outcome(
     outcome: Option<Outcome>,
     asked: Asked,
     instances: Option<&InstancesCapability>,

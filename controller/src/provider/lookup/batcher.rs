@@ -80,7 +80,7 @@ impl LookupBatcher {
         let session = self.shared.session.borrow().clone();
         let session = session.as_deref();
         if let Some(known) = session.and_then(|session| without_call(&lookup.node, session)) {
-            let _ = lookup.caller.result.send(known);
+            let _ = lookup.caller.answer.send(known.into());
             return;
         }
         self.batches

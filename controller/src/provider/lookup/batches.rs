@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use outrigger_core::node::{NodeView, instance::Lookup};
+use outrigger_core::node::NodeView;
 use prost::Message;
 use tokio::{sync::oneshot, time::Instant};
 
-use super::RPC;
+use super::{LookupAnswer, RPC};
 use crate::provider::{
     Error, LookupPurpose, Session,
     admission::Urgency,
@@ -42,7 +42,7 @@ pub(in crate::provider) struct PendingLookup {
 
 /// The caller of a lookup.
 pub(super) struct WaitingCaller {
-    pub(super) result: oneshot::Sender<Result<Lookup, Error>>,
+    pub(super) answer: oneshot::Sender<LookupAnswer>,
     /// Whether the lookup went out with a call.
     pub(super) is_sent: Arc<AtomicBool>,
 }
@@ -125,7 +125,7 @@ impl Batches {
     pub(super) fn fail_due(&mut self, now: Instant, error: &Error) {
         while let Some(batch) = self.next(now).and_then(|at| self.0.remove(at)) {
             for item in batch.items {
-                item.answer(&Err(error.clone()));
+                item.answer(&Err(error.clone()).into());
             }
         }
     }
@@ -191,7 +191,7 @@ impl Batch {
     fn drop_abandoned(&mut self) {
         let before = self.items.len();
         self.items.retain_mut(|item| {
-            item.callers.retain(|caller| !caller.result.is_closed());
+            item.callers.retain(|caller| !caller.answer.is_closed());
             !item.callers.is_empty()
         });
         if self.items.len() < before {
@@ -219,9 +219,9 @@ impl LookupItem {
     }
 
     /// Sends the answer to all callers that still wait.
-    pub(super) fn answer(self, result: &Result<Lookup, Error>) {
+    pub(super) fn answer(self, answer: &LookupAnswer) {
         for caller in self.callers {
-            let _ = caller.result.send(result.clone());
+            let _ = caller.answer.send(answer.clone());
         }
     }
 }
@@ -236,6 +236,6 @@ impl BatchItem for LookupItem {
     }
 
     fn fail(self, error: Error) {
-        self.answer(&Err(error));
+        self.answer(&Err(error).into());
     }
 }

@@ -225,6 +225,7 @@ async fn the_work_ends_when_cancelled_and_all_callers_get_an_error() {
         provider
             .lookup(node("a"), LookupPurpose::Initialization)
             .await
+            .result
     });
     sleep(secs(1)).await;
     rig.cancel.cancel();

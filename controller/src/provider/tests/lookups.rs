@@ -90,6 +90,7 @@ async fn equal_questions_share_a_call_and_others_do_not() {
         rig.provider
             .lookup(node_with("a", uid, id), purpose)
             .await
+            .result
             .unwrap()
     };
     tokio::join!(
@@ -212,6 +213,7 @@ async fn batches_are_cut_to_what_the_provider_takes() {
         rig.provider
             .lookup(heavy(&name, bytes), LookupPurpose::Initialization)
             .await
+            .result
     };
     let mut asks: Vec<_> = (0..10).map(|n| ask(format!("n{n}"), 20 << 10)).collect();
     asks.push(ask("huge".into(), 70 << 10));
@@ -276,6 +278,7 @@ async fn a_foreign_node_is_never_asked_about() {
         .provider
         .lookup(foreign, LookupPurpose::Initialization)
         .await
+        .result
         .unwrap();
     assert!(matches!(answer, Lookup::NotManaged { .. }));
     assert_eq!(rig.fake.calls(), 0);
@@ -428,4 +431,46 @@ async fn an_absence_that_is_not_believed_is_reported_once_for_each_node() {
         let lines = warnings.with(&format!("node=\"{name}\""));
         assert!(lines.len() == 1 && lines[0].contains(why), "{lines:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn effects_on_a_node_stay_within_what_was_declared() {
+    let warnings = Warnings::listen();
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| {
+            answer.capabilities.as_mut().unwrap().effects = Some(v1::EffectsCapability {
+                service_annotation_prefixes: vec!["service.example/".into()],
+                node_annotation_prefixes: vec!["node.example/".into()],
+                condition_type_prefixes: Vec::new(),
+            });
+        });
+        fake.on_batch(|request| {
+            let effects = v1::KubernetesEffects {
+                remove_annotations: vec!["node.example/a".into(), "service.example/a".into()],
+                remove_conditions: vec!["node.example/A".into()],
+                ..v1::KubernetesEffects::default()
+            };
+            let results = request.nodes.iter().map(|node| v1::InstanceResult {
+                effects: Some(effects.clone()),
+                ..found(node)
+            });
+            Reply::Say(v1::BatchGetInstancesResponse {
+                results: results.collect(),
+            })
+        });
+    });
+    rig.serving().await;
+    for name in ["a", "b"] {
+        let answer = rig
+            .provider
+            .lookup(node(name), LookupPurpose::Lifecycle)
+            .await;
+        let effects = rig.provider.node_effects(name, answer.effects);
+        assert_eq!(effects.annotations, [("node.example/a".into(), None)]);
+        assert!(effects.conditions.is_empty());
+    }
+    let dropped = "outrigger_node_effects_dropped_total 4";
+    assert!(rig.metrics().contains(dropped));
+    // A provider that does so does it for each Node.
+    assert_eq!(warnings.with("that it may not have").len(), 1);
 }

@@ -134,7 +134,7 @@ async fn calls_that_wait_at_a_pause_end_with_the_stop() {
     for result in [ensured, updated, deleted, found] {
         is_fenced(&result);
     }
-    is_fenced(&looked_up);
+    is_fenced(&looked_up.result);
     is_fenced(&listed);
     assert_eq!(started.elapsed(), secs(5));
     sleep(secs(900)).await;
@@ -173,7 +173,7 @@ async fn calls_in_flight_go_on_after_the_stop_until_they_are_cancelled() {
     assert_eq!(took, secs(10));
     assert!(is_answered, "nothing that could change the cloud is open");
     assert!(
-        matches!(looked_up, Err(Error::Cancelled { .. })),
+        matches!(looked_up.result, Err(Error::Cancelled { .. })),
         "{looked_up:?}"
     );
     assert_eq!(started.elapsed(), secs(20));

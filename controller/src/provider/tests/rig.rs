@@ -117,7 +117,7 @@ impl Rig {
         let lookup = self
             .provider
             .lookup(node(name), LookupPurpose::Initialization);
-        timeout(LONG, lookup).await.expect("an answer")
+        timeout(LONG, lookup).await.expect("an answer").result
     }
 
     /// All at once, in order.

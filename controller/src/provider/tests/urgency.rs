@@ -57,7 +57,11 @@ async fn urgent_calls_go_before_those_that_wait_longer() {
         ("initialized", LookupPurpose::Initialization),
     ];
     futures::future::join_all(asked.map(async |(name, purpose)| {
-        rig.provider.lookup(node(name), purpose).await.unwrap();
+        rig.provider
+            .lookup(node(name), purpose)
+            .await
+            .result
+            .unwrap();
     }))
     .await;
     let batches = rig.fake.batches.lock();
@@ -85,7 +89,11 @@ async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() 
     let started = Instant::now();
     let at = || started.elapsed().as_secs();
     let look_up = async |name: &str, purpose| {
-        rig.provider.lookup(node(name), purpose).await.unwrap();
+        rig.provider
+            .lookup(node(name), purpose)
+            .await
+            .result
+            .unwrap();
         at()
     };
     let max_staleness = std::time::Duration::from_mins(1);

@@ -41,9 +41,10 @@ async fn a_heartbeat_does_not_refuse_the_condition() {
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
     fixture.settle().await;
-    let conditions = &fixture.live("a")["status"]["conditions"];
-    assert_eq!(conditions[0]["type"], "Ready");
-    assert_eq!(conditions[0]["lastHeartbeatTime"], "2026-02-01T00:00:00Z");
+    let conditions = fixture.live("a")["status"]["conditions"].clone();
+    let mut conditions = conditions.as_array().unwrap().iter();
+    let ready = conditions.find(|condition| condition["type"] == "Ready");
+    assert_eq!(ready.unwrap()["lastHeartbeatTime"], "2026-02-01T00:00:00Z");
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
     assert_eq!(patches(&fixture), 1);
 }
@@ -116,7 +117,10 @@ async fn a_route_that_still_works_keeps_the_condition() {
 async fn a_condition_of_another_client_is_put_right_with_the_next_list() {
     let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
     fixture.cluster.change_node("a", |node| {
-        let condition = &mut node["status"]["conditions"][1];
+        let conditions = node["status"]["conditions"].as_array_mut().unwrap();
+        let mut conditions = conditions.iter_mut();
+        let theirs = conditions.find(|condition| condition["type"] == "NetworkUnavailable");
+        let condition = theirs.unwrap();
         condition["status"] = "True".into();
         condition["reason"] = "Theirs".into();
     });
@@ -153,4 +157,28 @@ async fn a_condition_that_cannot_be_written_is_written_later() {
     fixture.begin_term();
     fixture.settle().await;
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+}
+
+/// Beside results: of the Node that the route leads to, in a write of their own.
+#[tokio::test(start_paused = true)]
+async fn effects_of_the_provider_reach_the_node() {
+    let rig = Rig {
+        served: ServedRoutes {
+            effects: true,
+            ..ServedRoutes::default()
+        },
+        ..Rig::with([routed("a", 1, &[A])], [])
+    };
+    let fixture = rig.begun().await;
+    let annotations = || fixture.live("a")["metadata"]["annotations"].clone();
+    assert!(annotations()["status.mock.example/route"].is_string());
+    assert!(fixture.events().contains(&"MockRouteMade".to_owned()));
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!(patches(&fixture), 2);
+
+    // The route leads nowhere: it is deleted, then made again.
+    fixture.cluster.refuse("/status", 500, 2);
+    change_route(&fixture, A, |route| route.blackhole = true);
+    next_list(&fixture).await;
+    assert!(annotations()["status.mock.example/route"].is_string());
 }

@@ -1,6 +1,10 @@
 use outrigger_api::{RpcStatus, v1};
 use outrigger_core::{error_class::ErrorClass, node::ownership::Prefixes};
 
+use prost::Message;
+use tonic::Code;
+use tonic_types::{ErrorInfo, pb};
+
 use super::*;
 use crate::provider::tests::{
     fake::result,
@@ -254,6 +258,7 @@ fn an_error_of_single_nodes_may_speak_for_the_class() {
     let check = |results: Vec<Result<Lookup, Error>>, speaks: bool| {
         let read = Read {
             results,
+            effects: Vec::new(),
             doubts: Vec::new(),
             strays: 0,
         };
@@ -268,4 +273,55 @@ fn an_error_of_single_nodes_may_speak_for_the_class() {
     check(vec![down(), down()], true);
     check(vec![bad(), bad()], false);
     check(vec![fine(), bad()], false);
+}
+
+/// Those of an error beside it too, where the result has none.
+#[test]
+fn effects_come_with_any_outcome() {
+    let effects = |key: &str| v1::KubernetesEffects {
+        remove_annotations: vec![key.to_owned()],
+        ..v1::KubernetesEffects::default()
+    };
+    let status = |code: Code| RpcStatus {
+        code: code.into(),
+        message: "no".into(),
+        details: vec![
+            prost_types::Any {
+                type_url: ErrorInfo::TYPE_URL.to_owned(),
+                value: pb::ErrorInfo {
+                    reason: "QUOTA_EXCEEDED".into(),
+                    domain: outrigger_api::ERROR_DOMAIN.into(),
+                    ..pb::ErrorInfo::default()
+                }
+                .encode_to_vec(),
+            },
+            prost_types::Any {
+                type_url: "type.googleapis.com/cloudprovider.v1.KubernetesEffects".to_owned(),
+                value: effects("packed").encode_to_vec(),
+            },
+        ],
+    };
+    let with = |outcome, key: Option<&str>| v1::InstanceResult {
+        effects: key.map(effects),
+        ..result("a", outcome)
+    };
+    let absent = || absent(AbsenceCertainty::Confirmed, None);
+    let refused = || Outcome::Error(status(Code::ResourceExhausted));
+    for (results, expected) in [
+        (vec![with(found("fake://a"), Some("k"))], vec!["k"]),
+        (vec![with(found("fake://a"), None)], vec![]),
+        // An instance that is none.
+        (vec![with(found("other://a"), Some("k"))], vec!["k"]),
+        (vec![with(absent(), Some("k"))], vec!["k"]),
+        (vec![with(refused(), None)], vec!["packed"]),
+        (vec![with(refused(), Some("k"))], vec!["k"]),
+        // Two results say nothing.
+        (
+            vec![with(absent(), Some("k")), with(absent(), Some("k"))],
+            vec![],
+        ),
+    ] {
+        let read = read_results(&["a"], results, fresh());
+        assert_eq!(read.effects[0].remove_annotations, expected);
+    }
 }

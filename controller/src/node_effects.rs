@@ -1,0 +1,123 @@
+//! The provider's effects on Nodes: kept from the answer until they are written. Each loop that calls the
+//! provider about Nodes has its own.
+//!
+//! ```text
+//!  answer ─► observe ─(differs)─► queue ─► write: one PATCH of nodes/<name>/status, events
+//! ```
+//!
+//! RBAC: `patch` on `nodes/status`; `create`, `patch` on `events`.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use jiff::Timestamp;
+use outrigger_core::{
+    effects::{Effects, RawEffects},
+    node::{NodeView, effects},
+};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::{
+    kube::{error::ApiError, events::Recorder, nodes::NodeWriter, store::Store},
+    provider::Provider,
+};
+
+/// Effects that are not written yet, of one lease term.
+pub(crate) struct NodeEffects {
+    provider: Provider,
+    nodes: Arc<Store<NodeView>>,
+    writer: NodeWriter,
+    events: Recorder,
+    writing: Semaphore,
+    /// By the name of the Node.
+    pending: Mutex<HashMap<Arc<str>, Arc<PendingEffects>>>,
+}
+
+struct PendingEffects {
+    uid: Box<str>,
+    effects: Effects,
+}
+
+impl NodeEffects {
+    /// Writes of at most `workers` Nodes at once, through `writer`.
+    pub(crate) fn new(
+        provider: Provider,
+        nodes: Arc<Store<NodeView>>,
+        writer: NodeWriter,
+        events: Recorder,
+        workers: usize,
+    ) -> Self {
+        Self {
+            provider,
+            nodes,
+            writer,
+            events,
+            writing: Semaphore::new(workers),
+            pending: Mutex::default(),
+        }
+    }
+
+    /// Keeps the effects of an answer about `node`, instead of those of an earlier one, if there is something to
+    /// write or to record. The caller then calls [`Self::write`] for the Node, and until it succeeds.
+    pub(crate) fn observe(&self, node: &NodeView, raw: RawEffects) -> bool {
+        let effects = self.provider.node_effects(&node.name, raw);
+        if effects.is_empty() {
+            return false;
+        }
+        let mut all = self.pending.lock();
+        // Those of an earlier answer may be in flight, and show in the Node only then.
+        let is_due = !effects.events.is_empty()
+            || all.contains_key(&node.name)
+            || effects::plan(Timestamp::now(), node, &effects).is_some();
+        if is_due {
+            let uid = node.uid.clone();
+            let pending = Arc::new(PendingEffects { uid, effects });
+            all.insert(Arc::clone(&node.name), pending);
+        }
+        is_due
+    }
+
+    /// Drops the effects that are kept for the Node.
+    pub(crate) fn forget(&self, name: &str) {
+        self.pending.lock().remove(name);
+    }
+
+    /// Writes the effects that are kept for the Node, and records their events. Those of a Node that is gone are
+    /// dropped.
+    ///
+    /// # Errors
+    /// They are kept, except after [`ApiError::Refused`]: the API server takes them for no Node.
+    pub(crate) async fn write(&self, name: &str) -> Result<(), ApiError> {
+        let Some(pending) = self.pending.lock().get(name).cloned() else {
+            return Ok(());
+        };
+        let node = self.nodes.get(name);
+        let written = match node.filter(|node| node.uid == pending.uid) {
+            None => Ok(()),
+            Some(node) => {
+                // Never closed.
+                let _permit = self.writing.acquire().await;
+                let (effects, events) = (&pending.effects, &self.events);
+                self.writer.write_effects(node, effects, events).await
+            }
+        };
+        if matches!(written, Ok(()) | Err(ApiError::Refused(_))) {
+            let mut all = self.pending.lock();
+            if all
+                .get(name)
+                .is_some_and(|last| Arc::ptr_eq(last, &pending))
+            {
+                all.remove(name);
+            }
+        }
+        written
+    }
+}
+
+impl fmt::Debug for NodeEffects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeEffects")
+            .field("pending", &self.pending.lock().len())
+            .finish_non_exhaustive()
+    }
+}
