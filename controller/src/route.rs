@@ -142,9 +142,12 @@ pub fn subscribe(
             Change::Added(node) | Change::Updated(_, node) => state.observe(&node.name),
             Change::Deleted(node) => state.forget(&node.name, &node.uid),
         };
-        let keys = destinations.into_iter().map(RouteKey::Destination);
-        queue.add_all(keys, origin.priority());
-        // One with Pod CIDRs follows its destinations. A heartbeat changes nothing here.
+        // None after a heartbeat.
+        if !destinations.is_empty() {
+            let keys = destinations.into_iter().map(RouteKey::Destination);
+            queue.add_all(keys, origin.priority());
+        }
+        // The condition of one with Pod CIDRs follows its destinations.
         let is_due = match change {
             Change::Added(_) => true,
             Change::Updated(old, node) => old.is_uninitialized() != node.is_uninitialized(),
@@ -288,5 +291,6 @@ impl ControlLoop for NodeRoute {
 
     fn stopping(&self) {
         self.stopping.cancel();
+        self.writing.close();
     }
 }

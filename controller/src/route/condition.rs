@@ -34,8 +34,10 @@ impl NodeRoute {
         if node.is_none_or(|node| self.condition(&node).is_none()) {
             return Outcome::Done;
         }
-        // Never closed.
-        let _permit = self.writing.acquire().await;
+        // Closed at the stop.
+        let Ok(_permit) = self.writing.acquire().await else {
+            return Outcome::Retry;
+        };
         let Some(node) = self.parts.nodes.get(name) else {
             return Outcome::Done;
         };

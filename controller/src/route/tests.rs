@@ -30,6 +30,7 @@ struct Rig {
     nodes: Vec<Value>,
     routes: Vec<Route>,
     reports_duplicates: bool,
+    period: Duration,
 }
 
 impl Default for Rig {
@@ -40,6 +41,7 @@ impl Default for Rig {
             nodes: Vec::new(),
             routes: Vec::new(),
             reports_duplicates: true,
+            period: PERIOD,
         }
     }
 }
@@ -84,7 +86,7 @@ impl Rig {
             events: fixture.recorder(COMPONENT),
             settings: RouteSettings {
                 cluster_cidrs: [cidr("10.244.0.0/16"), cidr("fd00::/48")].into(),
-                period: PERIOD,
+                period: self.period,
                 selector: None,
                 reports_duplicates: self.reports_duplicates,
             },

@@ -1,5 +1,6 @@
 //! Calls that fail.
 
+use outrigger_core::cluster_uid::ClusterUid;
 use outrigger_provider_mock::faults::InjectedError;
 use tonic::Code;
 
@@ -140,6 +141,24 @@ async fn routes_wait_while_the_provider_is_away() {
     fixture.settle().await;
     assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
     assert_eq!(fixture.events(), [""; 0]);
+}
+
+/// Nothing in the cloud is changed for a cluster that is not known for certain; it concerns no Node.
+#[tokio::test(start_paused = true)]
+async fn without_the_uid_of_the_cluster_no_route_is_changed() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).prepare();
+    fixture
+        .provider
+        .set_cluster_uid(ClusterUid::judge(None, None));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(changes(&fixture), 0);
+    assert_eq!(fixture.api_writes(), [""; 0]);
+    let uid = ClusterUid::judge(Some(CLUSTER), None);
+    fixture.provider.set_cluster_uid(uid);
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
 }
 
 ///

@@ -48,6 +48,17 @@ async fn an_idle_cluster_has_two_lists_an_hour_and_no_writes() {
     assert_eq!(fixture.api_writes().len(), written);
 }
 
+/// upstream's period and a shorter one are honoured.
+#[tokio::test(start_paused = true)]
+async fn a_short_period_is_honoured() {
+    let rig = Rig {
+        period: Duration::from_secs(1),
+        ..Rig::with([routed("a", 1, &[A])], [])
+    };
+    let fixture = rig.begun().await;
+    assert!((55..=62).contains(&lists(&fixture)), "{}", lists(&fixture));
+}
+
 /// R-43, M-10.
 #[tokio::test(start_paused = true)]
 async fn lists_and_destinations_are_counted() {
