@@ -2,7 +2,7 @@
 
 mod fail_over;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::DeleteParams;
@@ -13,7 +13,7 @@ use crate::{
     cluster::Cluster,
     look::reason,
     stage::Setup,
-    wait::{holds, until},
+    wait::{DEADLINE, holds, until, until_within},
 };
 
 fn allocating(cluster_cidr: &str) -> Setup {
@@ -38,7 +38,8 @@ async fn all_allocated(
     count: usize,
     each: usize,
 ) -> BTreeMap<String, Vec<String>> {
-    until("all nodes have Pod CIDRs", async || {
+    let deadline = DEADLINE + Duration::from_millis(200) * count as u32;
+    until_within("all nodes have Pod CIDRs", deadline, async || {
         let nodes = cluster.named("n-").await;
         let owners: BTreeMap<_, _> = nodes
             .iter()

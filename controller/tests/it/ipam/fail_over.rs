@@ -36,8 +36,8 @@ impl Scene {
             "--controllers=node-ipam-controller",
             "--allocate-node-cidrs",
             "--cluster-cidr=10.0.0.0/12",
-            "--leader-elect-lease-duration=4s",
-            "--leader-elect-renew-deadline=3s",
+            "--leader-elect-lease-duration=8s",
+            "--leader-elect-renew-deadline=4s",
             "--leader-elect-retry-period=500ms",
         ];
         let setup = Setup::without_provider().flags(&flags);
