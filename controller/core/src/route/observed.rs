@@ -154,7 +154,7 @@ fn ip_or_empty(text: &str) -> Result<(), Complaint> {
 }
 
 /// An IPv4 address that is mapped into IPv6 is that IPv4 address.
-fn ip(text: &str) -> Option<IpAddr> {
+pub(super) fn ip(text: &str) -> Option<IpAddr> {
     text.parse().ok().map(|ip: IpAddr| ip.to_canonical())
 }
 

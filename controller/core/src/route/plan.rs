@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{ObservedRoute, RouteNodes, RouteTable, WantedRoute, observed::Fit};
+use super::{
+    ObservedRoute, RouteNodes, RouteTable, WantedRoute,
+    observed::{Fit, ip},
+};
 use crate::{
     cidr::Cidr,
     node::{NodeView, ownership::NodeScope},
@@ -122,11 +125,16 @@ fn step(destination: Cidr, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> 
             destination,
             node: Arc::clone(&node.name),
         }),
-        // Its provider ID and addresses are to come.
-        Some(node) if node.is_uninitialized() => RouteStep::Nothing,
+        // Its provider ID is to come, or its addresses in the write that follows.
+        Some(node) if node.is_uninitialized() || !has_ip(node) => RouteStep::Nothing,
         Some(node) => RouteStep::Create(WantedRoute::of(destination, node)),
         None => RouteStep::Nothing,
     }
+}
+
+/// Whether `node` has an address that can be a next hop.
+fn has_ip(node: &NodeView) -> bool {
+    node.addresses.iter().any(|one| ip(&one.address).is_some())
 }
 
 /// a range around a cluster CIDR is not ours.

@@ -247,7 +247,11 @@ fn nodes_that_cannot_be_decided_about_wait() {
         annotations: map(&[(ANNOTATION_PAUSED, "true")]),
         ..a()
     };
-    for node in [&uninitialized, &paused] {
+    let without_ip = NodeView {
+        addresses: addresses("Hostname=a"),
+        ..a()
+    };
+    for node in [&uninitialized, &paused, &without_ip] {
         assert_eq!(Case::new(&[], from_ref(node)).step(), RouteStep::Nothing);
     }
     let by_id = RawRoute {
