@@ -31,6 +31,8 @@ mod node_churn;
 mod person;
 mod plan;
 mod pod_cidrs;
+mod route_changes;
+mod routes;
 mod silence;
 
 use std::{env, panic::AssertUnwindSafe, path::Path, sync::Arc, time::Duration};
@@ -102,6 +104,8 @@ fn plan(seed: u64) -> Plan {
 
 fn setup(plan: &Plan, dir: &Path) -> Setup {
     let file = |flag: &str, name: &str| format!("{flag}={}", dir.join(name).display());
+    let routes = plan.route_flags();
+    let seed = format!("--seed={}", plan.seed);
     let mock = [
         "--synthesize-instances",
         "--latency=20ms",
@@ -113,8 +117,12 @@ fn setup(plan: &Plan, dir: &Path) -> Setup {
         &file("--state", "cloud.json"),
         &file("--journal", "journal"),
         &format!("--lb-class={OWN_CLASS}"),
-        &format!("--seed={}", plan.seed),
+        &seed,
     ];
+    let mock: Vec<_> = mock
+        .into_iter()
+        .chain(routes.iter().map(String::as_str))
+        .collect();
     let cluster_cidrs: Vec<_> = plan.cluster_cidrs().iter().map(IpNet::to_string).collect();
     let setup = Setup::mock(&mock)
         .machines(Machine::numbered("base-", plan.nodes))
@@ -123,6 +131,7 @@ fn setup(plan: &Plan, dir: &Path) -> Setup {
             "--load-balancer-update-ceiling=1s",
             "--load-balancer-shrink-hold=1s",
             "--node-monitor-period=1s",
+            "--route-reconciliation-period=10s",
             "--allocate-node-cidrs",
             &format!("--cluster-cidr={}", cluster_cidrs.join(",")),
         ])
@@ -162,9 +171,10 @@ async fn drill(plan: Plan) {
     let (edited, over) = (CancellationToken::new(), CancellationToken::new());
     let client = stage.admin();
     let cluster_cidrs = plan.cluster_cidrs();
-    let view = View::new(&stage, &namespace, &cluster_cidrs, &ledger);
+    let view = View::new(&stage, &namespace, &cluster_cidrs, &ledger).await;
     let mut pod_cidrs = PodCidrs::new(&client, &cluster_cidrs);
-    let invariants = Invariants::new(files.path().join("journal"), &ledger);
+    let log = files.path().join("journal");
+    let invariants = Invariants::new(log, &ledger, pod_cidrs.owners());
     let workers = plan.workers();
     let mut watching = Watch::new(&view, &ledger, &journal, invariants, workers);
     let (api_server, is_there) = watch::channel(true);
@@ -200,7 +210,7 @@ async fn drill(plan: Plan) {
         watching.run(&over),
         pod_cidrs.watch(&journal, &over)
     );
-    journal.note(&pod_cidrs.summary());
+    journal.note(&format!("{}; {}", pod_cidrs.summary(), watching.summary()));
     println!("{}", journal.summary());
 }
 

@@ -24,7 +24,9 @@ use outrigger_provider_mock::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{LAST_TIME, OTHER_CLASS, OWN_CLASS, ledger::Ledger, pod_cidrs::pod_cidrs};
+use super::{
+    LAST_TIME, OTHER_CLASS, OWN_CLASS, ledger::Ledger, pod_cidrs::pod_cidrs, routes::Routes,
+};
 use crate::{stage::Stage, wait::holds};
 
 /// Complaints that are shown of many.
@@ -36,7 +38,9 @@ pub(super) struct View {
     pub(super) namespace: String,
     services: Api<DynamicObject>,
     nodes: Api<DynamicObject>,
-    cluster_cidrs: Vec<IpNet>,
+    pub(super) routes: Routes,
+    /// How many Pod CIDRs a Node has.
+    families: usize,
     cloud: Client,
     ledger: Ledger,
 }
@@ -48,7 +52,7 @@ pub(super) struct Judged {
 }
 
 impl View {
-    pub(super) fn new(
+    pub(super) async fn new(
         stage: &Stage,
         namespace: &str,
         cluster_cidrs: &[IpNet],
@@ -62,7 +66,8 @@ impl View {
             namespace: namespace.to_owned(),
             services: Api::namespaced_with(stage.admin(), namespace, &service),
             nodes: Api::all_with(stage.admin(), &node),
-            cluster_cidrs: cluster_cidrs.to_owned(),
+            routes: Routes::new(stage, cluster_cidrs, ledger).await,
+            families: cluster_cidrs.len(),
             cloud: Client::new(stage.dir().join("provider.sock.ctl")),
             ledger: ledger.clone(),
         }
@@ -70,7 +75,8 @@ impl View {
 
     /// That each Service that is served has one load balancer, which is as it says and has the
     /// targets of now, and its addresses; that there are no others; that nothing of ours is on
-    /// a Service that is not served; and that each Node has its Pod CIDRs.
+    /// a Service that is not served; and that each Node has its Pod CIDRs and
+    /// a route to each.
     pub(super) async fn agrees(&self) -> Result<(), String> {
         let (judged, leaked) = self.judge().await?;
         let complaints = judged.into_iter().flat_map(|Judged { service, wrong }| {
@@ -78,9 +84,11 @@ impl View {
             wrong.into_iter().map(move |what| format!("{name}: {what}"))
         });
         let mut complaints: Vec<_> = complaints.chain(leaked).collect();
-        for node in self.nodes().await? {
+        let nodes = self.nodes().await?;
+        complaints.extend(self.routes.complaints(&nodes).await?);
+        for node in nodes {
             let cidrs = pod_cidrs(&node);
-            if cidrs.len() != self.cluster_cidrs.len() {
+            if cidrs.len() != self.families {
                 let name = node.metadata.name.unwrap_or_default();
                 complaints.push(format!("{name}: its Pod CIDRs are {cidrs:?}"));
             }

@@ -29,6 +29,9 @@ impl Crew<'_> {
                 What::Disconnect(time) => meddler::disconnect(self, *time).await,
                 What::Answer(wrong, time) => meddler::answer(self, *wrong, *time).await,
                 What::Retry(method, after) => meddler::retry(self, *method, *after).await,
+                What::Meddle(meddling, number) => {
+                    self.view.routes.meddle(*meddling, *number).await;
+                }
                 What::Revoke(resource, time) => meddler::revoke(self, resource, *time).await,
             }
             self.journal.note(&format!("end: {what:?}"));

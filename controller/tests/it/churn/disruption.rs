@@ -26,12 +26,14 @@ pub(super) enum Family {
     Retries,
     /// Rights are taken away from the controller and given back.
     Rights,
+    /// Routes in the cloud are changed behind the provider's back.
+    Routes,
     /// Nodes and Services with values that Go's decoder accepts and few others do.
     Objects,
 }
 
 impl Family {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Kills,
         Self::Stops,
         Self::Declarations,
@@ -40,6 +42,7 @@ impl Family {
         Self::Answers,
         Self::Retries,
         Self::Rights,
+        Self::Routes,
         Self::Objects,
     ];
 }
@@ -76,6 +79,19 @@ pub(super) enum Declaration {
     OneServicePerUpdate,
     OneNodePerLookup,
     OtherAnnotations,
+    WithoutRoutes,
+    OneRoutePerBatch,
+}
+
+/// How a user of the cloud changes its route table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meddling {
+    /// A route of the cluster to a machine that no Node has.
+    Add,
+    Remove,
+    Blackhole,
+    /// It leads to another machine.
+    Redirect,
 }
 
 /// How answers are wrong.
@@ -108,6 +124,8 @@ pub(super) enum What {
     Answer(Wrong, Duration),
     /// Each failure of these calls comes with this time to call again.
     Retry(Method, Duration),
+    /// A route is changed, the so many-th.
+    Meddle(Meddling, usize),
     /// The controller may not use this resource for so long.
     Revoke(&'static str, Duration),
 }
@@ -161,7 +179,7 @@ fn what(random: &mut Rng, family: Family, victims: &mut Vec<Victim>) -> What {
         Family::Kills => kill(random, victims),
         Family::Stops => What::Terminate,
         Family::Declarations => {
-            const ALL: [Declaration; 10] = [
+            const ALL: [Declaration; 12] = [
                 Declaration::WithoutClass,
                 Declaration::WithoutClass,
                 Declaration::WithoutDefaultClass,
@@ -172,6 +190,8 @@ fn what(random: &mut Rng, family: Family, victims: &mut Vec<Victim>) -> What {
                 Declaration::OneServicePerUpdate,
                 Declaration::OneNodePerLookup,
                 Declaration::OtherAnnotations,
+                Declaration::WithoutRoutes,
+                Declaration::OneRoutePerBatch,
             ];
             What::Declare(ALL[random.usize(..ALL.len())], millis(random, 1_000..4_000))
         }
@@ -208,6 +228,15 @@ fn what(random: &mut Rng, family: Family, victims: &mut Vec<Victim>) -> What {
             ];
             What::Revoke(ALL[random.usize(..ALL.len())], millis(random, 1_000..4_000))
         }
+        Family::Routes => {
+            const ALL: [Meddling; 4] = [
+                Meddling::Add,
+                Meddling::Remove,
+                Meddling::Blackhole,
+                Meddling::Redirect,
+            ];
+            What::Meddle(ALL[random.usize(..ALL.len())], random.usize(..1_000))
+        }
         Family::Objects => unreachable!("objects are no disruption of their own"),
     }
 }
@@ -233,7 +262,7 @@ fn kill(random: &mut Rng, deck: &mut Vec<Victim>) -> What {
 }
 
 fn wrong(random: &mut Rng) -> Wrong {
-    const CALLS: [Method; 9] = [
+    const CALLS: [Method; 12] = [
         Method::EnsureLoadBalancer,
         Method::UpdateLoadBalancerNodes,
         Method::DeleteLoadBalancer,
@@ -241,10 +270,13 @@ fn wrong(random: &mut Rng) -> Wrong {
         Method::SyncNodeSet,
         Method::BatchGetInstances,
         Method::ListInstances,
+        Method::ListRoutes,
+        Method::BatchCreateRoutes,
+        Method::BatchDeleteRoutes,
         Method::GetStatus,
         Method::Handshake,
     ];
-    const BAD: [(Method, BadAnswer); 14] = [
+    const BAD: [(Method, BadAnswer); 22] = [
         (Method::EnsureLoadBalancer, BadAnswer::OversizedReply),
         (Method::EnsureLoadBalancer, BadAnswer::OversizedStrings),
         (Method::EnsureLoadBalancer, BadAnswer::MissingDisposition),
@@ -259,6 +291,14 @@ fn wrong(random: &mut Rng) -> Wrong {
         (Method::BatchGetInstances, BadAnswer::StaleAbsence),
         (Method::BatchGetInstances, BadAnswer::MissingResult),
         (Method::BatchGetInstances, BadAnswer::OversizedReply),
+        (Method::ListRoutes, BadAnswer::Empty),
+        (Method::ListRoutes, BadAnswer::MissingResult),
+        (Method::ListRoutes, BadAnswer::DuplicateResult),
+        (Method::ListRoutes, BadAnswer::OversizedReply),
+        (Method::BatchCreateRoutes, BadAnswer::MissingResult),
+        (Method::BatchCreateRoutes, BadAnswer::MalformedCidr),
+        (Method::BatchDeleteRoutes, BadAnswer::ForeignResult),
+        (Method::BatchDeleteRoutes, BadAnswer::Empty),
     ];
     match random.u8(..4) {
         0 => Wrong::Unimplemented(CALLS[random.usize(..CALLS.len())]),

@@ -2,7 +2,8 @@
 //!
 //! - No load balancer is deleted whose Service the drill neither deleted nor gave another type.
 //! - A Service never has two load balancers.
-//! - Changing calls about one Service never overlap; one about several is over for each with its result.
+//! - Changing calls about one Service or one destination of routes never overlap; a call about several Services
+//!   is over for each with its result.
 //! - A process makes no changing call after SIGTERM, nor once another process makes them.
 //! - Calls per time are bounded, of all Services and of each.
 
@@ -15,11 +16,11 @@ use std::{
 
 use outrigger_provider_mock::{
     faults::Method,
-    journal::{Event, LoadBalancerName, ServiceName},
+    journal::{Event, LoadBalancerName},
 };
 use tonic::Code;
 
-use super::ledger::Ledger;
+use super::{ledger::Ledger, pod_cidrs::Owners, route_changes::RouteChanges};
 
 /// A call that left before the signal may arrive so much later.
 const UNDER_WAY: u64 = micros(Duration::from_secs(1));
@@ -55,6 +56,7 @@ pub(super) struct Invariants {
     /// Calls that were open when the next one that excludes them began.
     overlapped: HashMap<u64, (u64, String)>,
     load_balancers: HashMap<String, HashSet<String>>,
+    pub(super) routes: RouteChanges,
     /// The processes that made changing calls, in order of the first.
     writers: Vec<i32>,
     recent: VecDeque<(u64, Method, Vec<String>)>,
@@ -76,18 +78,23 @@ pub(super) struct Calls {
 struct Open {
     method: Method,
     caller: Option<i32>,
-    uids: Vec<String>,
+    /// UIDs of Services, or destinations of routes.
+    keys: Vec<String>,
 }
 
 fn is_changing(method: Method) -> bool {
     matches!(
         method,
-        Method::EnsureLoadBalancer | Method::UpdateLoadBalancerNodes | Method::DeleteLoadBalancer
+        Method::EnsureLoadBalancer
+            | Method::UpdateLoadBalancerNodes
+            | Method::DeleteLoadBalancer
+            | Method::BatchCreateRoutes
+            | Method::BatchDeleteRoutes
     )
 }
 
 impl Invariants {
-    pub(super) fn new(path: PathBuf, ledger: &Ledger) -> Self {
+    pub(super) fn new(path: PathBuf, ledger: &Ledger, owners: Owners) -> Self {
         Self {
             path,
             read: 0,
@@ -96,6 +103,7 @@ impl Invariants {
             open: HashMap::new(),
             overlapped: HashMap::new(),
             load_balancers: HashMap::new(),
+            routes: RouteChanges::new(ledger, owners),
             writers: Vec::new(),
             recent: VecDeque::new(),
             calls: HashMap::new(),
@@ -111,16 +119,14 @@ impl Invariants {
     /// Whether a call that changes something about a Service is in flight.
     pub(super) fn is_called(&self, uid: &str) -> bool {
         let mut open = self.open.values();
-        open.any(|call| is_changing(call.method) && call.uids.iter().any(|known| known == uid))
+        open.any(|call| is_changing(call.method) && call.keys.iter().any(|known| known == uid))
     }
 
     /// How many Services are being ensured or deleted.
     pub(super) fn worked_on(&self) -> usize {
         let open = self.open.values();
-        open.filter(|call| {
-            is_changing(call.method) && call.method != Method::UpdateLoadBalancerNodes
-        })
-        .count()
+        let whole = [Method::EnsureLoadBalancer, Method::DeleteLoadBalancer];
+        open.filter(|call| whole.contains(&call.method)).count()
     }
 
     /// Reads what was written since the last time. Fails with the invariant that does not hold.
@@ -141,6 +147,7 @@ impl Invariants {
                 self.provider = line.process;
                 self.open.clear();
                 self.overlapped.clear();
+                self.routes.provider_killed();
             }
             self.take(line.at, line.event)?;
         }
@@ -158,11 +165,18 @@ impl Invariants {
                 method,
                 caller,
                 services,
-                ..
-            } => self.began(at, call, method, caller, services),
+                routes,
+            } => {
+                let keys = services.iter().map(|service| service.uid.clone());
+                let keys = keys.chain(routes.iter().map(ToString::to_string)).collect();
+                let names = services.into_iter();
+                let names = names.map(|service| (service.uid, service.name));
+                self.names.extend(names);
+                self.began(at, call, method, caller, keys)
+            }
             Event::ServiceAnswered { call, uid } => {
                 if let Some(open) = self.open.get_mut(&call) {
-                    open.uids.retain(|known| *known != uid);
+                    open.keys.retain(|known| *known != uid);
                 }
                 Ok(())
             }
@@ -192,7 +206,7 @@ impl Invariants {
                     .remove(&id);
                 self.may_delete(&uid)
             }
-            Event::Route(_) => Ok(()),
+            Event::Route(event) => self.routes.observe(at, event),
         }
     }
 
@@ -202,15 +216,11 @@ impl Invariants {
         call: u64,
         method: Method,
         caller: Option<i32>,
-        services: Vec<ServiceName>,
+        keys: Vec<String>,
     ) -> Result<(), String> {
-        let uids: Vec<_> = services.iter().map(|service| service.uid.clone()).collect();
-        for service in services {
-            self.names.insert(service.uid, service.name);
-        }
         if is_changing(method) {
-            self.may_change(at, method, caller, &uids)?;
-            for uid in &uids {
+            self.may_change(at, method, caller, &keys)?;
+            for uid in &keys {
                 let calls = self.calls.entry(uid.clone()).or_default();
                 if method == Method::UpdateLoadBalancerNodes {
                     calls.nodes += 1;
@@ -228,16 +238,16 @@ impl Invariants {
                 }
             }
             let overlapped = self.open.iter().filter_map(|(open, other)| {
-                let shared = other.uids.iter().find(|uid| uids.contains(uid));
+                let shared = other.keys.iter().find(|key| keys.contains(key));
                 let same_writer = other.caller == caller;
                 if !is_changing(other.method) || (shared.is_none() && same_writer) {
                     return None;
                 }
-                let uid = shared.or(uids.first())?;
+                let key = shared.or(keys.first())?;
                 let what = format!(
                     "two writers: {method} about {} by process {caller:?} began while {} by process \
                      {:?} was not answered",
-                    self.name(uid),
+                    self.name(key),
                     other.method,
                     other.caller
                 );
@@ -249,10 +259,10 @@ impl Invariants {
         let open = Open {
             method,
             caller,
-            uids: uids.clone(),
+            keys: keys.clone(),
         };
         self.open.insert(call, open);
-        self.recent.push_back((at, method, uids));
+        self.recent.push_back((at, method, keys));
         self.bounded(at)
     }
 
@@ -272,11 +282,11 @@ impl Invariants {
         at: u64,
         method: Method,
         caller: Option<i32>,
-        uids: &[String],
+        keys: &[String],
     ) -> Result<(), String> {
         let Some(caller) = caller else { return Ok(()) };
         self.ledger.wrote(caller);
-        let about = uids.first().map_or_else(String::new, |uid| self.name(uid));
+        let about = keys.first().map_or_else(String::new, |key| self.name(key));
         if let Some(signal) = self.ledger.terminated_at(caller)
             && at > signal + UNDER_WAY
         {
@@ -316,21 +326,23 @@ impl Invariants {
         let handshakes = self.recent.iter();
         let handshakes = handshakes.filter(|(_, method, _)| *method == Method::Handshake);
         bound("of Handshake", handshakes.count(), HANDSHAKES)?;
-        let Some((_, method, uids)) = self.recent.back() else {
+        let Some((_, method, keys)) = self.recent.back() else {
             return Ok(());
         };
-        for uid in uids.iter().filter(|_| is_changing(*method)) {
+        for key in keys.iter().filter(|_| is_changing(*method)) {
             let about = self.recent.iter();
             let about =
-                about.filter(|(_, method, uids)| is_changing(*method) && uids.contains(uid));
-            let what = format!("that change {}", self.name(uid));
+                about.filter(|(_, method, keys)| is_changing(*method) && keys.contains(key));
+            let what = format!("that change {}", self.name(key));
             bound(&what, about.count(), CALLS_OF_ONE)?;
         }
         Ok(())
     }
 
-    fn name(&self, uid: &str) -> String {
-        let name = self.names.get(uid).map_or("a Service", String::as_str);
-        format!("{name} ({uid})")
+    fn name(&self, key: &str) -> String {
+        match self.names.get(key) {
+            Some(service) => format!("{service} ({key})"),
+            None => key.to_owned(),
+        }
     }
 }

@@ -206,12 +206,24 @@ pub(super) async fn make_trouble(stage: &Stage) {
             0.04,
         ),
         (Method::UpdateLoadBalancerNodes, Effect::LoseReply, 0.06),
-        (Method::UpdateLoadBalancerNodes, slow, 0.1),
+        (Method::UpdateLoadBalancerNodes, slow.clone(), 0.1),
         (Method::SyncNodeSet, Effect::LoseReply, 0.1),
+        (Method::ListRoutes, Effect::Error(unavailable()), 0.04),
+        (Method::ListRoutes, Effect::LoseReply, 0.06),
     ] {
         stage
             .mock
             .inject(Fault::on(method, effect).with_rate(rate))
             .await;
+    }
+    for method in [Method::BatchCreateRoutes, Method::BatchDeleteRoutes] {
+        for (effect, rate) in [
+            (Effect::ItemError(unavailable()), 0.04),
+            (Effect::LoseReply, 0.06),
+            (slow.clone(), 0.05),
+        ] {
+            let fault = Fault::on(method, effect).with_rate(rate);
+            stage.mock.inject(fault).await;
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use ipnet::IpNet;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -19,8 +20,10 @@ struct Facts {
     released: HashSet<String>,
     /// UIDs of Nodes that the drill deleted.
     deleted_nodes: HashSet<String>,
-    /// When a process got SIGTERM, in microseconds since 1970.
-    terminated: HashMap<i32, u64>,
+    /// When the drill last changed a route in the cloud, by destination.
+    routes: HashMap<IpNet, Micros>,
+    /// When a process got SIGTERM.
+    terminated: HashMap<i32, Micros>,
     /// The process that made the last changing call.
     writer: Option<i32>,
     /// The provider has declared, for a while, the class of another provider.
@@ -29,6 +32,13 @@ struct Facts {
     disturbances: usize,
     /// When the last one ended.
     undisturbed_since: Option<Instant>,
+}
+
+/// Microseconds since 1970, as in the provider's journal.
+pub(super) type Micros = u64;
+
+pub(super) fn now() -> Micros {
+    jiff::Timestamp::now().as_microsecond() as Micros
 }
 
 /// As long as it lives, something that the controller needs is missing on purpose.
@@ -61,14 +71,23 @@ impl Ledger {
         self.0.lock().deleted_nodes.contains(uid)
     }
 
+    /// To be called right before the drill changes the route in the cloud.
+    pub(super) fn change_route(&self, destination: IpNet) {
+        self.0.lock().routes.insert(destination, now());
+    }
+
+    /// When the drill last changed the route.
+    pub(super) fn route_changed_at(&self, destination: IpNet) -> Option<Micros> {
+        self.0.lock().routes.get(&destination).copied()
+    }
+
     /// To be called right before the signal.
     pub(super) fn terminate(&self, process: i32) {
-        let now = jiff::Timestamp::now().as_microsecond() as u64;
-        self.0.lock().terminated.insert(process, now);
+        self.0.lock().terminated.insert(process, now());
     }
 
     /// When a process got SIGTERM.
-    pub(super) fn terminated_at(&self, process: i32) -> Option<u64> {
+    pub(super) fn terminated_at(&self, process: i32) -> Option<Micros> {
         self.0.lock().terminated.get(&process).copied()
     }
 

@@ -25,6 +25,10 @@ pub(super) fn declaring(usual: &[String], declaration: Declaration) -> Vec<Strin
             flags.retain(|flag| *flag != class);
             return flags;
         }
+        Declaration::WithoutRoutes => {
+            flags.retain(|flag| !flag.starts_with("--route"));
+            return flags;
+        }
         Declaration::WithoutDefaultClass => "--lb-without-default-class".to_owned(),
         Declaration::WithOtherClass => format!("--lb-class={OTHER_CLASS}"),
         Declaration::WithoutLoadBalancers => {
@@ -34,6 +38,7 @@ pub(super) fn declaring(usual: &[String], declaration: Declaration) -> Vec<Strin
         Declaration::WithoutNodeSets => "--without-node-sets".to_owned(),
         Declaration::OneServicePerUpdate => "--lb-max-services-per-update=1".to_owned(),
         Declaration::OneNodePerLookup => "--max-batch-size=1".to_owned(),
+        Declaration::OneRoutePerBatch => "--route-max-batch-size=1".to_owned(),
         Declaration::OtherAnnotations => "--service-annotation-prefix=other.example/".to_owned(),
     };
     flags.push(more);

@@ -78,6 +78,20 @@ impl Plan {
             .collect()
     }
 
+    /// Flags of a mock with routes, which lists them in one way after the other.
+    pub(super) fn route_flags(&self) -> Vec<String> {
+        const TARGETS: [&str; 4] = ["node-name", "provider-id", "next-hop", "all"];
+        let target = TARGETS[(self.seed / 2 % 4) as usize];
+        let mut flags = vec!["--routes".to_owned(), format!("--route-target={target}")];
+        if self.seed.is_multiple_of(3) {
+            flags.push("--route-bare-results".to_owned());
+        }
+        if self.seed.is_multiple_of(5) {
+            flags.push("--route-compared-addresses".to_owned());
+        }
+        flags
+    }
+
     pub(super) fn has(&self, family: Family) -> bool {
         self.families.contains(&family)
     }

@@ -1,6 +1,9 @@
 //! No Pod CIDR is on two Nodes, at any moment that a watch shows.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use futures::{StreamExt, pin_mut};
 use ipnet::IpNet;
@@ -9,10 +12,16 @@ use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, ListParams, WatchEvent, WatchParams},
 };
+use outrigger_testbed::nodes::UNINITIALIZED_TAINT;
+use parking_lot::Mutex;
 use tokio::time::{Duration, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{agreement::typed, journal::Journal};
+use super::{
+    agreement::typed,
+    journal::Journal,
+    ledger::{Micros, now},
+};
 
 /// Pause before the API server is asked again.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -23,10 +32,28 @@ pub(super) struct PodCidrs {
     ranges: Vec<IpNet>,
     /// Those that are there, with their Pod CIDRs, by UID.
     known: HashMap<String, (String, Vec<IpNet>)>,
-    /// UIDs of those that have one.
-    owners: HashMap<IpNet, String>,
+    owners: Owners,
     /// Every UID and Pod CIDR that was ever seen together.
     given: HashSet<(IpNet, String)>,
+}
+
+/// The Nodes that have Pod CIDRs. Clones share what the watch shows.
+#[derive(Clone, Default)]
+pub(super) struct Owners(Arc<Mutex<HashMap<IpNet, Owner>>>);
+
+/// The Node that has a Pod CIDR.
+#[derive(Clone)]
+pub(super) struct Owner {
+    pub(super) node: String,
+    pub(super) uid: String,
+    /// Since when it has all that a route needs.
+    pub(super) complete_since: Option<Micros>,
+}
+
+impl Owners {
+    pub(super) fn of(&self, cidr: IpNet) -> Option<Owner> {
+        self.0.lock().get(&cidr).cloned()
+    }
 }
 
 impl PodCidrs {
@@ -36,7 +63,7 @@ impl PodCidrs {
             nodes: Api::all_with(client.clone(), &kind),
             ranges: ranges.to_owned(),
             known: HashMap::new(),
-            owners: HashMap::new(),
+            owners: Owners::default(),
             given: HashSet::new(),
         }
     }
@@ -48,6 +75,10 @@ impl PodCidrs {
             journal.note(&format!("INVARIANT: {what}"));
             panic!("{}: {what}", journal.seed());
         }
+    }
+
+    pub(super) fn owners(&self) -> Owners {
+        self.owners.clone()
     }
 
     /// How many were seen.
@@ -65,8 +96,16 @@ impl PodCidrs {
         loop {
             // Without an API server nothing is allocated either.
             if let Ok(list) = self.nodes.list(&ListParams::default()).await {
-                self.known.clear();
-                self.owners.clear();
+                let uids = list
+                    .items
+                    .iter()
+                    .filter_map(|node| node.metadata.uid.as_ref());
+                let uids: HashSet<_> = uids.collect();
+                self.known.retain(|uid, _| uids.contains(uid));
+                self.owners
+                    .0
+                    .lock()
+                    .retain(|_, owner| uids.contains(&owner.uid));
                 let mut seen = list.items.into_iter();
                 if let Err(what) = seen.try_for_each(|node| self.observe(node)) {
                     return what;
@@ -112,7 +151,7 @@ impl PodCidrs {
 
     fn observe(&mut self, node: DynamicObject) -> Result<(), String> {
         let node: Node = typed(node);
-        let cidrs = pod_cidrs(&node);
+        let (cidrs, is_complete) = (pod_cidrs(&node), is_complete(&node));
         let name = node.metadata.name.unwrap_or_default();
         let uid = node.metadata.uid.unwrap_or_default();
         let cidrs = cidrs.iter().map(|cidr| cidr.parse());
@@ -128,12 +167,22 @@ impl PodCidrs {
             return Err(format!("{name} ({uid}) has the Pod CIDRs {cidrs:?}"));
         }
         for cidr in &cidrs {
-            let owner = self.owners.entry(*cidr).or_insert_with(|| uid.clone());
-            if *owner != uid {
-                let (other, _) = &self.known[owner];
+            let mut owners = self.owners.0.lock();
+            let owner = owners.entry(*cidr).or_insert_with(|| Owner {
+                node: name.clone(),
+                uid: uid.clone(),
+                complete_since: None,
+            });
+            if owner.uid != uid {
+                let Owner {
+                    node, uid: other, ..
+                } = owner;
                 return Err(format!(
-                    "the Pod CIDR {cidr} is on {other} ({owner}) and on {name} ({uid})"
+                    "the Pod CIDR {cidr} is on {node} ({other}) and on {name} ({uid})"
                 ));
+            }
+            if owner.complete_since.is_none() && is_complete {
+                owner.complete_since = Some(now());
             }
             self.given.insert((*cidr, uid.clone()));
         }
@@ -147,12 +196,22 @@ impl PodCidrs {
 
     fn forget(&mut self, uid: &str) {
         self.known.remove(uid);
-        self.owners.retain(|_, owner| owner != uid);
+        self.owners.0.lock().retain(|_, owner| owner.uid != uid);
     }
 }
 
+/// Whether it is initialised and has its address.
+fn is_complete(node: &Node) -> bool {
+    let spec = node.spec.as_ref();
+    let mut taints = spec.iter().flat_map(|spec| &spec.taints).flatten();
+    let status = node.status.as_ref();
+    let mut addresses = status.iter().flat_map(|status| &status.addresses).flatten();
+    !taints.any(|taint| taint.key == UNINITIALIZED_TAINT)
+        && addresses.any(|address| address.type_ == "InternalIP")
+}
+
 /// Length of a block's prefix by default.
-const fn length(cidr: &IpNet) -> u8 {
+pub(super) const fn length(cidr: &IpNet) -> u8 {
     match cidr {
         IpNet::V4(_) => 24,
         IpNet::V6(_) => 64,

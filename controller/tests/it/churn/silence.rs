@@ -90,6 +90,11 @@ impl Watch {
         }
     }
 
+    /// How often the provider changed routes.
+    pub(super) fn summary(&self) -> String {
+        self.invariants.routes.summary()
+    }
+
     /// Fails the test as soon as an invariant does not hold.
     pub(super) async fn run(&mut self, over: &CancellationToken) {
         let mut readings = 0_u32;
