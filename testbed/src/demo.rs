@@ -1,4 +1,4 @@
-//! `cargo demo`: everything from nothing to initialised nodes and reachable Services, in one command.
+//! `cargo demo`: everything from nothing to nodes with routes and reachable Services, in one command.
 //!
 //! ```text
 //!  programs ─► stage: control plane ─► mock ─► controller ─► live: nodes ─► services ─► report
@@ -6,7 +6,7 @@
 //!
 //! - `programs` builds missing programs, `stage` runs the processes and ends them again,
 //! - `cluster` is the API server: the demo's, or an existing one,
-//! - `live` registers nodes and watches them lose their taint,
+//! - `live` registers nodes and watches them lose their taint and get their Pod CIDRs and routes,
 //! - `services` makes Services and watches them get addresses,
 //! - `report` prints the result, `narrator` the progress.
 
@@ -44,7 +44,7 @@ const LABEL: &str = "outrigger.dev/demo";
 ///
 /// Builds what is missing, starts etcd, kube-apiserver, provider-mock and
 /// cloud-controller-manager, registers nodes as kubelets do, makes Services that want a load
-/// balancer, and shows how nodes become usable and Services reachable. Ctrl-C ends everything and leaves nothing behind.
+/// balancer, and shows how nodes become usable, with Pod CIDRs and routes, and Services reachable. Ctrl-C ends everything and leaves nothing behind.
 #[derive(Debug, Parser)]
 #[command(name = "cargo demo", version, max_term_width = 100)]
 pub struct Demo {
@@ -148,13 +148,14 @@ impl Demo {
         narrator: &Narrator,
         signals: &mut Signals,
     ) -> Result<ExitCode, Error> {
+        let is_own = stage.cluster.own_dir().is_some();
         let live = Live {
             client: stage.cluster.client().clone(),
             selector: stage.run.selector(),
             machines: stage.run.machines(self.nodes),
+            is_routed: is_own,
             timeout: self.timeout,
         };
-        let is_own = stage.cluster.own_dir().is_some();
         let exposing = Exposing {
             client: live.client.clone(),
             services: stage.run.services(if is_own { self.services } else { 0 }),

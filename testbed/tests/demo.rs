@@ -4,6 +4,7 @@
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 use std::{
+    collections::HashSet,
     path::Path,
     process::{Output, Stdio},
     time::Duration,
@@ -125,6 +126,18 @@ fn assert_initialised(document: &Value, count: usize) {
     }
 }
 
+fn assert_routed(document: &Value) {
+    let nodes = document["nodes"].as_array().unwrap();
+    let cidrs = nodes
+        .iter()
+        .flat_map(|node| node["podCIDRs"].as_array().unwrap());
+    let cidrs: HashSet<_> = cidrs.map(|cidr| cidr.as_str().unwrap()).collect();
+    assert_eq!(cidrs.len(), nodes.len());
+    for node in nodes {
+        assert_eq!(node["networkUnavailable"], "False", "{node}");
+    }
+}
+
 fn assert_reachable(document: &Value, count: usize) {
     let services = document["services"].as_array().unwrap();
     assert_eq!(services.len(), count);
@@ -151,6 +164,7 @@ async fn once_shows_nodes_and_services_and_leaves_nothing() {
     // Nothing but the document.
     let document = serde_json::from_slice(&output.stdout).unwrap();
     assert_initialised(&document, 5);
+    assert_routed(&document);
     assert_reachable(&document, 2);
 }
 

@@ -1,4 +1,4 @@
-//! Nodes register, and a watch sees them lose their taint.
+//! Nodes register, and a watch sees them become usable.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -28,11 +28,13 @@ pub(super) struct Live {
     /// Selects the nodes of this run.
     pub(super) selector: String,
     pub(super) machines: Vec<Machine>,
+    /// Whether the controller makes their routes too.
+    pub(super) is_routed: bool,
     pub(super) timeout: Duration,
 }
 
 impl Live {
-    /// Registers the nodes and returns when all are initialised.
+    /// Registers the nodes and returns when all are usable.
     pub(super) async fn watch(self, narrator: &Narrator) -> Result<Created<Node>> {
         let count = self.machines.len();
         narrator.begin(&format!("registering {}", narrator::nodes(count)));
@@ -42,7 +44,11 @@ impl Live {
             api: nodes.clone(),
             selector: &self.selector,
             kind: "the demo's nodes",
-            is_ready: |node| !is_tainted(node),
+            is_ready: if self.is_routed {
+                is_routed
+            } else {
+                is_initialised
+            },
             load: Load::default(),
             timeout: self.timeout,
         };
@@ -50,7 +56,7 @@ impl Live {
         let machines = machines.map(|machine| (machine.name().to_owned(), machine));
         let register = async |machine: Machine| nodes::register(client, &machine).await.map(drop);
         let objects = narrator::nodes(count);
-        let progress = |ready| narrator.progress(ready, count, &objects, "initialised");
+        let progress = |ready| narrator.progress(ready, count, &objects, state(self.is_routed));
         let mut created = creation.run(machines.collect(), register, progress).await?;
         let selected = ListParams::default().labels(&self.selector);
         let settled = async {
@@ -74,6 +80,31 @@ impl Live {
         timeout(SETTLE, settled).await.unwrap_or(Ok(()))?;
         Ok(created)
     }
+}
+
+/// The state that is waited for.
+pub(super) const fn state(is_routed: bool) -> &'static str {
+    if is_routed {
+        "initialised and routed"
+    } else {
+        "initialised"
+    }
+}
+
+fn is_initialised(node: &Node) -> bool {
+    !is_tainted(node)
+}
+
+/// Whether each Pod CIDR of the node has a route too.
+fn is_routed(node: &Node) -> bool {
+    is_initialised(node) && network_unavailable(node) == Some("False")
+}
+
+/// The status of the condition.
+pub(super) fn network_unavailable(node: &Node) -> Option<&str> {
+    let mut conditions = node.status.as_ref()?.conditions.iter().flatten();
+    let condition = conditions.find(|condition| condition.type_ == "NetworkUnavailable")?;
+    Some(&condition.status)
 }
 
 /// Whether the node has an address by which it can be reached.

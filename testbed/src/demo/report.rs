@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Node, Service};
 use serde::Serialize;
 
 use self::rows::{NodeRow, Row, ServiceRow, milliseconds};
-use super::{narrator, stage::Stage};
+use super::{live, narrator, stage::Stage};
 use crate::{Error, services::Created};
 
 /// The result, for people and for programs.
@@ -24,7 +24,7 @@ pub(super) struct Report {
     provider_endpoint: String,
     controller_log: String,
     provider_log: String,
-    /// From the first registration to the end of the last taint.
+    /// From the first registration until the last node was usable.
     seconds: f64,
     nodes: Vec<NodeRow>,
     /// From the creation of the first Service until all had an address.
@@ -83,7 +83,8 @@ impl Report {
 
     fn summary(&self) -> String {
         let nodes = narrator::nodes(self.nodes.len());
-        format!("{nodes} initialised in {:.2} s\n", self.seconds)
+        let state = live::state(self.own_cluster);
+        format!("{nodes} {state} in {:.2} s\n", self.seconds)
     }
 
     fn summary_of_services(&self) -> String {
@@ -119,6 +120,15 @@ impl Report {
                 super::services::NAMESPACE
             )
         });
+        let cidr = self.nodes.first().and_then(|row| row.pod_cidrs.first());
+        let routes = cidr.map_or_else(String::new, |cidr| {
+            format!(
+                "
+  {ctl} routes list
+  {ctl} routes remove {cidr}  # made again within 10 s
+"
+            )
+        });
         let whose = if self.own_cluster {
             ""
         } else {
@@ -132,6 +142,7 @@ Everything runs until Ctrl-C. Things to try in another terminal:
   kubectl get nodes -L topology.kubernetes.io/zone
   kubectl get events
 {services}
+{routes}
   {ctl} list
   {ctl} stop {node}
   {ctl} set latency 500ms

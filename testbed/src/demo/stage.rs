@@ -63,6 +63,7 @@ impl Stage {
         let args = [
             "serve",
             "--synthesize-instances",
+            "--routes",
             "--latency=20ms",
             &endpoint,
         ];
@@ -181,6 +182,14 @@ fn controller_args(cluster: &Cluster, scratch: &Path) -> Vec<String> {
     if cluster.own_dir().is_none() {
         // Services, routes and the end of nodes are another controller's business there.
         args.push("--controllers=cloud-node-controller".to_owned());
+    } else {
+        let network = [
+            "--allocate-node-cidrs",
+            "--cluster-cidr=10.244.0.0/16",
+            // Soon enough to watch it repair the table.
+            "--route-reconciliation-period=10s",
+        ];
+        args.extend(network.map(str::to_owned));
     }
     args
 }

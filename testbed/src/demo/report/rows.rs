@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 use serde::Serialize;
 
-use crate::services;
+use crate::{demo::live::network_unavailable, services};
 
 /// In seconds, no finer than a watch shows.
 pub(super) fn milliseconds(duration: Duration) -> f64 {
@@ -44,41 +44,57 @@ pub(super) struct NodeRow {
     instance_type: Option<String>,
     zone: Option<String>,
     addresses: Vec<NodeAddress>,
-    /// From the registration to the end of the taint, as a watch saw them.
+    #[serde(rename = "podCIDRs")]
+    pub(super) pod_cidrs: Vec<String>,
+    /// Status of the condition; "False" once there are routes.
+    network_unavailable: Option<String>,
+    /// From the registration until it was usable, as a watch saw them.
     seconds_to_initialise: f64,
 }
 
 impl NodeRow {
     pub(super) fn new(node: &Node, took: Duration) -> Self {
         let label = |key| node.metadata.labels.as_ref()?.get(key).cloned();
-        let status = node.status.as_ref();
+        let (spec, status) = (node.spec.as_ref(), node.status.as_ref());
         Self {
             name: node.metadata.name.clone().unwrap_or_default(),
-            provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.clone()),
+            provider_id: spec.and_then(|spec| spec.provider_id.clone()),
             instance_type: label("node.kubernetes.io/instance-type"),
             zone: label("topology.kubernetes.io/zone"),
             addresses: status
                 .and_then(|status| status.addresses.clone())
                 .unwrap_or_default(),
+            pod_cidrs: spec
+                .and_then(|spec| spec.pod_cidrs.clone())
+                .unwrap_or_default(),
+            network_unavailable: network_unavailable(node).map(str::to_owned),
             seconds_to_initialise: milliseconds(took),
         }
     }
 }
 
 impl Row<6> for NodeRow {
-    const HEADER: [&str; 6] = ["NODE", "PROVIDER ID", "TYPE", "ZONE", "ADDRESSES", "TOOK"];
+    const HEADER: [&str; 6] = [
+        "NODE",
+        "PROVIDER ID",
+        "ZONE",
+        "ADDRESSES",
+        "POD CIDRS",
+        "TOOK",
+    ];
 
     fn cells(&self, separator: &str) -> [String; 6] {
         let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         // The host name is the first column.
         let addresses = self.addresses.iter().map(|address| &*address.address);
         let addresses: Vec<_> = addresses.filter(|address| *address != self.name).collect();
+        let pod_cidrs: Vec<_> = self.pod_cidrs.iter().map(String::as_str).collect();
         [
             self.name.clone(),
             or_none(&self.provider_id),
-            or_none(&self.instance_type),
             or_none(&self.zone),
             joined(&addresses, separator),
+            joined(&pod_cidrs, separator),
             took(self.seconds_to_initialise),
         ]
     }
