@@ -1,0 +1,63 @@
+package provider
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// EndpointEnv is the environment variable that names the endpoint, on both sides.
+const EndpointEnv = "CLOUDPROVIDER_ENDPOINT"
+
+// DefaultEndpoint is where the socket is unless EndpointEnv or a flag says otherwise.
+const DefaultEndpoint = "unix:///run/outrigger/provider.sock"
+
+// maxPathBytes: the system's limit is 107 on Linux and 103 elsewhere; a few bytes are needed for the
+// temporary name beside it.
+const maxPathBytes = 100
+
+// Endpoint is where a provider is reached: unix:///absolute/path.
+type Endpoint struct{ path string }
+
+// ParseEndpoint reads unix:///absolute/path, of at most 100 bytes.
+func ParseEndpoint(text string) (Endpoint, error) {
+	path, isUnix := strings.CutPrefix(text, "unix://")
+	if !isUnix {
+		path, isUnix = strings.CutPrefix(text, "unix:")
+	}
+	problem := ""
+	switch {
+	case !isUnix:
+		problem = "is no Unix socket; write unix:///absolute/path"
+	case !filepath.IsAbs(path):
+		problem = "has no absolute path; write unix:///absolute/path"
+	case strings.HasSuffix(path, "/"):
+		problem = "names a directory; write unix:///absolute/path/of.sock"
+	case len(path) > maxPathBytes:
+		problem = fmt.Sprintf("has a path of %d bytes; a Unix socket's may have %d", len(path), maxPathBytes)
+	default:
+		return Endpoint{path}, nil
+	}
+	return Endpoint{}, fmt.Errorf("endpoint %q %s", text, problem)
+}
+
+// EndpointFromEnv is what EndpointEnv names, else the default.
+func EndpointFromEnv() (Endpoint, error) {
+	if text, ok := os.LookupEnv(EndpointEnv); ok {
+		return ParseEndpoint(text)
+	}
+	return ParseEndpoint(DefaultEndpoint)
+}
+
+// Path of the socket.
+func (e Endpoint) Path() string { return e.path }
+
+// String is the endpoint as it is written.
+func (e Endpoint) String() string { return "unix://" + e.path }
+
+func (e Endpoint) directory() string { return filepath.Dir(e.path) }
+
+func (e Endpoint) temporaryPath() string {
+	return filepath.Join(e.directory(), "."+filepath.Base(e.path)+".new")
+}

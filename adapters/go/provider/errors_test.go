@@ -1,0 +1,108 @@
+package provider
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+)
+
+// The contract's own table decides which code goes with which reason.
+func TestCodesAreThoseOfTheContract(t *testing.T) {
+	file, err := os.Open("../../../proto/reasons.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	lines, seen := bufio.NewScanner(file), 0
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) != 3 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		number, err := strconv.Atoi(fields[2])
+		if err != nil {
+			continue
+		}
+		seen++
+		reason, known := v1.ErrorReason_value["ERROR_REASON_"+fields[0]]
+		if code := codeOf(Reason(reason)); !known || int(code) != number || reasonName(Reason(reason)) != fields[0] {
+			t.Errorf("%s: %v", fields[0], code)
+		}
+	}
+	if seen != len(v1.ErrorReason_name)-1 {
+		t.Errorf("reasons.txt has %d reasons, the generated code %d", seen, len(v1.ErrorReason_name)-1)
+	}
+}
+
+func TestAStatusStaysWithinItsLimits(t *testing.T) {
+	long := Errorf(CloudError, "%s", strings.Repeat("é", 4000)).WithRetryAfter(time.Second)
+	long = long.WithEffects(&v1.KubernetesEffects{SetAnnotations: map[string]string{"a": strings.Repeat("x", 3000)}})
+	sent := wholeStatus(long)
+	if len(sent.Message) > maxMessageBytes || !strings.HasSuffix(sent.Message, "…") || proto.Size(sent) > maxStatusBytes ||
+		len(sent.Details) != 2 {
+		t.Errorf("%d bytes, %d details", proto.Size(sent), len(sent.Details))
+	}
+	short := wholeStatus(Errorf(CloudError, "no").WithEffects(&v1.KubernetesEffects{RemoveAnnotations: []string{"a"}}))
+	if len(short.Details) != 2 || short.Details[1].TypeUrl != "type.googleapis.com/cloudprovider.v1.KubernetesEffects" {
+		t.Error(short)
+	}
+	if text := status.Convert(grpcError(errors.New("\xff"))).Message(); text != "\uFFFD" {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestARateLimitAlwaysNamesAPause(t *testing.T) {
+	for _, err := range []error{Errorf(RateLimited, "slow"), RateLimitedFor(0, errors.New("slow")), fmt.Errorf("a: %w", Errorf(RateLimited, "b"))} {
+		if sent, _ := itemStatus(err); len(sent.Details) != 2 {
+			t.Errorf("%v: %v", err, sent)
+		}
+	}
+}
+
+func TestEndpointsAreAbsolutePathsOfFiles(t *testing.T) {
+	for text, why := range map[string]string{
+		"unix:///run/a.sock": "", "unix:/run/a.sock": "", "unix://run/a.sock": "absolute", "unix:a.sock": "absolute",
+		"unix://": "absolute", "unix:///": "directory", "unix:///run/": "directory", "/run/a.sock": "no Unix socket",
+		"tcp://localhost:1": "no Unix socket", "unix:///" + strings.Repeat("x", 100): "101 bytes",
+	} {
+		endpoint, err := ParseEndpoint(text)
+		switch {
+		case why == "" && (err != nil || endpoint.Path() != "/run/a.sock"):
+			t.Errorf("%s: %v", text, err)
+		case why != "" && (err == nil || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), text)):
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestCommandLines(t *testing.T) {
+	for _, test := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"--help", 0, "-endpoint"},
+		{"probe --help", 0, "-ready"},
+		{"sing", 2, `unknown argument "sing"`},
+		{"--ready", 2, "not defined"},
+		{"probe --timeout 0", 2, "1 to 60"},
+		{"--endpoint tcp://a:1", 2, "no Unix socket"},
+		{"probe --endpoint unix:///nowhere/a.sock", 1, "no provider serves"},
+	} {
+		var out strings.Builder
+		code := execute(strings.Fields(test.args), &out, &out, noFlags, nil)
+		if code != test.code || !strings.Contains(out.String(), test.says) {
+			t.Errorf("%s: %d: %s", test.args, code, out.String())
+		}
+	}
+}

@@ -1,0 +1,202 @@
+// Package provider serves a cloud to Outrigger's controller over a Unix socket: the contract
+// cloudprovider.v1. It has the socket, handshake, health, checks of requests, deadlines, panics, error
+// details, node sets, logs, the probe and the graceful end; a vendor's code answers about its cloud.
+//
+//	func main() {
+//		provider.Main(func(context.Context) (*provider.Provider, error) {
+//			cloud, err := connect()
+//			return &provider.Provider{Name: "cloud", Version: version, Instances: cloud}, err
+//		})
+//	}
+//
+// Messages are those that are generated from the contract (package cloudproviderv1), whose comments
+// say what each field means.
+package provider
+
+import (
+	"crypto/rand"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+)
+
+// DefaultMaxMessageBytes is the largest message that is accepted unless a Provider says otherwise.
+const DefaultMaxMessageBytes = 4 << 20
+
+// Provider is a cloud, ready to be served. A capability is offered exactly when its interface is set.
+// Nothing of it may change once it is served.
+type Provider struct {
+	// Name is 1 to 63 of a-z, 0-9 and '-', the same for ever: the controller refuses another one.
+	Name string
+	// Version is for logs and metrics.
+	Version string
+	// WithoutClusterID: the cloud has no cluster id that separates the resources of two clusters. The
+	// controller then refuses to run unless --allow-untagged-cloud is set.
+	WithoutClusterID bool
+	// ServiceAnnotationPrefixes of the annotations that the provider reads; they alone are sent, and
+	// they alone cause a call by changing. Empty: all.
+	ServiceAnnotationPrefixes []string
+	// NodeAnnotationPrefixes of the annotations that the provider reads. Empty: none. "*": all.
+	NodeAnnotationPrefixes []string
+	// RateLimits of the cloud; the controller stays below. At most one for each class.
+	RateLimits []*v1.RateLimit
+	// Effects that answers may have in Kubernetes; nil has them ignored.
+	Effects *v1.EffectsCapability
+	// Status says how the provider and its cloud are, from what it already knows: it is asked every
+	// 10 s and by each probe, and must answer within 100 ms while the cloud hangs. Nil: always ready.
+	// The server fills in the boot id.
+	Status func() *v1.GetStatusResponse
+	// MaxMessageBytes is the largest message that is accepted; 0: 4 MiB, at least 1 MiB.
+	MaxMessageBytes int
+
+	// Instances are served unless nil; of InstancesCapability the server sets list.
+	Instances           Instances
+	InstancesCapability *v1.InstancesCapability
+
+	// LoadBalancers are served unless nil, and node sets with them; of LoadBalancersCapability the
+	// server sets list and plan. max_in_flight is 1 for code that was written for one at a time.
+	LoadBalancers           LoadBalancers
+	LoadBalancersCapability *v1.LoadBalancersCapability
+	// UpdateConcurrency is the number of Services of one update that are worked on at a time, at most
+	// max_in_flight; 0: 8.
+	UpdateConcurrency int
+
+	// Routes are served unless nil.
+	Routes           Routes
+	RoutesCapability *v1.RoutesCapability
+
+	// Volumes are served unless nil.
+	Volumes           Volumes
+	VolumesCapability *v1.VolumesCapability
+}
+
+// capabilities are those that are offered, with the defaults of the contract filled in.
+func (p *Provider) capabilities() *v1.Capabilities {
+	offered := &v1.Capabilities{Effects: p.Effects}
+	if p.Instances != nil {
+		offered.Instances = copied(p.InstancesCapability)
+		_, offered.Instances.List = p.Instances.(InstanceLister)
+		orDefault(&offered.Instances.MaxBatchSize, 100)
+	}
+	if p.LoadBalancers != nil {
+		offered.NodeSets = &v1.NodeSetsCapability{}
+		offered.LoadBalancers = copied(p.LoadBalancersCapability)
+		_, offered.LoadBalancers.List = p.LoadBalancers.(LoadBalancerLister)
+		_, offered.LoadBalancers.Plan = p.LoadBalancers.(LoadBalancerPlanner)
+		orDefault(&offered.LoadBalancers.MaxServicesPerUpdate, 100)
+	}
+	if p.Routes != nil {
+		offered.Routes = copied(p.RoutesCapability)
+		orDefault(&offered.Routes.MaxBatchSize, 100)
+	}
+	if p.Volumes != nil {
+		offered.Volumes = copied(p.VolumesCapability)
+		orDefault(&offered.Volumes.MaxBatchSize, 100)
+	}
+	return offered
+}
+
+func copied[M interface {
+	comparable
+	proto.Message
+}](message M) M {
+	var none M
+	if message == none {
+		return message.ProtoReflect().Type().New().Interface().(M)
+	}
+	return proto.CloneOf(message)
+}
+
+func orDefault(value *uint32, fallback uint32) {
+	if *value == 0 {
+		*value = fallback
+	}
+}
+
+var legalName = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
+
+// check refuses at the start, where the author sees it, what the controller would refuse at handshake.
+func (p *Provider) check(offered *v1.Capabilities) error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("this provider cannot be served: "+format, args...)
+	}
+	if !legalName.MatchString(p.Name) {
+		return wrong("the name %q is not legal: use 1 to 63 of a-z, 0-9 and '-'", p.Name)
+	}
+	for _, size := range []struct {
+		field       string
+		value, most uint32
+	}{
+		{"InstancesCapability.max_batch_size", offered.GetInstances().GetMaxBatchSize(), 500},
+		{"LoadBalancersCapability.max_services_per_update", offered.GetLoadBalancers().GetMaxServicesPerUpdate(), 200},
+		{"LoadBalancersCapability.max_in_flight", offered.GetLoadBalancers().GetMaxInFlight(), 256},
+		{"RoutesCapability.max_batch_size", offered.GetRoutes().GetMaxBatchSize(), 500},
+		{"RoutesCapability.max_in_flight", offered.GetRoutes().GetMaxInFlight(), 64},
+		{"VolumesCapability.max_batch_size", offered.GetVolumes().GetMaxBatchSize(), 500},
+		{"VolumesCapability.max_in_flight", offered.GetVolumes().GetMaxInFlight(), 64},
+	} {
+		if size.value > size.most {
+			return wrong("%s is %d: use at most %d", size.field, size.value, size.most)
+		}
+	}
+	if slices.Contains(offered.GetInstances().GetProviderIdPrefixes(), "") {
+		return wrong("InstancesCapability.provider_id_prefixes has an empty prefix, which would claim every Node " +
+			"of the cluster: remove it")
+	}
+	balancers := offered.GetLoadBalancers()
+	if balancers.GetWithoutDefaultClass() && len(balancers.GetClasses()) == 0 {
+		return wrong("LoadBalancersCapability.without_default_class without classes serves no Service at all")
+	}
+	if bytes := len(balancers.GetConfigurationRevision()); bytes > 64 {
+		return wrong("LoadBalancersCapability.configuration_revision has %d bytes: use at most 64", bytes)
+	}
+	for _, list := range []struct {
+		field   string
+		entries []string
+	}{
+		{"InstancesCapability.provider_id_prefixes", offered.GetInstances().GetProviderIdPrefixes()},
+		{"InstancesCapability.managed_label_keys", offered.GetInstances().GetManagedLabelKeys()},
+		{"LoadBalancersCapability.classes", balancers.GetClasses()},
+		{"VolumesCapability.csi_drivers", offered.GetVolumes().GetCsiDrivers()},
+		{"ServiceAnnotationPrefixes", p.ServiceAnnotationPrefixes},
+		{"NodeAnnotationPrefixes", p.NodeAnnotationPrefixes},
+	} {
+		if len(list.entries) > 64 {
+			return wrong("%s has %d entries: use at most 64", list.field, len(list.entries))
+		}
+		for _, entry := range list.entries {
+			if !isVisible(entry) {
+				return wrong("%s has %q: use 1 to 253 visible ASCII characters", list.field, entry)
+			}
+		}
+	}
+	return nil
+}
+
+func isVisible(text string) bool {
+	for _, char := range []byte(text) {
+		if char <= ' ' || char > '~' {
+			return false
+		}
+	}
+	return len(text) >= 1 && len(text) <= 253
+}
+
+func (p *Provider) core() (*core, error) {
+	offered := p.capabilities()
+	if err := p.check(offered); err != nil {
+		return nil, err
+	}
+	maxMessageBytes := DefaultMaxMessageBytes
+	if p.MaxMessageBytes > 0 {
+		maxMessageBytes = max(p.MaxMessageBytes, 1<<20) // what every provider must accept
+	}
+	return &core{
+		provider: p, capabilities: offered, bootID: rand.Text(), maxMessageBytes: maxMessageBytes,
+		running: newRunning(), log: logger(),
+	}, nil
+}

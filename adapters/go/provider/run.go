@@ -1,0 +1,322 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+)
+
+// cancelGrace is how long the context of a changing handler outlives its caller.
+const cancelGrace = 30 * time.Second
+
+// core is the state that the services of one server share.
+type core struct {
+	provider        *Provider
+	capabilities    *v1.Capabilities
+	bootID          string
+	maxMessageBytes int
+	running         *running
+	log             *slog.Logger
+
+	mu sync.RWMutex
+	// session is the latest handshake: a process serves one controller at a time (an old one may drain
+	// while the next starts).
+	session *session
+}
+
+// session is the result of a handshake.
+type session struct {
+	cluster Cluster
+	// maxSendBytes is the largest message that the controller accepts.
+	maxSendBytes int
+}
+
+// effect says whether a handler changes the cloud: its context then outlives its caller.
+type effect bool
+
+const (
+	reads   effect = false
+	changes effect = true
+)
+
+func (c *core) shakeHands(cluster Cluster, maxReceiveBytes uint64) {
+	maxSendBytes := DefaultMaxMessageBytes
+	if maxReceiveBytes > 0 {
+		maxSendBytes = int(min(maxReceiveBytes, 1<<31-1))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.session; known != nil && cluster.UID == "" && cluster.Name == known.cluster.Name {
+		// From a caller with fewer rights, which must not make existing resources another cluster's.
+		cluster.UID = known.cluster.UID
+	}
+	c.session = &session{cluster: cluster, maxSendBytes: maxSendBytes}
+}
+
+// sessionOf is the handshake under which calls about the cluster are made.
+func (c *core) sessionOf(cluster string) (*session, error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	switch {
+	case c.session == nil:
+		return nil, Errorf(v1.ErrorReason_ERROR_REASON_NOT_HANDSHAKED,
+			"no handshake since this provider process started; call Handshake first")
+	case c.session.cluster.Name != cluster:
+		return nil, Errorf(v1.ErrorReason_ERROR_REASON_NOT_HANDSHAKED,
+			"the call is about cluster %q, the latest handshake about %q; call Handshake first", cluster,
+			c.session.cluster.Name)
+	default:
+		return c.session, nil
+	}
+}
+
+// admitted is one call that passed the checks which all calls share.
+type admitted struct {
+	core    *core
+	session *session
+	call    Call
+	kind    effect
+}
+
+// admit checks what every request but Handshake and GetStatus carries.
+func (c *core) admit(ctx context.Context, rpc string, kind effect, context *v1.CallContext) (*admitted, error) {
+	if c.running.isDraining() {
+		return nil, shuttingDown()
+	}
+	if context == nil {
+		return nil, Errorf(InvalidRequest, "the request has no context; send request_id and cluster_name")
+	}
+	if bytes := len(context.RequestId); bytes < 1 || bytes > 64 {
+		return nil, Errorf(InvalidRequest, "context.request_id has %d bytes; send 1 to 64", bytes)
+	}
+	session, err := c.sessionOf(context.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	call := Call{RPC: rpc, RequestID: context.RequestId, Cluster: session.cluster, Traceparent: traceparent(ctx)}
+	if context.ClusterUid != "" {
+		call.Cluster.UID = context.ClusterUid // it may have become known since
+	}
+	call.Log = c.log.With("rpc", rpc, "request_id", call.RequestID)
+	if call.Traceparent != "" {
+		call.Log = call.Log.With("traceparent", call.Traceparent)
+	}
+	return &admitted{core: c, session: session, call: call, kind: kind}, nil
+}
+
+func traceparent(ctx context.Context) string {
+	values := metadata.ValueFromIncomingContext(ctx, "traceparent")
+	// W3C's form is 55 characters; a later version may be longer, but not endless.
+	if len(values) == 0 || len(values[0]) > 128 {
+		return ""
+	}
+	return values[0]
+}
+
+// start runs a handler in a goroutine of its own, so that its end does not depend on its caller.
+// ended gets its result once, when it has ended.
+func start[T any](a *admitted, ctx context.Context, handler func(context.Context) (T, error)) (ended <-chan outcome[T], err error) {
+	release, ok := a.core.running.begin()
+	if !ok {
+		return nil, shuttingDown()
+	}
+	gone, leave := context.WithCancel(ctx)
+	unhook := context.AfterFunc(a.core.running.stop, leave)
+	handlerCtx, end := context.WithCancel(ctx)
+	if a.kind == changes {
+		handlerCtx, end = outliving(gone, ctx)
+	}
+	a.call.callerGone, a.call.hold = gone.Done(), a.core.running.hold
+	handlerCtx = WithCall(handlerCtx, a.call)
+	result := make(chan outcome[T], 1)
+	go func() {
+		began := time.Now()
+		defer release()
+		value, err := recovered(handlerCtx, func() (T, error) { return handler(handlerCtx) })
+		end()
+		unhook()
+		leave()
+		logEnd(a.call.Log, time.Since(began), err)
+		result <- outcome[T]{value, err}
+	}()
+	return result, nil
+}
+
+// outcome is how a handler ended.
+type outcome[T any] struct {
+	value T
+	err   error
+}
+
+// outliving is a context that ends cancelGrace after gone: a cloud request in flight ends by itself.
+func outliving(gone, values context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(values))
+	context.AfterFunc(gone, func() { time.AfterFunc(cancelGrace, cancel) })
+	return ctx, cancel
+}
+
+// run waits for a handler, at most until its caller is gone; the handler goes on by itself then.
+func run[T any](a *admitted, ctx context.Context, handler func(context.Context) (T, error)) (T, error) {
+	ended, err := start(a, ctx, handler)
+	if err == nil {
+		select {
+		case result := <-ended:
+			return result.value, result.err
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	var none T
+	return none, err
+}
+
+// stream runs a handler that sends messages. Its send fails once the caller is gone.
+func stream[M any](a *admitted, out grpc.ServerStreamingServer[M], handler func(ctx context.Context, send func(*M) error) error) error {
+	ctx := out.Context()
+	messages := make(chan *M)
+	ended, err := start(a, ctx, func(ctx context.Context) (struct{}, error) {
+		gone := CallOf(ctx).callerGone
+		return struct{}{}, handler(ctx, func(message *M) error {
+			select {
+			case messages <- message:
+				return nil
+			case <-gone:
+				return errCallerGone
+			}
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case message := <-messages:
+			if err := out.Send(message); err != nil {
+				return err
+			}
+		case result := <-ended:
+			return result.err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// recovered turns a panic into an error. Its text may contain anything, so it is logged but not sent.
+func recovered[T any](ctx context.Context, work func() (T, error)) (value T, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			call := CallOf(ctx)
+			call.Log.Error("a handler panicked", "panic", cut(fmt.Sprint(cause), 1<<10), "stack", string(debug.Stack()))
+			err = fmt.Errorf("the provider panicked: look for request id %s in its log", call.RequestID)
+		}
+	}()
+	return work()
+}
+
+func logEnd(log *slog.Logger, took time.Duration, err error) {
+	milliseconds := float64(took.Microseconds()) / 1e3
+	if err == nil {
+		log.Debug("call ended", "duration_ms", milliseconds)
+		return
+	}
+	status, _ := itemStatus(err)
+	log.Info("call failed", "duration_ms", milliseconds, "code", codeName(status.Code), "reason", reasonOf(err),
+		"error", err.Error())
+}
+
+// within refuses a response that the caller would refuse: that is an error with a reason then, not a
+// broken call. lower names the setting that makes responses smaller.
+func within[M proto.Message](maxBytes int, response M, lower string) (M, error) {
+	if bytes := proto.Size(response); bytes > maxBytes {
+		var none M
+		return none, fmt.Errorf("the answer has %d bytes, more than the %d that the controller accepts; lower %s",
+			bytes, maxBytes, lower)
+	}
+	return response, nil
+}
+
+// running counts the handlers that run, and says whether more may start.
+type running struct {
+	mu       sync.Mutex
+	count    int
+	draining chan struct{}
+	idle     chan struct{}
+	// stop ends the wait of each call for its caller.
+	stop   context.Context
+	cancel context.CancelFunc
+}
+
+func newRunning() *running {
+	stop, cancel := context.WithCancel(context.Background())
+	return &running{draining: make(chan struct{}), idle: make(chan struct{}), stop: stop, cancel: cancel}
+}
+
+// begin counts one more handler until release is called; not ok once the drain has begun.
+func (r *running) begin() (release func(), ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isDraining() {
+		return nil, false
+	}
+	r.count++
+	return r.end, true
+}
+
+// hold counts more work of a handler that runs.
+func (r *running) hold() (release func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count++
+	return sync.OnceFunc(r.end)
+}
+
+func (r *running) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count--
+	if r.count == 0 && r.isDraining() {
+		close(r.idle)
+	}
+}
+
+func (r *running) isDraining() bool {
+	select {
+	case <-r.draining:
+		return true
+	default:
+		return false
+	}
+}
+
+// drain refuses new calls from now on and waits for the running ones: patience for them to end by
+// themselves, grace more once their callers count as gone. It returns the number of those
+// that still run.
+func (r *running) drain(patience, grace time.Duration) int {
+	r.mu.Lock()
+	close(r.draining)
+	if r.count == 0 {
+		close(r.idle)
+	}
+	r.mu.Unlock()
+	for _, wait := range []time.Duration{patience, grace} {
+		select {
+		case <-r.idle:
+			return 0
+		case <-time.After(wait):
+			r.cancel()
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count
+}

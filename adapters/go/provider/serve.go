@@ -1,0 +1,214 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+)
+
+// Together less than the 30 s that Kubernetes waits by default.
+const (
+	// drainPatience is how long running calls have to end by themselves.
+	drainPatience = 20 * time.Second
+	// drainGrace is how long they have once their callers count as gone.
+	drainGrace = 5 * time.Second
+	// hangUp is how long callers have to read the last answers.
+	hangUp = 2 * time.Second
+)
+
+// Serve serves until SIGTERM or SIGINT.
+//
+// The socket appears with mode 0660 once calls are answered. After the signal new calls get
+// SHUTTING_DOWN, running ones have 20 s to end by themselves and 5 s more once their callers count as gone, then the
+// socket file is removed. A second signal ends it at once, with an error.
+func (p *Provider) Serve(endpoint Endpoint) error {
+	signals := newSignals()
+	defer signal.Stop(signals)
+	return p.serveSignalled(endpoint, signals)
+}
+
+func (p *Provider) serveSignalled(endpoint Endpoint, signals <-chan os.Signal) error {
+	stop, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- p.ServeUntil(stop, endpoint) }()
+	select {
+	case err := <-ended:
+		return err
+	case caught := <-signals:
+		logger().Info("stopping", "signal", signalName(caught))
+		cancel()
+	}
+	select {
+	case err := <-ended:
+		return err
+	case caught := <-signals:
+		return fmt.Errorf("ended by a second %s before all calls had ended", signalName(caught))
+	}
+}
+
+func signalName(caught os.Signal) string {
+	if caught == syscall.SIGTERM {
+		return "SIGTERM"
+	}
+	return "SIGINT"
+}
+
+// ServeUntil is Serve until ctx ends instead of a signal.
+func (p *Provider) ServeUntil(ctx context.Context, endpoint Endpoint) error {
+	core, err := p.core()
+	if err != nil {
+		return err
+	}
+	listener, err := listen(endpoint)
+	if err != nil {
+		return err
+	}
+	defer listener.remove()
+	server := core.server()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	core.log.Info("serving", "endpoint", endpoint.String(), "provider", p.Name, "version", p.Version,
+		"boot_id", core.bootID)
+	select {
+	case err := <-ended:
+		return fmt.Errorf("the gRPC server failed: %w", err)
+	case <-ctx.Done():
+	}
+	// Until no call runs any more, a caller that connects gets an answer.
+	if running := core.running.drain(drainPatience, drainGrace); running > 0 {
+		core.log.Warn("calls still run and are dropped", "running", running)
+	}
+	listener.remove()
+	late := time.AfterFunc(hangUp, func() {
+		core.log.Info("a connection was still open and is dropped")
+		server.Stop()
+	})
+	server.GracefulStop()
+	late.Stop()
+	core.log.Info("stopped")
+	if err := <-ended; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("the gRPC server failed: %w", err)
+	}
+	return nil
+}
+
+// server has the services of what is offered, and beside them identity and health.
+func (c *core) server() *grpc.Server {
+	server := grpc.NewServer(
+		// gRPC's own limit has no reason of the contract; see checkSize.
+		grpc.MaxRecvMsgSize(4*c.maxMessageBytes),
+		grpc.UnaryInterceptor(c.unary),
+		grpc.StreamInterceptor(c.streaming),
+		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
+			return Errorf(CapabilityDisabled, "this provider does not serve the method that was called")
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: 5 * time.Second, PermitWithoutStream: true,
+		}),
+	)
+	v1.RegisterProviderServiceServer(server, &identityRPC{core: c})
+	p := c.provider
+	if offered := c.capabilities.Instances; offered != nil {
+		v1.RegisterInstancesServiceServer(server, &instancesRPC{
+			core: c, instances: p.Instances, maxBatch: int(offered.MaxBatchSize),
+		})
+	}
+	if offered := c.capabilities.LoadBalancers; offered != nil {
+		concurrency := p.UpdateConcurrency
+		if concurrency < 1 {
+			concurrency = 8
+		}
+		if most := int(offered.MaxInFlight); most > 0 {
+			concurrency = min(concurrency, most)
+		}
+		sets := &nodeSets{}
+		v1.RegisterNodeSetsServiceServer(server, &nodeSetsRPC{core: c, nodeSets: sets})
+		v1.RegisterLoadBalancersServiceServer(server, &loadBalancersRPC{
+			core: c, loadBalancers: p.LoadBalancers, capability: offered, concurrency: concurrency,
+			nodeSets: sets, keys: newKeys(offered.MaxInFlight),
+		})
+	}
+	if offered := c.capabilities.Routes; offered != nil {
+		served := &routesRPC{core: c, routes: p.Routes, maxBatch: int(offered.MaxBatchSize), keys: newKeys(0)}
+		if offered.MaxInFlight > 0 {
+			served.batches = make(chan struct{}, offered.MaxInFlight)
+		}
+		v1.RegisterRoutesServiceServer(server, served)
+	}
+	if offered := c.capabilities.Volumes; offered != nil {
+		v1.RegisterVolumesServiceServer(server, &volumesRPC{
+			core: c, volumes: p.Volumes, maxBatch: int(offered.MaxBatchSize),
+		})
+	}
+	health := &healthRPC{core: c, served: map[string]struct{}{}}
+	for service := range server.GetServiceInfo() {
+		health.served[service] = struct{}{}
+	}
+	grpc_health_v1.RegisterHealthServer(server, health)
+	return server
+}
+
+// unary puts the errors of calls into the contract's words, and turns a panic into one.
+func (c *core) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
+	defer c.inContractWords(info.FullMethod, &err)
+	if err := c.checkSize(request); err != nil {
+		return nil, err
+	}
+	response, err = handler(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return response, nil
+}
+
+func (c *core) streaming(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer c.inContractWords(info.FullMethod, &err)
+	return handler(service, &sizedStream{stream, c})
+}
+
+// inContractWords is to be deferred.
+func (c *core) inContractWords(method string, err *error) {
+	if cause := recover(); cause != nil {
+		c.log.Error("a call panicked", "method", method, "panic", cut(fmt.Sprint(cause), 1<<10),
+			"stack", string(debug.Stack()))
+		*err = errors.New("the provider panicked: look for the method in its log")
+	}
+	if !strings.HasPrefix(method, "/grpc.health.v1.") {
+		*err = grpcError(*err)
+	}
+}
+
+func (c *core) checkSize(message any) error {
+	if typed, ok := message.(proto.Message); ok && proto.Size(typed) > c.maxMessageBytes {
+		return Errorf(InvalidRequest, "the request is larger than the %d bytes that this provider accepts "+
+			"(HandshakeResponse.max_receive_message_bytes)", c.maxMessageBytes)
+	}
+	return nil
+}
+
+// sizedStream refuses messages that are too large with the contract's reason.
+type sizedStream struct {
+	grpc.ServerStream
+	core *core
+}
+
+func (s *sizedStream) RecvMsg(message any) error {
+	if err := s.ServerStream.RecvMsg(message); err != nil {
+		return err
+	}
+	return s.core.checkSize(message)
+}

@@ -1,0 +1,183 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	// socketMode: controller and provider share the group (fsGroup), not the user.
+	socketMode    = 0o660
+	directoryMode = 0o770
+	backlog       = 1024
+
+	// connectTimeout of the check for a live provider.
+	connectTimeout = 2 * time.Second
+	// lockTimeout: another start in the same directory lasts milliseconds.
+	lockTimeout  = 5 * time.Second
+	lockInterval = 20 * time.Millisecond
+)
+
+// socket is a Unix socket that is listened on.
+type socket struct {
+	net.Listener
+	path string
+	file fs.FileInfo
+}
+
+// listen makes the socket, with mode 0660. A stale one is replaced, a live one refused.
+func listen(endpoint Endpoint) (*socket, error) {
+	if err := makeDirectory(endpoint.directory()); err != nil {
+		return nil, err
+	}
+	// Two that start together would each find no listener, and the later rename would win.
+	unlock, err := lockDirectory(endpoint.directory())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := refuseLive(endpoint.path); err != nil {
+		return nil, err
+	}
+	temporary := endpoint.temporaryPath()
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot remove what a crash left: %w", err)
+	}
+	made, err := makeSocket(temporary, endpoint.path)
+	if err != nil {
+		_ = os.Remove(temporary)
+		return nil, fmt.Errorf("cannot make the socket %s: %w", endpoint.path, err)
+	}
+	return made, nil
+}
+
+// makeSocket makes the socket beside its path and moves it there once it has its mode and listens: at
+// no moment can a process without the right find it or connect.
+func makeSocket(temporary, path string) (*socket, error) {
+	syscall.ForkLock.RLock()
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(fd)
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer func() { _ = file.Close() }() // the listener has a copy
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: temporary}); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(temporary, socketMode); err != nil {
+		return nil, err
+	}
+	if err := syscall.Listen(fd, backlog); err != nil {
+		return nil, err
+	}
+	listener, err := net.FileListener(file)
+	if err != nil {
+		return nil, err
+	}
+	// Read before the move: afterwards the path may be another's.
+	found, err := os.Lstat(temporary)
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		_ = listener.Close()
+		return nil, err
+	}
+	return &socket{Listener: listener, path: path, file: found}, nil
+}
+
+// remove removes the file, unless another process has put its own there.
+func (s *socket) remove() {
+	found, err := os.Lstat(s.path)
+	if err != nil || !os.SameFile(found, s.file) {
+		return
+	}
+	if err := os.Remove(s.path); err != nil {
+		logger().Warn("cannot remove the socket", "path", s.path, "error", err.Error())
+	}
+}
+
+// makeDirectory makes the directory and what is missing above it. One that exists keeps its mode: an
+// emptyDir is root's.
+func makeDirectory(directory string) error {
+	if _, err := os.Stat(directory); err == nil {
+		return nil
+	}
+	if parent := filepath.Dir(directory); parent != directory {
+		if err := makeDirectory(parent); err != nil {
+			return err
+		}
+	}
+	err := os.Mkdir(directory, directoryMode)
+	if errors.Is(err, fs.ErrExist) {
+		return nil // another process was faster
+	}
+	if err == nil {
+		err = os.Chmod(directory, directoryMode) // the umask has removed bits
+	}
+	if err != nil {
+		return fmt.Errorf("cannot make the directory of the socket: %w", err)
+	}
+	return nil
+}
+
+// lockDirectory keeps other providers from starting in the same directory.
+func lockDirectory(directory string) (unlock func(), err error) {
+	file, err := os.Open(directory)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the directory of the socket: %w", err)
+	}
+	for giveUp := time.Now().Add(lockTimeout); ; time.Sleep(lockInterval) {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			err = fmt.Errorf("cannot lock the directory %s: %w", directory, err)
+			break
+		}
+		if time.Now().After(giveUp) {
+			err = fmt.Errorf("the directory %s is locked by another process that makes a socket in it", directory)
+			break
+		}
+	}
+	_ = file.Close()
+	return nil, err
+}
+
+// refuseLive asks a socket that is there: renaming over a live one succeeds and cuts its owner off.
+func refuseLive(path string) error {
+	found, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("cannot look for a socket: %w", err)
+	case found.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s exists and is not a socket; remove it or choose another endpoint", path)
+	}
+	connection, err := net.DialTimeout("unix", path, connectTimeout)
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		logger().Info("taking over a stale socket", "path", path)
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil:
+		_ = connection.Close()
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded): // its queue is full
+	default:
+		return fmt.Errorf("cannot find out whether a provider serves: %w", err)
+	}
+	return fmt.Errorf("another process serves %s; stop it or choose another endpoint", path)
+}

@@ -1,0 +1,79 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+)
+
+// Targets are the backend nodes of a load balancer, ordered by name, each name once.
+//
+// They are shared by all calls that name the same revision: nothing may change them. Labels,
+// annotations, taints, ready and unschedulable are as they were at the call; a change of one of them
+// leads to no call, so no target is to be chosen by them.
+type Targets struct {
+	revision string
+	nodes    []*v1.Node
+}
+
+// NewTargets makes targets outside of any server, for tests. Of two nodes with one name the first counts.
+func NewTargets(nodes ...*v1.Node) *Targets {
+	nodes = slices.Clone(nodes)
+	slices.SortStableFunc(nodes, byName)
+	return &Targets{nodes: slices.CompactFunc(nodes, func(a, b *v1.Node) bool { return a.Name == b.Name })}
+}
+
+// Nodes are the targets by name. They and the slice are not to be changed.
+func (t *Targets) Nodes() []*v1.Node { return t.nodes }
+
+// Get is the node of this name; nil: there is none.
+func (t *Targets) Get(name string) *v1.Node {
+	index, found := slices.BinarySearchFunc(t.nodes, name, func(node *v1.Node, name string) int {
+		return strings.Compare(node.Name, name)
+	})
+	if !found {
+		return nil
+	}
+	return t.nodes[index]
+}
+
+// Revision names the content, for logs and as a key of a vendor's cache: the nodes of equal revisions
+// have equal names, provider ids, addresses and Pod CIDRs. Empty where the nodes came with the call.
+func (t *Targets) Revision() string { return t.revision }
+
+func byName(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) }
+
+// inlineTargets are the nodes of a request; nodes without a name, or with one that came before, are
+// refused.
+func inlineTargets(nodes []*v1.Node) (*Targets, error) {
+	names := make(map[string]struct{}, len(nodes))
+	for index, node := range nodes {
+		wrong := wrongName(node.GetName())
+		if _, twice := names[node.GetName()]; wrong == "" && twice {
+			wrong = cameBefore(node.Name)
+		}
+		if wrong != "" {
+			return nil, Errorf(InvalidRequest, "targets.inline.nodes[%d] %s", index, wrong)
+		}
+		names[node.Name] = struct{}{}
+	}
+	return NewTargets(nodes...), nil
+}
+
+// wrongName is the mistake in the name of a node, if there is one.
+func wrongName(name string) string {
+	switch {
+	case name == "":
+		return "has no name"
+	case len(name) > 253:
+		return fmt.Sprintf("has a name of %d bytes; send at most 253", len(name))
+	default:
+		return ""
+	}
+}
+
+func cameBefore(name string) string {
+	return fmt.Sprintf("is %q, which came before; send each name once", name)
+}
