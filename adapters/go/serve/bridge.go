@@ -1,0 +1,185 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"outrigger.dev/adapters/go/provider"
+)
+
+// keptResult is how long the result of a call that outlived its caller waits to be asked for: the
+// controller asks again within 5 min.
+const keptResult = 10 * time.Minute
+
+// bridge runs a cloud's calls, which have no deadline, for callers that have one. A call that takes
+// longer than a caller waits goes on by itself, alone for its key, and its result is handed to the next
+// caller that asks for the same. Its context is the process's, not the caller's: a change that is cut
+// off in the middle leaves half of itself behind.
+type bridge struct {
+	// process ends when the provider does.
+	process context.Context
+	// wait is how long a caller waits, limit how long a call may run.
+	wait, limit time.Duration
+	// slots has room for each call that may run at a time; nil: any number.
+	slots chan struct{}
+
+	mu      sync.Mutex
+	running map[string]*bridged
+}
+
+// bridged is a call that runs, or one whose result was not fetched yet.
+type bridged struct {
+	what    string
+	wish    string
+	since   time.Time
+	done    chan struct{}
+	result  any
+	err     error
+	endedAt time.Time
+}
+
+// stillRunning says that no result is there yet.
+type stillRunning struct {
+	text string
+	// begun: a call about this key runs; else none was begun yet.
+	begun bool
+}
+
+func (e *stillRunning) Error() string { return e.text }
+
+func newBridge(process context.Context, wait, limit time.Duration, most int) *bridge {
+	made := &bridge{process: process, wait: wait, limit: limit, running: map[string]*bridged{}}
+	if most > 0 {
+		made.slots = make(chan struct{}, most)
+	}
+	return made
+}
+
+// through calls work for key and waits for its result, at most as long as a caller waits: the error is
+// stillRunning then. wish names what is asked for: a call that runs for another wish is waited for, and
+// its result dropped.
+func through[T any](b *bridge, ctx context.Context, key, what, wish string, work func(context.Context) (T, error)) (T, error) {
+	var none T
+	patience := time.NewTimer(b.wait)
+	defer patience.Stop()
+	for {
+		call, err := b.join(ctx, patience.C, key, what, wish, func(ctx context.Context) (any, error) { return work(ctx) })
+		if err != nil {
+			return none, err
+		}
+		select {
+		case <-call.done:
+		case <-patience.C:
+			provider.CallOf(ctx).Log.Info("a call of the cloud goes on by itself", "call", call.what,
+				"running_seconds", int(time.Since(call.since).Seconds()))
+			return none, &stillRunning{call.running(), true}
+		case <-provider.CallerGone(ctx):
+			return none, context.Canceled
+		}
+		b.forget(key, call)
+		if call.wish == wish {
+			result, _ := call.result.(T)
+			return result, call.err
+		}
+	}
+}
+
+// join is the call that runs for key, or a new one once there is room for it.
+func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what, wish string, work func(context.Context) (any, error)) (*bridged, error) {
+	if call := b.known(key); call != nil {
+		return call, nil
+	}
+	if b.slots != nil {
+		select {
+		case b.slots <- struct{}{}:
+		case <-patience:
+			return nil, &stillRunning{what + " waits for another call: " + b.oldest(), false}
+		case <-provider.CallerGone(ctx):
+			return nil, context.Canceled
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if call := b.running[key]; call != nil { // it came while this one waited for room
+		b.free()
+		return call, nil
+	}
+	call := &bridged{what: what, wish: wish, since: time.Now(), done: make(chan struct{})}
+	b.running[key] = call
+	release := provider.Hold(ctx)
+	callCtx, cancel := context.WithTimeout(provider.WithCall(b.process, provider.CallOf(ctx)), b.limit)
+	go func() {
+		defer release()
+		defer cancel()
+		result, err := safely(callCtx, func() (any, error) { return work(callCtx) })
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		call.result, call.err, call.endedAt = result, err, time.Now()
+		close(call.done)
+		b.free()
+	}()
+	return call, nil
+}
+
+// free gives room to the next call.
+func (b *bridge) free() {
+	if b.slots != nil {
+		<-b.slots
+	}
+}
+
+// known is the call of a key; results that were not fetched in time are dropped.
+func (b *bridge) known(key string) *bridged {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for other, call := range b.running {
+		if !call.endedAt.IsZero() && time.Since(call.endedAt) > keptResult {
+			delete(b.running, other)
+		}
+	}
+	return b.running[key]
+}
+
+// forget drops a call whose result was taken.
+func (b *bridge) forget(key string, call *bridged) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running[key] == call {
+		delete(b.running, key)
+	}
+}
+
+// oldest names the call that has been running longest.
+func (b *bridge) oldest() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var oldest *bridged
+	for _, call := range b.running {
+		if call.endedAt.IsZero() && (oldest == nil || call.since.Before(oldest.since)) {
+			oldest = call
+		}
+	}
+	if oldest == nil {
+		return "one that has just ended"
+	}
+	return oldest.running()
+}
+
+// running says what runs, without changing parts: equal messages are one condition.
+func (c *bridged) running() string { return c.what + " has not returned yet" }
+
+// safely turns a panic of the cloud's code into an error. Its text may contain anything, so it is
+// logged but not sent.
+func safely[T any](ctx context.Context, work func() (T, error)) (result T, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			call := provider.CallOf(ctx)
+			call.Log.Error("the cloud's code panicked", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			err = fmt.Errorf("the cloud's code panicked: look for request id %s in the provider's log", call.RequestID)
+		}
+	}()
+	return work()
+}

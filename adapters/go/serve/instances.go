@@ -1,0 +1,189 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cloudprovider "k8s.io/cloud-provider"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+// errNothing is an answer of a cloud that is neither a result nor an error.
+var errNothing = errors.New("the cloud returned neither a result nor an error")
+
+// instances answers lookups with a cloud's InstancesV2.
+type instances struct {
+	cloud             cloudprovider.InstancesV2
+	classify          classifier
+	prefixes          []string
+	withoutProviderID bool
+	// room for calls at one time over all batches: calls of a cloud that hangs must not pile up.
+	room chan struct{}
+	seen func(*corev1.Node)
+}
+
+func (i *instances) GetInstances(ctx context.Context, nodes []*v1.Node, query provider.Query) (provider.Lookups, error) {
+	return provider.LookupEach(ctx, cap(i.room), nodes, func(ctx context.Context, sent *v1.Node) (provider.Lookup, error) {
+		select {
+		case i.room <- struct{}{}:
+			defer func() { <-i.room }()
+		case <-ctx.Done():
+			return provider.Lookup{}, ctx.Err()
+		}
+		node := nodeOf(sent)
+		i.seen(node)
+		lookup, err := i.lookup(ctx, node, query)
+		return lookup, i.classify.asError(err)
+	})
+}
+
+func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {
+	found := &v1.Instance{ProviderId: node.Spec.ProviderID}
+	if query.View != v1.InstanceView_INSTANCE_VIEW_METADATA {
+		exists, err := i.cloud.InstanceExists(ctx, node)
+		switch {
+		case err != nil: // InstanceNotFound too, as upstream: only (false, nil) says that it is gone
+			return provider.Lookup{}, err
+		case !exists && query.MaxStaleness > 0:
+			return provider.NotVisibleYet(), nil
+		case !exists:
+			return provider.Absent(), nil
+		}
+		if found.PowerState, err = i.powerState(ctx, node); err != nil {
+			return provider.Lookup{}, err
+		}
+	}
+	if query.View == v1.InstanceView_INSTANCE_VIEW_STATE && (found.ProviderId != "" || i.withoutProviderID) {
+		return provider.Found(found), nil
+	}
+	metadata, err := i.cloud.InstanceMetadata(ctx, node)
+	switch {
+	case errors.Is(err, cloudprovider.InstanceNotFound):
+		return provider.NotVisibleYet(), nil
+	case err != nil:
+		return provider.Lookup{}, err
+	case metadata == nil:
+		return provider.Lookup{}, errNothing
+	}
+	if metadata.ProviderID != "" {
+		found.ProviderId = metadata.ProviderID
+	}
+	if err := i.checkProviderID(found.ProviderId); err != nil {
+		return provider.Lookup{}, err
+	}
+	found.InstanceType, found.Zone, found.Region = metadata.InstanceType, metadata.Zone, metadata.Region
+	found.Addresses, found.AdditionalLabels = addressesSent(metadata.NodeAddresses), metadata.AdditionalLabels
+	return provider.Found(found), nil
+}
+
+func (i *instances) powerState(ctx context.Context, node *corev1.Node) (v1.PowerState, error) {
+	isShutdown, err := i.cloud.InstanceShutdown(ctx, node)
+	switch {
+	case errors.Is(err, cloudprovider.NotImplemented):
+		return v1.PowerState_POWER_STATE_UNSPECIFIED, nil // no taint is added or removed
+	case err != nil:
+		return v1.PowerState_POWER_STATE_UNSPECIFIED, err
+	case isShutdown:
+		return v1.PowerState_POWER_STATE_SHUTDOWN, nil
+	default:
+		return v1.PowerState_POWER_STATE_RUNNING, nil
+	}
+}
+
+// checkProviderID finds an option that does not fit the cloud before a Node gets an id for ever that the
+// controller takes for another provider's.
+func (i *instances) checkProviderID(id string) error {
+	if id == "" {
+		if i.withoutProviderID {
+			return nil
+		}
+		return errors.New("the cloud gives this node no provider ID; if it has none at all, " +
+			"set Options.WithoutProviderID")
+	}
+	for _, prefix := range i.prefixes {
+		if strings.HasPrefix(id, prefix) {
+			return nil
+		}
+	}
+	return provider.Errorf(provider.CloudError, "the cloud's provider ID %q begins with none of %q; "+
+		"name its beginning in Options.ProviderIDPrefixes", id, i.prefixes)
+}
+
+// instancesV1 folds Instances and Zones, the older interfaces, into InstancesV2 as upstream's
+// controllers did.
+type instancesV1 struct {
+	cloud cloudprovider.Interface
+	cloudprovider.Instances
+	zones cloudprovider.Zones // nil: not supported
+}
+
+// providerID of the node, or the one that its name leads to.
+func (i *instancesV1) providerID(ctx context.Context, node *corev1.Node) (string, error) {
+	if node.Spec.ProviderID != "" {
+		return node.Spec.ProviderID, nil
+	}
+	return cloudprovider.GetInstanceProviderID(ctx, i.cloud, types.NodeName(node.Name))
+}
+
+func (i *instancesV1) InstanceExists(ctx context.Context, node *corev1.Node) (bool, error) {
+	id, err := i.providerID(ctx, node)
+	if errors.Is(err, cloudprovider.InstanceNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return i.InstanceExistsByProviderID(ctx, id)
+}
+
+func (i *instancesV1) InstanceShutdown(ctx context.Context, node *corev1.Node) (bool, error) {
+	id, err := i.providerID(ctx, node)
+	if err != nil {
+		return false, err
+	}
+	return i.InstanceShutdownByProviderID(ctx, id)
+}
+
+func (i *instancesV1) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	name := types.NodeName(node.Name)
+	id, err := i.providerID(ctx, node)
+	if err != nil && !errors.Is(err, cloudprovider.NotImplemented) {
+		return nil, err
+	}
+	metadata := &cloudprovider.InstanceMetadata{ProviderID: id}
+	metadata.NodeAddresses, err = eitherWay(
+		func() ([]corev1.NodeAddress, error) { return i.NodeAddressesByProviderID(ctx, id) },
+		func() ([]corev1.NodeAddress, error) { return i.NodeAddresses(ctx, name) })
+	if err != nil {
+		return nil, err
+	}
+	metadata.InstanceType, err = eitherWay(
+		func() (string, error) { return i.InstanceTypeByProviderID(ctx, id) },
+		func() (string, error) { return i.Instances.InstanceType(ctx, name) })
+	if err != nil || i.zones == nil {
+		return metadata, err
+	}
+	zone, err := eitherWay(
+		func() (cloudprovider.Zone, error) { return i.zones.GetZoneByProviderID(ctx, id) },
+		func() (cloudprovider.Zone, error) { return i.zones.GetZoneByNodeName(ctx, name) })
+	metadata.Zone, metadata.Region = zone.FailureDomain, zone.Region
+	return metadata, err
+}
+
+// eitherWay asks by provider ID and, where that fails, by name.
+func eitherWay[T any](byID, byName func() (T, error)) (T, error) {
+	found, idErr := byID()
+	if idErr == nil {
+		return found, nil
+	}
+	found, nameErr := byName()
+	if nameErr == nil {
+		return found, nil
+	}
+	return found, errors.Join(idErr, nameErr)
+}

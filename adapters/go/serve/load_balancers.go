@@ -1,0 +1,186 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/api"
+
+	"google.golang.org/protobuf/proto"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+// askAgain is when the controller asks again about a call that goes on.
+const askAgain = 10 * time.Second
+
+// loadBalancers answers with a cloud's LoadBalancer.
+type loadBalancers struct {
+	cloud    cloudprovider.LoadBalancer
+	classify classifier
+	bridge   *bridge
+	nodes    *nodeCache
+	memory   *cluster
+}
+
+func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _ *provider.Targets) (*v1.LoadBalancerAnswer, error) {
+	service := l.service(sent)
+	type got struct {
+		status *corev1.LoadBalancerStatus
+		exists bool
+	}
+	found, err := through(l.bridge, ctx, key(sent), "GetLoadBalancer of "+name(sent), "get "+wishOf(sent, nil),
+		func(ctx context.Context) (got, error) {
+			status, exists, err := l.cloud.GetLoadBalancer(ctx, clusterName(ctx), service)
+			return got{status, exists}, err
+		})
+	var waiting *stillRunning
+	switch {
+	case errors.Is(err, cloudprovider.ImplementedElsewhere):
+		return provider.LoadBalancerNotManaged(), nil
+	case errors.As(err, &waiting) && !waiting.begun:
+		return nil, l.classify.asError(err) // nothing is known; "in progress" would lead to an Ensure
+	case err != nil:
+		return l.unfinished(err)
+	case !found.exists:
+		return provider.LoadBalancerAbsent(), nil
+	case found.status == nil:
+		return provider.LoadBalancerUpdated(), nil
+	default:
+		return provider.LoadBalancerReady(ingressSent(found.status)...), nil
+	}
+}
+
+func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
+	service, nodes := l.service(sent), l.nodes.nodesOf(targets)
+	status, err := through(l.bridge, ctx, key(sent), "EnsureLoadBalancer of "+name(sent), "ensure "+wishOf(sent, targets),
+		func(ctx context.Context) (*corev1.LoadBalancerStatus, error) {
+			return l.cloud.EnsureLoadBalancer(ctx, clusterName(ctx), service, nodes)
+		})
+	switch {
+	case errors.Is(err, cloudprovider.ImplementedElsewhere):
+		return provider.LoadBalancerNotManaged(), nil
+	case err != nil:
+		return l.unfinished(err)
+	case status == nil:
+		return nil, l.classify.asError(errNothing)
+	default:
+		return provider.LoadBalancerReady(ingressSent(status)...), nil
+	}
+}
+
+func (l *loadBalancers) UpdateLoadBalancerNodes(ctx context.Context, sent *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
+	service, nodes := l.service(sent), l.nodes.nodesOf(targets)
+	exists, err := through(l.bridge, ctx, key(sent), "UpdateLoadBalancer of "+name(sent), "update "+wishOf(sent, targets),
+		func(ctx context.Context) (bool, error) {
+			failed := l.cloud.UpdateLoadBalancer(ctx, clusterName(ctx), service, nodes)
+			if failed == nil || errors.Is(failed, cloudprovider.ImplementedElsewhere) || isRetry(failed) {
+				return true, failed
+			}
+			// Clouds differ in the error of one that is not there; all can be asked whether it is.
+			_, exists, err := l.cloud.GetLoadBalancer(ctx, clusterName(ctx), service)
+			if err != nil || exists {
+				return true, failed
+			}
+			return false, nil
+		})
+	switch {
+	case errors.Is(err, cloudprovider.ImplementedElsewhere):
+		return provider.LoadBalancerNotManaged(), nil
+	case err != nil:
+		return l.unfinished(err)
+	case !exists:
+		return provider.LoadBalancerAbsent(), nil
+	default:
+		return provider.LoadBalancerUpdated(), nil
+	}
+}
+
+func (l *loadBalancers) DeleteLoadBalancer(ctx context.Context, sent *v1.Service) (*v1.LoadBalancerAnswer, error) {
+	service := l.service(sent)
+	// Without a Get before it: the interface promises success where nothing is left, and a Get may miss
+	// what is left of one that is half deleted.
+	_, err := through(l.bridge, ctx, key(sent), "EnsureLoadBalancerDeleted of "+name(sent), "delete",
+		func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, l.cloud.EnsureLoadBalancerDeleted(ctx, clusterName(ctx), service)
+		})
+	switch {
+	case errors.Is(err, cloudprovider.ImplementedElsewhere):
+		return provider.LoadBalancerNotManaged(), nil
+	case err != nil:
+		return l.unfinished(err)
+	default:
+		l.memory.services.gone(name(sent))
+		return provider.LoadBalancerAbsent(), nil
+	}
+}
+
+// unfinished is the answer of a call that goes on, or that the cloud wants to be repeated after a fixed
+// time; any other error stays one.
+func (l *loadBalancers) unfinished(err error) (*v1.LoadBalancerAnswer, error) {
+	var running *stillRunning
+	var retry *api.RetryError
+	switch {
+	case errors.As(err, &running):
+		answer := provider.LoadBalancerInProgress(askAgain)
+		answer.Message = running.text
+		return answer, nil
+	case errors.As(err, &retry):
+		answer := provider.LoadBalancerInProgress(retry.RetryAfter())
+		answer.Message = err.Error()
+		return answer, nil
+	default:
+		return nil, l.classify.asError(err)
+	}
+}
+
+func isRetry(err error) bool {
+	var retry *api.RetryError
+	return errors.As(err, &retry)
+}
+
+func (l *loadBalancers) service(sent *v1.Service) *corev1.Service {
+	service := serviceOf(sent)
+	l.memory.sawService(service)
+	return service
+}
+
+func clusterName(ctx context.Context) string { return provider.CallOf(ctx).Cluster.Name }
+
+func key(service *v1.Service) string { return "service/" + service.Uid }
+
+func name(service *v1.Service) string { return service.Namespace + "/" + service.Name }
+
+// wishOf names what a call asks for: the fields of the Service whose change leads to one, and the targets.
+func wishOf(service *v1.Service, targets *provider.Targets) string {
+	wish := proto.CloneOf(service)
+	wish.Labels, wish.DeletionTime, wish.Status = nil, nil, nil
+	hash := sha256.New()
+	encode := func(message proto.Message) {
+		encoded, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
+		if err != nil {
+			// A message that arrived can be sent, so this is none of them; two wishes then never are equal.
+			encoded = fmt.Appendf(nil, "%v", time.Now().UnixNano())
+		}
+		_, _ = fmt.Fprintf(hash, "%d:", len(encoded))
+		_, _ = hash.Write(encoded)
+	}
+	encode(wish)
+	if targets != nil {
+		_, _ = fmt.Fprintf(hash, "%q", targets.Revision())
+		if targets.Revision() == "" {
+			for _, node := range targets.Nodes() {
+				encode(&v1.Node{
+					Name: node.Name, ProviderId: node.ProviderId, Addresses: node.Addresses, PodCidrs: node.PodCidrs,
+				})
+			}
+		}
+	}
+	return fmt.Sprintf("%x", hash.Sum(nil))
+}

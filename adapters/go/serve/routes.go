@@ -1,0 +1,136 @@
+package serve
+
+import (
+	"context"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/types"
+	cloudprovider "k8s.io/cloud-provider"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+// routes answers with a cloud's Routes.
+type routes struct {
+	cloud       cloudprovider.Routes
+	classify    classifier
+	bridge      *bridge
+	concurrency int
+}
+
+func (r *routes) ListRoutes(ctx context.Context, send func(*v1.Route) error) error {
+	listed, err := r.cloud.ListRoutes(ctx, clusterName(ctx))
+	if err != nil {
+		return r.classify.asError(err)
+	}
+	for _, route := range listed {
+		if route == nil {
+			return errNothing
+		}
+		if err := send(routeSent(route)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CreateRoutes looks at the table once before: upstream creates only what its list did not show, so that
+// clouds do not agree on a create of a route that is there, or of one whose destination leads elsewhere.
+func (r *routes) CreateRoutes(ctx context.Context, wanted []*v1.Route) (provider.RouteChanges, error) {
+	table, err := r.table(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return provider.ChangeEach(ctx, r.concurrency, wanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
+		for _, known := range table[cidrOf(route.DestinationCidr)] {
+			if string(known.TargetNode) != route.NodeName || known.Blackhole {
+				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
+					"route %q to %s leads to node %q", known.Name, known.DestinationCIDR, known.TargetNode)
+			}
+			return provider.RouteChange{Route: routeSent(known)}, nil
+		}
+		return r.change(ctx, "CreateRoute", route, func(ctx context.Context) error {
+			return r.cloud.CreateRoute(ctx, clusterName(ctx), nameHint(route), routeOf(route))
+		})
+	})
+}
+
+// DeleteRoutes hands routes to the cloud as it lists them, which is what it may expect; one that it does
+// not list is gone.
+func (r *routes) DeleteRoutes(ctx context.Context, unwanted []*v1.Route) (provider.RouteChanges, error) {
+	table, err := r.table(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return provider.ChangeEach(ctx, r.concurrency, unwanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
+		for _, known := range table[cidrOf(route.DestinationCidr)] {
+			isNamed := route.Name == "" || route.Name == known.Name
+			if !isNamed || string(known.TargetNode) != route.NodeName {
+				continue
+			}
+			return r.change(ctx, "DeleteRoute", route, func(ctx context.Context) error {
+				return r.cloud.DeleteRoute(ctx, clusterName(ctx), known)
+			})
+		}
+		return provider.RouteChange{}, nil
+	})
+}
+
+// table has the routes of the cloud by destination.
+func (r *routes) table(ctx context.Context) (map[string][]*cloudprovider.Route, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.bridge.wait)
+	defer cancel()
+	listed, err := r.cloud.ListRoutes(ctx, clusterName(ctx))
+	if err != nil {
+		return nil, r.classify.asError(err)
+	}
+	table := make(map[string][]*cloudprovider.Route, len(listed))
+	for _, route := range listed {
+		if route != nil {
+			key := cidrOf(route.DestinationCIDR)
+			table[key] = append(table[key], route)
+		}
+	}
+	return table, nil
+}
+
+// cidrOf is one for all spellings.
+func cidrOf(text string) string {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return text
+	}
+	return prefix.Masked().String()
+}
+
+func (r *routes) change(ctx context.Context, what string, route *v1.Route, work func(context.Context) error) (provider.RouteChange, error) {
+	text := what + " of " + route.DestinationCidr + " to " + route.NodeName
+	_, err := through(r.bridge, ctx, "route/"+route.DestinationCidr, text, text,
+		func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) })
+	return provider.RouteChange{}, r.classify.asError(err)
+}
+
+// nameHint is the Node's UID, as upstream's controller has it.
+func nameHint(route *v1.Route) string {
+	if route.NodeUid != "" {
+		return route.NodeUid
+	}
+	return route.NodeName
+}
+
+func routeOf(sent *v1.Route) *cloudprovider.Route {
+	return &cloudprovider.Route{
+		Name: sent.Name, TargetNode: types.NodeName(sent.NodeName), DestinationCIDR: sent.DestinationCidr,
+		EnableNodeAddresses: sent.CompareNodeAddresses, TargetNodeAddresses: addressesOf(sent.NodeAddresses),
+		Blackhole: sent.Blackhole,
+	}
+}
+
+func routeSent(route *cloudprovider.Route) *v1.Route {
+	return &v1.Route{
+		Name: route.Name, DestinationCidr: route.DestinationCIDR, NodeName: string(route.TargetNode),
+		Blackhole: route.Blackhole, CompareNodeAddresses: route.EnableNodeAddresses,
+		NodeAddresses: addressesSent(route.TargetNodeAddresses),
+	}
+}

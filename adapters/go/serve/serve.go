@@ -1,0 +1,307 @@
+// Package serve turns a cloud provider that was written for upstream's library
+// (k8s.io/cloud-provider) into a provider of Outrigger, in a few lines:
+//
+//	func main() {
+//		serve.Main(func() (cloudprovider.Interface, error) { return cloud.New(serve.CloudConfig()) })
+//	}
+//
+// README.md of this module says which options a cloud may need, and what is lost on the way.
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"k8s.io/client-go/informers"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/klog/v2"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+// Factory makes the cloud, once, after the flags were read. An error ends the process.
+type Factory func() (cloudprovider.Interface, error)
+
+// Options of a cloud; the zero value fits most.
+type Options struct {
+	// Name of the provider; empty: the cloud's ProviderName. 1 to 63 of a-z, 0-9 and '-'.
+	Name string
+	// Version for logs; empty: that of the main module.
+	Version string
+	// ProviderIDPrefixes of the cloud's provider IDs; empty: "<name>://".
+	ProviderIDPrefixes []string
+	// WithoutProviderID: the cloud (Instances v1) has no provider IDs.
+	WithoutProviderID bool
+	// VisibilityDelay is how old a Node must be before its absence is believed; 0: 1 min.
+	VisibilityDelay time.Duration
+	// ManagedLabelKeys are labels that are kept in step after a Node was initialised.
+	ManagedLabelKeys []string
+	// InstanceConcurrency is the number of lookups at one time; 0: 8.
+	InstanceConcurrency int
+
+	// ServiceAnnotationPrefixes that the cloud reads; empty: all.
+	ServiceAnnotationPrefixes []string
+	// NodeAnnotationPrefixes that the cloud reads; empty: all.
+	NodeAnnotationPrefixes []string
+	// LoadBalancerClasses that are served besides Services without a class.
+	LoadBalancerClasses []string
+	// WithoutDefaultClass: Services without a class are not served.
+	WithoutDefaultClass bool
+	// LoadBalancersInFlight is the number of load balancers that are changed at one time; 0: 1, since
+	// upstream changes one at a time by default, and clouds rely on it.
+	LoadBalancersInFlight int
+	// ConfigurationRevision names how a Service is turned into cloud resources: another one has every
+	// load balancer ensured again. Empty: made from Version and the cloud config file.
+	ConfigurationRevision string
+
+	// RouteConcurrency is the number of routes that are changed at one time; 0: 8.
+	RouteConcurrency int
+
+	// Volumes names the volumes that a PVLabeler knows: CSI drivers or in-tree kinds. Nil: none is
+	// labelled.
+	Volumes *v1.VolumesCapability
+
+	// Classify names the reason of an error of the cloud; nil where it does not know, and the adapter
+	// looks for what the clients of many clouds have in common.
+	Classify func(error) *provider.Error
+
+	// AnswerWithin is how long a call about a load balancer or route is waited for; then it goes on by
+	// itself, and the controller asks again. 0: 45 s. Less than 60 s.
+	AnswerWithin time.Duration
+	// CallLimit is when the context of such a call ends; 0: 20 min.
+	CallLimit time.Duration
+
+	// WithoutClient: Initialize gets no client builder, and SetInformers is not called.
+	WithoutClient bool
+}
+
+// flags are those of the adapter.
+type flags struct {
+	cloudConfig string
+	kubeconfig  string
+	verbosity   int
+}
+
+// set has the flags of this process, for CloudConfig and Registered.
+var set flags
+
+// CloudConfig is the path that --cloud-config names; empty: none.
+func CloudConfig() string { return set.cloudConfig }
+
+// Registered is the factory of a cloud that registers itself with the library when it is imported, as
+// most do: it gets the file of --cloud-config.
+func Registered(name string) Factory {
+	return func() (cloudprovider.Interface, error) {
+		var config io.Reader // an untyped nil, where there is no file
+		if path := CloudConfig(); path != "" {
+			file, err := os.Open(path)
+			if err != nil {
+				return nil, fmt.Errorf("cannot read --cloud-config: %w", err)
+			}
+			defer func() { _ = file.Close() }()
+			config = file
+		}
+		if !cloudprovider.IsCloudProvider(name) {
+			return nil, fmt.Errorf("no cloud provider %q is registered: import its package", name)
+		}
+		return cloudprovider.GetCloudProvider(name, config)
+	}
+}
+
+// Main serves a cloud with the default options; see Run.
+func Main(factory Factory) { Run(Options{}, factory) }
+
+// Run is a provider's main, with the commands and flags of provider.Main and besides them
+// --cloud-config, --kubeconfig and -v.
+func Run(options Options, factory Factory) {
+	provider.MainWithFlags(func(known *flag.FlagSet) {
+		known.StringVar(&set.cloudConfig, "cloud-config", "", "`file` with the cloud's configuration")
+		known.StringVar(&set.kubeconfig, "kubeconfig", "",
+			"`file` with rights of the provider's own in Kubernetes; empty: it has none, and sees the Nodes and "+
+				"Services of the controller's calls")
+		known.IntVar(&set.verbosity, "v", 0, "`level` of the cloud's own log lines")
+	}, func(ctx context.Context) (*provider.Provider, error) {
+		if err := setKlog(set.verbosity); err != nil {
+			return nil, err
+		}
+		return New(ctx, options, factory)
+	})
+}
+
+// setKlog sends the log lines of the cloud's code where ours go.
+func setKlog(verbosity int) error {
+	klog.SetSlogLogger(slog.Default())
+	known := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(known)
+	return known.Set("v", strconv.Itoa(verbosity))
+}
+
+// New makes a provider from a cloud, for a main of one's own. ctx is the life of the cloud: the stop
+// channel of Initialize, and the parent of its calls.
+func New(ctx context.Context, options Options, factory Factory) (*provider.Provider, error) {
+	cloud, err := safely(ctx, factory)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("the cloud cannot be made: %w", err)
+	case cloud == nil:
+		return nil, errors.New("the cloud's factory returned neither a cloud nor an error")
+	}
+	memory := newCluster()
+	if err := initialize(ctx, options, cloud, memory); err != nil {
+		return nil, err
+	}
+	return safely(ctx, func() (*provider.Provider, error) { return wrapped(ctx, options, cloud, memory), nil })
+}
+
+// initialize runs before the socket appears: capabilities may exist only after it, and a handshake must
+// not wait.
+func initialize(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *cluster) error {
+	slow := time.AfterFunc(10*time.Second, func() {
+		slog.Warn("the cloud's Initialize has not returned yet; the provider serves once it has")
+	})
+	defer slow.Stop()
+	if options.WithoutClient {
+		_, err := safely(ctx, func() (struct{}, error) { cloud.Initialize(nil, ctx.Done()); return struct{}{}, nil })
+		return err
+	}
+	builder, err := newClientBuilder(set.kubeconfig, memory)
+	if err != nil {
+		return err
+	}
+	_, err = safely(ctx, func() (struct{}, error) {
+		cloud.Initialize(builder, ctx.Done())
+		if user, ok := cloud.(cloudprovider.InformerUser); ok {
+			factory := informers.NewSharedInformerFactory(builder.client, 0)
+			user.SetInformers(factory)
+			factory.Start(ctx.Done())
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// wrapped is the cloud as a provider.
+func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *cluster) *provider.Provider {
+	options = withDefaults(options, cloud)
+	classify := classifier(options.Classify)
+	made := &provider.Provider{
+		Name: options.Name, Version: options.Version, WithoutClusterID: !cloud.HasClusterID(),
+		ServiceAnnotationPrefixes: options.ServiceAnnotationPrefixes,
+		NodeAnnotationPrefixes:    options.NodeAnnotationPrefixes,
+	}
+	if machines := instancesOf(cloud); machines != nil {
+		made.Instances = &instances{
+			cloud: machines, classify: classify, prefixes: options.ProviderIDPrefixes,
+			withoutProviderID: options.WithoutProviderID, seen: memory.sawNode,
+			room: make(chan struct{}, options.InstanceConcurrency),
+		}
+		made.InstancesCapability = &v1.InstancesCapability{
+			LookupPreference:   v1.LookupPreference_LOOKUP_PREFERENCE_EACH,
+			ProviderIdPrefixes: options.ProviderIDPrefixes, WithoutProviderId: options.WithoutProviderID,
+			ManagedLabelKeys: options.ManagedLabelKeys,
+		}
+		if options.VisibilityDelay > 0 {
+			made.InstancesCapability.VisibilityDelay = durationpb.New(options.VisibilityDelay)
+		}
+	}
+	if balancers, ok := cloud.LoadBalancer(); ok && balancers != nil {
+		made.LoadBalancers = &loadBalancers{
+			cloud: balancers, classify: classify, memory: memory, nodes: &nodeCache{built: memory.sawNode},
+			bridge: newBridge(ctx, options.AnswerWithin, options.CallLimit, options.LoadBalancersInFlight),
+		}
+		made.LoadBalancersCapability = &v1.LoadBalancersCapability{
+			Classes: options.LoadBalancerClasses, WithoutDefaultClass: options.WithoutDefaultClass,
+			MaxInFlight: uint32(options.LoadBalancersInFlight), ConfigurationRevision: options.ConfigurationRevision,
+		}
+	}
+	if table, ok := cloud.Routes(); ok && table != nil {
+		made.Routes = &routes{
+			cloud: table, classify: classify, concurrency: options.RouteConcurrency,
+			bridge: newBridge(ctx, options.AnswerWithin, options.CallLimit, options.RouteConcurrency),
+		}
+		made.RoutesCapability = &v1.RoutesCapability{MaxInFlight: 1}
+	}
+	if labeler, ok := cloud.(cloudprovider.PVLabeler); ok && options.Volumes != nil {
+		made.Volumes = &volumes{cloud: labeler, classify: classify, concurrency: options.InstanceConcurrency}
+		made.VolumesCapability = options.Volumes
+	}
+	return made
+}
+
+// instancesOf prefers InstancesV2, as upstream does; nil: the cloud has no instances.
+func instancesOf(cloud cloudprovider.Interface) cloudprovider.InstancesV2 {
+	if machines, ok := cloud.InstancesV2(); ok && machines != nil {
+		return machines
+	}
+	old, ok := cloud.Instances()
+	if !ok || old == nil {
+		return nil
+	}
+	folded := &instancesV1{cloud: cloud, Instances: old}
+	if zones, ok := cloud.Zones(); ok {
+		folded.zones = zones
+	}
+	return folded
+}
+
+func withDefaults(options Options, cloud cloudprovider.Interface) Options {
+	orElse(&options.Name, cloud.ProviderName())
+	orElse(&options.Version, buildVersion())
+	orElse(&options.InstanceConcurrency, 8)
+	orElse(&options.RouteConcurrency, 8)
+	orElse(&options.LoadBalancersInFlight, 1)
+	orElse(&options.AnswerWithin, 45*time.Second)
+	orElse(&options.CallLimit, 20*time.Minute)
+	orElse(&options.ConfigurationRevision, configurationRevision(options.Version, set.cloudConfig))
+	if len(options.ProviderIDPrefixes) == 0 {
+		options.ProviderIDPrefixes = []string{options.Name + "://"}
+	}
+	if len(options.NodeAnnotationPrefixes) == 0 {
+		options.NodeAnnotationPrefixes = []string{"*"}
+	}
+	return options
+}
+
+func orElse[T comparable](value *T, fallback T) {
+	var none T
+	if *value == none {
+		*value = fallback
+	}
+}
+
+// buildVersion is that of the main module, or of its commit.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if version := info.Main.Version; version != "" && version != "(devel)" {
+		return version
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			return setting.Value
+		}
+	}
+	return "unknown"
+}
+
+// configurationRevision is equal over restarts of one binary with one configuration.
+func configurationRevision(version, cloudConfig string) string {
+	content, err := os.ReadFile(cloudConfig)
+	if err != nil { // none is named; one that cannot be read, the cloud has refused
+		content = nil
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(content, "\n%s", version)))[:32]
+}

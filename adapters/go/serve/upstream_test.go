@@ -1,0 +1,64 @@
+package serve
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	cloudprovider "k8s.io/cloud-provider"
+)
+
+// Upstream's interfaces grow. A method or field that is not listed here is one that nothing calls or
+// carries: add it to the adapter, or to the list of what is lost in README.md.
+func TestUpstreamHasNoMethodThatTheAdapterDoesNotKnow(t *testing.T) {
+	for _, test := range []struct {
+		of    reflect.Type
+		names []string
+	}{
+		{reflect.TypeFor[cloudprovider.Interface](), []string{
+			"Clusters", "HasClusterID", "Initialize", "Instances", "InstancesV2", "LoadBalancer", "ProviderName",
+			"Routes", "Zones",
+		}},
+		{reflect.TypeFor[cloudprovider.InformerUser](), []string{"SetInformers"}},
+		{reflect.TypeFor[cloudprovider.ControllerClientBuilder](), []string{
+			"Client", "ClientOrDie", "Config", "ConfigOrDie",
+		}},
+		{reflect.TypeFor[cloudprovider.LoadBalancer](), []string{
+			"EnsureLoadBalancer", "EnsureLoadBalancerDeleted", "GetLoadBalancer", "GetLoadBalancerName",
+			"UpdateLoadBalancer",
+		}},
+		{reflect.TypeFor[cloudprovider.InstancesV2](), []string{
+			"InstanceExists", "InstanceMetadata", "InstanceShutdown",
+		}},
+		{reflect.TypeFor[cloudprovider.Instances](), []string{
+			"AddSSHKeyToAllInstances", "CurrentNodeName", "InstanceExistsByProviderID", "InstanceID",
+			"InstanceShutdownByProviderID", "InstanceType", "InstanceTypeByProviderID", "NodeAddresses",
+			"NodeAddressesByProviderID",
+		}},
+		{reflect.TypeFor[cloudprovider.Zones](), []string{"GetZone", "GetZoneByNodeName", "GetZoneByProviderID"}},
+		{reflect.TypeFor[cloudprovider.Routes](), []string{"CreateRoute", "DeleteRoute", "ListRoutes"}},
+		{reflect.TypeFor[cloudprovider.PVLabeler](), []string{"GetLabelsForVolume"}},
+		{reflect.TypeFor[cloudprovider.InstanceMetadata](), []string{
+			"AdditionalLabels", "InstanceType", "NodeAddresses", "ProviderID", "Region", "Zone",
+		}},
+		{reflect.TypeFor[cloudprovider.Route](), []string{
+			"Blackhole", "DestinationCIDR", "EnableNodeAddresses", "Name", "TargetNode", "TargetNodeAddresses",
+		}},
+		{reflect.TypeFor[cloudprovider.Zone](), []string{"FailureDomain", "Region"}},
+	} {
+		var names []string
+		if test.of.Kind() == reflect.Interface {
+			for method := range test.of.Methods() {
+				names = append(names, method.Name)
+			}
+		} else {
+			for field := range test.of.Fields() {
+				names = append(names, field.Name)
+			}
+		}
+		slices.Sort(names)
+		if !slices.Equal(names, test.names) {
+			t.Errorf("%v has %v, the adapter knows %v", test.of, names, test.names)
+		}
+	}
+}
