@@ -1,0 +1,39 @@
+"""Starts the provider: python -m example_provider."""
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+
+from .cloud import Cloud, Instance
+from .server import serve
+from .socket_file import SocketError, path_of
+
+
+async def main() -> None:
+    endpoint = os.environ.get("CLOUDPROVIDER_ENDPOINT") or "unix:///run/outrigger/provider.sock"
+    parser = argparse.ArgumentParser(prog="python -m example_provider")
+    parser.add_argument("--endpoint", default=endpoint, help="unix:///absolute/path of the socket")
+    parser.add_argument("--instance", action="append", default=[], metavar="NAME", help="can be repeated")
+    parser.add_argument("--synthesize-instances", action="store_true", help="each Node has an instance")
+    parser.add_argument("--latency", type=float, default=0.02, help="seconds that a cloud call takes")
+    args = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    instances = {instance.id: instance for instance in map(Instance.named, args.instance)}
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def end(number: signal.Signals) -> None:
+        stop.set()
+        # A second one ends the process at once.
+        loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, number)
+    try:
+        await serve(Cloud(args.latency, args.synthesize_instances, instances), path_of(args.endpoint), stop)
+    except (SocketError, OSError) as error:
+        raise SystemExit(f"the provider cannot start: {error}") from error
+
+
+asyncio.run(main())

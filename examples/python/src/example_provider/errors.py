@@ -1,0 +1,33 @@
+"""Errors that are meant: a status whose details tell the controller the reason."""
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc import error_details_pb2, status_pb2
+from grpc import StatusCode
+
+# Those used here; proto/reasons.txt has all of them.
+REASONS = {
+    StatusCode.INVALID_ARGUMENT: "INVALID_REQUEST UNSUPPORTED_PROTOCOL UNSUPPORTED_FEATURE MALFORMED_PROVIDER_ID",
+    StatusCode.FAILED_PRECONDITION: "NODE_SET_UNKNOWN NODE_SET_BASE_MISMATCH NOT_HANDSHAKED VERSION_UNSUPPORTED",
+    StatusCode.ABORTED: "OPERATION_IN_PROGRESS",
+    StatusCode.RESOURCE_EXHAUSTED: "QUOTA_EXCEEDED",
+    StatusCode.UNAVAILABLE: "SHUTTING_DOWN",
+}
+CODES = {reason: code for code, reasons in REASONS.items() for reason in reasons.split()}
+
+
+class Refusal(Exception):  # noqa: N818
+    """A deliberate error. The reason decides what the controller does, the text is for people."""
+
+    def __init__(self, reason: str, text: str, retry_after: int | None = None) -> None:
+        super().__init__(text)
+        self.code = CODES[reason]
+        number: int = self.code.value[0]
+        # At most 1 KiB, in bytes; a character that is cut in two is left out.
+        self.status = status_pb2.Status(code=number, message=text.encode()[:1024].decode(errors="ignore"))
+        self._add(error_details_pb2.ErrorInfo(domain="cloudprovider.v1", reason=reason))
+        if retry_after is not None:
+            self._add(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=retry_after)))
+
+    def _add(self, detail: Message) -> None:
+        self.status.details.add().Pack(detail)
