@@ -1,5 +1,6 @@
 //! The commands of `outrigger-testbed`.
 
+mod provider_check;
 mod services;
 
 use std::{
@@ -19,7 +20,7 @@ use kube::{
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::services::Services;
+use self::{provider_check::CheckProvider, services::Services};
 use crate::{
     ControlPlane, Error, Options, Result,
     binaries::Binaries,
@@ -47,6 +48,8 @@ enum Command {
     Services(Services),
     /// Measure how fast nodes can be initialised, or get Pod CIDRs, at best: the writes alone, no logic.
     Floor(Floor),
+    /// Run a provider behind the controller: Nodes initialised, a Service served, routes made.
+    CheckProvider(CheckProvider),
 }
 
 #[derive(Debug, Args)]
@@ -132,6 +135,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Nodes(nodes) => nodes.run().await,
         Command::Services(services) => services.run().await,
         Command::Floor(floor) => floor.run().await,
+        Command::CheckProvider(check) => check.run().await,
     }
 }
 

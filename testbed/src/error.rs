@@ -117,6 +117,34 @@ pub enum Error {
         /// How long it was waited for.
         timeout: Duration,
     },
+    /// A program of this project is not where it is looked for.
+    #[error(
+        "there is no {program} in {}. Build it with `cargo build`, or name it with a flag",
+        dir.display()
+    )]
+    NotBuilt {
+        /// The program.
+        program: &'static str,
+        /// Where it was looked for.
+        dir: PathBuf,
+    },
+    /// The cluster did not get from a provider what it should.
+    #[error(
+        "{step}: not within {timeout:?}; last seen: {seen}\nThe end of the controller's log:\n\
+         {controller}\nThe end of the provider's log:\n{provider}"
+    )]
+    Unfulfilled {
+        /// The step that failed.
+        step: String,
+        /// How long it was waited for.
+        timeout: Duration,
+        /// The state of the object at the end.
+        seen: String,
+        /// The last lines of the controller's log.
+        controller: String,
+        /// The last lines of the provider's log.
+        provider: String,
+    },
     /// The API server refused a request, or could not be reached.
     #[error("{action}: {source}")]
     Kube {

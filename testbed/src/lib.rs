@@ -14,6 +14,7 @@
 //! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process,
 //! - [`nodes`] registers nodes as kubelets do, [`floor`] measures the writes alone,
 //! - [`services`] makes Services and measures how long they wait for their addresses,
+//! - [`provider_check`] runs a provider in any language behind the controller,
 //! - [`faults`] stands in front of the API server,
 //! - [`prometheus`] reads a scrape as Prometheus does,
 //! - [`demo`] is `cargo demo`.
@@ -33,6 +34,7 @@ mod identity;
 pub mod nodes;
 mod process;
 pub mod prometheus;
+pub mod provider_check;
 pub mod services;
 mod shared;
 mod wire;

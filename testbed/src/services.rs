@@ -63,6 +63,14 @@ pub fn conditions(service: &Service) -> &[Condition] {
     conditions.unwrap_or_default()
 }
 
+/// Whether a Service has an address at which it is served.
+pub fn is_served(service: &Service) -> bool {
+    const PROVISIONED: &str = "outrigger.dev/Provisioned";
+    let mut conditions = conditions(service).iter();
+    !addresses(service).is_empty()
+        && conditions.any(|one| one.type_ == PROVISIONED && one.status == "True")
+}
+
 /// Services to make, and what they wait for.
 pub struct Exposure<'a> {
     /// Where they are made.

@@ -35,6 +35,7 @@ mod ipam;
 mod lifetime;
 mod nonsense;
 mod operation;
+mod providers;
 mod quirks;
 mod resilience;
 mod routes;

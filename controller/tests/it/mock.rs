@@ -182,7 +182,7 @@ pub(crate) fn instance_at(name: &str, addresses: &[&str]) -> InstanceSpec {
 
 /// The program, beside the one that is tested. Another package's, so cargo builds it only if the
 /// whole workspace is tested.
-async fn binary() -> &'static Path {
+pub(crate) async fn binary() -> &'static Path {
     static BINARY: OnceCell<PathBuf> = OnceCell::const_new();
     let found = BINARY.get_or_init(|| async { spawn_blocking(find).await.unwrap() });
     found.await

@@ -12,14 +12,11 @@ use super::{
 use crate::{
     Result,
     nodes::Load,
-    services::{Created, Exposure, addresses, balanced, conditions},
+    services::{Created, Exposure, balanced, is_served},
 };
 
 /// Where the demo's Services are.
 pub(super) const NAMESPACE: &str = "default";
-
-/// The condition of a Service that its load balancer is as desired.
-const PROVISIONED: &str = "outrigger.dev/Provisioned";
 
 /// The plan.
 pub(super) struct Exposing {
@@ -50,7 +47,7 @@ impl Exposing {
             namespace: NAMESPACE,
             services: self.services,
             selector: &self.selector,
-            is_ready,
+            is_ready: is_served,
             load: Load::default(),
             timeout: self.timeout,
         };
@@ -58,10 +55,4 @@ impl Exposing {
         let progress = |ready| narrator.progress(ready, count, &services, "reachable");
         exposure.run(&self.client, progress).await
     }
-}
-
-fn is_ready(service: &Service) -> bool {
-    let mut conditions = conditions(service).iter();
-    !addresses(service).is_empty()
-        && conditions.any(|one| one.type_ == PROVISIONED && one.status == "True")
 }

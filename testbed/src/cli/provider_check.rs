@@ -1,0 +1,84 @@
+//! `outrigger-testbed check-provider`.
+
+use std::{env, path::PathBuf, time::Duration};
+
+use clap::Args;
+use serde_json::json;
+
+use super::{duration, note, print};
+use crate::{Error, Result, provider_check::ProviderCheck};
+
+#[derive(Debug, Args)]
+pub(super) struct CheckProvider {
+    /// The controller; without it, cloud-controller-manager beside this program.
+    #[arg(long, value_name = "FILE")]
+    controller: Option<PathBuf>,
+    /// A further flag of the controller; can be repeated.
+    #[arg(
+        long = "controller-arg",
+        value_name = "FLAG",
+        allow_hyphen_values = true
+    )]
+    controller_args: Vec<String>,
+    /// Name of a Node that has an instance in the provider's cloud; can be repeated. The last of
+    /// several joins after the provider was killed and started again.
+    #[arg(long = "node", value_name = "NAME", default_values = ["node-1", "node-2"])]
+    nodes: Vec<String>,
+    /// The provider serves no load balancers.
+    #[arg(long)]
+    without_services: bool,
+    /// The provider serves routes: check them too.
+    #[arg(long)]
+    routes: bool,
+    /// Time limit of each step.
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
+    timeout: Duration,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Command that starts the provider, at `CLOUDPROVIDER_ENDPOINT`.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    provider: Vec<String>,
+}
+
+impl CheckProvider {
+    pub(super) async fn run(self) -> Result<()> {
+        let controller = match self.controller {
+            Some(path) => path,
+            None => beside("cloud-controller-manager")?,
+        };
+        let check = ProviderCheck {
+            controller,
+            controller_args: self.controller_args,
+            provider: self.provider,
+            nodes: self.nodes,
+            services: !self.without_services,
+            routes: self.routes,
+            timeout: self.timeout,
+        };
+        let mut steps = Vec::new();
+        let passed = |step: &str, took: Duration| {
+            let seconds = took.as_secs_f64();
+            note(&format!("passed in {seconds:.1} s: {step}"));
+            steps.push(json!({"step": step, "seconds": seconds}));
+        };
+        check.run(passed).await?;
+        let passed = steps.len();
+        if self.json {
+            return print(&format!("{}\n", json!({ "passed": steps })));
+        }
+        print(&format!(
+            "the controller works with this provider: {passed} steps passed\n"
+        ))
+    }
+}
+
+fn beside(program: &'static str) -> Result<PathBuf> {
+    let this = env::current_exe().map_err(Error::io("find the running program"))?;
+    let path = this.with_file_name(program);
+    if path.is_file() {
+        return Ok(path);
+    }
+    let dir = path.parent().map(PathBuf::from).unwrap_or_default();
+    Err(Error::NotBuilt { program, dir })
+}

@@ -1,0 +1,273 @@
+//! A provider in any language behind the controller, on a real API server.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::{Api, Client, api::DeleteParams, api::PostParams};
+use tokio::{
+    net::UnixStream,
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    ControlPlane, Error, Options, Result,
+    nodes::{self, Load, Machine, UNINITIALIZED_TAINT},
+    process::{Process, Scratch},
+    services,
+};
+
+const PROVIDER: &str = "the provider";
+const CONTROLLER: &str = "cloud-controller-manager";
+const SERVICE: &str = "web";
+const NAMESPACE: &str = "default";
+
+/// A provider, and the parts of the contract that the cluster sees of it.
+#[derive(Debug)]
+pub struct ProviderCheck {
+    /// Path of cloud-controller-manager.
+    pub controller: PathBuf,
+    /// Further flags of the controller.
+    pub controller_args: Vec<String>,
+    /// Command of the provider. It inherits the environment, with `CLOUDPROVIDER_ENDPOINT` set.
+    pub provider: Vec<String>,
+    /// Names of Nodes, each of which has an instance in the provider's cloud. The last one joins
+    /// after a restart of the provider.
+    pub nodes: Vec<String>,
+    /// The provider serves load balancers.
+    pub services: bool,
+    /// The provider serves routes.
+    pub routes: bool,
+    /// Time limit of each step.
+    pub timeout: Duration,
+}
+
+/// Components that run. Dropped in the order of the fields.
+struct Stage<'a> {
+    check: &'a ProviderCheck,
+    controller: Process,
+    provider: Process,
+    client: Client,
+    scratch: Scratch,
+    _plane: ControlPlane,
+}
+
+impl ProviderCheck {
+    /// Starts a control plane, the provider and the controller, and goes through all steps.
+    ///
+    /// `passed` is called with each step and its time. Ends at the first step that fails, with
+    /// [`Error::Unfulfilled`] or [`Error::Ended`], which carry the end of the logs.
+    pub async fn run(&self, mut passed: impl FnMut(&str, Duration)) -> Result<()> {
+        let mut stage = Stage::set_up(self).await?;
+        let (last, first) = match self.nodes.split_last() {
+            Some((last, first)) if !first.is_empty() => (Some(last), first),
+            _ => (None, self.nodes.as_slice()),
+        };
+        let mut started = Instant::now();
+        let mut done = |step: &str| {
+            passed(step, started.elapsed());
+            started = Instant::now();
+        };
+        for node in first {
+            stage.join(node).await?;
+        }
+        done("Nodes are initialised");
+        if self.services {
+            stage.serve().await?;
+            done("a Service is served");
+        }
+        if let Some(node) = last {
+            stage.restart_provider().await?;
+            stage.join(node).await?;
+            done("a Node joins after the provider was killed and started again");
+        }
+        if self.routes {
+            for node in &self.nodes {
+                stage.routed(node).await?;
+            }
+            done("Nodes have their routes");
+        }
+        if self.services {
+            stage.withdraw().await?;
+            done("a deleted Service is gone");
+        }
+        Ok(())
+    }
+
+    fn start_provider(&self, scratch: &Path) -> Result<Process> {
+        let mut args = vec![format!("CLOUDPROVIDER_ENDPOINT=unix://{}", socket(scratch))];
+        args.extend_from_slice(&self.provider);
+        let log = scratch.join("provider.log");
+        Process::start(PROVIDER, Path::new("/usr/bin/env"), &args, log)
+    }
+}
+
+fn socket(scratch: &Path) -> String {
+    scratch.join("provider.sock").display().to_string()
+}
+
+impl<'a> Stage<'a> {
+    async fn set_up(check: &'a ProviderCheck) -> Result<Self> {
+        let plane = ControlPlane::start(Options::default()).await?;
+        let client = plane.client()?;
+        let scratch = Scratch::new(false)?;
+        let provider = check.start_provider(scratch.path())?;
+        let mut args = vec![
+            format!("--kubeconfig={}", plane.admin_kubeconfig()?.display()),
+            format!("--provider-endpoint=unix://{}", socket(scratch.path())),
+            "--leader-elect=false".to_owned(),
+            "--secure-port=0".to_owned(),
+        ];
+        if check.routes {
+            let network = ["--allocate-node-cidrs", "--cluster-cidr=10.244.0.0/16"];
+            args.extend(network.map(str::to_owned));
+        }
+        args.extend_from_slice(&check.controller_args);
+        let log = scratch.path().join("controller.log");
+        let controller = Process::start(CONTROLLER, &check.controller, &args, log)?;
+        let mut stage = Self {
+            check,
+            controller,
+            provider,
+            client,
+            scratch,
+            _plane: plane,
+        };
+        stage.listens().await?;
+        Ok(stage)
+    }
+
+    async fn listens(&mut self) -> Result<()> {
+        let socket = socket(self.scratch.path());
+        let probe = async || match UnixStream::connect(&socket).await {
+            Ok(_) => Ok(None),
+            Err(error) => Ok(Some(format!("{socket}: {error}"))),
+        };
+        self.until("the provider listens", probe).await
+    }
+
+    /// `kill -9`, which leaves the socket behind.
+    async fn restart_provider(&mut self) -> Result<()> {
+        let next = || self.check.start_provider(self.scratch.path());
+        // The stand-in ends at once; a struct's field cannot be empty.
+        let log = self.scratch.path().join("provider.log");
+        let none = Process::start(PROVIDER, Path::new("/bin/true"), &[], log)?;
+        let killed = std::mem::replace(&mut self.provider, none);
+        let ended = spawn_blocking(move || drop(killed)).await;
+        ended.map_err(|error| Error::io("kill the provider")(error.into()))?;
+        self.provider = next()?;
+        self.listens().await
+    }
+
+    /// Registers a Node as its kubelet does, and waits until it is initialised.
+    async fn join(&mut self, name: &str) -> Result<()> {
+        let machine = [Machine::new(name)];
+        nodes::register_all(&self.client, machine, Load::default(), |_| {}).await?;
+        self.node(name, "is initialised", |node| {
+            let spec = node.spec.as_ref();
+            let taints = spec.and_then(|spec| spec.taints.as_deref());
+            if taints
+                .unwrap_or_default()
+                .iter()
+                .any(|taint| taint.key == UNINITIALIZED_TAINT)
+            {
+                return Some(format!("it has the taint {UNINITIALIZED_TAINT}"));
+            }
+            let id = spec.and_then(|spec| spec.provider_id.as_deref());
+            id.is_none().then(|| "it has no spec.providerID".to_owned())
+        })
+        .await
+    }
+
+    async fn routed(&mut self, name: &str) -> Result<()> {
+        self.node(name, "has its route", |node| {
+            let conditions = node.status.as_ref()?.conditions.as_deref();
+            let mut conditions = conditions.unwrap_or_default().iter();
+            let network = conditions.find(|condition| condition.type_ == "NetworkUnavailable");
+            match network {
+                Some(network) if network.status == "False" => None,
+                Some(network) => Some(format!("NetworkUnavailable: {:?}", network.message)),
+                None => Some("it has no condition NetworkUnavailable".to_owned()),
+            }
+        })
+        .await
+    }
+
+    async fn node(
+        &mut self,
+        name: &str,
+        step: &str,
+        lacks: impl Fn(&Node) -> Option<String>,
+    ) -> Result<()> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let probe = async || {
+            let node = nodes.get(name).await;
+            let node = node.map_err(Error::kube(format!("cannot read Node {name}")))?;
+            Ok(lacks(&node))
+        };
+        self.until(&format!("Node {name} {step}"), probe).await
+    }
+
+    async fn serve(&mut self) -> Result<()> {
+        let services: Api<Service> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let service = services::balanced(SERVICE, ("outrigger.dev/testbed", "check"));
+        let created = services.create(&PostParams::default(), &service).await;
+        created.map_err(Error::kube("cannot create a Service"))?;
+        let probe = async || {
+            let service = services.get(SERVICE).await;
+            let service = service.map_err(Error::kube("cannot read the Service"))?;
+            let seen = || {
+                let conditions = services::conditions(&service).iter();
+                let conditions = conditions.map(|one| {
+                    let (kind, status) = (&one.type_, &one.status);
+                    format!("{kind}={status} ({}: {})", one.reason, one.message)
+                });
+                conditions.collect::<Vec<_>>().join(", ")
+            };
+            Ok((!services::is_served(&service)).then(seen))
+        };
+        self.until("a Service is served", probe).await
+    }
+
+    async fn withdraw(&mut self) -> Result<()> {
+        let services: Api<Service> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let deleted = services.delete(SERVICE, &DeleteParams::default()).await;
+        deleted.map_err(Error::kube("cannot delete the Service"))?;
+        let probe = async || {
+            let left = services.get_metadata_opt(SERVICE).await;
+            let left = left.map_err(Error::kube("cannot read the Service"))?;
+            Ok(left.map(|left| format!("finalizers {:?}", left.metadata.finalizers)))
+        };
+        self.until("a deleted Service is gone", probe).await
+    }
+
+    /// Waits until `lacks` finds nothing.
+    async fn until(
+        &mut self,
+        step: &str,
+        mut lacks: impl AsyncFnMut() -> Result<Option<String>>,
+    ) -> Result<()> {
+        const EVERY: Duration = Duration::from_millis(50);
+        let end = Instant::now() + self.check.timeout;
+        loop {
+            self.provider.check()?;
+            self.controller.check()?;
+            let Some(seen) = lacks().await? else {
+                return Ok(());
+            };
+            if Instant::now() > end {
+                return Err(Error::Unfulfilled {
+                    step: step.to_owned(),
+                    timeout: self.check.timeout,
+                    seen,
+                    controller: self.controller.log_end(),
+                    provider: self.provider.log_end(),
+                });
+            }
+            sleep(EVERY).await;
+        }
+    }
+}
