@@ -406,7 +406,8 @@ type HandshakeResponse struct {
 	// --allow-untagged-cloud is set.
 	WithoutClusterId bool `protobuf:"varint,6,opt,name=without_cluster_id,json=withoutClusterId,proto3" json:"without_cluster_id,omitempty"`
 	// Prefixes of the Service annotations that the provider reads; they alone are
-	// sent and they alone, by changing, cause a call. Empty: all.
+	// sent and they alone, by changing, cause a call. Empty: all. A provider that reads
+	// none names a prefix of its own that no Service has.
 	ServiceAnnotationPrefixes []string `protobuf:"bytes,7,rep,name=service_annotation_prefixes,json=serviceAnnotationPrefixes,proto3" json:"service_annotation_prefixes,omitempty"`
 	// Prefixes of the Node annotations that the provider reads. Empty: none. "*": all.
 	NodeAnnotationPrefixes []string `protobuf:"bytes,8,rep,name=node_annotation_prefixes,json=nodeAnnotationPrefixes,proto3" json:"node_annotation_prefixes,omitempty"`
