@@ -1,0 +1,119 @@
+/** LoadBalancersService: a load balancer of the cloud for each Service, found by the UIDs of cluster and Service. */
+import { isDeepStrictEqual } from "node:util";
+import type { CallContext, Node, Service } from "../gen/cloudprovider/v1/common.js";
+import * as api from "../gen/cloudprovider/v1/load_balancers.js";
+import { type Calls, clusterUid, type Locks } from "./calls.js";
+import type { Balancer, Cloud, Wanted } from "./cloud.js";
+import { ProviderError } from "./errors.js";
+import { checkKeys } from "./instances.js";
+import type { NodeSets } from "./nodeSets.js";
+
+const { READY, DIFFERS, IN_PROGRESS, NOT_MANAGED, ABSENT } = api.LoadBalancerDisposition;
+export const ANNOTATION_PREFIX = "memory.example/";
+export const MAX_SERVICES = 100;
+
+export function loadBalancers(cloud: Cloud, calls: Calls, locks: Locks, sets: NodeSets) {
+  return {
+    getLoadBalancer: calls.unary(async (request: api.GetLoadBalancerRequest, signal) => {
+      const { cluster, service } = keyOf(request);
+      const targets = request.targets && addressesOf(sets.resolve(request.targets));
+      const known = await cloud.find(signal, cluster, service.uid);
+      if (service.loadBalancerClass) return response(NOT_MANAGED);
+      if (!known) return response(ABSENT);
+      const message = differences(known.wanted, wantedBy(service, targets ?? known.wanted.targets)).join(", ");
+      return { answer: answer(known, message ? DIFFERS : READY, message) };
+    }),
+    ensureLoadBalancer: calls.unary(async (request: api.EnsureLoadBalancerRequest, signal) => {
+      const { cluster, service } = keyOf(request);
+      const targets = addressesOf(sets.resolve(request.targets));
+      if (service.loadBalancerClass) return response(NOT_MANAGED);
+      const wanted = wantedBy(service, targets);
+      return locks.hold(service.uid, signal, async () => {
+        const known = await cloud.find(signal, cluster, service.uid);
+        if (known && differences(known.wanted, wanted).length === 0) return { answer: answer(known, READY) };
+        // One that was lost with an earlier process gets the addresses that its Service has.
+        const addresses = service.status?.ingress.map(({ ip }) => ip) ?? [];
+        const wish = { cluster, service: refOf(service), addresses, ...known, wanted };
+        return { answer: answer(await cloud.put(signal, wish, request.heldAddresses?.ips), READY) };
+      });
+    }),
+    updateLoadBalancerNodes: calls.stream(async (request: api.UpdateLoadBalancerNodesRequest, send, signal) => {
+      const cluster = clusterUid(request.context);
+      const targets = addressesOf(sets.resolve(request.targets));
+      checkKeys(request.services.map(({ uid }) => uid), MAX_SERVICES);
+      await Promise.all(request.services.map(async (service) => {
+        const { answer: value } = await locks.hold(service.uid, signal, async () => {
+          if (service.loadBalancerClass) return response(NOT_MANAGED);
+          const known = await cloud.find(signal, cluster, service.uid);
+          if (!known) return response(ABSENT);
+          return { answer: answer(await cloud.put(signal, { ...known, wanted: { ...known.wanted, targets } }), READY) };
+        });
+        await send({ service: refOf(service), outcome: { $case: "answer", value } });
+      }));
+    }),
+    deleteLoadBalancer: calls.unary(async (request: api.DeleteLoadBalancerRequest, signal) => {
+      const { cluster, service } = keyOf(request);
+      return locks.hold(service.uid, signal, async () => {
+        const known = await cloud.find(signal, cluster, service.uid);
+        if (known) await cloud.delete(signal, known);
+        return response(service.loadBalancerClass && !known ? NOT_MANAGED : ABSENT);
+      });
+    }),
+    listLoadBalancers: calls.stream(async ({ context }: api.ListLoadBalancersRequest, send, signal) => {
+      const cluster = clusterUid(context);
+      const all = await cloud.read(signal, ({ balancers }) => [...balancers.values()]);
+      for (const one of all.filter((one) => one.cluster === cluster)) {
+        await send({ loadBalancers: [{ ...answer(one, READY), service: one.service }], complete: false });
+      }
+      await send({ loadBalancers: [], complete: true });
+    }),
+  } satisfies Partial<api.LoadBalancersServiceServer>;
+}
+
+function keyOf({ context, service }: { context: CallContext | undefined; service: Service | undefined }) {
+  if (!service?.uid) throw new ProviderError("INVALID_REQUEST", "the request names no Service");
+  return { cluster: clusterUid(context), service };
+}
+
+const refOf = ({ namespace, name, uid }: Service) => ({ namespace, name, uid });
+/** The addresses that this cloud sends to. */
+function addressesOf(nodes: Node[]): string[] {
+  const addresses = nodes.flatMap((node) => node.addresses).filter(({ type }) => type === "InternalIP");
+  return addresses.map(({ address }) => address).sort();
+}
+
+/** Throws for what this cloud cannot serve: to leave it out silently would be worse. */
+function wantedBy(service: Service, targets: string[]): Wanted {
+  const { sessionAffinity, sessionAffinityTimeout, loadBalancerSourceRanges: sources, healthCheckNodePort } = service;
+  if (service.loadBalancerIp) throw new ProviderError("UNSUPPORTED_FEATURE", "spec.loadBalancerIP cannot be chosen");
+  const ports = service.ports.map(({ protocol, port, nodePort }) => {
+    const text = `${protocol}/${String(port)}`;
+    if (!["TCP", "UDP"].includes(protocol)) throw new ProviderError("UNSUPPORTED_PROTOCOL", `${text} cannot be served`);
+    if (nodePort === 0) throw new ProviderError("UNSUPPORTED_FEATURE", `${text} needs a node port in this cloud`);
+    return { protocol, port, nodePort };
+  });
+  const idle = service.annotations[`${ANNOTATION_PREFIX}idle-seconds`] ?? "60";
+  if (!/^[1-9]\d{0,3}$/.test(idle)) {
+    throw new ProviderError("INVALID_ANNOTATION", `${ANNOTATION_PREFIX}idle-seconds is ${idle}; write 1 to 9999`);
+  }
+  const affinity = sessionAffinity === "ClientIP" ? sessionAffinityTimeout?.seconds ?? 10_800 : 0;
+  const families = service.ipFamilies.length > 0 ? service.ipFamilies : ["IPv4"];
+  return { families, targets, ports, idle, affinity, sources, healthCheckNodePort };
+}
+
+function differences(known: Wanted, wanted: Wanted): string[] {
+  return Object.keys(wanted).filter((key) => !isDeepStrictEqual(known[key], wanted[key]));
+}
+
+function response(disposition: api.LoadBalancerDisposition) {
+  return { answer: api.LoadBalancerAnswer.fromPartial({ disposition }) };
+}
+
+function answer({ id, service, addresses, activeAt }: Balancer, active: api.LoadBalancerDisposition, message = "") {
+  const identity = { id, name: `${service.namespace}/${service.name}` };
+  if (Date.now() < activeAt) {
+    return api.LoadBalancerAnswer.fromPartial({ disposition: IN_PROGRESS, identity, retryAfter: { seconds: 1 } });
+  }
+  const ingress = addresses.map((ip) => ({ ip }));
+  return api.LoadBalancerAnswer.fromPartial({ disposition: active, identity, status: { ingress }, message });
+}
