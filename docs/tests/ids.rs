@@ -1,5 +1,5 @@
 //! Ids such as N-20 or LBS-04 lead somewhere: each that code or a document cites is a row of
-//! `docs/upstream.md` or `docs/conformance-cases.md`, and of one of them only.
+//! `docs/upstream.md` or `docs/conformance.md`, and of one of them only.
 
 #![allow(
     clippy::expect_used,
@@ -9,7 +9,7 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 /// Where ids are defined: `| N-20 | …`.
-const DEFINING: [&str; 2] = ["docs/upstream.md", "docs/conformance-cases.md"];
+const DEFINING: [&str; 2] = ["docs/upstream.md", "docs/conformance.md"];
 
 /// Words of the same shape.
 const NO_IDS: [&str; 4] = ["DNS", "KEP", "SHA", "UTF"];

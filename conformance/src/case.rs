@@ -1,0 +1,277 @@
+//! The description of one case: its id, level and clause, the inputs that it takes, and its body.
+
+use std::fmt;
+
+use futures::future::LocalBoxFuture;
+
+use crate::{subject::Subject, verdict::Verdict};
+
+/// The check of a case. It runs with a timeout, and a panic of it is a failure.
+pub type Body = fn(&Subject) -> LocalBoxFuture<'_, Verdict>;
+
+/// One thing that the contract asks of a provider, and the check of it.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Unique and stable: reports, waivers and documents name it.
+    pub id: &'static str,
+    /// The behaviour, as a statement that is true of a provider that passes.
+    pub title: &'static str,
+    /// How binding it is.
+    pub level: Level,
+    /// The part of the contract without which it says nothing.
+    pub capability: Capability,
+    /// It makes, changes or deletes something in the cloud: `--allow-mutations`.
+    pub mutates: bool,
+    /// The sentence of the contract that asks for it.
+    pub clause: Clause,
+    /// Without one of these it cannot run.
+    pub needs: Vec<Input>,
+    /// The check.
+    pub body: Body,
+}
+
+/// How binding a case is, in the words of RFC 2119.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Level {
+    /// A provider that fails it breaks the contract.
+    Must,
+    /// A provider that fails it works, with a disadvantage that the case names.
+    Should,
+    /// Reported, never a failure.
+    Info,
+}
+
+/// A part of the contract that a provider declares at handshake.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum, serde::Serialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Capability {
+    /// The transport and `ProviderService`: every provider.
+    Core,
+    /// `Capabilities.instances`.
+    Instances,
+    /// `InstancesCapability.list`.
+    InstancesList,
+    /// `Capabilities.load_balancers`.
+    LoadBalancers,
+    /// `LoadBalancersCapability.list`.
+    LoadBalancersList,
+    /// `LoadBalancersCapability.plan`.
+    LoadBalancersPlan,
+    /// `LoadBalancersCapability.volatile`.
+    LoadBalancersVolatile,
+    /// `Capabilities.node_sets`.
+    NodeSets,
+    /// `Capabilities.routes`.
+    Routes,
+    /// `Capabilities.volumes`.
+    Volumes,
+}
+
+/// Where the contract says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Clause {
+    /// File below `proto/cloudprovider/v1/`, such as `instances.proto`.
+    pub file: &'static str,
+    /// The message, RPC, field or enum value that the sentence stands at; empty: the head of the file.
+    pub at: &'static str,
+    /// The sentence, as the comments have it.
+    pub text: &'static str,
+}
+
+/// A fact that the suite cannot make up: a key of the inputs file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Input {
+    /// `instances.existing`: at least one.
+    ExistingInstance,
+    /// `instances.existing`: at least two.
+    TwoExistingInstances,
+    /// `instances.stopped`.
+    StoppedInstance,
+    /// `instances.absent`.
+    AbsentInstance,
+    /// `instances.malformedProviderID`.
+    MalformedProviderId,
+    /// `services.refusedAnnotations`.
+    RefusedAnnotations,
+    /// `services.refusedProtocol`.
+    RefusedProtocol,
+    /// `services.secondProtocol`.
+    SecondProtocol,
+    /// `services.ipFamilies`: two.
+    BothIpFamilies,
+    /// `volumes.existing`.
+    ExistingVolume,
+    /// `volumes.absent`.
+    AbsentVolume,
+    /// `volumes.malformed`.
+    MalformedVolume,
+    /// `volumes.foreign`.
+    ForeignVolume,
+    /// `secrets`.
+    Secrets,
+    /// `provider.command`: the provider is a process of the suite, which can stop and kill it.
+    Process,
+    /// `commands.cloudOff` and `commands.cloudOn`.
+    CloudSwitch,
+    /// `commands.cloudChanges`.
+    CloudChanges,
+}
+
+/// A case that a provider MUST pass.
+pub fn must(id: &'static str, title: &'static str) -> Builder {
+    Builder::new(id, title, Level::Must)
+}
+
+/// A case that a provider SHOULD pass.
+pub fn should(id: &'static str, title: &'static str) -> Builder {
+    Builder::new(id, title, Level::Should)
+}
+
+/// A case whose outcome is only reported.
+pub fn info(id: &'static str, title: &'static str) -> Builder {
+    Builder::new(id, title, Level::Info)
+}
+
+/// A case that is being described; [`Builder::check`] completes it.
+#[must_use = "a case is complete with its check"]
+pub struct Builder {
+    id: &'static str,
+    title: &'static str,
+    level: Level,
+    capability: Capability,
+    mutates: bool,
+    clause: Clause,
+    needs: Vec<Input>,
+}
+
+impl Builder {
+    const fn new(id: &'static str, title: &'static str, level: Level) -> Self {
+        Self {
+            id,
+            title,
+            level,
+            capability: Capability::Core,
+            mutates: false,
+            clause: Clause {
+                file: "",
+                at: "",
+                text: "",
+            },
+            needs: Vec::new(),
+        }
+    }
+
+    /// It belongs to this capability; [`Capability::Core`] if not called.
+    pub const fn of(mut self, capability: Capability) -> Self {
+        self.capability = capability;
+        self
+    }
+
+    /// It changes the cloud.
+    pub const fn mutates(mut self) -> Self {
+        self.mutates = true;
+        self
+    }
+
+    /// The sentence `text` in the comment of `at` in `file`.
+    pub const fn clause(
+        mut self,
+        file: &'static str,
+        at: &'static str,
+        text: &'static str,
+    ) -> Self {
+        self.clause = Clause { file, at, text };
+        self
+    }
+
+    /// It cannot run without this input. May be repeated.
+    pub fn needs(mut self, input: Input) -> Self {
+        self.needs.push(input);
+        self
+    }
+
+    /// The case, with its check.
+    pub fn check(self, body: Body) -> Case {
+        Case {
+            id: self.id,
+            title: self.title,
+            level: self.level,
+            capability: self.capability,
+            mutates: self.mutates,
+            clause: self.clause,
+            needs: self.needs,
+            body,
+        }
+    }
+}
+
+impl Level {
+    /// `MUST`, `SHOULD` or `INFO`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Must => "MUST",
+            Self::Should => "SHOULD",
+            Self::Info => "INFO",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Capability {
+    /// The field of the handshake that declares it, for people.
+    pub const fn declared_by(self) -> &'static str {
+        match self {
+            Self::Core => "every provider",
+            Self::Instances => "Capabilities.instances",
+            Self::InstancesList => "InstancesCapability.list",
+            Self::LoadBalancers => "Capabilities.load_balancers",
+            Self::LoadBalancersList => "LoadBalancersCapability.list",
+            Self::LoadBalancersPlan => "LoadBalancersCapability.plan",
+            Self::LoadBalancersVolatile => "LoadBalancersCapability.volatile",
+            Self::NodeSets => "Capabilities.node_sets",
+            Self::Routes => "Capabilities.routes",
+            Self::Volumes => "Capabilities.volumes",
+        }
+    }
+}
+
+impl fmt::Display for Clause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = if self.at.is_empty() { "" } else { ", " };
+        write!(f, "{}{at}{}: {:?}", self.file, self.at, self.text)
+    }
+}
+
+impl Input {
+    /// The keys of the inputs file that give it.
+    pub const fn keys(self) -> &'static str {
+        match self {
+            Self::ExistingInstance => "instances.existing",
+            Self::TwoExistingInstances => "instances.existing (two)",
+            Self::StoppedInstance => "instances.stopped",
+            Self::AbsentInstance => "instances.absent",
+            Self::MalformedProviderId => "instances.malformedProviderID",
+            Self::RefusedAnnotations => "services.refusedAnnotations",
+            Self::RefusedProtocol => "services.refusedProtocol",
+            Self::SecondProtocol => "services.secondProtocol",
+            Self::BothIpFamilies => "services.ipFamilies (two)",
+            Self::ExistingVolume => "volumes.existing",
+            Self::AbsentVolume => "volumes.absent",
+            Self::MalformedVolume => "volumes.malformed",
+            Self::ForeignVolume => "volumes.foreign",
+            Self::Secrets => "secrets",
+            Self::Process => "provider.command",
+            Self::CloudSwitch => "commands.cloudOff and commands.cloudOn",
+            Self::CloudChanges => "commands.cloudChanges",
+        }
+    }
+}

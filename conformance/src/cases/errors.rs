@@ -1,0 +1,303 @@
+//! How errors look. The last cases of a run: they judge every error that was seen in it.
+
+use outrigger_api::{
+    code_name, code_of,
+    v1::{
+        BatchGetInstancesRequest, ErrorReason, GetLoadBalancerRequest, GetStatusRequest,
+        KubernetesEffects, Node,
+    },
+};
+use tonic::Code;
+
+use crate::{
+    case::{
+        Capability::{Instances, LoadBalancers},
+        Case, Input, must, should,
+    },
+    client::{CallError, Client},
+    subject::{Subject, declares},
+    verdict::{Verdict, expect, failed, skipped},
+};
+
+const FILE: &str = "common.proto";
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        must("ERR-01", "an error with our ErrorInfo has one of them, a known reason, and its code")
+            .clause(FILE, "", "A deliberate error is a google.rpc.Status whose details hold exactly one google.rpc.ErrorInfo{domain: \"cloudprovider.v1\", reason} with a reason of ErrorReason under the code that stands there;")
+            .check(|subject| Box::pin(each(subject, reason_and_code))),
+        must("ERR-02", "RATE_LIMITED has a RetryInfo above 0")
+            .clause(FILE, "ERROR_REASON_RATE_LIMITED", "RetryInfo REQUIRED;")
+            .check(|subject| Box::pin(async { rate_limited(subject) })),
+        must("ERR-03", "no error has the code NOT_FOUND, ALREADY_EXISTS or OUT_OF_RANGE")
+            .clause(FILE, "", "NOT_FOUND, ALREADY_EXISTS and OUT_OF_RANGE MUST NOT be used.")
+            .check(|subject| Box::pin(each(subject, refused_codes))),
+        must("ERR-04", "no text has a secret of the inputs")
+            .needs(Input::Secrets)
+            .clause("provider.proto", "DependencyStatus.message", "Why, for people. No secrets.")
+            .check(|subject| Box::pin(secrets(subject))),
+        must("ERR-05", "the message of an error has at most 1 KiB, its details 4 KiB")
+            .clause(FILE, "", "The message MUST be <= 1 KiB, all details together <= 4 KiB:")
+            .check(|subject| Box::pin(each(subject, sizes))),
+        must("ERR-06", "a call with a long provider ID is answered within the limits of errors")
+            .of(Instances)
+            .clause(FILE, "", "The message MUST be <= 1 KiB, all details together <= 4 KiB:")
+            .check(|subject| Box::pin(long_text(subject))),
+        should("ERR-07", "a request without a context is INVALID_REQUEST")
+            .of(Instances)
+            .clause(FILE, "CallContext", "Present on every request but Handshake and GetStatus.")
+            .check(|subject| Box::pin(no_context(subject))),
+        should("ERR-08", "a Service without a UID is INVALID_REQUEST")
+            .of(LoadBalancers)
+            .clause(FILE, "ERROR_REASON_INVALID_REQUEST", "INVALID_ARGUMENT: the request breaks this contract (empty key, batch too large, no commit, wrong node_count).")
+            .check(|subject| Box::pin(no_key(subject))),
+        must("ERR-09", "a provider serves on after malformed requests")
+            .clause(FILE, "", "An unknown value concerns the key of the call only.")
+            .check(|subject| Box::pin(survives(subject))),
+        must("ERR-10", "annotations and conditions among effects have the prefixes that were declared")
+            .clause(FILE, "KubernetesEffects", "drops, counts and logs effects outside the prefixes of EffectsCapability.")
+            .check(|subject| Box::pin(async { effects(subject) })),
+        must("ERR-11", "events among effects have a type, a CamelCase reason and a message within their limits")
+            .clause(FILE, "KubernetesEvent.reason", "CamelCase, at most 128 bytes.")
+            .check(|subject| Box::pin(async { events(subject) })),
+    ]
+}
+
+/// Makes the provider err in a few ways, so that there is something to judge in a run of one case.
+async fn provoke(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    // The errors are in the record; an answer is no fault here.
+    let _ = ask(subject, &client, Vec::new()).await;
+    if declares(subject.handshake(), LoadBalancers) {
+        let request = GetLoadBalancerRequest {
+            context: subject.context(),
+            ..GetLoadBalancerRequest::default()
+        };
+        let _ = client.get_load_balancer(request).await;
+    }
+    Ok(())
+}
+
+async fn ask(subject: &Subject, client: &Client, nodes: Vec<Node>) -> Result<(), CallError> {
+    let request = BatchGetInstancesRequest {
+        context: subject.context(),
+        nodes,
+        ..BatchGetInstancesRequest::default()
+    };
+    client.batch_get_instances(request).await.map(drop)
+}
+
+async fn each(subject: &Subject, check: fn(&CallError) -> Verdict) -> Verdict {
+    provoke(subject).await?;
+    let seen = subject.seen();
+    if seen.errors.is_empty() {
+        return Err(skipped("no error was seen in this run"));
+    }
+    seen.errors.iter().try_for_each(check)
+}
+
+fn reason_and_code(error: &CallError) -> Verdict {
+    if error.infos.is_empty() {
+        // Not deliberate, which is no breach: the controller repeats the call.
+        return Ok(());
+    }
+    expect(
+        error.infos.len() == 1,
+        "exactly one ErrorInfo of the domain cloudprovider.v1",
+        error,
+    )?;
+    let Some(reason) = error.reason() else {
+        return Err(failed("a reason of ErrorReason, without prefix", error));
+    };
+    let code = code_name(code_of(reason));
+    expect(
+        error.has_code_of_its_reason(),
+        format!("{} has the code {code}", reason.as_str_name()),
+        error,
+    )
+}
+
+fn refused_codes(error: &CallError) -> Verdict {
+    let refused = [Code::NotFound, Code::AlreadyExists, Code::OutOfRange];
+    expect(
+        !refused.contains(&error.code),
+        "a code that the contract uses",
+        error,
+    )
+}
+
+fn sizes(error: &CallError) -> Verdict {
+    let (message, details) = (error.message.len(), error.details_bytes);
+    expect(
+        message <= 1 << 10 && details <= 4 << 10,
+        "a message of 1,024 bytes and details of 4,096 at most",
+        format!(
+            "{message} and {details} bytes in {}: {}",
+            error.rpc,
+            code_name(error.code)
+        ),
+    )
+}
+
+fn rate_limited(subject: &Subject) -> Verdict {
+    let seen = subject.seen();
+    let limited = |error: &&CallError| error.is(ErrorReason::RateLimited);
+    let mut limited = seen.errors.iter().filter(limited).peekable();
+    if limited.peek().is_none() {
+        return Err(skipped("RATE_LIMITED was not seen in this run"));
+    }
+    limited.try_for_each(|error| {
+        let waits = error.retry_after.is_some_and(|wait| !wait.is_zero());
+        expect(waits, "RATE_LIMITED has a RetryInfo above 0", error)
+    })
+}
+
+async fn secrets(subject: &Subject) -> Verdict {
+    provoke(subject).await?;
+    let seen = subject.seen();
+    let errors = seen.errors.iter().map(|error| &error.message);
+    let events = seen.node_effects.iter().chain(&seen.service_effects);
+    let events = events.flat_map(|effects| &effects.events);
+    let events = events.map(|event| &event.message);
+    let mut texts = errors.chain(&seen.texts).chain(events);
+    let secrets = &subject.inputs().secrets;
+    let found = texts.find(|text| secrets.iter().any(|secret| text.contains(secret)));
+    // The text is not shown: it holds the secret.
+    expect(
+        found.is_none(),
+        "texts without the secrets of the inputs",
+        format!("a text of {} bytes with one", found.map_or(0, String::len)),
+    )
+}
+
+async fn long_text(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let prefix = subject.instances().provider_id_prefixes.first().cloned();
+    let prefix = prefix.unwrap_or_else(|| format!("{}://", subject.handshake().provider_name));
+    let mut provider_id = prefix;
+    provider_id.push_str(&"x".repeat(1024 - provider_id.len().min(1024)));
+    let node = Node {
+        name: subject.name(),
+        uid: "u".to_owned(),
+        provider_id,
+        ..Node::default()
+    };
+    // An answer, an error of the item and an error of the call are all within the contract.
+    let _ = ask(subject, &client, vec![node]).await;
+    subject.seen().errors.iter().try_for_each(sizes)
+}
+
+async fn no_context(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let request = BatchGetInstancesRequest {
+        nodes: vec![Node {
+            name: subject.name(),
+            uid: "u".to_owned(),
+            ..Node::default()
+        }],
+        ..BatchGetInstancesRequest::default()
+    };
+    invalid(client.batch_get_instances(request).await.map(drop))
+}
+
+async fn no_key(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let mut service = subject.service();
+    service.uid.clear();
+    let request = GetLoadBalancerRequest {
+        context: subject.context(),
+        service: Some(service),
+        targets: None,
+    };
+    invalid(client.get_load_balancer(request).await.map(drop))
+}
+
+fn invalid(answered: Result<(), CallError>) -> Verdict {
+    match answered {
+        Ok(()) => Err(failed("INVALID_REQUEST", "it is answered")),
+        Err(error) => expect(
+            error.is(ErrorReason::InvalidRequest),
+            "INVALID_REQUEST",
+            error,
+        ),
+    }
+}
+
+async fn survives(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let garbage = vec![0xff; 40];
+    let path = "/cloudprovider.v1.InstancesService/BatchGetInstances";
+    let _ = client.send_bytes("BatchGetInstances", path, garbage).await;
+    provoke(subject).await?;
+    let answered = client.get_status(GetStatusRequest {}).await;
+    answered.map_err(|error| failed("GetStatus is answered after malformed requests", error))?;
+    Ok(())
+}
+
+fn effects(subject: &Subject) -> Verdict {
+    let seen = subject.seen();
+    if seen.node_effects.is_empty() && seen.service_effects.is_empty() {
+        return Err(skipped("no effects were seen in this run"));
+    }
+    let Some(declared) = subject.capabilities().effects else {
+        return Err(failed(
+            "effects only where Capabilities.effects is declared",
+            "effects without it",
+        ));
+    };
+    for (seen, prefixes) in [
+        (&seen.node_effects, &declared.node_annotation_prefixes),
+        (&seen.service_effects, &declared.service_annotation_prefixes),
+    ] {
+        for effects in seen {
+            let keys = effects.set_annotations.keys();
+            covered(keys.chain(&effects.remove_annotations), prefixes)?;
+            let types = effects.conditions.iter().map(|condition| &condition.r#type);
+            let types = types.chain(&effects.remove_conditions);
+            covered(types, &declared.condition_type_prefixes)?;
+        }
+    }
+    Ok(())
+}
+
+fn covered<'a>(mut keys: impl Iterator<Item = &'a String>, prefixes: &[String]) -> Verdict {
+    let wrong = keys.find(|key| !prefixes.iter().any(|prefix| key.starts_with(prefix)));
+    expect(
+        wrong.is_none(),
+        format!("keys with one of the prefixes {prefixes:?}"),
+        format!("{wrong:?}"),
+    )
+}
+
+fn events(subject: &Subject) -> Verdict {
+    let seen = subject.seen();
+    let all: Vec<&KubernetesEffects> = seen
+        .node_effects
+        .iter()
+        .chain(&seen.service_effects)
+        .collect();
+    if all.iter().all(|effects| effects.events.is_empty()) {
+        return Err(skipped("no events were seen in this run"));
+    }
+    for effects in all {
+        expect(
+            effects.events.len() <= 10,
+            "at most 10 events",
+            effects.events.len(),
+        )?;
+        for event in &effects.events {
+            let camel = event.reason.starts_with(|c: char| c.is_ascii_uppercase())
+                && event.reason.chars().all(|c| c.is_ascii_alphanumeric());
+            let legal = ["Normal", "Warning"].contains(&&*event.r#type)
+                && camel
+                && event.reason.len() <= 128
+                && event.message.len() <= 1024;
+            expect(
+                legal,
+                "Normal or Warning, a CamelCase reason of 128 bytes at most, a message of 1,024",
+                format!("{event:?}"),
+            )?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! `ProviderService`: the handshake, its declarations, and the heartbeat.
+
+mod declarations;
+mod methods;
+
+use std::time::Duration;
+
+use outrigger_api::v1::{
+    ErrorReason, GetStatusRequest, HandshakeRequest, HandshakeResponse, Readiness,
+};
+use tokio::time::Instant;
+use tonic::Code;
+use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus};
+
+use crate::{
+    case::{Case, Input, must, should},
+    client::{CallError, Client},
+    subject::Subject,
+    verdict::{Verdict, expect, failed, skipped},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        must("IDN-01", "the handshake chooses the lower of both maximal minors")
+            .clause("provider.proto", "HandshakeResponse.minor", "Chosen minor: the lower of both maxima, inside both ranges, >= 1.")
+            .check(|subject| Box::pin(chosen_minor(subject))),
+        must("IDN-02", "a range of minors that the provider does not speak is VERSION_UNSUPPORTED")
+            .clause("common.proto", "ERROR_REASON_VERSION_UNSUPPORTED", "FAILED_PRECONDITION, Handshake only: no common minor.")
+            .check(|subject| Box::pin(no_common_minor(subject))),
+        must("IDN-03", "the provider's name is 1 to 63 lower case letters, digits and dashes")
+            .clause("provider.proto", "HandshakeResponse.provider_name", "[a-z0-9-]{1,63}.")
+            .check(|subject| Box::pin(async { name(subject.handshake()) })),
+        must("IDN-04", "the boot_id has 1 to 64 bytes")
+            .clause("provider.proto", "HandshakeResponse.boot_id", "REQUIRED. New per provider process, at most 64 bytes, and the same in GetStatus:")
+            .check(|subject| Box::pin(async { boot_id(subject.handshake()) })),
+        must("IDN-05", "GetStatus and the handshake name the same boot_id")
+            .clause("provider.proto", "GetStatusResponse.boot_id", "REQUIRED: HandshakeResponse.boot_id.")
+            .check(|subject| Box::pin(same_boot_id(subject))),
+        must("IDN-06", "each connection sees the same boot_id")
+            .clause("provider.proto", "HandshakeResponse.boot_id", "chosen when the process starts, for example a random UUID.")
+            .check(|subject| Box::pin(stable_boot_id(subject))),
+        must("IDN-07", "GetStatus is answered before a handshake on the connection")
+            .clause("provider.proto", "GetStatus", "May be called before Handshake.")
+            .check(|subject| Box::pin(status_before_handshake(subject))),
+        must("IDN-08", "the handshake may be repeated on one connection")
+            .clause("provider.proto", "ClusterInfo.uid", "Empty: not known yet; another handshake names it.")
+            .check(|subject| Box::pin(repeated_handshake(subject))),
+        must("IDN-09", "GetStatus is answered within 100 ms, as the median of 31 calls")
+            .clause("provider.proto", "GetStatus", "answered within 100 ms even while the cloud hangs.")
+            .check(|subject| Box::pin(quick_status(subject))),
+        must("IDN-10", "handshake and GetStatus are answered while the cloud fails")
+            .clause("provider.proto", "Handshake", "Makes no cloud call that can block: a provider whose cloud is away answers all the same.")
+            .needs(Input::CloudSwitch)
+            .check(|subject| Box::pin(status_without_cloud(subject))),
+        must("IDN-11", "readiness is one that the contract knows, and not BROKEN")
+            .clause("provider.proto", "READINESS_BROKEN", "Anything that a restart cannot fix is DEGRADED.")
+            .check(|subject| Box::pin(readiness(subject))),
+        should("IDN-12", "grpc.health.v1 is served")
+            .clause("provider.proto", "ProviderService", "A provider SHOULD serve grpc.health.v1.Health beside it, for probes: the controller never asks it.")
+            .check(|subject| Box::pin(health_is_served(subject))),
+        must("IDN-13", "grpc.health.v1, where it is served, agrees with GetStatus")
+            .clause("provider.proto", "GetStatusResponse.readiness", "Where grpc.health.v1 is served, it says SERVING for READY and DEGRADED.")
+            .check(|subject| Box::pin(health_agrees(subject))),
+        should("IDN-14", "a handshake with a range of minors that is none is refused")
+            .clause("provider.proto", "HandshakeRequest.min_minor", "Lowest minor revision of cloudprovider.v1 the caller speaks, >= 1.")
+            .check(|subject| Box::pin(no_range(subject))),
+    ];
+    cases.extend(declarations::cases());
+    cases.extend(methods::cases());
+    cases
+}
+
+async fn shake(client: &Client, request: HandshakeRequest) -> Verdict<HandshakeResponse> {
+    Ok(client.handshake(request).await?)
+}
+
+async fn chosen_minor(subject: &Subject) -> Verdict {
+    let client = subject.dial().await?;
+    for max_minor in [1, 1000] {
+        let request = HandshakeRequest {
+            max_minor,
+            ..subject.handshake_request()
+        };
+        let minor = shake(&client, request).await?.minor;
+        expect(
+            (1..=max_minor).contains(&minor),
+            format!("a minor of 1 to {max_minor}"),
+            format!("minor {minor}"),
+        )?;
+    }
+    // The suite's own minor counts from here on.
+    shake(&client, subject.handshake_request()).await?;
+    Ok(())
+}
+
+async fn no_common_minor(subject: &Subject) -> Verdict {
+    let client = subject.dial().await?;
+    let request = HandshakeRequest {
+        min_minor: 1_000_000,
+        max_minor: 1_000_001,
+        ..subject.handshake_request()
+    };
+    let expected = "a handshake for the minors 1000000 to 1000001 is FAILED_PRECONDITION with \
+                    VERSION_UNSUPPORTED";
+    match client.handshake(request).await {
+        Ok(answer) => Err(failed(expected, format!("minor {}", answer.minor))),
+        Err(error) => {
+            let meant = error.is(ErrorReason::VersionUnsupported);
+            expect(
+                meant && error.code == Code::FailedPrecondition,
+                expected,
+                error,
+            )
+        }
+    }
+}
+
+async fn no_range(subject: &Subject) -> Verdict {
+    let client = subject.dial().await?;
+    let request = HandshakeRequest {
+        min_minor: 0,
+        max_minor: 0,
+        ..subject.handshake_request()
+    };
+    match client.handshake(request).await {
+        Ok(answer) => Err(failed(
+            "a handshake for the minors 0 to 0 is an error",
+            format!("minor {}", answer.minor),
+        )),
+        Err(_) => Ok(()),
+    }
+}
+
+fn name(handshake: &HandshakeResponse) -> Verdict {
+    let name = &handshake.provider_name;
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    expect(
+        (1..=63).contains(&name.len()) && name.chars().all(legal),
+        "provider_name is [a-z0-9-]{1,63}",
+        format!("{name:?}"),
+    )
+}
+
+fn boot_id(handshake: &HandshakeResponse) -> Verdict {
+    let boot_id = &handshake.boot_id;
+    expect(
+        (1..=64).contains(&boot_id.len()),
+        "boot_id has 1 to 64 bytes",
+        format!("{boot_id:?}, {} bytes", boot_id.len()),
+    )
+}
+
+async fn same_boot_id(subject: &Subject) -> Verdict {
+    let client = subject.dial().await?;
+    let shaken = shake(&client, subject.handshake_request()).await?;
+    let status = client.get_status(GetStatusRequest {}).await?;
+    expect(
+        shaken.boot_id == status.boot_id,
+        format!("GetStatus names the boot_id {:?}", shaken.boot_id),
+        format!("{:?}", status.boot_id),
+    )
+}
+
+async fn stable_boot_id(subject: &Subject) -> Verdict {
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let client = subject.dial().await?;
+        seen.push(shake(&client, subject.handshake_request()).await?.boot_id);
+    }
+    expect(
+        seen.windows(2).all(|pair| pair[0] == pair[1]),
+        "three connections see one boot_id",
+        format!("{seen:?}"),
+    )
+}
+
+async fn status_before_handshake(subject: &Subject) -> Verdict {
+    let client = subject.dial().await?;
+    client.get_status(GetStatusRequest {}).await?;
+    Ok(())
+}
+
+async fn repeated_handshake(subject: &Subject) -> Verdict {
+    let client = subject.dial().await?;
+    let mut request = subject.handshake_request();
+    if let Some(cluster) = &mut request.cluster {
+        cluster.uid.clear();
+    }
+    let first = client.handshake(request).await;
+    first.map_err(|error| failed("a handshake without the cluster's UID is answered", error))?;
+    let second = client.handshake(subject.handshake_request()).await;
+    second.map_err(|error| failed("a second handshake on the connection is answered", error))?;
+    Ok(())
+}
+
+const PROMISED: Duration = Duration::from_millis(100);
+
+/// The median, since one late call says more about the machine than about the provider.
+async fn median(client: &Client) -> Result<Duration, CallError> {
+    let mut times = Vec::new();
+    for _ in 0..31 {
+        let began = Instant::now();
+        client.get_status(GetStatusRequest {}).await?;
+        times.push(began.elapsed());
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2])
+}
+
+async fn quick_status(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let median = median(&client).await?;
+    expect(median <= PROMISED, "100 ms at most", format!("{median:?}"))
+}
+
+async fn status_without_cloud(subject: &Subject) -> Verdict {
+    let asked = async {
+        let client = subject.dial().await?;
+        let shaken = client.handshake(subject.handshake_request()).await;
+        shaken.map_err(|error| failed("Handshake is answered while the cloud fails", error))?;
+        let median = median(&client).await;
+        let median =
+            median.map_err(|error| failed("GetStatus is answered while the cloud fails", error))?;
+        expect(
+            median <= PROMISED,
+            "GetStatus within 100 ms",
+            format!("{median:?}"),
+        )
+    };
+    subject.without_cloud(asked).await
+}
+
+async fn readiness(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let status = client.get_status(GetStatusRequest {}).await?;
+    let known = Readiness::try_from(status.readiness).unwrap_or_default();
+    expect(
+        ![Readiness::Unspecified, Readiness::Broken].contains(&known),
+        "STARTING, READY or DEGRADED",
+        format!("readiness {} ({})", status.readiness, known.as_str_name()),
+    )
+}
+
+async fn health(subject: &Subject) -> Result<ServingStatus, CallError> {
+    let client = subject
+        .connect()
+        .await
+        .map_err(|_| CallError::silence("Health.Check", PROMISED))?;
+    let answered = client.check(HealthCheckRequest::default()).await?;
+    Ok(answered.status())
+}
+
+async fn health_is_served(subject: &Subject) -> Verdict {
+    let answered = health(subject).await;
+    answered.map_err(|error| failed("grpc.health.v1.Health/Check is answered", error))?;
+    Ok(())
+}
+
+async fn health_agrees(subject: &Subject) -> Verdict {
+    let health = match health(subject).await {
+        Ok(health) => health,
+        Err(error) if error.code == Code::Unimplemented => {
+            return Err(skipped("grpc.health.v1 is not served"));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let client = subject.connect().await?;
+    let status = client.get_status(GetStatusRequest {}).await?.readiness();
+    let serves = [Readiness::Ready, Readiness::Degraded].contains(&status);
+    expect(
+        serves == (health == ServingStatus::Serving),
+        format!(
+            "SERVING exactly for READY and DEGRADED; GetStatus says {}",
+            status.as_str_name()
+        ),
+        health.as_str_name(),
+    )
+}

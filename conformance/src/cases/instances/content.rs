@@ -1,0 +1,262 @@
+//! The fields of an instance that was found.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use outrigger_api::v1::{Instance, InstanceView, PowerState};
+
+use super::outcome;
+use crate::{
+    case::{Capability::Instances, Case, Input, must},
+    client::Client,
+    subject::Subject,
+    verdict::{Verdict, expect, skipped},
+};
+
+const FILE: &str = "instances.proto";
+
+pub(super) fn cases() -> Vec<Case> {
+    let of_existing = |id, title| must(id, title).of(Instances).needs(Input::ExistingInstance);
+    vec![
+        of_existing("INS-12", "zone, region and type are label values, or empty")
+            .clause(FILE, "Instance.zone", "A legal label value, or empty: labels untouched.")
+            .check(|subject| Box::pin(each(subject, placement))),
+        of_existing("INS-21", "the same lookup again gives the same addresses in the same order")
+            .clause(FILE, "Instance.addresses", "In a stable order, at most 64.")
+            .check(|subject| Box::pin(stable(subject))),
+        of_existing("INS-22", "addresses have the form of their type")
+            .clause("common.proto", "NodeAddress.address", "IP address without prefix length, or DNS name, as the type says.")
+            .check(|subject| Box::pin(each(subject, addresses))),
+        of_existing("INS-23", "additional labels are at most 64, legal, and not Kubernetes' own")
+            .clause(FILE, "Instance.additional_labels", "Labels to add, at most 64, outside kubernetes.io and k8s.io.")
+            .check(|subject| Box::pin(each(subject, labels))),
+        of_existing("INS-24", "a provider ID begins with a prefix of the provider")
+            .clause(FILE, "Instance.provider_id", "\"<provider_name>://...\" or another of provider_id_prefixes; at most 1,024 bytes.")
+            .check(|subject| Box::pin(prefixes(subject))),
+        of_existing("INS-25", "the view STATE gives a power state and the provider ID")
+            .clause(FILE, "INSTANCE_VIEW_STATE", "Existence and power_state; the rest but provider_id may be left empty and is not read.")
+            .check(|subject| Box::pin(state_view(subject))),
+        of_existing("INS-26", "a view that the provider does not know is read as FULL")
+            .clause(FILE, "INSTANCE_VIEW_FULL", "it is what a view that the provider does not know means.")
+            .check(|subject| Box::pin(unknown_view(subject))),
+        of_existing("INS-27", "Pod CIDRs are one of each IP family at most, without host bits")
+            .clause(FILE, "Instance.pod_cidrs", "Pod CIDRs the cloud gave the instance: none, one, or one of each IP family, without host bits, no other instance's.")
+            .check(|subject| Box::pin(each(subject, pod_cidrs))),
+        of_existing("INS-28", "zone, region and type are those of the inputs")
+            .clause(FILE, "INSTANCE_VIEW_METADATA", "All but power_state, which may be left unspecified.")
+            .check(|subject| Box::pin(as_in_inputs(subject))),
+    ]
+}
+
+/// All machines of the inputs that exist, with a view.
+async fn all(subject: &Subject, client: &Client, view: InstanceView) -> Verdict<Vec<Instance>> {
+    let mut found = Vec::new();
+    for machine in &subject.inputs().instances.existing {
+        found.push(subject.found(client, subject.node(machine), view).await?);
+    }
+    Ok(found)
+}
+
+async fn each(subject: &Subject, check: fn(&Instance) -> Verdict) -> Verdict {
+    let client = subject.connect().await?;
+    let found = all(subject, &client, InstanceView::Metadata).await?;
+    found.iter().try_for_each(check)
+}
+
+fn is_name_part(text: &str) -> bool {
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    text.len() <= 63
+        && text.chars().all(inner)
+        && ends(text.chars().next())
+        && ends(text.chars().next_back())
+}
+
+pub(super) fn is_label_value(text: &str) -> bool {
+    text.is_empty() || is_name_part(text)
+}
+
+fn is_label_key(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((prefix, name)) => {
+            let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+            (1..=253).contains(&prefix.len()) && prefix.chars().all(legal) && is_name_part(name)
+        }
+        None => is_name_part(text),
+    }
+}
+
+fn placement(instance: &Instance) -> Verdict {
+    for (field, value) in [
+        ("zone", &instance.zone),
+        ("region", &instance.region),
+        ("instance_type", &instance.instance_type),
+    ] {
+        expect(
+            is_label_value(value),
+            format!("{field} is a label value or empty"),
+            format!("{value:?}"),
+        )?;
+    }
+    Ok(())
+}
+
+async fn stable(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let first = all(subject, &client, InstanceView::Metadata).await?;
+    for _ in 0..3 {
+        let again = all(subject, &client, InstanceView::Metadata).await?;
+        for (first, again) in first.iter().zip(&again) {
+            expect(
+                first.addresses == again.addresses && first.addresses.len() <= 64,
+                format!("the addresses {:?}", first.addresses),
+                format!("{:?}", again.addresses),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn addresses(instance: &Instance) -> Verdict {
+    for address in &instance.addresses {
+        let (kind, text) = (&*address.r#type, &address.address);
+        let is_ip = text.parse::<IpAddr>().is_ok();
+        let legal = match kind {
+            "InternalIP" | "ExternalIP" => is_ip,
+            "Hostname" | "InternalDNS" | "ExternalDNS" => {
+                (1..=253).contains(&text.len()) && !text.contains(char::is_whitespace)
+            }
+            _ => false,
+        };
+        expect(
+            legal,
+            "an address of type InternalIP or ExternalIP is an IP address, of Hostname, \
+             InternalDNS or ExternalDNS a DNS name",
+            format!("{kind} {text:?}"),
+        )?;
+    }
+    Ok(())
+}
+
+fn labels(instance: &Instance) -> Verdict {
+    let labels = &instance.additional_labels;
+    expect(
+        labels.len() <= 64,
+        "at most 64 additional labels",
+        labels.len(),
+    )?;
+    for (key, value) in labels {
+        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+        let own = ["kubernetes.io", "k8s.io"];
+        let own = own
+            .iter()
+            .any(|one| domain == *one || domain.ends_with(&format!(".{one}")));
+        expect(
+            is_label_key(key) && is_label_value(value) && !own,
+            "a legal label outside kubernetes.io and k8s.io",
+            format!("{key}={value}"),
+        )?;
+    }
+    Ok(())
+}
+
+async fn prefixes(subject: &Subject) -> Verdict {
+    if subject.instances().without_provider_id {
+        return Err(skipped("the provider declares without_provider_id"));
+    }
+    let client = subject.connect().await?;
+    let prefixes = subject.provider_id_prefixes();
+    for instance in all(subject, &client, InstanceView::Metadata).await? {
+        let id = &instance.provider_id;
+        let owned = prefixes.iter().any(|prefix| id.starts_with(prefix));
+        expect(
+            owned && id.len() <= 1024,
+            format!("a provider ID that begins with one of {prefixes:?}"),
+            format!("{id:?}"),
+        )?;
+    }
+    Ok(())
+}
+
+async fn state_view(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    for instance in all(subject, &client, InstanceView::State).await? {
+        let power = instance.power_state();
+        let named = !instance.provider_id.is_empty() || subject.instances().without_provider_id;
+        expect(
+            power != PowerState::Unspecified && named,
+            "a power state and a provider ID",
+            format!("{}, {:?}", power.as_str_name(), instance.provider_id),
+        )?;
+    }
+    Ok(())
+}
+
+async fn unknown_view(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let node = subject.node(&subject.existing());
+    let full = subject
+        .found(&client, node.clone(), InstanceView::Full)
+        .await?;
+    let request = outrigger_api::v1::BatchGetInstancesRequest {
+        context: subject.context(),
+        nodes: vec![node],
+        max_staleness: None,
+        view: 1000,
+    };
+    let answered = client.batch_get_instances(request).await?;
+    let result = answered.results.first().and_then(|one| one.outcome.clone());
+    let Some(outrigger_api::v1::instance_result::Outcome::Found(instance)) = &result else {
+        return expect(false, "the instance is found", outcome(result.as_ref()));
+    };
+    expect(
+        instance.addresses == full.addresses && instance.zone == full.zone,
+        "the same as with the view FULL",
+        format!("{instance:?}"),
+    )
+}
+
+fn pod_cidrs(instance: &Instance) -> Verdict {
+    let mut families = Vec::new();
+    for cidr in &instance.pod_cidrs {
+        let read = cidr.parse::<IpNet>();
+        let legal = read.as_ref().is_ok_and(|net| *net == net.trunc());
+        expect(legal, "a CIDR without host bits", format!("{cidr:?}"))?;
+        let is_ipv4 = matches!(read, Ok(IpNet::V4(_)));
+        expect(
+            !families.contains(&is_ipv4),
+            "one Pod CIDR of each IP family at most",
+            format!("{:?}", instance.pod_cidrs),
+        )?;
+        families.push(is_ipv4);
+    }
+    Ok(())
+}
+
+async fn as_in_inputs(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let machines = subject.inputs().instances.existing.iter();
+
+    let found = all(subject, &client, InstanceView::Metadata).await?;
+    let mut judged = false;
+    for (machine, instance) in machines.zip(found) {
+        for (field, wanted, came) in [
+            ("zone", &machine.zone, &instance.zone),
+            ("region", &machine.region, &instance.region),
+            ("type", &machine.instance_type, &instance.instance_type),
+        ] {
+            if let Some(wanted) = wanted {
+                judged = true;
+                let expected = format!("{} has the {field} {wanted:?}", machine.node_name);
+                expect(wanted == came, expected, format!("{came:?}"))?;
+            }
+        }
+    }
+    if judged {
+        Ok(())
+    } else {
+        Err(skipped(
+            "no entry of instances.existing has zone, region or instanceType",
+        ))
+    }
+}

@@ -1,0 +1,113 @@
+//! `ListInstances`.
+
+use std::collections::BTreeSet;
+
+use outrigger_api::v1::{Instance, InstanceView, ListInstancesRequest};
+
+use crate::{
+    case::{Capability::InstancesList, Case, Input, must},
+    client::{Client, Listed},
+    subject::Subject,
+    verdict::{Verdict, expect},
+};
+
+const FILE: &str = "instances.proto";
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        must("INS-14", "only the last message of a list has complete")
+            .of(InstancesList)
+            .clause(
+                FILE,
+                "ListInstancesResponse.complete",
+                "Set on the last message only.",
+            )
+            .check(|subject| Box::pin(complete(subject))),
+        must("INS-30", "a list has no provider ID twice")
+            .of(InstancesList)
+            .clause(
+                FILE,
+                "ListInstancesResponse.instances",
+                "No provider ID twice in one stream; else the stream is discarded.",
+            )
+            .check(|subject| Box::pin(unique(subject))),
+        must("INS-31", "a list has the instances that lookups find")
+            .of(InstancesList)
+            .needs(Input::ExistingInstance)
+            .clause(
+                FILE,
+                "ListInstances",
+                "Every instance that can be a node of this cluster.",
+            )
+            .check(|subject| Box::pin(as_lookups(subject))),
+        must(
+            "INS-32",
+            "the messages of a list are not larger than the caller accepts",
+        )
+        .of(InstancesList)
+        .clause(
+            "common.proto",
+            "",
+            "One message at most what the peer named at handshake, 4 MiB if it was silent;",
+        )
+        .check(|subject| Box::pin(message_size(subject))),
+    ]
+}
+
+async fn list(subject: &Subject, client: &Client) -> Verdict<Listed<Instance>> {
+    let request = ListInstancesRequest {
+        context: subject.context(),
+        max_staleness: None,
+        view: InstanceView::Metadata.into(),
+    };
+    Ok(client.list_instances(request).await?)
+}
+
+async fn complete(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let listed = list(subject, &client).await?;
+    expect(
+        listed.is_complete(),
+        "complete on the last message and on no other",
+        format!("complete by message: {:?}", listed.completes),
+    )
+}
+
+async fn unique(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let listed = list(subject, &client).await?;
+    let mut seen = BTreeSet::new();
+    let ids = listed.entries.iter().map(|instance| &instance.provider_id);
+    let mut ids = ids.filter(|id| !id.is_empty());
+    let twice = ids.find(|id| !seen.insert(*id));
+    expect(
+        twice.is_none(),
+        "each provider ID once",
+        format!("{twice:?} twice"),
+    )
+}
+
+async fn as_lookups(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let listed = list(subject, &client).await?;
+    let ids: BTreeSet<_> = listed.entries.iter().map(|one| &one.provider_id).collect();
+    for machine in &subject.inputs().instances.existing {
+        expect(
+            ids.contains(&machine.provider_id),
+            format!("the list has {:?}", machine.provider_id),
+            format!("{} instances without it", listed.entries.len()),
+        )?;
+    }
+    Ok(())
+}
+
+async fn message_size(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let listed = list(subject, &client).await?;
+    let limit = outrigger_api::DEFAULT_MAX_MESSAGE_BYTES;
+    expect(
+        listed.largest_message <= limit,
+        format!("messages of {limit} bytes at most"),
+        format!("{} bytes", listed.largest_message),
+    )
+}

@@ -1,0 +1,368 @@
+//! The life of one load balancer: made, made again, changed, deleted.
+
+use futures::future::join;
+use outrigger_api::v1::{ErrorReason, LoadBalancerDisposition as Disposition, Service};
+
+use super::FILE;
+use crate::{
+    case::{Builder, Capability::LoadBalancers, Case, Input, must, should},
+    client::{CallError, Client},
+    proxy::{Fault, Proxy},
+    subject::{Subject, describe, name_of, port},
+    verdict::{Verdict, expect, failed},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |builder: Builder| builder.of(LoadBalancers).mutates();
+    vec![
+        case(must("LBS-02", "Ensure becomes READY with addresses, and Get agrees"))
+            .clause(FILE, "LoadBalancerAnswer.status", "REQUIRED with READY in an answer to Ensure;")
+            .check(|subject| Box::pin(becomes_ready(subject))),
+        case(must("LBS-03", "three equal Ensures are one load balancer with one status"))
+            .clause("common.proto", "", "state the wanted state, never a delta, and are idempotent by key: Service UID;")
+            .check(|subject| Box::pin(idempotent(subject))),
+        case(must("LBS-04", "an Ensure whose reply was lost, sent again, is one load balancer"))
+            .clause(FILE, "LoadBalancersService", "written in the same cloud call as the creation where the cloud allows it: a reply may be lost.")
+            .check(|subject| Box::pin(lost_reply(subject))),
+        case(must("LBS-05", "two Ensures for one Service at once are one load balancer"))
+            .clause(FILE, "LoadBalancersService", "Within a process it serialises by key;")
+            .check(|subject| Box::pin(two_at_once(subject))),
+        case(must("LBS-06", "ports are added, changed and removed, and the addresses stay"))
+            .clause(FILE, "EnsureLoadBalancer", "Makes the load balancer, or changes it, to what the Service and its targets say.")
+            .check(|subject| Box::pin(ports(subject))),
+        case(must("LBS-21", "a port gets another protocol"))
+            .needs(Input::SecondProtocol)
+            .clause(FILE, "EnsureLoadBalancer", "Makes the load balancer, or changes it, to what the Service and its targets say.")
+            .check(|subject| Box::pin(protocol(subject))),
+        case(should("LBS-10", "two IP families lead to an address of each, in the wanted order"))
+            .needs(Input::BothIpFamilies)
+            .clause("common.proto", "Service.ip_families", "spec.ipFamilies in their order: IPv4, IPv6.")
+            .check(|subject| Box::pin(dual_stack(subject))),
+        case(must("LBS-12", "Delete becomes ABSENT, then Get is; a second Delete is ABSENT"))
+            .clause(FILE, "DeleteLoadBalancer", "Removes the load balancer and every part of it. Of none: ABSENT.")
+            .check(|subject| Box::pin(deleted(subject))),
+        case(must("LBS-13", "a Delete after an Ensure that was cut off leaves nothing"))
+            .clause(FILE, "LoadBalancersService", "Whatever is half made is completed by the next Ensure, or removed by the next Delete.")
+            .check(|subject| Box::pin(half_made(subject))),
+        case(must("LBS-14", "a Service made again under its name gets a load balancer of its own"))
+            .clause("common.proto", "Service.uid", "A Service that was deleted and made again has another.")
+            .check(|subject| Box::pin(made_again(subject))),
+        case(must("LBS-22", "an Ensure after an Ensure that was cut off becomes READY"))
+            .clause(FILE, "LoadBalancersService", "Whatever is half made is completed by the next Ensure, or removed by the next Delete.")
+            .check(|subject| Box::pin(completed(subject))),
+        case(must("LBS-23", "a Service that has another type now can be cleaned up"))
+            .clause("common.proto", "Service.type", "spec.type; LoadBalancer except in a cleanup after a change of type.")
+            .check(|subject| Box::pin(other_type(subject))),
+        case(must("LBS-24", "load balancers of two Services do not share their life"))
+            .clause(FILE, "LoadBalancersService", "Key: Service.uid.")
+            .check(|subject| Box::pin(two_services(subject))),
+        case(must("LBS-25", "calls about one Service UID of two clusters are about two load balancers"))
+            .clause(FILE, "LoadBalancersService", "(tags with cluster UID and Service UID, or a name made of them)")
+            .check(|subject| Box::pin(other_cluster(subject))),
+    ]
+}
+
+/// Holds the disposition of Get against the wanted one.
+async fn is(subject: &Subject, client: &Client, service: &Service, wanted: Disposition) -> Verdict {
+    let answer = subject.get(client, service, None).await?;
+    expect(
+        answer.disposition() == wanted,
+        format!("GetLoadBalancer is {}", name_of(wanted)),
+        describe(&answer),
+    )
+}
+
+async fn becomes_ready(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    let ready = subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    let points = ready
+        .status
+        .as_ref()
+        .map_or(0, |status| status.ingress.len());
+    expect(points > 0, "READY with an address", describe(&ready))?;
+    let seen = subject.get(&client, &service, None).await?;
+    let same = seen.status.is_none() || seen.status == ready.status;
+    expect(
+        seen.disposition() == Disposition::Ready && same,
+        format!("GetLoadBalancer is {}", describe(&ready)),
+        describe(&seen),
+    )
+}
+
+async fn idempotent(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    let nodes = subject.target_nodes();
+    let first = subject.ensure(&client, &service, &nodes).await?;
+    for _ in 0..2 {
+        let again = subject.ensure(&client, &service, &nodes).await?;
+        expect(
+            again.status == first.status && again.identity == first.identity,
+            format!("{}, identity {:?}", describe(&first), first.identity),
+            format!("{}, identity {:?}", describe(&again), again.identity),
+        )?;
+    }
+    one_of(subject, &client, &service).await
+}
+
+/// Holds a list, where there is one, against "one load balancer of this Service".
+async fn one_of(subject: &Subject, client: &Client, service: &Service) -> Verdict {
+    if !subject.load_balancers().list {
+        return Ok(());
+    }
+    let request = outrigger_api::v1::ListLoadBalancersRequest {
+        context: subject.context(),
+    };
+    let listed = client.list_load_balancers(request).await?;
+    let of_it = listed.entries.iter().filter(|one| {
+        let tag = one.service.as_ref();
+        tag.is_some_and(|tag| tag.uid == service.uid)
+    });
+    let count = of_it.count();
+    expect(
+        count == 1,
+        format!("the list has one load balancer of {}", service.name),
+        count,
+    )
+}
+
+async fn lost_reply(subject: &Subject) -> Verdict {
+    let proxy = Proxy::start(subject.endpoint());
+    let proxy = proxy.map_err(|error| failed("the suite's proxy starts", error))?;
+    let service = subject.service();
+    let nodes = subject.target_nodes();
+    let client = subject.connect_to(&proxy.socket()).await?;
+    let targets = subject.targets(&client, &nodes).await?;
+    proxy.set(Fault::DropReply);
+    let lost = subject.ensure_once(&client, &service, targets);
+    let (lost, ()) = tokio::join!(lost, proxy.dropped());
+    expect(lost.is_err(), "the proxy drops the reply", "it came")?;
+    let client = subject.connect().await?;
+    subject.ensure(&client, &service, &nodes).await?;
+    one_of(subject, &client, &service).await
+}
+
+/// A call that lost against another one about the same key.
+fn lost(error: &CallError) -> bool {
+    error.is(ErrorReason::OperationInProgress) || error.is(ErrorReason::Conflict)
+}
+
+async fn two_at_once(subject: &Subject) -> Verdict {
+    let (one, other) = (subject.connect().await?, subject.connect().await?);
+    let service = subject.service();
+    let nodes = subject.target_nodes();
+    let targets = subject.targets(&one, &nodes).await?;
+    let both = join(
+        subject.ensure_once(&one, &service, targets.clone()),
+        subject.ensure_once(&other, &service, targets),
+    );
+    let (first, second) = Box::pin(both).await;
+    for answered in [first, second] {
+        match answered {
+            Ok(_) => {}
+            Err(error) if lost(&error) => {}
+            Err(error) => {
+                return Err(failed("an answer, or OPERATION_IN_PROGRESS", error));
+            }
+        }
+    }
+    subject.ensure(&one, &service, &nodes).await?;
+    one_of(subject, &one, &service).await
+}
+
+async fn ports(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let nodes = subject.target_nodes();
+    let mut service = subject.service();
+    let first = subject.ensure(&client, &service, &nodes).await?;
+    for ports in [
+        vec![port("TCP", 80, 30080), port("TCP", 443, 30443)],
+        vec![port("TCP", 80, 30081), port("TCP", 443, 30443)],
+        vec![port("TCP", 443, 30443)],
+    ] {
+        service.ports = ports;
+        let ready = subject.ensure(&client, &service, &nodes).await?;
+        expect(
+            ready.status == first.status,
+            format!("the addresses stay: {}", describe(&first)),
+            describe(&ready),
+        )?;
+        is(subject, &client, &service, Disposition::Ready).await?;
+    }
+    Ok(())
+}
+
+async fn protocol(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let nodes = subject.target_nodes();
+    let mut service = subject.service();
+    subject.ensure(&client, &service, &nodes).await?;
+    let second = subject.inputs().services.second_protocol.clone();
+    service.ports = vec![port(&second.unwrap_or_default(), 80, 30080)];
+    subject.ensure(&client, &service, &nodes).await?;
+    is(subject, &client, &service, Disposition::Ready).await
+}
+
+async fn dual_stack(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let mut service = subject.service();
+    service
+        .ip_families
+        .clone_from(&subject.inputs().services.ip_families);
+    "RequireDualStack".clone_into(&mut service.ip_family_policy);
+    let ready = subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    let points = ready.status.clone().unwrap_or_default().ingress;
+    if points.iter().any(|point| !point.hostname.is_empty()) {
+        // A name stands for addresses of both families.
+        return Ok(());
+    }
+    let family = |ip: &str| if ip.contains(':') { "IPv6" } else { "IPv4" };
+    let came: Vec<_> = points.iter().map(|point| family(&point.ip)).collect();
+    expect(
+        came == service.ip_families,
+        format!("addresses of {:?}", service.ip_families),
+        describe(&ready),
+    )
+}
+
+/// Deletes, and holds the end against ABSENT.
+async fn delete(subject: &Subject, client: &Client, service: &Service) -> Verdict {
+    let ended = subject.delete(client, service).await?;
+    expect(
+        ended.disposition() == Disposition::Absent,
+        "DeleteLoadBalancer ends with ABSENT",
+        describe(&ended),
+    )
+}
+
+async fn deleted(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    delete(subject, &client, &service).await?;
+    is(subject, &client, &service, Disposition::Absent).await?;
+    delete(subject, &client, &service).await
+}
+
+/// Moments at which an Ensure is cut off, in milliseconds.
+const MOMENTS: [u64; 6] = [0, 1, 3, 10, 30, 100];
+
+/// An Ensure whose caller goes away.
+async fn cut_off(subject: &Subject, service: &Service, moment: u64) -> Verdict {
+    let client = subject.connect().await?;
+    let targets = subject.targets(&client, &subject.target_nodes()).await?;
+    let ensure = subject.ensure_once(&client, service, targets);
+    let moment = std::time::Duration::from_millis(moment);
+    // It may have ended before.
+    let _ = tokio::time::timeout(moment, ensure).await;
+    Ok(())
+}
+
+async fn half_made(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    for moment in MOMENTS {
+        let service = subject.service();
+        cut_off(subject, &service, moment).await?;
+        delete(subject, &client, &service).await?;
+        is(subject, &client, &service, Disposition::Absent).await?;
+    }
+    Ok(())
+}
+
+async fn completed(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    for moment in MOMENTS {
+        let service = subject.service();
+        cut_off(subject, &service, moment).await?;
+        subject
+            .ensure(&client, &service, &subject.target_nodes())
+            .await?;
+        one_of(subject, &client, &service).await?;
+        delete(subject, &client, &service).await?;
+    }
+    Ok(())
+}
+
+async fn made_again(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let nodes = subject.target_nodes();
+    let before = subject.service();
+    let mut after = subject.service();
+    after.name.clone_from(&before.name);
+    subject.leftovers().expect(after.clone());
+    subject.ensure(&client, &before, &nodes).await?;
+    is(subject, &client, &after, Disposition::Absent).await?;
+    subject.ensure(&client, &after, &nodes).await?;
+    delete(subject, &client, &before).await?;
+    is(subject, &client, &after, Disposition::Ready).await?;
+    delete(subject, &client, &after).await?;
+    is(subject, &client, &after, Disposition::Absent).await
+}
+
+async fn other_type(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let mut service = subject.service();
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    "ClusterIP".clone_into(&mut service.r#type);
+    delete(subject, &client, &service).await?;
+    "LoadBalancer".clone_into(&mut service.r#type);
+    is(subject, &client, &service, Disposition::Absent).await
+}
+
+async fn two_services(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let (one, other) = (subject.service(), subject.service());
+    let nodes = subject.target_nodes();
+    subject.ensure(&client, &one, &nodes).await?;
+    is(subject, &client, &other, Disposition::Absent).await?;
+    subject.ensure(&client, &other, &nodes).await?;
+    delete(subject, &client, &one).await?;
+    is(subject, &client, &other, Disposition::Ready).await
+}
+
+async fn other_cluster(subject: &Subject) -> Verdict {
+    if subject.handshake().without_cluster_id {
+        return Err(crate::verdict::skipped(
+            "the provider declares without_cluster_id",
+        ));
+    }
+    let client = subject.connect().await?;
+    let service = subject.service();
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    let context = subject
+        .context()
+        .map(|context| outrigger_api::v1::CallContext {
+            cluster_uid: "0ther000-f04a-4ce0-8000-c04f04a2ce00".to_owned(),
+            ..context
+        });
+    let request = outrigger_api::v1::DeleteLoadBalancerRequest {
+        context: context.clone(),
+        service: Some(service.clone()),
+    };
+    // ABSENT or NOT_MANAGED, or an error: only what becomes of the load balancer counts.
+    let _ = client.delete_load_balancer(request).await;
+    is(subject, &client, &service, Disposition::Ready).await?;
+    let request = outrigger_api::v1::GetLoadBalancerRequest {
+        context,
+        service: Some(service),
+        targets: None,
+    };
+    let seen = client.get_load_balancer(request).await?;
+    let seen = seen.answer.unwrap_or_default();
+    expect(
+        [Disposition::Absent, Disposition::NotManaged].contains(&seen.disposition()),
+        "GetLoadBalancer with the UID of another cluster is ABSENT",
+        describe(&seen),
+    )
+}

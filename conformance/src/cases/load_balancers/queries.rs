@@ -1,0 +1,273 @@
+//! Calls that change nothing: Get, Plan, List.
+
+use outrigger_api::v1::{
+    ErrorReason, ListLoadBalancersRequest, LoadBalancerDisposition as Disposition,
+    PlanLoadBalancerRequest, PlanOperation, PlannedChange, Service,
+};
+
+use super::FILE;
+use crate::{
+    case::{
+        Capability::{LoadBalancers, LoadBalancersList, LoadBalancersPlan},
+        Case, Input, must, should,
+    },
+    client::{CallError, Client},
+    subject::{NAMESPACE, Subject, describe, port},
+    verdict::{Verdict, expect, failed},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        must("LBS-01", "Get before an Ensure is ABSENT")
+            .of(LoadBalancers)
+            .clause(FILE, "LOAD_BALANCER_DISPOSITION_ABSENT", "No part of it is left.")
+            .check(|subject| Box::pin(absent(subject))),
+        should("LBS-26", "Get with ports that are not those of the load balancer is DIFFERS")
+            .of(LoadBalancers)
+            .mutates()
+            .clause(FILE, "LOAD_BALANCER_DISPOSITION_DIFFERS", "Get only: it exists and works, but is not what an Ensure with this Service and these targets would make of it;")
+            .check(|subject| Box::pin(other_ports(subject))),
+        should("LBS-27", "Get with targets that are not those of the load balancer is DIFFERS")
+            .of(LoadBalancers)
+            .mutates()
+            .needs(Input::ExistingInstance)
+            .clause(FILE, "GetLoadBalancerRequest.targets", "The targets that it should have, to compare.")
+            .check(|subject| Box::pin(other_targets(subject))),
+        should("LBS-09", "externalTrafficPolicy Local uses healthCheckNodePort")
+            .of(LoadBalancers)
+            .mutates()
+            .clause("common.proto", "Service.health_check_node_port", "spec.healthCheckNodePort; 0 when there is none.")
+            .check(|subject| Box::pin(local_traffic(subject))),
+        must("LBS-19", "Plan changes nothing, and names a creation before it is made")
+            .of(LoadBalancersPlan)
+            .clause(FILE, "PlanLoadBalancer", "Changes that Ensure or Delete would make. Changes nothing.")
+            .check(|subject| Box::pin(plan_of_new(subject))),
+        must("LBS-28", "Plan of an Ensure that would change nothing is empty")
+            .of(LoadBalancersPlan)
+            .mutates()
+            .clause(FILE, "PlanLoadBalancerResponse.changes", "Empty: nothing would change.")
+            .check(|subject| Box::pin(plan_of_same(subject))),
+        must("LBS-29", "Plan of a Delete names it, and deletes nothing")
+            .of(LoadBalancersPlan)
+            .mutates()
+            .clause(FILE, "PlanLoadBalancer", "Changes that Ensure or Delete would make. Changes nothing.")
+            .check(|subject| Box::pin(plan_of_delete(subject))),
+        must("LBS-30", "Plan without an operation is INVALID_REQUEST")
+            .of(LoadBalancersPlan)
+            .clause(FILE, "PLAN_OPERATION_UNSPECIFIED", "Refused as INVALID_REQUEST.")
+            .check(|subject| Box::pin(plan_of_nothing(subject))),
+        must("LBS-18", "a list has each load balancer of this cluster with its Service")
+            .of(LoadBalancersList)
+            .mutates()
+            .clause(FILE, "ListLoadBalancers", "Everything this cluster owns in the cloud, for drift and orphans;")
+            .check(|subject| Box::pin(listed(subject))),
+        must("LBS-31", "only the last message of a list has complete")
+            .of(LoadBalancersList)
+            .clause(FILE, "ListLoadBalancersResponse.complete", "Set on the last message only.")
+            .check(|subject| Box::pin(complete(subject))),
+        must("LBS-32", "a list for another cluster has nothing of this one")
+            .of(LoadBalancersList)
+            .mutates()
+            .clause(FILE, "ListLoadBalancersResponse.load_balancers", "Of this cluster only.")
+            .check(|subject| Box::pin(list_of_other_cluster(subject))),
+    ]
+}
+
+async fn absent(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let answer = subject.get(&client, &subject.service(), None).await?;
+    expect(
+        answer.disposition() == Disposition::Absent,
+        "GetLoadBalancer of a Service that was never ensured is ABSENT",
+        describe(&answer),
+    )
+}
+
+async fn other_ports(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let mut service = subject.service();
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    service.ports = vec![port("TCP", 8443, 30443)];
+    let answer = subject.get(&client, &service, None).await?;
+    expect(
+        answer.disposition() == Disposition::Differs,
+        "DIFFERS, since the load balancer listens on another port",
+        describe(&answer),
+    )
+}
+
+async fn other_targets(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    let none = subject.targets(&client, &[]).await?;
+    let answer = subject.get(&client, &service, none).await?;
+    expect(
+        answer.disposition() == Disposition::Differs,
+        "DIFFERS, since the load balancer has targets",
+        describe(&answer),
+    )
+}
+
+async fn local_traffic(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let mut service = subject.service();
+    "Local".clone_into(&mut service.external_traffic_policy);
+    service.health_check_node_port = 32_100;
+    let targets = subject.target_nodes();
+    subject.ensure(&client, &service, &targets).await?;
+    service.health_check_node_port = 32_200;
+    let answer = subject.get(&client, &service, None).await?;
+    expect(
+        answer.disposition() == Disposition::Differs,
+        "DIFFERS, since the load balancer asks at another port",
+        describe(&answer),
+    )
+}
+
+async fn plan(
+    subject: &Subject,
+    client: &Client,
+    service: &Service,
+    operation: PlanOperation,
+) -> Result<Vec<PlannedChange>, CallError> {
+    let targets = match operation {
+        PlanOperation::Ensure => subject
+            .targets(client, &subject.target_nodes())
+            .await
+            .ok()
+            .flatten(),
+        _ => None,
+    };
+    let request = PlanLoadBalancerRequest {
+        context: subject.context(),
+        operation: operation.into(),
+        service: Some(service.clone()),
+        targets,
+    };
+    Ok(client.plan_load_balancer(request).await?.changes)
+}
+
+async fn plan_of_new(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    let changes = plan(subject, &client, &service, PlanOperation::Ensure).await?;
+    expect(
+        !changes.is_empty(),
+        "at least one change for a Service without a load balancer",
+        "none",
+    )?;
+    let answer = subject.get(&client, &service, None).await?;
+    expect(
+        answer.disposition() == Disposition::Absent,
+        "GetLoadBalancer after the plan is ABSENT",
+        describe(&answer),
+    )
+}
+
+async fn plan_of_same(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    let changes = plan(subject, &client, &service, PlanOperation::Ensure).await?;
+    expect(changes.is_empty(), "no changes", format!("{changes:?}"))
+}
+
+async fn plan_of_delete(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    let changes = plan(subject, &client, &service, PlanOperation::Delete).await?;
+    expect(!changes.is_empty(), "at least one change", "none")?;
+    let answer = subject.get(&client, &service, None).await?;
+    expect(
+        answer.disposition() == Disposition::Ready,
+        "GetLoadBalancer after the plan is READY",
+        describe(&answer),
+    )
+}
+
+async fn plan_of_nothing(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    match plan(subject, &client, &service, PlanOperation::Unspecified).await {
+        Ok(changes) => Err(failed("INVALID_REQUEST", format!("{changes:?}"))),
+        Err(error) => expect(
+            error.is(ErrorReason::InvalidRequest),
+            "INVALID_REQUEST",
+            error,
+        ),
+    }
+}
+
+async fn listed(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    let request = ListLoadBalancersRequest {
+        context: subject.context(),
+    };
+    let listed = client.list_load_balancers(request).await?;
+    let mut tags = listed.entries.iter().filter_map(|one| one.service.as_ref());
+    let tag = tags.find(|tag| tag.uid == service.uid);
+    expect(
+        tag.is_some_and(|tag| tag.name == service.name && tag.namespace == NAMESPACE),
+        format!(
+            "an entry with {NAMESPACE}/{} ({})",
+            service.name, service.uid
+        ),
+        format!("{tag:?} among {}", listed.entries.len()),
+    )
+}
+
+async fn complete(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let request = ListLoadBalancersRequest {
+        context: subject.context(),
+    };
+    let listed = client.list_load_balancers(request).await?;
+    expect(
+        listed.is_complete(),
+        "complete on the last message and on no other",
+        format!("complete by message: {:?}", listed.completes),
+    )
+}
+
+async fn list_of_other_cluster(subject: &Subject) -> Verdict {
+    if subject.handshake().without_cluster_id {
+        return Err(crate::verdict::skipped(
+            "the provider declares without_cluster_id",
+        ));
+    }
+    let client = subject.connect().await?;
+    let service = subject.service();
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    let context = subject
+        .context()
+        .map(|context| outrigger_api::v1::CallContext {
+            cluster_uid: "0ther000-f04a-4ce0-8000-c04f04a2ce00".to_owned(),
+            ..context
+        });
+    let listed = client
+        .list_load_balancers(ListLoadBalancersRequest { context })
+        .await?;
+    let tags = listed.entries.iter().filter_map(|one| one.service.as_ref());
+    let foreign = tags.filter(|tag| tag.uid == service.uid).count();
+    expect(
+        foreign == 0,
+        "a list with the UID of another cluster leaves this one's out",
+        format!("{foreign} of this one's"),
+    )
+}

@@ -1,0 +1,268 @@
+//! Services that are refused, or that are another controller's.
+
+use outrigger_api::v1::{
+    CallContext, ErrorReason, LoadBalancerDisposition as Disposition, Service,
+};
+
+use super::FILE;
+use crate::{
+    case::{
+        Builder,
+        Capability::{LoadBalancers, LoadBalancersVolatile},
+        Case, Input, must, should,
+    },
+    client::{CallError, Client},
+    subject::{Subject, describe, port},
+    verdict::{Verdict, expect, failed, skipped},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |builder: Builder| builder.of(LoadBalancers).mutates();
+    vec![
+        case(must("LBS-07", "an annotation with a bad value is INVALID_ANNOTATION, and nothing is made"))
+            .needs(Input::RefusedAnnotations)
+            .clause("common.proto", "ERROR_REASON_INVALID_ANNOTATION", "INVALID_ARGUMENT: an annotation of the object, or another field that each cloud reads its own way (spec.loadBalancerIP), has a bad value.")
+            .check(|subject| Box::pin(bad_annotation(subject))),
+        case(must("LBS-35", "a protocol that the cloud cannot serve is UNSUPPORTED_PROTOCOL, and nothing is made"))
+            .needs(Input::RefusedProtocol)
+            .clause("common.proto", "ERROR_REASON_UNSUPPORTED_PROTOCOL", "INVALID_ARGUMENT: the cloud cannot serve this protocol or port.")
+            .check(|subject| Box::pin(bad_protocol(subject))),
+        case(must("LBS-11", "an Ensure of a class that is not served is NOT_MANAGED, and nothing is made"))
+            .clause(FILE, "LOAD_BALANCER_DISPOSITION_NOT_MANAGED", "Another controller owns this Service (cloudprovider.ImplementedElsewhere).")
+            .check(|subject| Box::pin(other_class(subject))),
+        case(must("LBS-36", "an Ensure without targets set is INVALID_REQUEST, and nothing is made"))
+            .clause("node_sets.proto", "NodeTargets.targets", "REQUIRED: neither set is INVALID_REQUEST, not an empty set.")
+            .check(|subject| Box::pin(without_targets(subject))),
+        case(should("LBS-37", "an Ensure without the cluster's UID is INVALID_REQUEST, and nothing is made"))
+            .clause("common.proto", "CallContext.cluster_uid", "A provider that tags with the UID SHOULD answer such a call with INVALID_REQUEST and change nothing, unless it was configured to leave resources untagged:")
+            .check(|subject| Box::pin(without_uid(subject))),
+        case(should("LBS-08", "annotations outside the declared prefixes change nothing"))
+            .clause("provider.proto", "HandshakeResponse.service_annotation_prefixes", "Prefixes of the Service annotations that the provider reads;")
+            .check(|subject| Box::pin(foreign_annotation(subject))),
+        case(must("LBS-38", "an Ensure that is refused leaves the load balancer that exists"))
+            .needs(Input::RefusedAnnotations)
+            .clause("common.proto", "ERROR_REASON_INVALID_ANNOTATION", "Shown on the object; not repeated until the object changes or the provider's process is another one;")
+            .check(|subject| Box::pin(refused_change(subject))),
+        case(must("LBS-39", "a Delete of a Service that would be refused deletes"))
+            .needs(Input::RefusedAnnotations)
+            .clause(FILE, "DeleteLoadBalancerRequest.service", "Its Service as last seen; it may be gone from Kubernetes already.")
+            .check(|subject| Box::pin(delete_of_refused(subject))),
+        must("LBS-40", "a volatile provider gives no address that another Service holds")
+            .of(LoadBalancersVolatile)
+            .mutates()
+            .clause(FILE, "EnsureLoadBalancerRequest.held_addresses", "With LoadBalancersCapability.volatile: an address that is new for this Service must be none of these.")
+            .check(|subject| Box::pin(held_addresses(subject))),
+    ]
+}
+
+async fn try_ensure(
+    subject: &Subject,
+    client: &Client,
+    service: &Service,
+) -> Verdict<Result<outrigger_api::v1::LoadBalancerAnswer, CallError>> {
+    let targets = subject.targets(client, &subject.target_nodes()).await?;
+    Ok(subject.ensure_once(client, service, targets).await)
+}
+
+/// Holds an answer against an error with one of these reasons.
+fn refused(
+    answered: Result<outrigger_api::v1::LoadBalancerAnswer, CallError>,
+    reasons: &[ErrorReason],
+) -> Verdict {
+    let names: Vec<_> = reasons.iter().map(ErrorReason::as_str_name).collect();
+    let expected = format!("an error with {}", names.join(" or "));
+    match answered {
+        Ok(answer) => Err(failed(expected, describe(&answer))),
+        Err(error) => {
+            let meant = error
+                .reason()
+                .is_some_and(|reason| reasons.contains(&reason));
+            expect(meant, expected, error)
+        }
+    }
+}
+
+async fn nothing_made(subject: &Subject, client: &Client, service: &Service) -> Verdict {
+    let seen = subject.get(client, service, None).await?;
+    let none = [Disposition::Absent, Disposition::NotManaged];
+    expect(
+        none.contains(&seen.disposition()),
+        "GetLoadBalancer after the refusal is ABSENT",
+        describe(&seen),
+    )
+}
+
+/// The Service without its refused part, as Get is to see it.
+async fn judge(
+    subject: &Subject,
+    plain: &Service,
+    refused_one: &Service,
+    reasons: &[ErrorReason],
+) -> Verdict {
+    let client = subject.connect().await?;
+    let answered = try_ensure(subject, &client, refused_one).await?;
+    refused(answered, reasons)?;
+    nothing_made(subject, &client, plain).await
+}
+
+/// The Service with the annotations of the inputs that must be refused.
+fn with_bad_annotations(subject: &Subject, service: &Service) -> Service {
+    let mut bad = service.clone();
+    let annotations = &subject.inputs().services.refused_annotations;
+    bad.annotations.extend(annotations.clone());
+    bad
+}
+
+const OF_ANNOTATIONS: [ErrorReason; 2] = [
+    ErrorReason::InvalidAnnotation,
+    ErrorReason::UnsupportedFeature,
+];
+
+async fn bad_annotation(subject: &Subject) -> Verdict {
+    let service = subject.service();
+    let bad = with_bad_annotations(subject, &service);
+    judge(subject, &service, &bad, &OF_ANNOTATIONS).await
+}
+
+async fn bad_protocol(subject: &Subject) -> Verdict {
+    let service = subject.service();
+    let protocol = subject.inputs().services.refused_protocol.clone();
+    let bad = Service {
+        ports: vec![port(&protocol.unwrap_or_default(), 80, 30080)],
+        ..service.clone()
+    };
+    let reasons = [
+        ErrorReason::UnsupportedProtocol,
+        ErrorReason::UnsupportedFeature,
+    ];
+    judge(subject, &service, &bad, &reasons).await
+}
+
+async fn other_class(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = Service {
+        load_balancer_class: Some("conformance.example/not-served".to_owned()),
+        ..subject.service()
+    };
+    match try_ensure(subject, &client, &service).await? {
+        Ok(answer) => expect(
+            answer.disposition() == Disposition::NotManaged,
+            "NOT_MANAGED",
+            describe(&answer),
+        )?,
+        Err(error) => return Err(failed("NOT_MANAGED", error)),
+    }
+    nothing_made(subject, &client, &service).await
+}
+
+async fn without_targets(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    let answered = subject.ensure_once(&client, &service, None).await;
+    refused(answered, &[ErrorReason::InvalidRequest])?;
+    nothing_made(subject, &client, &service).await
+}
+
+async fn without_uid(subject: &Subject) -> Verdict {
+    if subject.handshake().without_cluster_id {
+        return Err(skipped("the provider declares without_cluster_id"));
+    }
+    let client = subject.connect().await?;
+    let service = subject.service();
+    let targets = subject.targets(&client, &subject.target_nodes()).await?;
+    let mut request = subject.ensure_request(&service, targets);
+    request.context = request.context.map(without_uid_in);
+    let answered = client.ensure_load_balancer(request).await;
+    let made = answered.as_ref().is_ok();
+    if made {
+        // By the same name it is found again, and only so.
+        let request = outrigger_api::v1::DeleteLoadBalancerRequest {
+            context: subject.context().map(without_uid_in),
+            service: Some(service.clone()),
+        };
+        client.delete_load_balancer(request).await?;
+    }
+    let answered = answered.map(|answer| answer.answer.unwrap_or_default());
+    refused(answered, &[ErrorReason::InvalidRequest])
+}
+
+fn without_uid_in(context: CallContext) -> CallContext {
+    CallContext {
+        cluster_uid: String::new(),
+        ..context
+    }
+}
+
+async fn foreign_annotation(subject: &Subject) -> Verdict {
+    let prefixes = &subject.handshake().service_annotation_prefixes;
+    let key = "conformance.example/ignored";
+    if prefixes.is_empty() || prefixes.iter().any(|prefix| key.starts_with(prefix)) {
+        return Err(skipped("the provider declares to read all annotations"));
+    }
+    let client = subject.connect().await?;
+    let mut service = subject.service();
+    let nodes = subject.target_nodes();
+    let before = subject.ensure(&client, &service, &nodes).await?;
+    service.annotations.insert(key.to_owned(), "x".to_owned());
+    let after = subject.ensure(&client, &service, &nodes).await?;
+    expect(
+        before.status == after.status,
+        describe(&before),
+        describe(&after),
+    )
+}
+
+async fn refused_change(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    let bad = with_bad_annotations(subject, &service);
+    refused(try_ensure(subject, &client, &bad).await?, &OF_ANNOTATIONS)?;
+    let seen = subject.get(&client, &service, None).await?;
+    expect(
+        seen.disposition() == Disposition::Ready,
+        "GetLoadBalancer of the Service as it was is READY",
+        describe(&seen),
+    )
+}
+
+async fn delete_of_refused(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    let bad = with_bad_annotations(subject, &service);
+    let ended = subject.delete(&client, &bad).await?;
+    expect(
+        ended.disposition() == Disposition::Absent,
+        "ABSENT",
+        describe(&ended),
+    )?;
+    nothing_made(subject, &client, &service).await
+}
+
+async fn held_addresses(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let (first, second) = (subject.service(), subject.service());
+    let nodes = subject.target_nodes();
+    let ready = subject.ensure(&client, &first, &nodes).await?;
+    subject.delete(&client, &first).await?;
+    let points = ready.status.unwrap_or_default().ingress;
+    let mut ips: Vec<_> = points.into_iter().map(|point| point.ip).collect();
+    ips.retain(|ip| !ip.is_empty());
+    ips.sort_unstable();
+    let targets = subject.targets(&client, &nodes).await?;
+    let mut request = subject.ensure_request(&second, targets);
+    request.held_addresses = Some(outrigger_api::v1::HeldAddresses { ips: ips.clone() });
+    let answer = client.ensure_load_balancer(request).await?;
+    let given = answer.answer.unwrap_or_default().status.unwrap_or_default();
+    let taken = given.ingress.iter().find(|point| ips.contains(&point.ip));
+    expect(
+        taken.is_none(),
+        format!("none of {ips:?}"),
+        format!("{:?}", taken.map(|point| &point.ip)),
+    )
+}

@@ -1,0 +1,142 @@
+//! Rules that every answer about a load balancer keeps. They judge the whole run.
+
+use std::{net::IpAddr, time::Duration};
+
+use outrigger_api::v1::{LoadBalancerAnswer, LoadBalancerDisposition as D};
+
+use super::FILE;
+use crate::{
+    case::{Capability::LoadBalancers, Case, must},
+    subject::{Subject, describe},
+    verdict::{Verdict, expect, skipped},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        must("LBS-20", "retry_after of IN_PROGRESS is 1 s to 5 min")
+            .of(LoadBalancers)
+            .clause(FILE, "LoadBalancerAnswer.retry_after", "With IN_PROGRESS, except in Get: 1 s to 5 min, for Delete 1 s to 30 s;")
+            .check(|subject| Box::pin(each(subject, retry_after))),
+        must("LBS-41", "each answer has a disposition that its call may have")
+            .of(LoadBalancers)
+            .clause(FILE, "LoadBalancerAnswer.disposition", "Each response names the values that it may have; any other one is refused, as an error of this Service.")
+            .check(|subject| Box::pin(each(subject, disposition))),
+        must("LBS-42", "each address of a status is an IP address or a lower case DNS name, not both")
+            .of(LoadBalancers)
+            .clause("common.proto", "LoadBalancerIngress.ip", "IP address; this or hostname is set.")
+            .check(|subject| Box::pin(each(subject, addresses))),
+        must("LBS-43", "ipMode is VIP or Proxy, and only with an IP address")
+            .of(LoadBalancers)
+            .clause("common.proto", "LoadBalancerIngress.ip_mode", "VIP or Proxy, only with ip; absent keeps the Kubernetes default (VIP).")
+            .check(|subject| Box::pin(each(subject, ip_mode))),
+        must("LBS-44", "the reason of a condition is CamelCase, of 128 bytes at most")
+            .of(LoadBalancers)
+            .clause(FILE, "LoadBalancerAnswer.reason", "Reason of the Service's condition: CamelCase, at most 128 bytes.")
+            .check(|subject| Box::pin(each(subject, reason))),
+    ]
+}
+
+async fn each(
+    subject: &Subject,
+    check: fn(&'static str, &LoadBalancerAnswer) -> Verdict,
+) -> Verdict {
+    let seen = subject.seen();
+    if seen.answers.is_empty() {
+        let client = subject.connect().await?;
+        subject.get(&client, &subject.service(), None).await?;
+    }
+    let seen = subject.seen();
+    if seen.answers.is_empty() {
+        return Err(skipped("no answer was seen in this run"));
+    }
+    seen.answers
+        .iter()
+        .try_for_each(|(rpc, answer)| check(rpc, answer))
+}
+
+fn retry_after(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {
+    if answer.disposition() != D::InProgress || rpc == "GetLoadBalancer" {
+        return Ok(());
+    }
+    let Some(wait) = answer.retry_after else {
+        return Ok(());
+    };
+    let longest = if rpc == "DeleteLoadBalancer" { 30 } else { 300 };
+    let read = Duration::try_from(wait).unwrap_or_default();
+    let legal = (Duration::from_secs(1)..=Duration::from_secs(longest)).contains(&read);
+    expect(
+        legal,
+        format!("{rpc}: IN_PROGRESS with a retry_after of 1 s to {longest} s"),
+        format!("{} s {} ns", wait.seconds, wait.nanos),
+    )
+}
+
+fn disposition(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {
+    let allowed: &[D] = match rpc {
+        "GetLoadBalancer" => &[
+            D::Ready,
+            D::Differs,
+            D::InProgress,
+            D::NotManaged,
+            D::Absent,
+        ],
+        "EnsureLoadBalancer" => &[D::Ready, D::InProgress, D::NotManaged],
+        "UpdateLoadBalancerNodes" => &[D::Ready, D::InProgress, D::NotManaged, D::Absent],
+        _ => &[D::Absent, D::Retained, D::NotManaged, D::InProgress],
+    };
+    let names: Vec<_> = allowed
+        .iter()
+        .map(|one| crate::subject::name_of(*one))
+        .collect();
+    expect(
+        allowed.contains(&answer.disposition()),
+        format!("{rpc} is answered {}", names.join(", ")),
+        describe(answer),
+    )
+}
+
+fn addresses(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {
+    let points = answer.status.clone().unwrap_or_default().ingress;
+    expect(points.len() <= 64, "at most 64 addresses", points.len())?;
+    for point in points {
+        let legal = match (&*point.ip, &*point.hostname) {
+            (ip, "") => ip.parse::<IpAddr>().is_ok(),
+            ("", name) => name.len() <= 253 && *name == name.to_lowercase(),
+            _ => false,
+        };
+        expect(
+            legal,
+            format!("{rpc}: an IP address, or a lower case DNS name"),
+            format!("ip {:?}, hostname {:?}", point.ip, point.hostname),
+        )?;
+    }
+    Ok(())
+}
+
+fn ip_mode(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {
+    for point in answer.status.clone().unwrap_or_default().ingress {
+        let legal = match point.ip_mode.as_deref() {
+            None => true,
+            Some("VIP" | "Proxy") => !point.ip.is_empty(),
+            Some(_) => false,
+        };
+        expect(
+            legal,
+            format!("{rpc}: ip_mode VIP or Proxy with an ip, or none"),
+            format!("{:?} with the ip {:?}", point.ip_mode, point.ip),
+        )?;
+    }
+    Ok(())
+}
+
+fn reason(rpc: &'static str, answer: &LoadBalancerAnswer) -> Verdict {
+    let reason = &answer.reason;
+    let camel = reason.is_empty()
+        || reason.starts_with(|c: char| c.is_ascii_uppercase())
+            && reason.chars().all(|c| c.is_ascii_alphanumeric());
+    expect(
+        camel && reason.len() <= 128,
+        format!("{rpc}: a CamelCase reason of 128 bytes at most, or none"),
+        format!("{reason:?}"),
+    )
+}

@@ -1,0 +1,233 @@
+//! The targets of load balancers: `UpdateLoadBalancerNodes`, and Ensure without any.
+
+use outrigger_api::v1::{
+    LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Node, Service,
+    UpdateLoadBalancerNodesRequest, update_load_balancer_nodes_response::Outcome,
+};
+
+use super::FILE;
+use crate::{
+    case::{Builder, Capability::LoadBalancers, Case, Input, must},
+    client::{CallError, Client},
+    subject::{Subject, describe},
+    verdict::{Verdict, expect, failed},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |builder: Builder| builder.of(LoadBalancers).mutates();
+    vec![
+        case(must("LBS-33", "an Ensure without targets becomes READY"))
+            .clause(FILE, "EnsureLoadBalancer", "No targets is a legal wish.")
+            .check(|subject| Box::pin(no_targets(subject))),
+        case(must(
+            "LBS-15",
+            "targets are added, removed and replaced, and Get agrees with each set",
+        ))
+        .needs(Input::ExistingInstance)
+        .clause(
+            FILE,
+            "UpdateLoadBalancerNodesRequest.targets",
+            "All wanted targets of each of them; may be an empty set.",
+        )
+        .check(|subject| Box::pin(updates(subject))),
+        case(must(
+            "LBS-16",
+            "an update of many Services has one result for each",
+        ))
+        .clause(
+            FILE,
+            "UpdateLoadBalancerNodesResponse",
+            "Exactly one per requested Service;",
+        )
+        .check(|subject| Box::pin(many(subject))),
+        case(must(
+            "LBS-17",
+            "an update of a Service without a load balancer makes none",
+        ))
+        .clause(
+            FILE,
+            "UpdateLoadBalancerNodes",
+            "Never creates a load balancer.",
+        )
+        .check(|subject| Box::pin(makes_none(subject))),
+        case(must(
+            "LBS-34",
+            "an update leaves ports and addresses as they are",
+        ))
+        .clause(
+            FILE,
+            "UpdateLoadBalancerNodes",
+            "New targets for many load balancers, nothing else;",
+        )
+        .check(|subject| Box::pin(nothing_else(subject))),
+    ]
+}
+
+/// The outcome of each Service, in the order of the request.
+async fn update(
+    subject: &Subject,
+    client: &Client,
+    services: &[Service],
+    nodes: &[Node],
+) -> Verdict<Vec<Result<LoadBalancerAnswer, CallError>>> {
+    let request = UpdateLoadBalancerNodesRequest {
+        context: subject.context(),
+        services: services.to_vec(),
+        targets: subject.targets(client, nodes).await?,
+    };
+    let results = client.update_load_balancer_nodes(request).await?;
+    let uid = |result: &outrigger_api::v1::UpdateLoadBalancerNodesResponse| {
+        result.service.clone().unwrap_or_default().uid
+    };
+    let uids: Vec<_> = results.iter().map(uid).collect();
+    let mut wanted: Vec<_> = services.iter().map(|one| one.uid.clone()).collect();
+    let mut came = uids.clone();
+    wanted.sort_unstable();
+    came.sort_unstable();
+    expect(
+        wanted == came,
+        format!("one result for each of {wanted:?}"),
+        format!("{came:?}"),
+    )?;
+    let mut outcomes = Vec::new();
+    for service in services {
+        let at = uids.iter().position(|uid| *uid == service.uid);
+        let outcome = at.and_then(|at| results[at].outcome.clone());
+        outcomes.push(match outcome {
+            Some(Outcome::Answer(answer)) => Ok(answer),
+            Some(Outcome::Error(status)) => {
+                Err(CallError::of_item("UpdateLoadBalancerNodes", &status))
+            }
+            None => return Err(failed("an answer or an error", "a result without outcome")),
+        });
+    }
+    Ok(outcomes)
+}
+
+/// Updates one Service until READY, as the controller does.
+async fn update_one(
+    subject: &Subject,
+    client: &Client,
+    service: &Service,
+    nodes: &[Node],
+) -> Verdict {
+    let within = crate::inputs::limit(subject.inputs().limits.ready);
+    let look = async || {
+        let services = std::slice::from_ref(service);
+        let updated = update(subject, client, services, nodes).await;
+        match updated.map(|mut outcomes| outcomes.remove(0)) {
+            Ok(Ok(answer)) if answer.disposition() == Disposition::Ready => Ok(()),
+            Ok(Ok(answer)) => Err(describe(&answer)),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(stop) => Err(format!("{stop:?}")),
+        }
+    };
+    subject
+        .wait_for("UpdateLoadBalancerNodes is READY", within, look)
+        .await
+}
+
+/// Holds Get with these targets against READY.
+async fn has(subject: &Subject, client: &Client, service: &Service, nodes: &[Node]) -> Verdict {
+    let targets = subject.targets(client, nodes).await?;
+    let answer = subject.get(client, service, targets).await?;
+    let names: Vec<_> = nodes.iter().map(|node| &node.name).collect();
+    expect(
+        answer.disposition() == Disposition::Ready,
+        format!("GetLoadBalancer with the targets {names:?} is READY"),
+        describe(&answer),
+    )
+}
+
+async fn no_targets(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    subject.ensure(&client, &service, &[]).await?;
+    has(subject, &client, &service, &[]).await
+}
+
+async fn updates(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    let all = subject.target_nodes();
+    let (first, rest) = all.split_at(1);
+    subject.ensure(&client, &service, first).await?;
+    for nodes in [&all[..], rest, &[], first] {
+        update_one(subject, &client, &service, nodes).await?;
+        has(subject, &client, &service, nodes).await?;
+    }
+    Ok(())
+}
+
+/// As many Services as one update may name, up to eight.
+fn services(subject: &Subject) -> Vec<Service> {
+    let most = subject.load_balancers().max_services_per_update.clamp(1, 8);
+    (0..most).map(|_| subject.service()).collect()
+}
+
+async fn many(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let services = services(subject);
+    let nodes = subject.target_nodes();
+    // The last one has no load balancer, which does not concern the others.
+    let (without, with) = services.split_last().unwrap_or((&services[0], &[]));
+    for service in with {
+        subject.ensure(&client, service, &nodes).await?;
+    }
+    let outcomes = update(subject, &client, &services, &[]).await?;
+    for (service, outcome) in services.iter().zip(&outcomes) {
+        if service.uid == without.uid {
+            continue;
+        }
+        let taken = [Disposition::Ready, Disposition::InProgress];
+        let (taken, came) = match outcome {
+            Ok(answer) => (taken.contains(&answer.disposition()), describe(answer)),
+            Err(error) => (crate::subject::is_passing(error), error.to_string()),
+        };
+        expect(
+            taken,
+            format!(
+                "{} is READY or IN_PROGRESS, though {} has no load balancer",
+                service.name, without.name
+            ),
+            came,
+        )?;
+    }
+    Ok(())
+}
+
+async fn makes_none(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    let services = std::slice::from_ref(&service);
+    let outcome = update(subject, &client, services, &subject.target_nodes()).await?;
+    if let Ok(answer) = &outcome[0] {
+        expect(
+            answer.disposition() == Disposition::Absent,
+            "ABSENT, or an error",
+            describe(answer),
+        )?;
+    }
+    let answer = subject.get(&client, &service, None).await?;
+    expect(
+        answer.disposition() == Disposition::Absent,
+        "GetLoadBalancer after the update is ABSENT",
+        describe(&answer),
+    )
+}
+
+async fn nothing_else(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let service = subject.service();
+    let before = subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    update_one(subject, &client, &service, &[]).await?;
+    let after = subject.get(&client, &service, None).await?;
+    expect(
+        after.disposition() == Disposition::Ready
+            && (after.status.is_none() || after.status == before.status),
+        describe(&before),
+        describe(&after),
+    )
+}

@@ -1,0 +1,301 @@
+//! `NodeSetsService`. An empty delta on a revision shows whether it is held, and with how many nodes.
+
+mod broken;
+
+use std::time::Duration;
+
+use futures::stream;
+use outrigger_api::v1::{
+    ErrorReason, LoadBalancerDisposition as Disposition, Node, NodeAddress, NodeSetRef,
+    NodeTargets, SyncNodeSetRequest, node_targets::Targets,
+};
+use tokio::time::Instant;
+
+use crate::{
+    case::{
+        Builder,
+        Capability::{LoadBalancers, NodeSets},
+        Case, Input, must, should,
+    },
+    client::{CallError, Client},
+    subject::{Subject, declares, describe},
+    verdict::{Verdict, expect, failed, skipped},
+};
+
+const FILE: &str = "node_sets.proto";
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |builder: Builder| builder.of(NodeSets);
+    let mut cases = vec![
+        case(must("NDS-01", "a snapshot in one chunk and one in many are held alike"))
+            .clause(FILE, "SyncNodeSet", "begin, any number of chunks, commit, half-close.")
+            .check(|subject| Box::pin(chunks(subject))),
+        case(must("NDS-02", "a delta on a revision that is held is applied; on another it is NODE_SET_BASE_MISMATCH"))
+            .clause("common.proto", "ERROR_REASON_NODE_SET_BASE_MISMATCH", "FAILED_PRECONDITION: the base of a delta is not held.")
+            .check(|subject| Box::pin(delta(subject))),
+        case(must("NDS-05", "a call that names an unknown revision is NODE_SET_UNKNOWN, and works after a sync"))
+            .mutates()
+            .clause(FILE, "NodeSetsService", "A call that names what is not held is answered NODE_SET_UNKNOWN, never with an empty set.")
+            .check(|subject| Box::pin(unknown_revision(subject))),
+        case(must("NDS-06", "the revision before the latest is held"))
+            .clause(FILE, "NodeSetsService", "A provider holds, of each set_id, at least the two revisions synced last:")
+            .check(|subject| Box::pin(previous(subject))),
+        case(must("NDS-08", "after a restart a revision is held or NODE_SET_BASE_MISMATCH, and a snapshot works"))
+            .needs(Input::Process)
+            .clause(FILE, "NodeSetsService", "All of them MAY be forgotten when the process ends.")
+            .check(|subject| Box::pin(restart(subject))),
+        case(should("NDS-09", "a snapshot of 5,000 nodes takes less than 2 s, a delta less than 100 ms"))
+            .clause(FILE, "SyncNodeSet", "Deadline 60 s.")
+            .check(|subject| Box::pin(large(subject))),
+        case(must("NDS-10", "a revision that is held already can be synced again"))
+            .clause(FILE, "SyncNodeSet", "Syncing a revision that is held already is a success, makes it the latest and applies the upserts:")
+            .check(|subject| Box::pin(again(subject))),
+        case(must("NDS-11", "a snapshot without nodes is a set"))
+            .clause(FILE, "NodeSetBegin.base_revision", "Empty: a snapshot.")
+            .check(|subject| Box::pin(empty(subject))),
+        case(must("NDS-12", "sixteen sets are held at once"))
+            .clause(FILE, "NodeSetsService", "a provider holds 16 sets at least")
+            .check(|subject| Box::pin(sixteen(subject))),
+        case(must("NDS-13", "the answer names the revision of the upload"))
+            .clause(FILE, "SyncNodeSetResponse.revision", "NodeSetBegin.revision.")
+            .check(|subject| Box::pin(echo(subject))),
+        case(must("NDS-14", "sets of different names do not share revisions"))
+            .clause(FILE, "NodeSetBegin.set_id", "Name of the set, at most 64 bytes.")
+            .check(|subject| Box::pin(separate(subject))),
+    ];
+    cases.extend(broken::cases());
+    cases
+}
+
+/// Nodes that no instance has: a set is held whatever its nodes are.
+fn nodes(count: usize) -> Vec<Node> {
+    let node = |index: usize| Node {
+        name: format!("conformance-node-{index}"),
+        uid: format!("uid-{index}"),
+        addresses: vec![NodeAddress {
+            r#type: "InternalIP".to_owned(),
+            address: format!("10.{}.{}.{}", index >> 16, index >> 8 & 255, index & 255),
+        }],
+        ready: "True".to_owned(),
+        ..Node::default()
+    };
+    (0..count).map(node).collect()
+}
+
+async fn sync(client: &Client, upload: Vec<SyncNodeSetRequest>) -> Result<String, CallError> {
+    let answer = client.sync_node_set(stream::iter(upload)).await?;
+    Ok(answer.revision)
+}
+
+impl Subject {
+    /// A snapshot under a revision of the caller's choice.
+    async fn sync_as(
+        &self,
+        client: &Client,
+        set: &str,
+        revision: &str,
+        nodes: &[Node],
+    ) -> Result<String, CallError> {
+        let upload = self.upload(set, "", revision, nodes.len(), &[nodes], &[]);
+        sync(client, upload).await
+    }
+
+    /// Whether a revision is held with so many nodes.
+    async fn is_held(
+        &self,
+        client: &Client,
+        set: &str,
+        revision: &str,
+        count: usize,
+    ) -> Result<bool, CallError> {
+        let upload = self.upload(set, revision, revision, count, &[], &[]);
+        match sync(client, upload).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is(ErrorReason::NodeSetBaseMismatch) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Fails unless the revision is held with so many nodes.
+async fn held(
+    subject: &Subject,
+    client: &Client,
+    set: &str,
+    revision: &str,
+    count: usize,
+) -> Verdict {
+    let held = subject.is_held(client, set, revision, count).await;
+    let expected = format!("the revision {revision:?} of {set:?} is held with {count} nodes");
+    match held {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(failed(expected, "NODE_SET_BASE_MISMATCH for a delta on it")),
+        Err(error) => Err(failed(expected, error)),
+    }
+}
+
+/// Fails unless the revision is not held.
+async fn not_held(subject: &Subject, client: &Client, set: &str, revision: &str) -> Verdict {
+    let upload = subject.upload(set, revision, revision, 0, &[], &[]);
+    let expected =
+        format!("a delta on {revision:?}, which was not applied, is NODE_SET_BASE_MISMATCH");
+    match sync(client, upload).await {
+        Ok(_) => Err(failed(expected, "it is held")),
+        Err(error) => expect(error.is(ErrorReason::NodeSetBaseMismatch), expected, error),
+    }
+}
+
+async fn chunks(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let (nodes, set) = (nodes(50), subject.name());
+    subject.sync_as(&client, &set, "one", &nodes).await?;
+    held(subject, &client, &set, "one", 50).await?;
+    let chunks: Vec<_> = nodes.chunks(1).collect();
+    let upload = subject.upload(&set, "", "fifty", 50, &chunks, &[]);
+    sync(&client, upload).await?;
+    held(subject, &client, &set, "fifty", 50).await
+}
+
+async fn delta(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let (nodes, set) = (nodes(5), subject.name());
+    subject.sync_as(&client, &set, "a", &nodes[..4]).await?;
+    let removed = &*nodes[0].name;
+    let upload = subject.upload(&set, "a", "b", 4, &[&nodes[4..]], &[removed]);
+    sync(&client, upload).await?;
+    held(subject, &client, &set, "b", 4).await?;
+    not_held(subject, &client, &set, "never-synced").await
+}
+
+async fn unknown_revision(subject: &Subject) -> Verdict {
+    if !declares(subject.handshake(), LoadBalancers) {
+        return Err(skipped(
+            "no call names targets: Capabilities.load_balancers is not declared",
+        ));
+    }
+    let client = subject.connect().await?;
+    let service = subject.service();
+    let unknown = NodeTargets {
+        targets: Some(Targets::Ref(NodeSetRef {
+            set_id: subject.name(),
+            revision: "never-synced".to_owned(),
+        })),
+    };
+    let expected = "an Ensure that names a revision that is not held is NODE_SET_UNKNOWN";
+    match subject.ensure_once(&client, &service, Some(unknown)).await {
+        Ok(answer) => return Err(failed(expected, describe(&answer))),
+        Err(error) => expect(error.is(ErrorReason::NodeSetUnknown), expected, error)?,
+    }
+    let seen = subject.get(&client, &service, None).await?;
+    expect(
+        seen.disposition() == Disposition::Absent,
+        "GetLoadBalancer after it is ABSENT",
+        describe(&seen),
+    )?;
+    subject
+        .ensure(&client, &service, &subject.target_nodes())
+        .await?;
+    Ok(())
+}
+
+async fn previous(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let (nodes, set) = (nodes(3), subject.name());
+    subject.sync_as(&client, &set, "a", &nodes[..2]).await?;
+    subject.sync_as(&client, &set, "b", &nodes).await?;
+    // This makes it the latest again, as the controller's upserts do.
+    held(subject, &client, &set, "a", 2).await?;
+    held(subject, &client, &set, "b", 3).await
+}
+
+async fn restart(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let (nodes, set) = (nodes(3), subject.name());
+    subject.sync_as(&client, &set, "a", &nodes).await?;
+    subject.restart().await?;
+    let client = subject.connect().await?;
+    // Held or not: any other answer is a failure.
+    subject.is_held(&client, &set, "a", 3).await?;
+    subject.sync_as(&client, &set, "a", &nodes).await?;
+    held(subject, &client, &set, "a", 3).await
+}
+
+async fn large(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let (nodes, set) = (nodes(5_000), subject.name());
+    let chunks: Vec<_> = nodes.chunks(500).collect();
+    let upload = subject.upload(&set, "", "a", nodes.len(), &chunks, &[]);
+    let began = Instant::now();
+    sync(&client, upload).await?;
+    let snapshot = began.elapsed();
+    let upload = subject.upload(&set, "a", "b", nodes.len(), &[&nodes[..1]], &[]);
+    let began = Instant::now();
+    sync(&client, upload).await?;
+    let delta = began.elapsed();
+    expect(
+        snapshot < Duration::from_secs(2) && delta < Duration::from_millis(100),
+        "less than 2 s and 100 ms",
+        format!("{snapshot:?} and {delta:?}"),
+    )
+}
+
+async fn again(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let (mut nodes, set) = (nodes(3), subject.name());
+    subject.sync_as(&client, &set, "a", &nodes).await?;
+    subject.sync_as(&client, &set, "a", &nodes).await?;
+    nodes[0]
+        .labels
+        .insert("conformance.example/label".to_owned(), "x".to_owned());
+    let upload = subject.upload(&set, "a", "a", 3, &[&nodes[..1]], &[]);
+    let upserted = sync(&client, upload).await;
+    upserted.map_err(|error| {
+        failed(
+            "an upload whose base_revision and revision are equal is OK",
+            error,
+        )
+    })?;
+    held(subject, &client, &set, "a", 3).await
+}
+
+async fn empty(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let set = subject.name();
+    subject.sync_as(&client, &set, "none", &[]).await?;
+    held(subject, &client, &set, "none", 0).await
+}
+
+async fn sixteen(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let nodes = nodes(2);
+    let sets: Vec<_> = (0..16).map(|_| subject.name()).collect();
+    for set in &sets {
+        subject.sync_as(&client, set, "a", &nodes).await?;
+    }
+    for set in &sets {
+        held(subject, &client, set, "a", 2).await?;
+    }
+    Ok(())
+}
+
+async fn echo(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let set = subject.name();
+    let revision = subject
+        .sync_as(&client, &set, "a-revision", &nodes(1))
+        .await?;
+    expect(
+        revision == "a-revision",
+        "the revision \"a-revision\"",
+        format!("{revision:?}"),
+    )
+}
+
+async fn separate(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let (one, other) = (subject.name(), subject.name());
+    subject
+        .sync_as(&client, &one, "only-in-one", &nodes(2))
+        .await?;
+    not_held(subject, &client, &other, "only-in-one").await
+}

@@ -1,0 +1,200 @@
+//! The socket, HTTP/2, messages and methods.
+
+use std::{os::unix::fs::PermissionsExt as _, time::Duration};
+
+use futures::future::try_join_all;
+use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, code_name, v1::GetStatusRequest};
+use prost::encoding::{WireType, encode_key, encode_varint};
+use tonic::Code;
+
+use crate::{
+    case::{Capability, Case, must, should},
+    inputs::limit,
+    subject::Subject,
+    verdict::{Verdict, expect, failed},
+};
+
+const GET_STATUS: &str = "/cloudprovider.v1.ProviderService/GetStatus";
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        must("TRN-01", "the socket has mode 0660")
+            .clause("common.proto", "", "It has mode 0660 and a group that both processes are in;")
+            .check(|subject| Box::pin(async { mode(subject) })),
+        must("TRN-02", "calls with any authority are served")
+            .clause("common.proto", "", "Any :authority is accepted.")
+            .check(|subject| Box::pin(authorities(subject))),
+        must("TRN-04", "two connections at once are served")
+            .clause("common.proto", "", "during a fail-over two controllers are connected.")
+            .check(|subject| Box::pin(two_connections(subject))),
+        must("TRN-05", "sixty calls at once on one connection are answered")
+            .clause("common.proto", "", "The controller keeps one connection;")
+            .check(|subject| Box::pin(many_at_once(subject))),
+        must("TRN-06", "a message as large as the provider accepts is accepted")
+            .clause("common.proto", "", "One message at most what the peer named at handshake, 4 MiB if it was silent;")
+            .check(|subject| Box::pin(largest_message(subject))),
+        should("TRN-07", "a message that is too large ends its call, not the connection")
+            .clause("common.proto", "", "One message at most what the peer named at handshake, 4 MiB if it was silent;")
+            .check(|subject| Box::pin(too_large_message(subject))),
+        must("TRN-08", "fields that the provider does not know are ignored")
+            .clause("common.proto", "", "A field that the reader does not know is ignored.")
+            .check(|subject| Box::pin(unknown_field(subject))),
+        must("TRN-09", "a method that the provider does not know is UNIMPLEMENTED")
+            .clause("common.proto", "", "only UNIMPLEMENTED without it means that the method is not served.")
+            .check(|subject| Box::pin(unknown_method(subject))),
+        must("TRN-10", "a service that the provider does not know is UNIMPLEMENTED")
+            .clause("common.proto", "", "only UNIMPLEMENTED without it means that the method is not served.")
+            .check(|subject| Box::pin(unknown_service(subject))),
+        must("TRN-11", "a connection that was idle is not closed")
+            .clause("common.proto", "", "The provider MUST NOT close idle connections")
+            .check(|subject| Box::pin(idle(subject))),
+        must("TRN-12", "a call that was cancelled leaves the connection usable")
+            .of(Capability::Core)
+            .clause("common.proto", "", "After cancel, deadline or loss of the connection a provider starts no further cloud change for that call")
+            .check(|subject| Box::pin(cancelled(subject))),
+    ]
+}
+
+fn mode(subject: &Subject) -> Verdict {
+    let path = subject.endpoint().path();
+    let found = std::fs::metadata(path)
+        .map_err(|error| failed(format!("{} is a socket", path.display()), error))?;
+    let mode = found.permissions().mode() & 0o777;
+    expect(
+        mode == 0o660,
+        format!("{} has mode 0660", path.display()),
+        format!("mode {mode:04o}"),
+    )
+}
+
+async fn authorities(subject: &Subject) -> Verdict {
+    for authority in ["localhost", "provider.example:443", "[::1]", "a"] {
+        let client = subject.dial_with(authority).await?;
+        let answered = client.get_status(GetStatusRequest {}).await;
+        answered.map_err(|error| {
+            failed(
+                format!("GetStatus with the authority {authority:?} is answered"),
+                error,
+            )
+        })?;
+    }
+    Ok(())
+}
+
+async fn two_connections(subject: &Subject) -> Verdict {
+    let (old, new) = (subject.connect().await?, subject.connect().await?);
+    for client in [&old, &new, &old] {
+        client.get_status(GetStatusRequest {}).await?;
+    }
+    Ok(())
+}
+
+async fn many_at_once(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let calls = (0..60).map(|_| client.get_status(GetStatusRequest {}));
+    try_join_all(calls).await?;
+    Ok(())
+}
+
+/// Bytes of a field with a number that no message of the contract has.
+fn padding(bytes: usize) -> Vec<u8> {
+    let mut message = Vec::with_capacity(bytes);
+    encode_key(1000, WireType::LengthDelimited, &mut message);
+    // Key and length take seven bytes at most.
+    let content = bytes.saturating_sub(message.len() + 4);
+    encode_varint(content as u64, &mut message);
+    message.resize(message.len() + content, b'x');
+    message
+}
+
+fn limit_of(subject: &Subject) -> usize {
+    match subject.handshake().max_receive_message_bytes {
+        0 => DEFAULT_MAX_MESSAGE_BYTES,
+        named => usize::try_from(named).unwrap_or(usize::MAX),
+    }
+}
+
+/// More is not sent: the suite would need the memory too.
+const MOST: usize = 16 << 20;
+
+async fn largest_message(subject: &Subject) -> Verdict {
+    let bytes = limit_of(subject).min(MOST) - 8;
+    let client = subject.connect().await?;
+    let answered = client.send_bytes("GetStatus", GET_STATUS, padding(bytes));
+    let answered = answered.await;
+    answered.map_err(|error| failed(format!("a request of {bytes} bytes is answered"), error))?;
+    Ok(())
+}
+
+async fn too_large_message(subject: &Subject) -> Verdict {
+    let limit = limit_of(subject);
+    if limit > MOST {
+        return Ok(());
+    }
+    let client = subject.connect().await?;
+    let bytes = limit + (1 << 10);
+    let answered = client
+        .send_bytes("GetStatus", GET_STATUS, padding(bytes))
+        .await;
+    expect(
+        answered.is_err(),
+        format!("a request of {bytes} bytes is an error, since the limit is {limit}"),
+        "it is answered",
+    )?;
+    let after = client.get_status(GetStatusRequest {}).await;
+    after.map_err(|error| failed("the next call on the same connection is answered", error))?;
+    Ok(())
+}
+
+async fn unknown_field(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let answered = client.send_bytes("GetStatus", GET_STATUS, padding(100));
+    let answered = answered.await;
+    answered.map_err(|error| failed("a request with an unknown field is answered", error))?;
+    Ok(())
+}
+
+async fn unknown_method(subject: &Subject) -> Verdict {
+    let path = "/cloudprovider.v1.ProviderService/ConformanceCheck";
+    unimplemented(subject, path).await
+}
+
+async fn unknown_service(subject: &Subject) -> Verdict {
+    let path = "/cloudprovider.v1.ConformanceService/Check";
+    unimplemented(subject, path).await
+}
+
+async fn unimplemented(subject: &Subject, path: &'static str) -> Verdict {
+    let client = subject.connect().await?;
+    let expected = format!("{path} is {}", code_name(Code::Unimplemented));
+    match client
+        .send_bytes("an unknown method", path, Vec::new())
+        .await
+    {
+        Ok(_) => Err(failed(expected, "it is answered")),
+        Err(error) => expect(error.code == Code::Unimplemented, expected, error),
+    }
+}
+
+async fn idle(subject: &Subject) -> Verdict {
+    let waited = limit(subject.inputs().limits.idle);
+    tokio::time::sleep(waited).await;
+    let answered = subject.idle().get_status(GetStatusRequest {}).await;
+    answered.map_err(|error| {
+        let expected = format!("a connection that was idle for {waited:?} and longer is open");
+        failed(expected, error)
+    })?;
+    Ok(())
+}
+
+async fn cancelled(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    for wait in [0, 1, 5] {
+        let call = client.get_status(GetStatusRequest {});
+        // Dropping the call resets its stream.
+        let _ = tokio::time::timeout(Duration::from_millis(wait), call).await;
+    }
+    let answered = client.get_status(GetStatusRequest {}).await;
+    answered.map_err(|error| failed("the call after cancelled ones is answered", error))?;
+    Ok(())
+}

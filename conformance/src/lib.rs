@@ -1,0 +1,32 @@
+//! Holds a provider, in any language, against the contract `cloudprovider.v1`: plays the controller on its
+//! socket, without a cluster.
+//!
+//! ```text
+//!   cases ── check ──► Subject ──► Client ── gRPC ──► [Proxy] ──► provider under test
+//!     │                   │           └► Ledger: every error, effect and answer of the run
+//!     │                   └► Leftovers: what the run made, deleted after each case
+//!     └► run ──► Report: text, `JUnit` XML, JSON
+//! ```
+//!
+//! A case is one entry in a table of `cases/`: id, level, clause of the contract, and a check.
+
+pub mod case;
+pub mod cases;
+pub mod cli;
+pub mod client;
+pub mod describe;
+pub mod inputs;
+pub mod report;
+pub mod run;
+pub mod subject;
+pub mod verdict;
+pub mod waivers;
+
+mod commands;
+mod connection;
+mod ledger;
+mod leftovers;
+
+mod proxy;
+pub mod stress;
+pub mod sweep;

@@ -1,0 +1,178 @@
+//! The result of a run, and its forms: text for people, `JUnit` XML and JSON for machines.
+
+mod json;
+mod junit;
+mod text;
+
+use jiff::Timestamp;
+
+use crate::{
+    case::{Case, Level},
+    verdict::Failure,
+    waivers::Waiver,
+};
+
+pub use json::json;
+pub use junit::junit;
+pub use text::{line, summary};
+
+/// A whole run.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Of this suite.
+    pub version: &'static str,
+    /// Names the run in everything that it made.
+    pub run_id: String,
+    /// Where the provider listened.
+    pub endpoint: String,
+    /// `HandshakeResponse.provider_name`.
+    pub provider: String,
+    /// `HandshakeResponse.provider_version`.
+    pub provider_version: String,
+    /// When it began.
+    pub started: Timestamp,
+    /// How long it took.
+    pub seconds: f64,
+    /// Every case that there is, in the order of the run.
+    pub judged: Vec<Judged>,
+    /// Objects that are left in the cloud.
+    pub leftovers: Vec<String>,
+}
+
+/// A case with its outcome.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// The case.
+    pub case: Case,
+    /// The outcome.
+    pub outcome: Outcome,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// The end of one case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The provider does as the contract says.
+    Passed {
+        /// A waiver that can be deleted.
+        needless: Option<Waiver>,
+    },
+    /// It does not.
+    Failed {
+        /// The difference.
+        failure: Failure,
+        /// A waiver that counts no longer.
+        expired: Option<Waiver>,
+    },
+    /// It does not, and that is known.
+    Waived {
+        /// The difference.
+        failure: Failure,
+        /// Why it is accepted.
+        waiver: Waiver,
+    },
+    /// The case was not run.
+    Skipped(Skip),
+}
+
+/// Why a case was not run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// The provider does not declare this field.
+    Capability(&'static str),
+    /// The inputs lack these keys.
+    Input(String),
+    /// It would change the cloud.
+    ReadOnly,
+    /// `--only` or `--profile` leave it out.
+    NotSelected,
+    /// The run showed nothing to judge.
+    NothingToJudge(String),
+}
+
+/// How many cases ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// Passed.
+    pub passed: usize,
+    /// Failed, of level MUST.
+    pub failed: usize,
+    /// Failed, of level SHOULD.
+    pub warned: usize,
+    /// Failed, of level INFO.
+    pub noted: usize,
+    /// Failed and waived.
+    pub waived: usize,
+    /// Skipped: not declared.
+    pub undeclared: usize,
+    /// Skipped: an input is missing.
+    pub without_input: usize,
+    /// Skipped: without `--allow-mutations`.
+    pub read_only: usize,
+    /// Skipped: nothing to judge.
+    pub nothing_to_judge: usize,
+    /// Skipped: not selected.
+    pub not_selected: usize,
+}
+
+impl Report {
+    /// How many cases ended how.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for Judged { case, outcome, .. } in &self.judged {
+            *match outcome {
+                Outcome::Passed { .. } => &mut counts.passed,
+                Outcome::Failed { .. } => match case.level {
+                    Level::Must => &mut counts.failed,
+                    Level::Should => &mut counts.warned,
+                    Level::Info => &mut counts.noted,
+                },
+                Outcome::Waived { .. } => &mut counts.waived,
+                Outcome::Skipped(Skip::Capability(_)) => &mut counts.undeclared,
+                Outcome::Skipped(Skip::Input(_)) => &mut counts.without_input,
+                Outcome::Skipped(Skip::ReadOnly) => &mut counts.read_only,
+                Outcome::Skipped(Skip::NothingToJudge(_)) => &mut counts.nothing_to_judge,
+                Outcome::Skipped(Skip::NotSelected) => &mut counts.not_selected,
+            } += 1;
+        }
+        counts
+    }
+
+    /// Ids of the cases that failed, whatever their level.
+    pub fn failed(&self) -> Vec<&'static str> {
+        let failed = self.judged.iter();
+        let failed = failed.filter(|one| matches!(one.outcome, Outcome::Failed { .. }));
+        failed.map(|one| one.case.id).collect()
+    }
+}
+
+impl Outcome {
+    /// One word, as reports have it.
+    pub const fn word(&self, level: Level) -> &'static str {
+        match (self, level) {
+            (Self::Passed { .. }, _) => "passed",
+            (Self::Failed { .. }, Level::Must) => "failed",
+            (Self::Failed { .. }, Level::Should) => "warning",
+            (Self::Failed { .. }, Level::Info) => "note",
+            (Self::Waived { .. }, _) => "waived",
+            (Self::Skipped(_), _) => "skipped",
+        }
+    }
+}
+
+impl std::fmt::Display for Skip {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Capability(by) => write!(f, "the provider does not declare {by}"),
+            Self::Input(keys) => write!(f, "the inputs have no {keys}"),
+            Self::ReadOnly => write!(f, "changes the cloud; allow it with --allow-mutations"),
+            Self::NotSelected => write!(f, "not selected by --only or --profile"),
+            Self::NothingToJudge(reason) => write!(f, "{reason}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

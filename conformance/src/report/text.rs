@@ -1,0 +1,102 @@
+//! For people: a line for each case as it ends, and a summary.
+
+use std::fmt::Write as _;
+
+use super::{Judged, Outcome, Report, Skip};
+use crate::case::Level;
+
+/// One case. None for one that was not selected: the summary counts those.
+pub fn line(judged: &Judged, colour: bool) -> Option<String> {
+    let Judged {
+        case,
+        outcome,
+        seconds,
+    } = judged;
+    let paint = |text: &str| {
+        if !colour {
+            return text.to_owned();
+        }
+        let code = match outcome {
+            Outcome::Passed { .. } => 32,
+            Outcome::Failed { .. } if case.level == Level::Must => 31,
+            Outcome::Failed { .. } | Outcome::Waived { .. } => 33,
+            Outcome::Skipped(_) => 90,
+        };
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    };
+    let word = paint(&format!("{:<7}", outcome.word(case.level)));
+    let mut text = format!("{word} {:<7} {:<6} {}", case.id, case.level, case.title);
+    let mut detail = |name: &str, value: &str| {
+        let _ = write!(text, "\n        {name:<9} {value}");
+    };
+    match outcome {
+        Outcome::Passed { needless } => {
+            if let Some(waiver) = needless {
+                detail("waiver", &format!("not needed: {}", waiver.reason));
+            }
+            if *seconds >= 1.0 {
+                let _ = write!(text, " ({seconds:.1} s)");
+            }
+        }
+        Outcome::Failed { failure, expired } => {
+            detail("expected", &failure.expected);
+            detail("came", &failure.came);
+            detail("clause", &case.clause.to_string());
+            if let Some(waiver) = expired {
+                let (reason, owner) = (&waiver.reason, &waiver.owner);
+                let until = waiver.expires;
+                detail("waiver", &format!("ended on {until} ({owner}): {reason}"));
+            }
+        }
+        Outcome::Waived { failure, waiver } => {
+            detail("expected", &failure.expected);
+            detail("came", &failure.came);
+            let (reason, owner) = (&waiver.reason, &waiver.owner);
+            let until = waiver.expires;
+            detail("waiver", &format!("until {until} ({owner}): {reason}"));
+        }
+        Outcome::Skipped(Skip::NotSelected) => return None,
+        Outcome::Skipped(skip) => detail("because", &skip.to_string()),
+    }
+    Some(text)
+}
+
+/// The last lines: how many cases ended how, and what is left in the cloud.
+pub fn summary(report: &Report) -> String {
+    let counts = report.counts();
+    let mut parts = vec![format!("{} passed", counts.passed)];
+    for (count, text) in [
+        (counts.failed, "failed"),
+        (counts.warned, "with a warning (SHOULD)"),
+        (counts.noted, "with a note (INFO)"),
+        (counts.waived, "waived"),
+        (counts.undeclared, "skipped: capability not declared"),
+        (counts.without_input, "skipped: input missing"),
+        (counts.read_only, "skipped: without --allow-mutations"),
+        (counts.nothing_to_judge, "skipped: nothing to judge"),
+        (counts.not_selected, "not selected"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{count} {text}"));
+        }
+    }
+    let mut text = format!(
+        "{} {}: {} cases in {:.1} s: {}",
+        report.provider,
+        report.provider_version,
+        report.judged.len(),
+        report.seconds,
+        parts.join(", ")
+    );
+    for leftover in &report.leftovers {
+        let _ = write!(text, "\nleft in the cloud: {leftover}");
+    }
+    if !report.leftovers.is_empty() {
+        let run = &report.run_id;
+        let _ = write!(
+            text,
+            "\nremove it: provider-conformance sweep --run-id {run}"
+        );
+    }
+    text
+}

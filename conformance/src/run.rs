@@ -1,0 +1,273 @@
+//! One run: the provider is connected to, each case is judged, and everything that was made is removed.
+
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::FutureExt as _;
+use jiff::{Timestamp, Zoned};
+use outrigger_provider_sdk::Endpoint;
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout},
+};
+
+use crate::{
+    case::{Capability, Case, Level},
+    cases,
+    client::Client,
+    connection::AUTHORITY,
+    inputs::{Inputs, limit},
+    ledger::Ledger,
+    leftovers::Leftovers,
+    report::{Judged, Outcome, Report, Skip},
+    subject::{Subject, Suite, declares, handshake_request},
+    verdict::{Failure, Stop, Verdict},
+    waivers::Waivers,
+};
+
+/// The longest that one case may take beyond the limits of the inputs.
+const CASE: Duration = Duration::from_mins(5);
+
+/// The settings of a run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the provider listens, or shall listen.
+    pub endpoint: Endpoint,
+    /// Facts about its cloud.
+    pub inputs: Inputs,
+    /// Failures that are known.
+    pub waivers: Waivers,
+    /// Ids of cases, or their first letters, such as `LBS`; empty: all.
+    pub only: Vec<String>,
+    /// Capabilities that the provider must declare, and whose cases alone are run; empty: those declared.
+    pub profiles: BTreeSet<Capability>,
+    /// Cases may change the cloud.
+    pub allow_mutations: bool,
+    /// Names the run in everything that it makes: lower case letters and digits.
+    pub run_id: String,
+}
+
+impl Settings {
+    /// Of a command that runs no cases.
+    pub fn plain(endpoint: Endpoint, inputs: Inputs, run_id: String) -> Self {
+        Self {
+            endpoint,
+            inputs,
+            waivers: Waivers::default(),
+            only: Vec::new(),
+            profiles: BTreeSet::new(),
+            allow_mutations: true,
+            run_id,
+        }
+    }
+}
+
+/// Why there is no report: the provider was not reached, or does not shake hands.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreachable(String);
+
+/// Runs the cases, one after the other; `judged` sees each result as it comes.
+///
+/// # Errors
+///
+/// The provider cannot be started or connected to, or refuses the handshake.
+///
+/// # Cancellation
+///
+/// Leaves behind in the cloud what the running case has made; `sweep` removes it.
+pub async fn run(
+    settings: Settings,
+    mut judged: impl FnMut(&Judged),
+) -> Result<Report, Unreachable> {
+    let started = Instant::now();
+    let mut report = Report {
+        version: env!("CARGO_PKG_VERSION"),
+        run_id: settings.run_id.clone(),
+        endpoint: settings.endpoint.to_string(),
+        started: Timestamp::now(),
+        ..Report::default()
+    };
+    let run = Run::prepare(settings).await?;
+    let handshake = &run.suite.handshake;
+    report.provider.clone_from(&handshake.provider_name);
+    report
+        .provider_version
+        .clone_from(&handshake.provider_version);
+    for case in cases::all() {
+        let began = Instant::now();
+        let outcome = run.judge(&case).await;
+        let result = Judged {
+            case,
+            outcome,
+            seconds: began.elapsed().as_secs_f64(),
+        };
+        judged(&result);
+        report.judged.push(result);
+    }
+    report.leftovers = run.leftovers();
+    report.seconds = started.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+struct Run {
+    settings: Settings,
+    suite: Arc<Suite>,
+}
+
+impl Run {
+    async fn prepare(settings: Settings) -> Result<Self, Unreachable> {
+        let suite = prepare(&settings).await.map_err(Unreachable)?;
+        Ok(Self {
+            settings,
+            suite: Arc::new(suite),
+        })
+    }
+
+    async fn judge(&self, case: &Case) -> Outcome {
+        if let Some(skip) = self.skip(case) {
+            return skip;
+        }
+        let mut verdict = self.check(case).await;
+        if let Some(ended) = self.suite.ended().await {
+            let gone = Failure {
+                expected: "the provider's process runs on".to_owned(),
+                came: format!("it ended: {ended}"),
+            };
+            verdict = verdict.and(Err(Stop::Failed(gone)));
+            if let Err(error) = self.suite.start().await {
+                eprintln!("provider-conformance: the provider does not start again: {error}");
+            }
+        }
+        self.clean_up(case).await;
+        let failure = match verdict {
+            Ok(()) => None,
+            Err(Stop::Skipped(reason)) => return Outcome::Skipped(Skip::NothingToJudge(reason)),
+            Err(Stop::Failed(failure)) => Some(failure),
+        };
+        let waiver = self.settings.waivers.of(case, Zoned::now().date());
+        match (failure, waiver) {
+            (None, waiver) => Outcome::Passed {
+                needless: waiver.map(|(waiver, _)| waiver.clone()),
+            },
+            (Some(failure), Some((waiver, true))) => Outcome::Waived {
+                failure,
+                waiver: waiver.clone(),
+            },
+            (Some(failure), waiver) => Outcome::Failed {
+                failure,
+                expired: waiver.map(|(waiver, _)| waiver.clone()),
+            },
+        }
+    }
+
+    /// Why a case is not run.
+    fn skip(&self, case: &Case) -> Option<Outcome> {
+        let Settings { only, profiles, .. } = &self.settings;
+        let selected = |id: &String| case.id == id || case.id.split('-').next() == Some(id);
+        if !only.is_empty() && !only.iter().any(selected) {
+            return Some(Outcome::Skipped(Skip::NotSelected));
+        }
+        if !profiles.is_empty() && !profiles.contains(&case.capability) {
+            return Some(Outcome::Skipped(Skip::NotSelected));
+        }
+        if !declares(&self.suite.handshake, case.capability) {
+            let by = case.capability.declared_by();
+            if profiles.contains(&case.capability) && case.level == Level::Must {
+                let failure = Failure {
+                    expected: format!("Handshake declares {by}, since --profile names it"),
+                    came: "it does not".to_owned(),
+                };
+                let expired = None;
+                return Some(Outcome::Failed { failure, expired });
+            }
+            return Some(Outcome::Skipped(Skip::Capability(by)));
+        }
+        if case.mutates && !self.settings.allow_mutations {
+            return Some(Outcome::Skipped(Skip::ReadOnly));
+        }
+        let missing = case.needs.iter();
+        let missing = missing.filter(|input| !self.settings.inputs.has(**input));
+        let missing: Vec<_> = missing.map(|input| input.keys()).collect();
+        (!missing.is_empty()).then(|| Outcome::Skipped(Skip::Input(missing.join(", "))))
+    }
+
+    async fn check(&self, case: &Case) -> Verdict {
+        let subject = Subject::new(Arc::clone(&self.suite), case.id);
+        let limits = &self.settings.inputs.limits;
+        let longest = CASE + limit(limits.ready) + limit(limits.gone) + limit(limits.idle);
+        let checked = AssertUnwindSafe((case.body)(&subject)).catch_unwind();
+        match timeout(longest, checked).await {
+            Ok(Ok(verdict)) => verdict,
+            // tonic panics on details that are no base64.
+            Ok(Err(panic)) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+                Err(Stop::Failed(Failure {
+                    expected: "the answers can be read".to_owned(),
+                    came: format!("a panic: {}", text.unwrap_or("of no text")),
+                }))
+            }
+            Err(_elapsed) => Err(Stop::Failed(Failure {
+                expected: format!("the case ends within {longest:?}"),
+                came: "it did not end".to_owned(),
+            })),
+        }
+    }
+
+    /// Deletes what the case has made. The rest stays in the list.
+    async fn clean_up(&self, case: &Case) {
+        let leftovers = &self.suite.leftovers;
+        if !case.mutates {
+            leftovers.clear();
+            return;
+        }
+        if leftovers.is_empty() {
+            return;
+        }
+        let subject = Subject::new(Arc::clone(&self.suite), case.id);
+        if let Err(error) = subject.clean_up().await {
+            eprintln!(
+                "provider-conformance: {} leaves something behind: {error:?}",
+                case.id
+            );
+        }
+    }
+
+    fn leftovers(&self) -> Vec<String> {
+        self.suite.leftovers.names()
+    }
+}
+
+/// Starts the provider, if it is the suite's, and shakes hands.
+pub(crate) async fn prepare(settings: &Settings) -> Result<Suite, String> {
+    let Settings {
+        endpoint, inputs, ..
+    } = settings;
+    let ledger = Arc::new(Ledger::default());
+    let provider = if inputs.provider.command.is_empty() {
+        None
+    } else {
+        let within = limit(inputs.limits.start);
+        let started = crate::commands::Provider::start(&inputs.provider, endpoint, within);
+        Some(started.await?)
+    };
+    let socket = endpoint.path();
+    let dial = || Client::dial(socket, AUTHORITY, Arc::clone(&ledger));
+    let shake = |client: Client| async move {
+        let answered = client.handshake(handshake_request(inputs)).await;
+        answered.map_err(|error| format!("the handshake fails: {error}"))
+    };
+    let handshake = shake(dial().await?).await?;
+    let idle = dial().await?;
+    shake(idle.clone()).await?;
+    Ok(Suite {
+        endpoint: endpoint.clone(),
+        inputs: inputs.clone(),
+        handshake,
+        run_id: settings.run_id.clone(),
+        ledger,
+        leftovers: Leftovers::default(),
+        idle,
+        provider: Mutex::new(provider),
+    })
+}

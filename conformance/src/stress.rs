@@ -1,0 +1,192 @@
+//! Load on a provider: many calls at once, and how long they took.
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use futures::{StreamExt as _, stream};
+use outrigger_api::v1::{BatchGetInstancesRequest, GetStatusRequest, InstanceView, Node};
+use tokio::time::Instant;
+
+use crate::{
+    case::Capability,
+    client::{CallError, Client},
+    run::{self, Settings},
+    subject::{Subject, declares},
+    verdict::Stop,
+};
+
+/// The amount of load.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Nodes that are looked up and that are the targets, by turns of a batch.
+    pub nodes: usize,
+    /// Services whose load balancers are made and deleted; 0 without `--allow-mutations`.
+    pub services: usize,
+    /// Calls at one time.
+    pub parallel: usize,
+}
+
+/// How long the calls of each method took.
+#[derive(Debug, Default)]
+pub struct Latencies {
+    methods: BTreeMap<&'static str, Method>,
+}
+
+#[derive(Debug, Default)]
+struct Method {
+    took: Vec<Duration>,
+    errors: BTreeMap<String, usize>,
+}
+
+impl Latencies {
+    /// Calls that were answered with an error.
+    pub fn errors(&self) -> usize {
+        let methods = self.methods.values();
+        methods.flat_map(|method| method.errors.values()).sum()
+    }
+
+    fn add<T>(&mut self, rpc: &'static str, took: Duration, answered: Result<T, CallError>) {
+        let method = self.methods.entry(rpc).or_default();
+        method.took.push(took);
+        if let Err(error) = answered {
+            *method.errors.entry(error.to_string()).or_default() += 1;
+        }
+    }
+}
+
+impl fmt::Display for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{:<24} {:>7} {:>7} {:>10} {:>10} {:>10} {:>10}",
+            "METHOD", "CALLS", "ERRORS", "P50", "P90", "P99", "LONGEST"
+        )?;
+        for (rpc, method) in &self.methods {
+            let mut took = method.took.clone();
+            took.sort_unstable();
+            let at = |percent: usize| {
+                let index = (took.len() * percent / 100).min(took.len().saturating_sub(1));
+                let took = took.get(index).copied().unwrap_or_default();
+                format!("{:.1} ms", took.as_secs_f64() * 1e3)
+            };
+            let errors: usize = method.errors.values().sum();
+            writeln!(
+                f,
+                "{rpc:<24} {:>7} {errors:>7} {:>10} {:>10} {:>10} {:>10}",
+                took.len(),
+                at(50),
+                at(90),
+                at(99),
+                at(100)
+            )?;
+        }
+        for method in self.methods.values() {
+            for (error, count) in &method.errors {
+                writeln!(f, "{count} times {error}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts load on the provider.
+///
+/// # Errors
+///
+/// The provider cannot be reached, or does not answer at all.
+pub async fn stress(settings: Settings, load: Load) -> Result<Latencies, String> {
+    let suite = Arc::new(run::prepare(&settings).await?);
+    let handshake = suite.handshake.clone();
+    let subject = Subject::new(suite, "stress");
+    let reason = |stop: Stop| format!("{stop:?}");
+    let client = subject.connect().await.map_err(reason)?;
+    let mut latencies = Latencies::default();
+    if declares(&handshake, Capability::Instances) {
+        look_up(&subject, &client, load, &mut latencies).await;
+    }
+    if declares(&handshake, Capability::NodeSets) {
+        let upload = subject.snapshot("stress", &nodes(load.nodes));
+        let began = Instant::now();
+        let answered = client.sync_node_set(stream::iter(upload)).await;
+        latencies.add("SyncNodeSet", began.elapsed(), answered);
+    }
+    if load.services > 0 && declares(&handshake, Capability::LoadBalancers) {
+        balance(&subject, &client, load, &mut latencies)
+            .await
+            .map_err(reason)?;
+    }
+    Ok(latencies)
+}
+
+fn nodes(count: usize) -> Vec<Node> {
+    let node = |index| Node {
+        name: format!("conformance-stress-{index}"),
+        uid: format!("uid-{index}"),
+        ready: "True".to_owned(),
+        ..Node::default()
+    };
+    (0..count).map(node).collect()
+}
+
+/// Looks all nodes up, and asks for the status meanwhile.
+async fn look_up(subject: &Subject, client: &Client, load: Load, latencies: &mut Latencies) {
+    let size = match subject.instances().max_batch_size {
+        0 => 100,
+        size => size.min(500) as usize,
+    };
+    let nodes = nodes(load.nodes);
+    let calls = nodes.chunks(size).map(|batch| {
+        let request = BatchGetInstancesRequest {
+            context: subject.context(),
+            nodes: batch.to_vec(),
+            max_staleness: None,
+            view: InstanceView::State.into(),
+        };
+        async move {
+            let began = Instant::now();
+            let looked_up = client.batch_get_instances(request).await;
+            let took = began.elapsed();
+            let began = Instant::now();
+            let status = client.get_status(GetStatusRequest {}).await;
+            (took, looked_up.map(drop), began.elapsed(), status.map(drop))
+        }
+    });
+    let mut calls = stream::iter(calls).buffer_unordered(load.parallel);
+    while let Some((took, looked_up, status_took, status)) = calls.next().await {
+        latencies.add("BatchGetInstances", took, looked_up);
+        latencies.add("GetStatus", status_took, status);
+    }
+}
+
+/// Makes a load balancer for each Service, and deletes all of them.
+async fn balance(
+    subject: &Subject,
+    client: &Client,
+    load: Load,
+    latencies: &mut Latencies,
+) -> Result<(), Stop> {
+    let targets = subject.targets(client, &subject.target_nodes()).await?;
+    let services: Vec<_> = (0..load.services).map(|_| subject.service()).collect();
+    let ensured = services.iter().map(|service| {
+        let targets = targets.clone();
+        async move {
+            let began = Instant::now();
+            let answered = subject.ensure_once(client, service, targets).await;
+            (began.elapsed(), answered.map(drop))
+        }
+    });
+    let mut ensured = stream::iter(ensured).buffer_unordered(load.parallel);
+    while let Some((took, answered)) = ensured.next().await {
+        latencies.add("EnsureLoadBalancer", took, answered);
+    }
+    let deleted = services.iter().map(|service| async move {
+        let began = Instant::now();
+        let answered = subject.delete_once(client, service).await;
+        (began.elapsed(), answered.map(drop))
+    });
+    let mut deleted = stream::iter(deleted).buffer_unordered(load.parallel);
+    while let Some((took, answered)) = deleted.next().await {
+        latencies.add("DeleteLoadBalancer", took, answered);
+    }
+    // Those that were IN_PROGRESS.
+    subject.clean_up().await
+}

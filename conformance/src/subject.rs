@@ -1,0 +1,249 @@
+//! The provider under test, as a case sees it.
+
+mod load_balancers;
+mod nodes;
+mod process;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use outrigger_api::{
+    MINOR,
+    v1::{
+        CallContext, Capabilities, ClusterInfo, HandshakeRequest, HandshakeResponse,
+        InstancesCapability, LoadBalancersCapability,
+    },
+};
+use outrigger_provider_sdk::Endpoint;
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+pub(crate) use load_balancers::{NAMESPACE, is_passing, uid_of};
+pub use load_balancers::{describe, name_of, port};
+
+use crate::{
+    case::Capability,
+    client::Client,
+    commands::{self, Provider},
+    connection::AUTHORITY,
+    inputs::Inputs,
+    ledger::{Ledger, Seen},
+    leftovers::Leftovers,
+    verdict::{Verdict, failed},
+};
+
+/// The state of one run, which its cases share.
+#[derive(Debug)]
+pub(crate) struct Suite {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) inputs: Inputs,
+    /// The answer to the first handshake.
+    pub(crate) handshake: HandshakeResponse,
+    /// Names this run in everything that it makes.
+    pub(crate) run_id: String,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) leftovers: Leftovers,
+    /// Connected at the start, and not used before the case about idle connections.
+    pub(crate) idle: Client,
+    pub(crate) provider: Mutex<Option<Provider>>,
+}
+
+/// The provider under test, in the hands of one case.
+#[derive(Debug)]
+pub struct Subject {
+    suite: Arc<Suite>,
+    case: &'static str,
+    made: AtomicU32,
+}
+
+impl Subject {
+    pub(crate) const fn new(suite: Arc<Suite>, case: &'static str) -> Self {
+        Self {
+            suite,
+            case,
+            made: AtomicU32::new(0),
+        }
+    }
+
+    /// Where the provider listens.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.suite.endpoint
+    }
+
+    /// The inputs of the run.
+    pub fn inputs(&self) -> &Inputs {
+        &self.suite.inputs
+    }
+
+    /// The answer to the first handshake of the run.
+    pub fn handshake(&self) -> &HandshakeResponse {
+        &self.suite.handshake
+    }
+
+    /// The capabilities of the first handshake.
+    pub fn capabilities(&self) -> Capabilities {
+        self.handshake().capabilities.clone().unwrap_or_default()
+    }
+
+    /// The instances capability, or the defaults.
+    pub fn instances(&self) -> InstancesCapability {
+        self.capabilities().instances.unwrap_or_default()
+    }
+
+    /// The load balancers capability, or the defaults.
+    pub fn load_balancers(&self) -> LoadBalancersCapability {
+        self.capabilities().load_balancers.unwrap_or_default()
+    }
+
+    /// Everything that the provider has said in this run up to now.
+    pub(crate) fn seen(&self) -> Seen {
+        self.suite.ledger.seen()
+    }
+
+    pub(crate) fn leftovers(&self) -> &Leftovers {
+        &self.suite.leftovers
+    }
+
+    /// The connection that has been idle since the run began.
+    pub fn idle(&self) -> &Client {
+        &self.suite.idle
+    }
+
+    /// A new connection without a handshake.
+    pub async fn dial(&self) -> Verdict<Client> {
+        self.dial_with(AUTHORITY).await
+    }
+
+    /// A new connection with another authority, without a handshake.
+    pub async fn dial_with(&self, authority: &str) -> Verdict<Client> {
+        let ledger = Arc::clone(&self.suite.ledger);
+        let dialed = Client::dial(self.endpoint().path(), authority, ledger).await;
+        dialed.map_err(|error| failed("the provider accepts a connection", error))
+    }
+
+    /// A new connection to another socket, such as that of a proxy; with a handshake.
+    pub(crate) async fn connect_to(&self, socket: &std::path::Path) -> Verdict<Client> {
+        let ledger = Arc::clone(&self.suite.ledger);
+        let dialed = Client::dial(socket, AUTHORITY, ledger).await;
+        let client = dialed.map_err(|error| failed("the provider accepts a connection", error))?;
+        client.handshake(self.handshake_request()).await?;
+        Ok(client)
+    }
+
+    /// A new connection on which a handshake was made.
+    pub async fn connect(&self) -> Verdict<Client> {
+        self.connect_to(self.endpoint().path()).await
+    }
+
+    /// The handshake that the controller would send.
+    pub fn handshake_request(&self) -> HandshakeRequest {
+        handshake_request(self.inputs())
+    }
+
+    /// The context of a new attempt.
+    pub fn context(&self) -> Option<CallContext> {
+        let cluster = &self.inputs().cluster;
+        Some(CallContext {
+            request_id: Uuid::new_v4().to_string(),
+            cluster_name: cluster.name.clone(),
+            cluster_uid: cluster.uid.clone(),
+        })
+    }
+
+    /// Whether [`Subject::name`] of this run made the name.
+    pub fn is_of_this_run(&self, name: &str) -> bool {
+        name.starts_with(&format!("conformance-{}-", self.suite.run_id))
+    }
+
+    /// A name that nothing else in this run has: `conformance-<run>-<case>-<n>`.
+    pub fn name(&self) -> String {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let case = self.case.to_lowercase();
+        format!("conformance-{}-{case}-{number}", self.suite.run_id)
+    }
+
+    /// Fails every call of the provider to its cloud while `work` runs, and undoes it at its end.
+    pub async fn without_cloud<T>(&self, work: impl Future<Output = Verdict<T>>) -> Verdict<T> {
+        let switches = &self.inputs().commands;
+        let switch = async |command: &[String]| {
+            let switched = commands::run(command, self.endpoint()).await;
+            switched.map_err(|error| failed("the command of the inputs works", error))
+        };
+        switch(&switches.cloud_off).await?;
+        let ended = work.await;
+        switch(&switches.cloud_on).await?;
+        ended
+    }
+
+    /// How many changes the cloud has had, by the command of the inputs.
+    pub async fn cloud_changes(&self) -> Verdict<u64> {
+        let command = &self.inputs().commands.cloud_changes;
+        let printed = commands::run(command, self.endpoint()).await;
+        let number = printed.and_then(|text| {
+            let text = text.trim();
+            text.parse()
+                .map_err(|_| format!("{text:?} is not one number"))
+        });
+        number.map_err(|error| failed("commands.cloudChanges prints a number", error))
+    }
+
+    /// Calls `look` until it gives a value, at most for `limit`.
+    pub async fn wait_for<T>(
+        &self,
+        expected: &str,
+        limit: Duration,
+        mut look: impl AsyncFnMut() -> Result<T, String>,
+    ) -> Verdict<T> {
+        let started = tokio::time::Instant::now();
+        loop {
+            match look().await {
+                Ok(value) => return Ok(value),
+                Err(seen) if started.elapsed() >= limit => {
+                    return Err(failed(format!("{expected} within {limit:?}"), seen));
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    }
+}
+
+pub(crate) fn handshake_request(inputs: &Inputs) -> HandshakeRequest {
+    let cluster = &inputs.cluster;
+    HandshakeRequest {
+        min_minor: 1,
+        max_minor: MINOR,
+        controller_name: "provider-conformance".to_owned(),
+        controller_version: env!("CARGO_PKG_VERSION").to_owned(),
+        kubernetes_version: String::new(),
+        cluster: Some(ClusterInfo {
+            name: cluster.name.clone(),
+            uid: cluster.uid.clone(),
+            pod_cidrs: cluster.pod_cidrs.iter().map(ToString::to_string).collect(),
+            service_cidrs: Vec::new(),
+        }),
+        max_receive_message_bytes: 0,
+    }
+}
+
+/// Whether the handshake declares this part of the contract.
+pub fn declares(handshake: &HandshakeResponse, capability: Capability) -> bool {
+    let declared = handshake.capabilities.clone().unwrap_or_default();
+    let load_balancers = declared.load_balancers.as_ref();
+    match capability {
+        Capability::Core => true,
+        Capability::Instances => declared.instances.is_some(),
+        Capability::InstancesList => declared.instances.is_some_and(|one| one.list),
+        Capability::LoadBalancers => load_balancers.is_some(),
+        Capability::LoadBalancersList => load_balancers.is_some_and(|one| one.list),
+        Capability::LoadBalancersPlan => load_balancers.is_some_and(|one| one.plan),
+        Capability::LoadBalancersVolatile => load_balancers.is_some_and(|one| one.volatile),
+        Capability::NodeSets => declared.node_sets.is_some(),
+        Capability::Routes => declared.routes.is_some(),
+        Capability::Volumes => declared.volumes.is_some(),
+    }
+}

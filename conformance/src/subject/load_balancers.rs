@@ -1,0 +1,237 @@
+//! A Service and its load balancer, called as the controller calls.
+
+use std::time::Duration;
+
+use outrigger_api::v1::{
+    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, ErrorReason, GetLoadBalancerRequest,
+    LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Node, NodeTargets, Service,
+    ServicePort,
+};
+use tokio::time::{Instant, sleep};
+
+use super::Subject;
+use crate::{
+    client::{CallError, Client},
+    inputs::limit,
+    verdict::{Verdict, failed},
+};
+
+/// The namespace of all Services of the suite.
+pub(crate) const NAMESPACE: &str = "outrigger-conformance";
+
+/// Waits that a provider asks for are kept between these: the suite is faster than the contract's
+/// 1 s, since a run has many.
+const SHORTEST: Duration = Duration::from_millis(50);
+const LONGEST: Duration = Duration::from_secs(10);
+
+impl Subject {
+    /// A Service that no other case has. Its load balancer is deleted after the case.
+    pub fn service(&self) -> Service {
+        let name = self.name();
+        let wanted = &self.inputs().services;
+        let families = match &*wanted.ip_families {
+            [] => vec!["IPv4".to_owned()],
+            families => families[..1].to_vec(),
+        };
+        let service = Service {
+            namespace: NAMESPACE.to_owned(),
+            uid: uid_of(&name),
+            name,
+            annotations: wanted.annotations.clone().into_iter().collect(),
+            r#type: "LoadBalancer".to_owned(),
+            ports: vec![port("TCP", 80, 30080)],
+            load_balancer_class: wanted.load_balancer_class.clone().or_else(|| {
+                let offered = self.load_balancers();
+                let first = offered.classes.first().cloned();
+                first.filter(|_| offered.without_default_class)
+            }),
+            external_traffic_policy: "Cluster".to_owned(),
+            session_affinity: "None".to_owned(),
+            ip_families: families,
+            ip_family_policy: "SingleStack".to_owned(),
+            ..Service::default()
+        };
+        self.leftovers().expect(service.clone());
+        service
+    }
+
+    /// `GetLoadBalancer`, with or without targets to compare.
+    pub async fn get(
+        &self,
+        client: &Client,
+        service: &Service,
+        targets: Option<NodeTargets>,
+    ) -> Result<LoadBalancerAnswer, CallError> {
+        let request = GetLoadBalancerRequest {
+            context: self.context(),
+            service: Some(service.clone()),
+            targets,
+        };
+        let answered = client.get_load_balancer(request).await?;
+        Ok(answered.answer.unwrap_or_default())
+    }
+
+    /// One `EnsureLoadBalancer`.
+    pub async fn ensure_once(
+        &self,
+        client: &Client,
+        service: &Service,
+        targets: Option<NodeTargets>,
+    ) -> Result<LoadBalancerAnswer, CallError> {
+        let answered = client
+            .ensure_load_balancer(self.ensure_request(service, targets))
+            .await?;
+        Ok(answered.answer.unwrap_or_default())
+    }
+
+    /// The request of an Ensure.
+    pub fn ensure_request(
+        &self,
+        service: &Service,
+        targets: Option<NodeTargets>,
+    ) -> EnsureLoadBalancerRequest {
+        EnsureLoadBalancerRequest {
+            context: self.context(),
+            service: Some(service.clone()),
+            targets,
+            held_addresses: None,
+        }
+    }
+
+    /// Ensures with these targets until READY, as the controller does.
+    pub async fn ensure(
+        &self,
+        client: &Client,
+        service: &Service,
+        nodes: &[Node],
+    ) -> Verdict<LoadBalancerAnswer> {
+        let targets = self.targets(client, nodes).await?;
+        self.ensure_with(client, service, targets).await
+    }
+
+    /// Ensures until READY.
+    pub async fn ensure_with(
+        &self,
+        client: &Client,
+        service: &Service,
+        targets: Option<NodeTargets>,
+    ) -> Verdict<LoadBalancerAnswer> {
+        let within = limit(self.inputs().limits.ready);
+        let call = async || self.ensure_once(client, service, targets.clone()).await;
+        until("EnsureLoadBalancer", within, &[Disposition::Ready], call).await
+    }
+
+    /// Deletes until nothing is left.
+    pub async fn delete(&self, client: &Client, service: &Service) -> Verdict<LoadBalancerAnswer> {
+        let within = limit(self.inputs().limits.gone);
+        let call = async || self.delete_once(client, service).await;
+        let ended = [
+            Disposition::Absent,
+            Disposition::Retained,
+            Disposition::NotManaged,
+        ];
+        until("DeleteLoadBalancer", within, &ended, call).await
+    }
+
+    /// One `DeleteLoadBalancer`.
+    pub async fn delete_once(
+        &self,
+        client: &Client,
+        service: &Service,
+    ) -> Result<LoadBalancerAnswer, CallError> {
+        let request = DeleteLoadBalancerRequest {
+            context: self.context(),
+            service: Some(service.clone()),
+        };
+        let answered = client.delete_load_balancer(request).await?;
+        Ok(answered.answer.unwrap_or_default())
+    }
+}
+
+/// Repeats a call until its disposition is one of `ended`; waits as the provider says.
+async fn until(
+    rpc: &str,
+    within: Duration,
+    ended: &[Disposition],
+    mut call: impl AsyncFnMut() -> Result<LoadBalancerAnswer, CallError>,
+) -> Verdict<LoadBalancerAnswer> {
+    let started = Instant::now();
+    let names: Vec<_> = ended.iter().map(|one| name_of(*one)).collect();
+    let expected = format!("{rpc} is answered {} within {within:?}", names.join(" or "));
+    loop {
+        let (wait, came) = match call().await {
+            Ok(answer) if ended.contains(&answer.disposition()) => return Ok(answer),
+            Ok(answer) if answer.disposition() == Disposition::InProgress => {
+                let wait = answer.retry_after.and_then(|wait| wait.try_into().ok());
+                (wait.unwrap_or(LONGEST), describe(&answer))
+            }
+            Ok(answer) => return Err(failed(expected, describe(&answer))),
+            Err(error) if is_passing(&error) => {
+                (error.retry_after.unwrap_or(SHORTEST), error.to_string())
+            }
+            Err(error) => return Err(failed(expected, error)),
+        };
+        if started.elapsed() > within {
+            return Err(failed(expected, came));
+        }
+        sleep(wait.clamp(SHORTEST, LONGEST)).await;
+    }
+}
+
+/// An error after which the controller repeats the call without showing it.
+pub(crate) fn is_passing(error: &CallError) -> bool {
+    error.reason().is_some_and(|reason| {
+        [
+            ErrorReason::OperationInProgress,
+            ErrorReason::Conflict,
+            ErrorReason::RateLimited,
+            ErrorReason::Overloaded,
+        ]
+        .contains(&reason)
+    })
+}
+
+/// A port of a Service.
+pub fn port(protocol: &str, port: i32, node_port: i32) -> ServicePort {
+    ServicePort {
+        name: format!("{}-{port}", protocol.to_lowercase()),
+        protocol: protocol.to_owned(),
+        port,
+        node_port,
+        target_port: "8080".to_owned(),
+        app_protocol: None,
+    }
+}
+
+/// An answer, for people.
+pub fn describe(answer: &LoadBalancerAnswer) -> String {
+    let mut text = name_of(answer.disposition()).to_owned();
+    if let Some(status) = &answer.status {
+        let points = status.ingress.iter();
+        let points: Vec<_> = points
+            .map(|one| format!("{}{}", one.ip, one.hostname))
+            .collect();
+        text = format!("{text} with the addresses {points:?}");
+    }
+    if !answer.message.is_empty() {
+        text = format!("{text}: {:?}", answer.message);
+    }
+    text
+}
+
+/// `READY`.
+pub fn name_of(disposition: Disposition) -> &'static str {
+    let name = disposition.as_str_name();
+    name.trim_start_matches("LOAD_BALANCER_DISPOSITION_")
+}
+
+/// The UID of the Service of a name: the same in every run, so that a sweep finds it.
+pub(crate) fn uid_of(name: &str) -> String {
+    use sha2::{Digest as _, Sha256};
+    let digest = Sha256::digest(name.as_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_random_bytes(bytes)
+        .into_uuid()
+        .to_string()
+}

@@ -1,0 +1,131 @@
+//! Nodes of the inputs, and the targets of load balancers.
+
+use outrigger_api::v1::{
+    InlineNodes, Node, NodeAddress, NodeSetBegin, NodeSetChunk, NodeSetCommit, NodeSetRef,
+    NodeTargets, SyncNodeSetRequest, node_targets::Targets, sync_node_set_request::Part,
+};
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
+
+use super::Subject;
+use crate::{client::Client, inputs::Machine, verdict::Verdict};
+
+/// The node set of the targets of load balancers.
+const SET: &str = "conformance";
+
+impl Subject {
+    /// The Node of a machine.
+    pub fn node(&self, machine: &Machine) -> Node {
+        Node {
+            name: machine.node_name.clone(),
+            uid: format!("uid-of-{}", machine.node_name),
+            provider_id: machine.provider_id.clone(),
+            system_uuid: machine.system_uuid.clone(),
+            labels: machine.labels.clone().into_iter().collect(),
+            annotations: machine.annotations.clone().into_iter().collect(),
+            ready: "True".to_owned(),
+            ..Node::default()
+        }
+    }
+
+    /// The Nodes of all machines that exist, with one address each: possible targets.
+    pub fn target_nodes(&self) -> Vec<Node> {
+        let machines = self.inputs().instances.existing.iter();
+        let nodes = machines.enumerate().map(|(index, machine)| {
+            let mut node = self.node(machine);
+            node.addresses = vec![NodeAddress {
+                r#type: "InternalIP".to_owned(),
+                address: format!("10.0.{}.{}", index / 250, index % 250 + 1),
+            }];
+            node
+        });
+        nodes.collect()
+    }
+
+    /// These nodes as targets: a reference where the provider has node sets, else the nodes themselves.
+    pub async fn targets(&self, client: &Client, nodes: &[Node]) -> Verdict<Option<NodeTargets>> {
+        let targets = if self.capabilities().node_sets.is_some() {
+            let upload = self.snapshot(SET, nodes);
+            let reference = NodeSetRef {
+                set_id: SET.to_owned(),
+                revision: revision(nodes),
+            };
+            client.sync_node_set(futures::stream::iter(upload)).await?;
+            Targets::Ref(reference)
+        } else {
+            Targets::Inline(InlineNodes {
+                nodes: nodes.to_vec(),
+            })
+        };
+        Ok(Some(NodeTargets {
+            targets: Some(targets),
+        }))
+    }
+
+    /// All parts of a snapshot, in one chunk.
+    pub fn snapshot(&self, set: &str, nodes: &[Node]) -> Vec<SyncNodeSetRequest> {
+        self.upload(set, "", &revision(nodes), nodes.len(), &[nodes], &[])
+    }
+
+    /// The parts of an upload: `chunks` of upserts, then one of removals if there are any.
+    pub fn upload(
+        &self,
+        set: &str,
+        base: &str,
+        revision: &str,
+        node_count: usize,
+        chunks: &[&[Node]],
+        removals: &[&str],
+    ) -> Vec<SyncNodeSetRequest> {
+        let begin = Part::Begin(NodeSetBegin {
+            context: self.context(),
+            set_id: set.to_owned(),
+            base_revision: base.to_owned(),
+            revision: revision.to_owned(),
+            node_count: node_count as u32,
+        });
+        let upserts = chunks.iter().filter(|chunk| !chunk.is_empty());
+        let upserts = upserts.map(|chunk| {
+            Part::Chunk(NodeSetChunk {
+                upserts: chunk.to_vec(),
+                removals: Vec::new(),
+            })
+        });
+        let removed = (!removals.is_empty()).then(|| {
+            Part::Chunk(NodeSetChunk {
+                upserts: Vec::new(),
+                removals: removals.iter().map(|name| (*name).to_owned()).collect(),
+            })
+        });
+        let changes = chunks.iter().map(|chunk| chunk.len()).sum::<usize>() + removals.len();
+        let commit = Part::Commit(NodeSetCommit {
+            change_count: changes as u32,
+        });
+        std::iter::once(begin)
+            .chain(upserts)
+            .chain(removed)
+            .chain([commit])
+            .map(|part| SyncNodeSetRequest { part: Some(part) })
+            .collect()
+    }
+}
+
+/// Made from the content, as the controller's is.
+pub(crate) fn revision(nodes: &[Node]) -> String {
+    let mut digest = Sha256::new();
+    for node in nodes {
+        let content = Node {
+            name: node.name.clone(),
+            provider_id: node.provider_id.clone(),
+            addresses: node.addresses.clone(),
+            pod_cidrs: node.pod_cidrs.clone(),
+            ..Node::default()
+        }
+        .encode_length_delimited_to_vec();
+        digest.update(&content);
+    }
+    let digest = digest.finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    format!("{:032x}", u128::from_be_bytes(bytes))
+}

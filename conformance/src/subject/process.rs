@@ -1,0 +1,78 @@
+//! The end and the start of a provider that is a process of the suite.
+
+use std::time::Duration;
+
+use super::{Subject, Suite};
+use crate::{
+    commands::Provider,
+    inputs::limit,
+    verdict::{Verdict, failed},
+};
+
+impl Suite {
+    /// Starts the provider; for one that the suite has not started, does nothing.
+    pub(crate) async fn start(&self) -> Result<(), String> {
+        let process = &self.inputs.provider;
+        if process.command.is_empty() {
+            return Ok(());
+        }
+        let within = limit(self.inputs.limits.start);
+        let started = Provider::start(process, &self.endpoint, within).await?;
+        *self.provider.lock().await = Some(started);
+        Ok(())
+    }
+
+    /// How the provider ended, if it was a process of the suite and did.
+    pub(crate) async fn ended(&self) -> Option<String> {
+        self.provider
+            .lock()
+            .await
+            .as_mut()
+            .and_then(Provider::ended)
+    }
+}
+
+impl Subject {
+    /// Ends the provider with SIGKILL. It leaves its socket behind.
+    pub async fn kill(&self) -> Verdict {
+        let mut provider = self.suite.provider.lock().await;
+        let provider = provider.as_mut().ok_or("it is not running");
+        let killed = match provider {
+            Ok(provider) => provider.kill().await,
+            Err(error) => Err(error.to_owned()),
+        };
+        killed.map_err(|error| failed("the provider can be killed", error))
+    }
+
+    /// Starts the provider again, after it has ended.
+    pub async fn start(&self) -> Verdict {
+        let started = self.suite.start().await;
+        started.map_err(|error| failed("the provider starts again", error))
+    }
+
+    /// Ends the provider with SIGKILL and starts it again.
+    pub async fn restart(&self) -> Verdict {
+        self.kill().await?;
+        self.start().await
+    }
+
+    /// Sends SIGTERM.
+    pub async fn terminate(&self) -> Verdict {
+        let provider = self.suite.provider.lock().await;
+        let sent = match provider.as_ref() {
+            Some(provider) => provider.terminate(),
+            None => Err("it is not running".to_owned()),
+        };
+        sent.map_err(|error| failed("the provider takes SIGTERM", error))
+    }
+
+    /// Waits for the end of the provider; how it ended.
+    pub async fn wait_for_end(&self, limit: Duration) -> Verdict<String> {
+        let mut provider = self.suite.provider.lock().await;
+        let ended = match provider.as_mut() {
+            Some(provider) => provider.wait(limit).await,
+            None => None,
+        };
+        ended.ok_or_else(|| failed(format!("the provider ends within {limit:?}"), "it runs on"))
+    }
+}

@@ -1,0 +1,114 @@
+//! Removes objects that earlier runs have left in the cloud.
+
+use std::{fmt, sync::Arc};
+
+use outrigger_api::v1::{ListLoadBalancersRequest, Service};
+
+use crate::{
+    case::Capability,
+    cases,
+    run::{self, Settings},
+    subject::{NAMESPACE, Subject, declares, uid_of},
+    verdict::Stop,
+};
+
+/// The most objects of one kind that one case makes, for a sweep without a list.
+pub(crate) const MOST_OF_A_CASE: u32 = 16;
+
+/// The result of a sweep.
+#[derive(Debug, Default)]
+pub struct Swept {
+    deleted: Vec<String>,
+    left: Vec<String>,
+}
+
+impl Swept {
+    /// Nothing is left.
+    pub const fn is_clean(&self) -> bool {
+        self.left.is_empty()
+    }
+}
+
+impl fmt::Display for Swept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for name in &self.deleted {
+            writeln!(f, "deleted {name}")?;
+        }
+        for name in &self.left {
+            writeln!(f, "not deleted: {name}")?;
+        }
+        write!(
+            f,
+            "{} deleted, {} left",
+            self.deleted.len(),
+            self.left.len()
+        )
+    }
+}
+
+/// Deletes the load balancers of one run, or all that a list shows.
+///
+/// # Errors
+///
+/// The provider cannot be reached; or it has no list and no run is named.
+pub async fn sweep(settings: Settings, by_run: bool) -> Result<Swept, String> {
+    let suite = Arc::new(run::prepare(&settings).await?);
+    if !declares(&suite.handshake, Capability::LoadBalancers) {
+        return Err("the provider declares no load balancers: nothing to sweep".to_owned());
+    }
+    let has_list = declares(&suite.handshake, Capability::LoadBalancersList);
+    let subject = Subject::new(Arc::clone(&suite), "sweep");
+    let reason = |stop: Stop| format!("{stop:?}");
+    let client = subject.connect().await.map_err(reason)?;
+    let services = if by_run {
+        possible(&settings.run_id)
+    } else if has_list {
+        let request = ListLoadBalancersRequest {
+            context: subject.context(),
+        };
+        let listed = client.list_load_balancers(request).await;
+        let listed = listed.map_err(|error| error.to_string())?;
+        let services = listed.entries.into_iter().filter_map(|one| one.service);
+        let ours = services.filter(|one| one.namespace == NAMESPACE);
+        ours.map(|one| service(one.name, one.uid)).collect()
+    } else {
+        return Err(
+            "the provider declares no LoadBalancersCapability.list; name the run: --run-id ID"
+                .to_owned(),
+        );
+    };
+    let mut swept = Swept::default();
+    for service in services {
+        let name = service.name.clone();
+        match subject.delete(&client, &service).await {
+            Ok(_) => swept.deleted.push(name),
+            Err(stop) => swept.left.push(format!("{name}: {stop:?}")),
+        }
+    }
+    Ok(swept)
+}
+
+/// Every Service that a run of this id could have made.
+fn possible(run_id: &str) -> Vec<Service> {
+    let cases = cases::all().into_iter().filter(|case| case.mutates);
+    cases
+        .flat_map(|case| {
+            let case = case.id.to_lowercase();
+            (0..MOST_OF_A_CASE).map(move |number| format!("conformance-{run_id}-{case}-{number}"))
+        })
+        .map(|name| {
+            let uid = uid_of(&name);
+            service(name, uid)
+        })
+        .collect()
+}
+
+fn service(name: String, uid: String) -> Service {
+    Service {
+        namespace: NAMESPACE.to_owned(),
+        name,
+        uid,
+        r#type: "LoadBalancer".to_owned(),
+        ..Service::default()
+    }
+}

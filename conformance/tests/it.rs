@@ -1,0 +1,219 @@
+//! The suite against the mock, over a real socket; and the cases against the contract's text.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy does not see that functions shared by tests are tests"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use outrigger_conformance::{
+    case::Level,
+    cases, describe,
+    inputs::{Inputs, Machine},
+    report::{self, Outcome, Report, Skip},
+    run::{Settings, run},
+    waivers::Waivers,
+};
+use outrigger_provider_mock::{
+    Cloud, CloudConfig, MockProvider,
+    instances::{InstanceSpec, Power},
+};
+use outrigger_provider_sdk::Endpoint;
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// A mock with three machines on a socket, and the inputs that describe it.
+struct Mock {
+    cloud: Cloud,
+    endpoint: Endpoint,
+    inputs: Inputs,
+    stop: CancellationToken,
+    _folder: TempDir,
+    _server: JoinSet<()>,
+}
+
+impl Mock {
+    fn start() -> Self {
+        let cloud = Cloud::new(CloudConfig::new().unwrap());
+        let create = |name: &str| {
+            let spec = InstanceSpec::named(name.parse().unwrap());
+            let instance = cloud.create(spec).unwrap();
+            Machine {
+                node_name: name.to_owned(),
+                provider_id: cloud.provider_id(&instance.id),
+                zone: Some(instance.zone.to_string()),
+                region: Some(instance.region.to_string()),
+                instance_type: Some(instance.instance_type.to_string()),
+                ..Machine::default()
+            }
+        };
+        let mut inputs = Inputs::default();
+        inputs.instances.existing = vec![create("worker-1"), create("worker-2")];
+        inputs.instances.stopped = Some(create("stopped-1"));
+        cloud.set_power("stopped-1", Power::Shutdown);
+        inputs.instances.absent = Some(Machine {
+            node_name: "gone-1".to_owned(),
+            provider_id: "mock://i-0123456789abcdef".to_owned(),
+            ..Machine::default()
+        });
+        inputs.instances.malformed_provider_id = Some("mock://not an id".to_owned());
+        let refused = ("mock.example/address-mode", "nonsense");
+        inputs.services.refused_annotations =
+            BTreeMap::from([(refused.0.to_owned(), refused.1.to_owned())]);
+        inputs.services.refused_protocol = Some("SCTP".to_owned());
+        inputs.services.second_protocol = Some("UDP".to_owned());
+        inputs.services.ip_families = vec!["IPv4".to_owned(), "IPv6".to_owned()];
+        inputs.secrets = vec!["canary-7c1d".to_owned()];
+        inputs.limits.idle = jiff::SignedDuration::from_millis(100);
+        let folder = tempfile::tempdir().unwrap();
+        let endpoint = Endpoint::unix(folder.path().join("provider.sock")).unwrap();
+        let stop = CancellationToken::new();
+        let server = MockProvider::new(cloud.clone()).into_server();
+        let (at, stopped) = (endpoint.clone(), stop.clone().cancelled_owned());
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { server.serve_until(&at, stopped).await.unwrap() });
+        Self {
+            cloud,
+            endpoint,
+            inputs,
+            stop,
+            _folder: folder,
+            _server: serving,
+        }
+    }
+
+    async fn run(&self, change: impl FnOnce(&mut Settings)) -> Report {
+        while tokio::net::UnixStream::connect(self.endpoint.path())
+            .await
+            .is_err()
+        {
+            tokio::task::yield_now().await;
+        }
+        let mut settings = Settings {
+            endpoint: self.endpoint.clone(),
+            inputs: self.inputs.clone(),
+            waivers: Waivers::default(),
+            only: Vec::new(),
+            profiles: BTreeSet::new(),
+            allow_mutations: true,
+            run_id: "test".to_owned(),
+        };
+        change(&mut settings);
+        Box::pin(run(settings, |_| ())).await.unwrap()
+    }
+}
+
+impl Drop for Mock {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn lines(report: &Report) -> String {
+    let lines = report.judged.iter();
+    let lines = lines.filter_map(|judged| report::line(judged, false));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn the_mock_passes_and_nothing_is_left() {
+    let mock = Mock::start();
+    let report = Box::pin(mock.run(|_| ())).await;
+    // The mock tags with the cluster's name where the UID is missing, as its README says.
+    assert_eq!(report.failed(), ["LBS-37"], "{}", lines(&report));
+    assert!(report.leftovers.is_empty(), "{:?}", report.leftovers);
+    assert!(mock.cloud.load_balancers().is_empty());
+    let skipped = |one: &&report::Judged| matches!(one.outcome, Outcome::Skipped(_));
+    for judged in report.judged.iter().filter(skipped) {
+        // Without a command of the inputs nothing can be killed, and the mock offers neither.
+        let input_or_capability = matches!(
+            judged.outcome,
+            Outcome::Skipped(Skip::Input(_) | Skip::Capability(_) | Skip::NothingToJudge(_))
+        );
+        assert!(input_or_capability, "{}", judged.case.id);
+    }
+    assert!(report.counts().passed > 90, "{}", report::summary(&report));
+}
+
+#[tokio::test]
+async fn a_run_that_may_not_change_the_cloud_changes_nothing() {
+    let mock = Mock::start();
+    let report = Box::pin(mock.run(|settings| settings.allow_mutations = false)).await;
+    assert_eq!(report.failed(), [""; 0], "{}", lines(&report));
+    assert!(
+        report.counts().read_only > 20,
+        "{}",
+        report::summary(&report)
+    );
+    assert_eq!(mock.cloud.counters().calls("EnsureLoadBalancer", "OK"), 0);
+    assert_eq!(mock.cloud.counters().calls("DeleteLoadBalancer", "OK"), 0);
+}
+
+#[tokio::test]
+async fn cases_that_are_not_selected_are_counted() {
+    let mock = Mock::start();
+    let report = mock.run(|settings| settings.only = vec!["INS-01".to_owned(), "NDS".to_owned()]);
+    let report = Box::pin(report).await;
+    let counts = report.counts();
+    let of_sets = |case: &cases::Case| case.id.starts_with("NDS");
+    let selected = 1 + cases::all().iter().filter(|case| of_sets(case)).count();
+    assert_eq!(counts.not_selected, report.judged.len() - selected);
+}
+
+/// The comments of a file of the contract as one text.
+fn comments(file: &str) -> String {
+    let path = Path::new(ROOT).join("proto/cloudprovider/v1").join(file);
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text
+        .lines()
+        .map(|line| line.trim().trim_start_matches("//"));
+    let words = lines.flat_map(str::split_whitespace);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn each_case_has_an_id_of_its_own_and_a_clause_of_the_contract() {
+    let all = cases::all();
+    let mut ids = BTreeSet::new();
+    for case in &all {
+        let id = case.id;
+        assert!(ids.insert(id), "{id} twice");
+        let known = describe::AREAS
+            .iter()
+            .any(|(area, _)| describe::area(case) == *area);
+        assert!(known, "{id} is of no area");
+        let clause = &case.clause;
+        let text = comments(clause.file);
+        assert!(
+            text.contains(clause.text),
+            "{id}: not in the contract: {clause}"
+        );
+        let at = clause.at.rsplit('.').next().unwrap();
+        assert!(text.contains(at), "{id}: {at:?} is not in {}", clause.file);
+    }
+    let of = |level: Level| all.iter().filter(|case| case.level == level).count();
+    assert!(of(Level::Must) >= 65, "{} MUST", of(Level::Must));
+}
+
+#[test]
+fn the_table_of_the_documents_is_that_of_list() {
+    let path = Path::new(ROOT).join("docs/conformance.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once("<!-- cases -->\n").unwrap();
+    let (_, after) = rest.split_once("<!-- end of cases -->").unwrap();
+    let table = describe::markdown(&cases::all());
+    let wanted = format!("{before}<!-- cases -->\n{table}<!-- end of cases -->{after}");
+    if std::env::var_os("UPDATE_CASES").is_some() {
+        std::fs::write(&path, wanted).unwrap();
+    } else {
+        assert!(
+            page == wanted,
+            "write the table anew: UPDATE_CASES=1 cargo test -p outrigger-conformance"
+        );
+    }
+}
