@@ -14,7 +14,7 @@ T = TypeVar("T")
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class Gate(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
+class Gate(grpc.aio.ServerInterceptor):
     """Admits calls, and turns a Refusal that a handler raises into a status with details."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ import urllib.parse
 from pathlib import Path
 
 import grpc
-from grpc_health.v1.health import aio as health  # type: ignore[attr-defined]
+from grpc_health.v1.health import aio as health
 from grpc_health.v1.health_pb2 import HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
