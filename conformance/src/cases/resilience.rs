@@ -1,13 +1,16 @@
 //! Broken connections, deadlines, restarts, and nothing left behind.
 
+mod load_balancers;
+
 use std::time::Duration;
 
 use outrigger_api::v1::{
-    BatchGetInstancesRequest, GetStatusRequest, ListLoadBalancersRequest, Node,
+    BatchGetInstancesRequest, GetStatusRequest, ListInstancesRequest, ListLoadBalancersRequest,
+    Node,
 };
 
 use crate::{
-    case::{Capability, Case, Input, must},
+    case::{Capability, Case, Input, must, should},
     client::{CallError, Client},
     proxy::{Fault, Proxy},
     subject::{NAMESPACE, Subject},
@@ -17,7 +20,7 @@ use crate::{
 const FILE: &str = "common.proto";
 
 pub(super) fn cases() -> Vec<Case> {
-    vec![
+    let mut cases = vec![
         must("RES-02", "a deadline of 1 ms leaves the provider healthy")
             .of(Capability::Instances)
             .clause(FILE, "", "After cancel, deadline or loss of the connection a provider starts no further cloud change for that call, lets a running one end, and leaves a state from which the next call converges")
@@ -42,7 +45,17 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(Input::Process)
             .clause("provider.proto", "HandshakeResponse.boot_id", "Another value tells that caches are gone.")
             .check(|subject| Box::pin(new_boot_id(subject))),
-    ]
+        must("RES-20", "a list whose reader goes away leaves the provider healthy")
+            .of(Capability::InstancesList)
+            .clause(FILE, "", "leaves a state from which the next call converges")
+            .check(|subject| Box::pin(abandoned_list(subject))),
+        should("RES-10", "SIGTERM ends the provider within 30 s, and removes its socket")
+            .needs(Input::Process)
+            .clause(FILE, "ERROR_REASON_SHUTTING_DOWN", "UNAVAILABLE: the provider is ending; the controller connects again.")
+            .check(|subject| Box::pin(terminated(subject))),
+    ];
+    cases.extend(load_balancers::cases());
+    cases
 }
 
 /// The last case of all.
@@ -167,5 +180,35 @@ async fn nothing_left(subject: &Subject) -> Verdict {
         ours.is_empty(),
         "the list has no load balancer of this run",
         format!("{ours:?}"),
+    )
+}
+
+async fn abandoned_list(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    for wait in [0, 1, 5] {
+        let request = ListInstancesRequest {
+            context: subject.context(),
+            ..ListInstancesRequest::default()
+        };
+        let listed = client.list_instances(request);
+        // It may have ended before.
+        let _ = tokio::time::timeout(Duration::from_millis(wait), listed).await;
+    }
+    is_healthy(subject).await
+}
+
+async fn terminated(subject: &Subject) -> Verdict {
+    subject.terminate().await?;
+    let ended = subject.wait_for_end(Duration::from_secs(30)).await;
+    let is_left = subject.endpoint().path().exists();
+    if ended.is_err() {
+        subject.kill().await?;
+    }
+    subject.start().await?;
+    ended?;
+    expect(
+        !is_left,
+        "no socket after a graceful end",
+        "the socket is there",
     )
 }

@@ -1,0 +1,227 @@
+//! Load balancers whose calls are duplicated, cut off, or met by the end of the provider.
+
+use std::time::Duration;
+
+use futures::future::{join, try_join_all};
+use outrigger_api::v1::{
+    ErrorReason, ListLoadBalancersRequest, LoadBalancerAnswer,
+    LoadBalancerDisposition as Disposition, Service,
+};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    case::{Builder, Capability::LoadBalancers, Case, Input, must, should},
+    client::{CallError, Client},
+    subject::{Subject, describe},
+    verdict::{Verdict, expect, failed, skipped},
+};
+
+const FILE: &str = "common.proto";
+const DUPLICATES: &str = "A provider serialises per key or answers OPERATION_IN_PROGRESS;";
+
+pub(super) fn cases() -> Vec<Case> {
+    let case = |builder: Builder| builder.of(LoadBalancers).mutates();
+    vec![
+        case(must("RES-01", "a provider that is killed in an Ensure converges with the next one"))
+            .needs(Input::Process)
+            .clause(FILE, "", "leaves a state from which the next call converges")
+            .check(|subject| Box::pin(killed_in_ensure(subject))),
+        case(must("RES-03", "no cloud change begins later than some seconds after a cancelled Ensure"))
+            .needs(Input::CloudChanges)
+            .clause(FILE, "", "After cancel, deadline or loss of the connection a provider starts no further cloud change for that call")
+            .check(|subject| Box::pin(no_change_after_cancel(subject))),
+        case(must("RES-05", "Ensures of twelve Services at once all end"))
+            .clause("load_balancers.proto", "LoadBalancersService", "Within a process it serialises by key;")
+            .check(|subject| Box::pin(many_at_once(subject))),
+        case(must("RES-16", "two Deletes of one Service at once leave nothing"))
+            .clause(FILE, "", DUPLICATES)
+            .check(|subject| Box::pin(two_deletes(subject))),
+        case(must("RES-17", "an Ensure and a Delete at once leave nothing after one more Delete"))
+            .clause(FILE, "", DUPLICATES)
+            .check(|subject| Box::pin(ensure_and_delete(subject))),
+        case(must("RES-18", "a load balancer is there after a restart of the provider, unless it is volatile"))
+            .needs(Input::Process)
+            .clause("provider.proto", "LoadBalancersCapability.volatile", "the cloud is durable, and a restart of the provider leads to no call;")
+            .check(|subject| Box::pin(survives_restart(subject))),
+        case(should("RES-19", "an Ensure with a deadline of 5 ms leaves a load balancer that the next one completes"))
+            .clause(FILE, "", "leaves a state from which the next call converges")
+            .check(|subject| Box::pin(short_deadline(subject))),
+    ]
+}
+
+/// An Ensure whose caller goes away after a moment.
+async fn cut_off(subject: &Subject, client: &Client, service: &Service, moment: u64) -> Verdict {
+    let targets = subject.targets(client, &subject.target_nodes()).await?;
+    let ensure = subject.ensure_once(client, service, targets);
+    // It may have ended before.
+    let _ = timeout(Duration::from_millis(moment), ensure).await;
+    Ok(())
+}
+
+/// Ensures, holds a list against one load balancer, and deletes.
+async fn converges(subject: &Subject, service: &Service) -> Verdict {
+    let client = subject.connect().await?;
+    subject
+        .ensure(&client, service, &subject.target_nodes())
+        .await?;
+    if subject.load_balancers().list {
+        let context = subject.context();
+        let listed = client
+            .list_load_balancers(ListLoadBalancersRequest { context })
+            .await?;
+        let tags = listed.entries.iter().filter_map(|one| one.service.as_ref());
+        let count = tags.filter(|tag| tag.uid == service.uid).count();
+        expect(count == 1, "one load balancer of the Service", count)?;
+    }
+    gone(subject, &client, service).await
+}
+
+/// Deletes, and holds Get against ABSENT.
+async fn gone(subject: &Subject, client: &Client, service: &Service) -> Verdict {
+    subject.delete(client, service).await?;
+    let seen = subject.get(client, service, None).await?;
+    expect(
+        seen.disposition() == Disposition::Absent,
+        "GetLoadBalancer after the Delete is ABSENT",
+        describe(&seen),
+    )
+}
+
+async fn killed_in_ensure(subject: &Subject) -> Verdict {
+    for moment in [0, 2, 10, 50] {
+        let service = subject.service();
+        let client = subject.connect().await?;
+        let ensure = cut_off(subject, &client, &service, 1_000);
+        let kill = async {
+            sleep(Duration::from_millis(moment)).await;
+            subject.kill().await
+        };
+        // The call ends with the connection, or before.
+        let (_, killed) = Box::pin(join(ensure, kill)).await;
+        killed?;
+        subject.start().await?;
+        converges(subject, &service).await?;
+    }
+    Ok(())
+}
+
+/// How long the cloud change that runs at the cancel may take.
+const RUNNING_CHANGE: Duration = Duration::from_secs(2);
+
+async fn no_change_after_cancel(subject: &Subject) -> Verdict {
+    for moment in [1, 20, 100] {
+        let service = subject.service();
+        let client = subject.connect().await?;
+        cut_off(subject, &client, &service, moment).await?;
+        sleep(RUNNING_CHANGE).await;
+        let before = subject.cloud_changes().await?;
+        sleep(RUNNING_CHANGE).await;
+        let after = subject.cloud_changes().await?;
+        expect(
+            before == after,
+            format!("no cloud change between {RUNNING_CHANGE:?} and twice that after the cancel"),
+            format!("{} changes", after.saturating_sub(before)),
+        )?;
+        converges(subject, &service).await?;
+    }
+    Ok(())
+}
+
+async fn many_at_once(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let services: Vec<_> = (0..12).map(|_| subject.service()).collect();
+    let nodes = subject.target_nodes();
+    let targets = subject.targets(&client, &nodes).await?;
+    let ensured = services
+        .iter()
+        .map(|service| subject.ensure_with(&client, service, targets.clone()));
+    Box::pin(try_join_all(ensured)).await?;
+    let deleted = services
+        .iter()
+        .map(|service| subject.delete(&client, service));
+    Box::pin(try_join_all(deleted)).await?;
+    Ok(())
+}
+
+/// An answer, or a loss against the other call of the same key.
+fn answered_or_lost(answered: Result<LoadBalancerAnswer, CallError>) -> Verdict {
+    match answered {
+        Ok(_) => Ok(()),
+        Err(error)
+            if error.is(ErrorReason::OperationInProgress) || error.is(ErrorReason::Conflict) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(failed("an answer, or OPERATION_IN_PROGRESS", error)),
+    }
+}
+
+async fn two_deletes(subject: &Subject) -> Verdict {
+    let (one, other) = (subject.connect().await?, subject.connect().await?);
+    let service = subject.service();
+    subject
+        .ensure(&one, &service, &subject.target_nodes())
+        .await?;
+    let both = join(
+        subject.delete_once(&one, &service),
+        subject.delete_once(&other, &service),
+    );
+    let (first, second) = Box::pin(both).await;
+    answered_or_lost(first)?;
+    answered_or_lost(second)?;
+    gone(subject, &one, &service).await
+}
+
+async fn ensure_and_delete(subject: &Subject) -> Verdict {
+    let (one, other) = (subject.connect().await?, subject.connect().await?);
+    for _ in 0..3 {
+        let service = subject.service();
+        let targets = subject.targets(&one, &subject.target_nodes()).await?;
+        let both = join(
+            subject.ensure_once(&one, &service, targets),
+            subject.delete_once(&other, &service),
+        );
+        let (ensured, deleted) = Box::pin(both).await;
+        answered_or_lost(ensured)?;
+        answered_or_lost(deleted)?;
+        gone(subject, &one, &service).await?;
+    }
+    Ok(())
+}
+
+async fn survives_restart(subject: &Subject) -> Verdict {
+    if subject.load_balancers().volatile {
+        return Err(skipped("the provider declares volatile"));
+    }
+    let service = subject.service();
+    let nodes = subject.target_nodes();
+    let client = subject.connect().await?;
+    let before = subject.ensure(&client, &service, &nodes).await?;
+    subject.restart().await?;
+    let client = subject.connect().await?;
+    let seen = subject.get(&client, &service, None).await?;
+    expect(
+        seen.disposition() == Disposition::Ready,
+        "GetLoadBalancer after the restart is READY",
+        describe(&seen),
+    )?;
+    let after = subject.ensure(&client, &service, &nodes).await?;
+    expect(
+        before.status == after.status,
+        describe(&before),
+        describe(&after),
+    )
+}
+
+async fn short_deadline(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let hurried = client.with_deadline(Duration::from_millis(5));
+    for _ in 0..3 {
+        let service = subject.service();
+        let targets = subject.targets(&client, &subject.target_nodes()).await?;
+        // In time or not: both are answers.
+        let _ = subject.ensure_once(&hurried, &service, targets).await;
+        converges(subject, &service).await?;
+    }
+    Ok(())
+}
