@@ -135,6 +135,8 @@ pub struct Holdings {
     pub load_balancers: LoadBalancerInventory,
     /// Its routes.
     pub routes: RouteTable,
+    /// Its volumes, by handle.
+    pub volumes: BTreeMap<String, Volume>,
 }
 
 /// A cloud. Clones are the same cloud.
@@ -173,7 +175,7 @@ impl Cloud {
             inventory: Mutex::new(holdings.instances),
             load_balancers: Mutex::new(holdings.load_balancers),
             routes: Mutex::new(holdings.routes),
-            volumes: Mutex::default(),
+            volumes: Mutex::new(holdings.volumes),
             meter: Mutex::new(meter),
             faults: Faults::new(random),
             counters: Counters::default(),
@@ -368,6 +370,7 @@ impl Cloud {
             instances: self.0.inventory.lock().clone(),
             load_balancers: self.0.load_balancers.lock().clone(),
             routes: self.0.routes.lock().clone(),
+            volumes: self.0.volumes.lock().clone(),
         }
     }
 

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::cloud::Holdings;
 use crate::instances::{Instance, Inventory, NodeName, ProviderName};
 use crate::routes::{Route, RouteTable};
+use crate::volumes::Volume;
 use load_balancers::{Saved, TargetLists};
 
 pub use keeper::Keeper;
@@ -90,6 +91,7 @@ struct Written<'a> {
     load_balancers: Vec<Saved>,
     target_lists: TargetLists,
     routes: Vec<&'a Route>,
+    volumes: Vec<&'a Volume>,
 }
 
 #[derive(Deserialize)]
@@ -106,6 +108,8 @@ struct Read {
     target_lists: TargetLists,
     #[serde(default)]
     routes: Vec<Route>,
+    #[serde(default)]
+    volumes: Vec<Volume>,
 }
 
 impl StateFile {
@@ -155,10 +159,12 @@ impl StateFile {
             .map_err(|reason| self.damaged(reason))?;
         let routes = RouteTable::restore(state.routes)
             .map_err(|refused| self.damaged(refused.to_string()))?;
+        let volumes = restore_volumes(state.volumes).map_err(|reason| self.damaged(reason))?;
         Ok(Some(Holdings {
             instances,
             load_balancers,
             routes,
+            volumes,
         }))
     }
 
@@ -174,6 +180,7 @@ impl StateFile {
             load_balancers,
             target_lists,
             routes: holdings.routes.iter().map(AsRef::as_ref).collect(),
+            volumes: holdings.volumes.values().collect(),
         };
         self.replace(&state)
             .map_err(|source| StateError::Unwritable {
@@ -215,6 +222,16 @@ impl StateFile {
             reason,
         }
     }
+}
+
+fn restore_volumes(saved: Vec<Volume>) -> Result<BTreeMap<String, Volume>, String> {
+    let mut volumes = BTreeMap::new();
+    for volume in saved {
+        if let Some(twin) = volumes.insert(volume.handle.clone(), volume) {
+            return Err(format!("there are two volumes {}", twin.handle));
+        }
+    }
+    Ok(volumes)
 }
 
 #[cfg(test)]

@@ -67,10 +67,8 @@ impl Volumes for MockProvider {
         let cloud = self.cloud();
         cloud.count().items_asked("BatchGetVolumes", 1);
         let handle = handle(&volume.source);
-        if handle.is_empty() || handle.contains(char::is_whitespace) {
-            return Err(Error::malformed_volume_handle(format!(
-                "{handle:?} is no handle of the mock: it is empty or has spaces"
-            )));
+        if is_malformed(handle) {
+            return Err(Error::malformed_volume_handle(malformed(handle)));
         }
         let found = tokio::select! {
             () = ctx.cancelled() => return Err(Error::cancelled()),
@@ -95,6 +93,15 @@ impl Volumes for MockProvider {
             ))),
         }
     }
+}
+
+/// Whether no volume can have this handle.
+pub(crate) fn is_malformed(handle: &str) -> bool {
+    handle.is_empty() || handle.contains(char::is_whitespace)
+}
+
+pub(crate) fn malformed(handle: &str) -> String {
+    format!("{handle:?} is no handle of the mock: it is empty or has spaces")
 }
 
 fn handle(source: &VolumeSource) -> &str {

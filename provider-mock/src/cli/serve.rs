@@ -88,7 +88,7 @@ pub(crate) struct ServeCommand {
     #[arg(long, requires = "rate_limit")]
     announce_rate_limit: bool,
 
-    /// File in which instances, load balancers and routes survive a restart; made if it is not there
+    /// File in which instances, load balancers, routes and volumes survive a restart; made if it is not there
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 

@@ -281,6 +281,7 @@ fn print_status(status: &Status, output: Output, out: &mut impl Write) -> io::Re
         ("deleted", status.deleted.to_string()),
         ("load balancers", status.load_balancers.to_string()),
         ("routes", status.routes.to_string()),
+        ("volumes", status.volumes.to_string()),
         (
             "synthesizes",
             if status.synthesizes { "yes" } else { "no" }.to_owned(),

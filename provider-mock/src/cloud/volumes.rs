@@ -1,4 +1,4 @@
-//! The cloud's operations on volumes. They are not in the state file.
+//! The cloud's operations on volumes.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,8 @@ impl Cloud {
 
     /// Makes, changes and deletes volumes behind every provider's back.
     pub fn edit_volumes<T>(&self, edit: impl FnOnce(&mut BTreeMap<String, Volume>) -> T) -> T {
-        edit(&mut self.0.volumes.lock())
+        let edited = edit(&mut self.0.volumes.lock());
+        self.changed();
+        edited
     }
 }

@@ -33,6 +33,8 @@ pub struct Status {
     pub load_balancers: usize,
     /// How many routes there are.
     pub routes: usize,
+    /// How many volumes there are.
+    pub volumes: usize,
     /// How long a call to the cloud takes, in Go's syntax.
     pub latency: String,
     /// How much that varies: a part of the latency, or a duration.

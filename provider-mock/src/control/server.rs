@@ -148,6 +148,7 @@ fn status(cloud: &Cloud, about: &About) -> Status {
         deleted: cloud.deleted().len(),
         load_balancers: cloud.load_balancers().len(),
         routes: cloud.routes().len(),
+        volumes: cloud.volumes().len(),
         latency: crate::duration::format(cost.latency),
         jitter: cost.jitter.to_string(),
         rate_limit: cost.quota,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::{Answer, Refusal, json, printable, read};
 use super::messages::Targets;
 use crate::cloud::Cloud;
-use crate::volumes::Volume;
+use crate::volumes::{Volume, is_malformed, malformed};
 
 /// `GET /v1/volumes`, and what any change answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub(super) fn set(cloud: &Cloud, body: &[u8]) -> Answer {
     let volume: Volume = read(body)?;
     let texts = volume.zones.iter().chain([&volume.handle, &volume.region]);
     texts.into_iter().try_for_each(|text| printable(text))?;
+    if is_malformed(&volume.handle) {
+        return Err(Refusal::bad_request(malformed(&volume.handle)));
+    }
     cloud.edit_volumes(|volumes| volumes.insert(volume.handle.clone(), volume.clone()));
     shown(vec![volume])
 }
@@ -34,6 +37,10 @@ pub(super) fn delete(cloud: &Cloud, body: &[u8]) -> Answer {
     cloud.edit_volumes(|volumes| {
         if targets.all {
             return shown(std::mem::take(volumes).into_values().collect());
+        }
+        if targets.targets.is_empty() {
+            let error = "no volume is named; name some, or all";
+            return Err(Refusal::bad_request(error.to_owned()));
         }
         let unknown = |handle: &&String| !volumes.contains_key(*handle);
         if let Some(handle) = targets.targets.iter().find(unknown) {

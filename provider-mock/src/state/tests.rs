@@ -10,6 +10,7 @@ use super::*;
 use crate::instances::{InstanceSpec, Placement, Power};
 use crate::load_balancers::{AddressMode, LoadBalancer, LoadBalancerInventory, ServiceTag, Target};
 use crate::routes::RouteTarget;
+use crate::volumes::VolumeState;
 use crate::{Cloud, CloudConfig};
 
 fn file(directory: &Path) -> StateFile {
@@ -160,6 +161,34 @@ fn routes_are_read_as_they_were() {
 }
 
 #[test]
+fn volumes_are_read_as_they_were() {
+    let directory = tempfile::tempdir().unwrap();
+    let state = file(directory.path());
+    let volume = |handle: &str, zones: &[&str], state| Volume {
+        handle: handle.into(),
+        region: "r".into(),
+        zones: zones.iter().map(ToString::to_string).collect(),
+        state,
+    };
+    let volumes = [
+        volume("vol-1", &["a", "b"], VolumeState::Available),
+        volume("vol-2", &[], VolumeState::Foreign),
+    ];
+    let written = Holdings {
+        volumes: volumes.map(|one| (one.handle.clone(), one)).into(),
+        ..Holdings::default()
+    };
+    state.write(&written).unwrap();
+    assert_eq!(state.read().unwrap(), Some(written));
+
+    let text = fs::read_to_string(state.path()).unwrap();
+    let twice = text.replacen("\"vol-2\"", "\"vol-1\"", 1);
+    fs::write(state.path(), twice).unwrap();
+    let error = state.read().unwrap_err().to_string();
+    assert!(error.contains("there are two volumes vol-1"), "{error}");
+}
+
+#[test]
 fn the_file_is_for_its_owner_alone() {
     let directory = tempfile::tempdir().unwrap();
     let state = file(directory.path());
@@ -171,7 +200,7 @@ fn the_file_is_for_its_owner_alone() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// Written before there were load balancers and routes.
+/// Written before there were load balancers, routes and volumes.
 #[test]
 fn an_older_file_is_read() {
     let directory = tempfile::tempdir().unwrap();

@@ -12,3 +12,4 @@ mod harness;
 mod load_balancers;
 mod routes;
 mod state;
+mod volumes;
