@@ -43,6 +43,9 @@ pub struct Fault {
     /// The destination of the route whose result it happens to, in any spelling; absent: to each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub route: Option<Cidr>,
+    /// The handle of the volume whose result it happens to; absent: to each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
     /// The effect.
     pub effect: Effect,
     /// How often.
@@ -104,6 +107,7 @@ impl Fault {
             node: None,
             service: None,
             route: None,
+            volume: None,
             effect,
             budget: Budget::Always,
         }
@@ -154,6 +158,15 @@ impl Fault {
         }
     }
 
+    /// For the volume with this handle only.
+    #[must_use]
+    pub fn for_volume(self, handle: &str) -> Self {
+        Self {
+            volume: Some(handle.to_owned()),
+            ..self
+        }
+    }
+
     /// The reason why it makes no sense, if there is one.
     pub fn check(&self) -> Result<(), String> {
         match self.budget {
@@ -168,7 +181,7 @@ impl Fault {
                 Effect::ItemError(_) if !method.has_items() => {
                     return Err(format!(
                         "{method} has no errors of single items; use BatchGetInstances, \
-                         UpdateLoadBalancerNodes, BatchCreateRoutes or BatchDeleteRoutes"
+                         UpdateLoadBalancerNodes, BatchCreateRoutes, BatchDeleteRoutes or BatchGetVolumes"
                     ));
                 }
                 Effect::BadAnswer(bad) if !bad.fits(method) => {
@@ -186,6 +199,14 @@ impl Fault {
             }
             if !self.effect.is_about_items() {
                 return Err("a call is about many routes; fail the item of one instead".into());
+            }
+        }
+        if self.volume.is_some() {
+            if let Some(method) = self.method.filter(|method| !method.is_about_volumes()) {
+                return Err(format!("{method} is not about volumes"));
+            }
+            if !self.effect.is_about_items() {
+                return Err("a call is about many volumes; fail the item of one instead".into());
             }
         }
         if let (Some(_), Some(method)) = (&self.service, self.method) {
@@ -210,6 +231,8 @@ pub(crate) struct About {
     pub(crate) service: Option<(String, String)>,
     /// The destination of a route, without host bits.
     pub(crate) route: Option<Cidr>,
+    /// The handle of a volume.
+    pub(crate) volume: Option<String>,
 }
 
 impl About {
@@ -233,9 +256,23 @@ impl About {
             ..Self::node(node)
         }
     }
+
+    /// A volume; none if its handle is not known.
+    pub(crate) fn volume(handle: Option<&str>) -> Self {
+        Self {
+            volume: handle.map(str::to_owned),
+            ..Self::default()
+        }
+    }
 }
 
 impl Fault {
+    /// Whether the objects of a call's request must be known.
+    pub(crate) fn needs_subjects(&self, method: Method) -> bool {
+        // A result about a volume names it by a key of the request alone.
+        self.service.is_some() || (method.is_about_volumes() && self.effect.is_about_items())
+    }
+
     pub(crate) fn is_about(&self, about: &About) -> bool {
         let node = self
             .node
@@ -248,6 +285,7 @@ impl Fault {
         let route = self
             .route
             .is_none_or(|wanted| about.route == Some(wanted.network()));
-        node && service && route
+        let volume = self.volume.is_none() || about.volume == self.volume;
+        node && service && route && volume
     }
 }

@@ -1,5 +1,6 @@
 //! The volumes of the fake cloud.
 
+use outrigger_api::v1::volume_source::Source;
 use outrigger_provider_sdk as sdk;
 use outrigger_provider_sdk::{
     Context, Error, VolumeLookup, VolumeSource, VolumeSourceKind, VolumeTopology, Volumes,
@@ -104,6 +105,7 @@ pub(crate) fn malformed(handle: &str) -> String {
     format!("{handle:?} is no handle of the mock: it is empty or has spaces")
 }
 
+/// The handle, or the name or id of the disk.
 fn handle(source: &VolumeSource) -> &str {
     match source {
         VolumeSource::Csi { volume_handle, .. } => volume_handle,
@@ -111,10 +113,25 @@ fn handle(source: &VolumeSource) -> &str {
         | VolumeSource::Cinder { volume_id, .. } => volume_id,
         VolumeSource::GcePersistentDisk { pd_name, .. } => pd_name,
         VolumeSource::AzureDisk { disk_name, .. } => disk_name,
-        // "[datastore] path/name.vmdk"
-        VolumeSource::VsphereVolume { volume_path, .. } => {
-            volume_path.rsplit(' ').next().unwrap_or_default()
-        }
+        VolumeSource::VsphereVolume { volume_path, .. } => below_datastore(volume_path),
         _ => "",
     }
+}
+
+/// The same in a message.
+pub(crate) fn handle_in(source: &Source) -> String {
+    let handle: &str = match source {
+        Source::Csi(csi) => &csi.volume_handle,
+        Source::AwsElasticBlockStore(disk) => &disk.volume_id,
+        Source::Cinder(volume) => &volume.volume_id,
+        Source::GcePersistentDisk(disk) => &disk.pd_name,
+        Source::AzureDisk(disk) => &disk.disk_name,
+        Source::VsphereVolume(disk) => below_datastore(&disk.volume_path),
+    };
+    handle.to_owned()
+}
+
+/// Of `[datastore] path/name.vmdk`.
+fn below_datastore(volume_path: &str) -> &str {
+    volume_path.rsplit(' ').next().unwrap_or_default()
 }

@@ -85,7 +85,7 @@ where
             let mut ended = Ended::cancelled_unless_said(cloud.clone(), method);
             let caller = caller(&request);
             let is_journalled = cloud.journal().is_some() && method.has_subjects();
-            let (request, subjects) = if is_journalled || cloud.faults().names_a_service(method) {
+            let (request, mut subjects) = if is_journalled || cloud.faults().need_subjects(method) {
                 match peek::peek(method, request).await {
                     Ok(peeked) => peeked,
                     Err(status) => {
@@ -97,6 +97,7 @@ where
                 (request, peek::Subjects::default())
             };
             let about = peek::about(method, &subjects);
+            let volumes = std::mem::take(&mut subjects.volumes);
             ended.began(caller, subjects);
             if let Err(error) = cloud.faults().interfere(method, &about).await {
                 let status = error.to_status();
@@ -117,7 +118,7 @@ where
             }
             let (head, mut body) = response.into_parts();
             if cloud.faults().may_spoil(method) {
-                body = match spoil::spoil(&cloud, method, &about, body).await {
+                body = match spoil::spoil(&cloud, method, &about, &volumes, body).await {
                     Ok(body) => body,
                     Err(status) => {
                         ended.with(status.code());

@@ -346,11 +346,14 @@ fn sentence(fault: &Fault) -> String {
         .unwrap_or_default();
     let route = fault.route.map(|route| format!(", about {route}"));
     let route = route.unwrap_or_default();
+    let volume = fault.volume.as_ref();
+    let volume = volume.map(|handle| format!(", about {}", escaped(handle)));
+    let volume = volume.unwrap_or_default();
     let often = match fault.budget {
         Budget::Always => "until cleared".to_owned(),
         Budget::Count(1) => "once".to_owned(),
         Budget::Count(left) => format!("{left} times"),
         Budget::Rate(rate) => format!("with probability {rate}"),
     };
-    format!("{what}{node}{service}{route}, {often}")
+    format!("{what}{node}{service}{route}{volume}, {often}")
 }

@@ -114,6 +114,7 @@ impl Method {
                 | Self::UpdateLoadBalancerNodes
                 | Self::BatchCreateRoutes
                 | Self::BatchDeleteRoutes
+                | Self::BatchGetVolumes
         )
     }
 
@@ -140,6 +141,10 @@ impl Method {
 
     pub(crate) fn is_about_routes(self) -> bool {
         self.service() == "RoutesService"
+    }
+
+    pub(crate) fn is_about_volumes(self) -> bool {
+        self.service() == "VolumesService"
     }
 }
 

@@ -35,7 +35,7 @@ impl Faults {
         self.set.lock().faults.push(fault);
     }
 
-    /// Instead of those of its kind, method, node, Service and route.
+    /// Instead of those of its kind, method, node, Service, route and volume.
     pub(crate) fn replace(&self, fault: Fault) {
         let mut set = self.set.lock();
         set.faults.retain(|old| {
@@ -43,6 +43,7 @@ impl Faults {
                 || old.node != fault.node
                 || old.service != fault.service
                 || old.route != fault.route
+                || old.volume != fault.volume
                 || !old.effect.same_kind(&fault.effect)
         });
         set.faults.push(fault);
@@ -120,11 +121,11 @@ impl Faults {
         })
     }
 
-    /// Whether a fault of this method is limited to a Service, so that it must be known.
-    pub(crate) fn names_a_service(&self, method: Method) -> bool {
+    /// Whether a fault of this method depends on the objects that the request names.
+    pub(crate) fn need_subjects(&self, method: Method) -> bool {
         let set = self.set.lock();
         let mut faults = set.faults.iter();
-        faults.any(|fault| concerns(fault, method) && fault.service.is_some())
+        faults.any(|fault| concerns(fault, method) && fault.needs_subjects(method))
     }
 
     /// Whether an answer of this method may have to be changed.

@@ -1,11 +1,14 @@
-//! The Services and routes that a call is about.
+//! The Services, routes and volumes that a call is about.
+
+use std::collections::HashMap;
 
 use http::Request;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Bytes};
 use outrigger_api::v1::{
-    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, GetLoadBalancerRequest,
-    PlanLoadBalancerRequest, Route, Service, UpdateLoadBalancerNodesRequest,
+    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, BatchGetVolumesRequest,
+    GetLoadBalancerRequest, PlanLoadBalancerRequest, Route, Service,
+    UpdateLoadBalancerNodesRequest, Volume,
 };
 use outrigger_provider_sdk::BoxError;
 use prost::Message as _;
@@ -14,6 +17,7 @@ use tonic::Status;
 use crate::cidr::Cidr;
 use crate::faults::{About, Method};
 use crate::journal::ServiceName;
+use crate::volumes::handle_in;
 
 /// Flag and length before a message.
 const PREFIX: usize = 5;
@@ -24,7 +28,12 @@ pub(super) struct Subjects {
     pub(super) services: Vec<ServiceName>,
     /// Destinations, without those that are no CIDR.
     pub(super) routes: Vec<Cidr>,
+    /// Handles by their keys in the request.
+    pub(super) volumes: Handles,
 }
+
+/// Handles of volumes by their keys in a request.
+pub(super) type Handles = HashMap<String, String>;
 
 /// Reads a request of one message, and gives it back.
 pub(super) async fn peek<Q>(
@@ -45,6 +54,8 @@ where
             .map(|request| Subjects::of_routes(&request.routes)),
         Method::BatchDeleteRoutes => BatchDeleteRoutesRequest::decode(message)
             .map(|request| Subjects::of_routes(&request.routes)),
+        Method::BatchGetVolumes => BatchGetVolumesRequest::decode(message)
+            .map(|request| Subjects::of_volumes(request.volumes)),
         Method::PlanLoadBalancer => PlanLoadBalancerRequest::decode(message)
             .map(|request| Subjects::of_services(request.service)),
         Method::UpdateLoadBalancerNodes => UpdateLoadBalancerNodesRequest::decode(message)
@@ -75,6 +86,14 @@ impl Subjects {
         let cidrs = cidrs.filter_map(|cidr| cidr.ok().map(Cidr::network));
         Self {
             routes: cidrs.collect(),
+            ..Self::default()
+        }
+    }
+
+    fn of_volumes(volumes: Vec<Volume>) -> Self {
+        let handle = |volume: Volume| Some((volume.key, handle_in(&volume.source?.source?)));
+        Self {
+            volumes: volumes.into_iter().filter_map(handle).collect(),
             ..Self::default()
         }
     }

@@ -2,14 +2,16 @@
 
 use outrigger_api::v1::{
     BatchCreateRoutesResponse, BatchDeleteRoutesResponse, BatchGetInstancesResponse,
-    DeleteLoadBalancerResponse, EnsureLoadBalancerResponse, GetLoadBalancerResponse,
-    ListInstancesResponse, ListLoadBalancersResponse, ListRoutesResponse, RouteResult, ServiceRef,
-    UpdateLoadBalancerNodesResponse, instance_result, update_load_balancer_nodes_response,
+    BatchGetVolumesResponse, DeleteLoadBalancerResponse, EnsureLoadBalancerResponse,
+    GetLoadBalancerResponse, ListInstancesResponse, ListLoadBalancersResponse, ListRoutesResponse,
+    RouteResult, ServiceRef, UpdateLoadBalancerNodesResponse, VolumeResult, instance_result,
+    update_load_balancer_nodes_response, volume_result,
 };
 use tonic::Status;
 use tonic::body::Body;
 
 use super::frames::Answer;
+use super::peek::Handles;
 use crate::cloud::Cloud;
 use crate::faults::{About, BadAnswer, Fault, Method};
 
@@ -17,16 +19,17 @@ use crate::faults::{About, BadAnswer, Fault, Method};
 const OVERSIZED_BYTES: usize = 5 << 20;
 
 /// Spoils the answer if a fault wants it; an answer that is an error stays as it is. `about` is what
-/// the call is about.
+/// the call is about, `volumes` which volumes the keys of its results mean.
 pub(super) async fn spoil(
     cloud: &Cloud,
     method: Method,
     about: &About,
+    volumes: &Handles,
     body: Body,
 ) -> Result<Body, Status> {
     let mut answer = Answer::read(body).await?;
-    let items = items_in(&mut answer, method, about);
-    fail_items(cloud, method, &mut answer);
+    let items = items_in(&mut answer, method, about, volumes);
+    fail_items(cloud, method, volumes, &mut answer);
     if items.is_empty() {
         return Ok(answer.into_body());
     }
@@ -47,6 +50,10 @@ fn route(result: &RouteResult) -> About {
     About::route(&result.destination_cidr, &result.node_name)
 }
 
+fn volume(result: &VolumeResult, volumes: &Handles) -> About {
+    About::volume(volumes.get(&result.key).map(String::as_str))
+}
+
 /// The results of a batch about routes; both kinds of batches have them in the same place.
 fn each_batch(answer: &mut Answer, method: Method, mut change: impl FnMut(&mut Vec<RouteResult>)) {
     if method == Method::BatchCreateRoutes {
@@ -56,7 +63,7 @@ fn each_batch(answer: &mut Answer, method: Method, mut change: impl FnMut(&mut V
     }
 }
 
-fn items_in(answer: &mut Answer, method: Method, about: &About) -> Vec<About> {
+fn items_in(answer: &mut Answer, method: Method, about: &About, volumes: &Handles) -> Vec<About> {
     let mut items = Vec::new();
     match method {
         Method::BatchGetInstances => answer.each(|message: &mut BatchGetInstancesResponse| {
@@ -85,13 +92,17 @@ fn items_in(answer: &mut Answer, method: Method, about: &About) -> Vec<About> {
                 items.extend(results.iter().map(route));
             });
         }
+        Method::BatchGetVolumes => answer.each(|message: &mut BatchGetVolumesResponse| {
+            let results = message.results.iter();
+            items.extend(results.map(|result| volume(result, volumes)));
+        }),
         _ if answer.is_empty() => {}
         _ => items.push(about.clone()),
     }
     items
 }
 
-fn fail_items(cloud: &Cloud, method: Method, answer: &mut Answer) {
+fn fail_items(cloud: &Cloud, method: Method, volumes: &Handles, answer: &mut Answer) {
     let error = |about: &About| {
         let error = cloud.faults().item_error(method, about);
         error.map(|error| error.to_item())
@@ -122,6 +133,13 @@ fn fail_items(cloud: &Cloud, method: Method, answer: &mut Answer) {
                 }
             });
         }
+        Method::BatchGetVolumes => answer.each(|message: &mut BatchGetVolumesResponse| {
+            for result in &mut message.results {
+                if let Some(error) = error(&volume(result, volumes)) {
+                    result.outcome = Some(volume_result::Outcome::Error(error));
+                }
+            }
+        }),
         _ => {}
     }
 }

@@ -106,6 +106,34 @@ async fn volumes_are_made_moved_broken_and_deleted() {
 }
 
 #[tokio::test]
+async fn one_volume_of_a_lookup_fails_as_it_was_set() {
+    let directory = tempfile::tempdir().unwrap();
+    let mock = Served::start(directory.path(), &FLAGS).await;
+    for handle in ["vol-1", "vol-2"] {
+        mock.ctl(&format!("volumes set {handle} --zone a")).await;
+    }
+    let set = "set errors --method BatchGetVolumes --code UNAVAILABLE --per-item --volume";
+    let said = mock.ctl(&format!("{set} vol-1 --count 1")).await;
+    let expected = "set: items of BatchGetVolumes fail with UNAVAILABLE (CLOUD_UNAVAILABLE), about \
+                    vol-1, once\n";
+    assert_eq!(said, expected);
+    // One about another volume does not take its place.
+    mock.ctl(&format!("{set} vol-9")).await;
+    let results = ask(&mock, &["vol-1", "vol-2"]).await;
+    assert_eq!(zones(&results[1]), Some("a"));
+    let Some(Outcome::Error(error)) = &results[0].outcome else {
+        panic!("{results:?}")
+    };
+    assert_eq!(error.code, tonic::Code::Unavailable as i32);
+    assert_eq!(zones(&ask(&mock, &["vol-1"]).await[0]), Some("a"));
+    let error = mock
+        .ctl_fails("set errors --code UNAVAILABLE --volume vol-1")
+        .await;
+    assert!(error.contains("--per-item"), "{error}");
+    mock.terminate().await;
+}
+
+#[tokio::test]
 async fn volumes_outlive_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("state.json");

@@ -2,9 +2,10 @@
 
 use outrigger_api::v1::{
     BatchGetVolumesRequest, CinderVolumeSource, CsiVolumeSource, Volume as Asked, VolumeResult,
-    VolumeSource, volume_result::Outcome, volume_source::Source,
+    VolumeSource, VsphereVolumeSource, volume_result::Outcome, volume_source::Source,
     volumes_service_client::VolumesServiceClient,
 };
+use outrigger_provider_mock::faults::{Effect, Fault, InjectedError, Method};
 use outrigger_provider_mock::volumes::{Volume, VolumeState};
 use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions, ServedVolumes};
 
@@ -116,6 +117,56 @@ async fn a_volume_answers_as_it_was_set() {
             "a__b",
         ]
     );
+}
+
+fn message(result: &VolumeResult) -> Option<&str> {
+    match &result.outcome {
+        Some(Outcome::Error(status)) => Some(&status.message),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn one_volume_of_a_batch_fails() {
+    let mock = start().await;
+    for handle in ["one", "other.vmdk"] {
+        put(&mock, handle, &["a"], VolumeState::Available);
+    }
+    let vsphere = Source::VsphereVolume(VsphereVolumeSource {
+        volume_path: "[store] other.vmdk".into(),
+        ..VsphereVolumeSource::default()
+    });
+    let both = || vec![csi("one"), vsphere.clone()];
+    let fault = |text: &str| {
+        let error = InjectedError::new(tonic::Code::Unavailable).with_message(text);
+        Fault::on(Method::BatchGetVolumes, Effect::ItemError(error)).times(1)
+    };
+    mock.cloud.inject(fault("elsewhere").for_volume("none"));
+    mock.cloud.inject(fault("here").for_volume("other.vmdk"));
+    let results = ask(&mock, both()).await;
+    let failed: Vec<_> = results.iter().map(message).collect();
+    assert_eq!(failed, [None, Some("here")]);
+    // Any of them, once.
+    mock.cloud.inject(fault("any"));
+    let results = ask(&mock, both()).await;
+    let failed: Vec<_> = results.iter().map(message).collect();
+    assert_eq!(failed, [Some("any"), None]);
+
+    for (refused, says) in [
+        (
+            Fault::on(Method::BatchGetVolumes, Effect::LoseReply).for_volume("one"),
+            "fail the item of one",
+        ),
+        (
+            Fault {
+                method: Some(Method::BatchGetInstances),
+                ..fault("").for_volume("one")
+            },
+            "BatchGetInstances is not about volumes",
+        ),
+    ] {
+        assert!(refused.check().unwrap_err().contains(says), "{refused:?}");
+    }
 }
 
 #[tokio::test]

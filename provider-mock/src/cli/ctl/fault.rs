@@ -49,6 +49,7 @@ impl BudgetArgs {
                 node: None,
                 service: None,
                 route: None,
+                volume: None,
                 effect,
                 budget,
             },
@@ -88,6 +89,9 @@ pub(super) struct ErrorsArgs {
     /// With --per-item: the item of the route to this destination only
     #[arg(long, requires = "per_item", value_name = "CIDR")]
     route: Option<Cidr>,
+    /// With --per-item: the item of the volume with this handle only
+    #[arg(long, requires = "per_item", value_name = "HANDLE")]
+    volume: Option<String>,
     /// Only calls, or results of an update, about this Service
     #[arg(long, value_name = "NAMESPACE/NAME|UID")]
     service: Option<String>,
@@ -121,6 +125,7 @@ impl ErrorsArgs {
         inject.fault.node = self.node;
         inject.fault.service = self.service;
         inject.fault.route = self.route;
+        inject.fault.volume = self.volume;
         Ok(inject)
     }
 }
