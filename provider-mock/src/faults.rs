@@ -7,6 +7,7 @@
 mod bad_answer;
 mod bad_load_balancer;
 mod bad_route;
+mod bad_volume;
 mod code;
 mod error;
 mod method;

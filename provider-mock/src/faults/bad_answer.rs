@@ -21,13 +21,14 @@ pub enum BadAnswer {
     MalformedAddress,
     /// The message is larger than the caller accepts.
     OversizedReply,
-    /// Each instance found has an id, a zone and an address beyond the limits of the contract.
+    /// Each instance found has an id, a zone and an address beyond the limits of the contract, each volume a
+    /// label.
     OversizedStrings,
-    /// A node, Service or route that was asked about has no result; a listed route is left out.
+    /// A node, Service, route or volume that was asked about has no result; a listed route is left out.
     MissingResult,
-    /// A node, Service or route has two results, or is listed twice.
+    /// A node, Service, route or volume has two results, or is listed twice.
     DuplicateResult,
-    /// Each instance found has a zone that is no label value, and a label of Kubernetes' own.
+    /// Each instance or volume found has a zone that is no label value, and a label of Kubernetes' own.
     BadLabel,
     /// Each instance found has the provider ID of another provider.
     WrongPrefix,
@@ -37,7 +38,7 @@ pub enum BadAnswer {
     StaleAbsence,
     /// Each instance found is absent, with neither certainty nor age.
     UncertainAbsence,
-    /// Each node or Service is answered as managed by another provider.
+    /// Each node, Service or volume is answered as managed by another provider.
     NotManaged,
     /// Each result has no outcome, an answer has nothing at all; a list is cut off before its end.
     Empty,
@@ -45,11 +46,11 @@ pub enum BadAnswer {
     MissingDisposition,
     /// A load balancer is ready and has no status.
     MissingStatus,
-    /// A load balancer that exists is absent.
+    /// A load balancer or volume that exists is absent.
     FalseAbsence,
     /// A load balancer is in progress, to be asked for again in a thousand hours.
     FarRetry,
-    /// There is a result for a Service or a route that was not asked about.
+    /// There is a result for a Service, a route or a volume that was not asked about.
     ForeignResult,
     /// The destination of a route, or a Pod CIDR of an instance, is none: a result is then for no route
     /// that was asked about.
@@ -114,36 +115,39 @@ impl BadAnswer {
         };
         let instances = matches!(method, BatchGetInstances | ListInstances);
         let routes = method.is_about_routes();
+        let volumes = method.is_about_volumes();
         let described = {
             let none = matches!(method, DeleteLoadBalancer | PlanLoadBalancer);
             instances || (method.is_about_services() && !none)
         };
         match self {
-            Self::OversizedReply => instances || routes || method.is_about_services(),
+            Self::OversizedReply => instances || routes || volumes || method.is_about_services(),
             Self::Empty => {
                 let services = method.is_about_services() && method != PlanLoadBalancer;
-                instances || routes || services
+                instances || routes || volumes || services
             }
             Self::MalformedAddress => described || method == ListRoutes,
-            Self::OversizedStrings => described || routes,
+            Self::OversizedStrings => described || routes || volumes,
             Self::MissingResult | Self::DuplicateResult => {
                 let services = matches!(method, UpdateLoadBalancerNodes | ListLoadBalancers);
-                instances || routes || services
+                instances || routes || volumes || services
             }
             Self::MalformedCidr => instances || routes,
-            Self::NotManaged => instances || method.is_about_one_service(),
+            Self::NotManaged => instances || volumes || method.is_about_one_service(),
+            Self::BadLabel => instances || volumes,
             Self::DuplicateProviderId
-            | Self::BadLabel
             | Self::WrongPrefix
             | Self::EmptyProviderId
             | Self::StaleAbsence
             | Self::UncertainAbsence => instances,
             Self::MissingDisposition => method.is_about_one_service(),
             Self::MissingStatus => matches!(method, GetLoadBalancer | EnsureLoadBalancer),
-            Self::FalseAbsence => matches!(method, GetLoadBalancer | UpdateLoadBalancerNodes),
+            Self::FalseAbsence => {
+                volumes || matches!(method, GetLoadBalancer | UpdateLoadBalancerNodes)
+            }
             Self::FarRetry => method.is_about_one_service() && method != GetLoadBalancer,
             Self::ForeignResult => {
-                method == UpdateLoadBalancerNodes || (routes && method != ListRoutes)
+                method == UpdateLoadBalancerNodes || volumes || (routes && method != ListRoutes)
             }
         }
     }

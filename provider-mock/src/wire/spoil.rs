@@ -35,7 +35,7 @@ pub(super) async fn spoil(
     }
     // One fault spoils one answer; two would hide each other.
     if let Some((bad, fault)) = cloud.faults().bad_answer(method, &items) {
-        spoil_with(bad, &fault, method, &mut answer);
+        spoil_with(bad, &fault, method, volumes, &mut answer);
     }
     Ok(answer.into_body())
 }
@@ -144,7 +144,13 @@ fn fail_items(cloud: &Cloud, method: Method, volumes: &Handles, answer: &mut Ans
     }
 }
 
-fn spoil_with(bad: BadAnswer, fault: &Fault, method: Method, answer: &mut Answer) {
+fn spoil_with(
+    bad: BadAnswer,
+    fault: &Fault,
+    method: Method,
+    volumes: &Handles,
+    answer: &mut Answer,
+) {
     let node = |name: &str| fault.is_about(&About::node(name));
     let owner = |owner: Option<&ServiceRef>| fault.is_about(&service(owner));
     match method {
@@ -178,6 +184,10 @@ fn spoil_with(bad: BadAnswer, fault: &Fault, method: Method, answer: &mut Answer
                 bad.spoil_route_results(results, |result| fault.is_about(&route(result)));
             });
         }
+        Method::BatchGetVolumes => answer.each(|message: &mut BatchGetVolumesResponse| {
+            let concerns = |result: &_| fault.is_about(&volume(result, volumes));
+            bad.spoil_volume_results(&mut message.results, concerns);
+        }),
         _ => {}
     }
 }

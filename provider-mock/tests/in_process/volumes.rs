@@ -5,7 +5,7 @@ use outrigger_api::v1::{
     VolumeSource, VsphereVolumeSource, volume_result::Outcome, volume_source::Source,
     volumes_service_client::VolumesServiceClient,
 };
-use outrigger_provider_mock::faults::{Effect, Fault, InjectedError, Method};
+use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use outrigger_provider_mock::volumes::{Volume, VolumeState};
 use outrigger_provider_mock::{Cloud, CloudConfig, ProviderOptions, ServedVolumes};
 
@@ -167,6 +167,51 @@ async fn one_volume_of_a_batch_fails() {
     ] {
         assert!(refused.check().unwrap_err().contains(says), "{refused:?}");
     }
+}
+
+#[tokio::test]
+async fn answers_about_volumes_are_missing_double_foreign_wrong_or_empty() {
+    let mock = start().await;
+    for handle in ["one", "two"] {
+        put(&mock, handle, &["a"], VolumeState::Available);
+    }
+    let zone = |result: &VolumeResult| match &result.outcome {
+        Some(Outcome::Found(topology)) => topology.labels["topology.kubernetes.io/zone"]
+            .len()
+            .to_string(),
+        Some(Outcome::Absent(_)) => "absent".into(),
+        Some(Outcome::NotManaged(_)) => "not managed".into(),
+        Some(Outcome::Error(_)) => "error".into(),
+        None => "none".into(),
+    };
+    // The keys are those of `ask`.
+    for (bad, expected) in [
+        (BadAnswer::MissingResult, &[("0", "1")][..]),
+        (
+            BadAnswer::DuplicateResult,
+            &[("0", "1"), ("1", "1"), ("1", "1")],
+        ),
+        (BadAnswer::Empty, &[("0", "1"), ("1", "none")]),
+        (BadAnswer::NotManaged, &[("0", "1"), ("1", "not managed")]),
+        (BadAnswer::FalseAbsence, &[("0", "1"), ("1", "absent")]),
+        (BadAnswer::BadLabel, &[("0", "1"), ("1", "15")]),
+        (BadAnswer::OversizedStrings, &[("0", "1"), ("1", "2000")]),
+    ] {
+        let fault = Fault::on(Method::BatchGetVolumes, Effect::BadAnswer(bad)).times(1);
+        mock.cloud.inject(fault.for_volume("two"));
+        let results = ask(&mock, vec![csi("one"), csi("two")]).await;
+        let seen: Vec<_> = results.iter().map(|one| (&*one.key, zone(one))).collect();
+        let seen: Vec<_> = seen.iter().map(|(key, zone)| (*key, &**zone)).collect();
+        assert_eq!(seen, expected, "{bad}");
+    }
+    let foreign = Effect::BadAnswer(BadAnswer::ForeignResult);
+    mock.cloud
+        .inject(Fault::on(Method::BatchGetVolumes, foreign).times(1));
+    let results = ask(&mock, vec![csi("one")]).await;
+    assert_eq!(results[1].key, "stray");
+    let none = Effect::BadAnswer(BadAnswer::MalformedCidr);
+    let refused = Fault::on(Method::BatchGetVolumes, none).check();
+    assert!(refused.unwrap_err().contains("could be malformed-cidr"));
 }
 
 #[tokio::test]

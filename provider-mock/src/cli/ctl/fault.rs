@@ -182,8 +182,9 @@ pub(super) struct AnswersArgs {
     /// Defect of the answers: duplicate-provider-id, malformed-address, oversized-reply,
     /// oversized-strings, missing-result, duplicate-result, bad-label, wrong-prefix,
     /// empty-provider-id, stale-absence, uncertain-absence, not-managed or empty; of load balancers
-    /// also missing-disposition, missing-status, false-absence or far-retry; of load balancers and
-    /// routes foreign-result; of routes and instances malformed-cidr
+    /// also missing-disposition, missing-status or far-retry; of load balancers and volumes
+    /// false-absence; of load balancers, routes and volumes foreign-result; of routes and instances
+    /// malformed-cidr
     #[arg(long, value_name = "WHAT")]
     bad: BadAnswer,
     /// Method whose answers are bad [default: each that can be so]
@@ -195,6 +196,9 @@ pub(super) struct AnswersArgs {
     /// Only answers about the route to this destination
     #[arg(long, value_name = "CIDR")]
     route: Option<Cidr>,
+    /// Only answers about the volume with this handle
+    #[arg(long, value_name = "HANDLE")]
+    volume: Option<String>,
     /// Only calls, or results of an update, about this Service
     #[arg(long, value_name = "NAMESPACE/NAME|UID")]
     service: Option<String>,
@@ -208,6 +212,7 @@ impl AnswersArgs {
         inject.fault.node = self.node;
         inject.fault.service = self.service;
         inject.fault.route = self.route;
+        inject.fault.volume = self.volume;
         inject
     }
 }
