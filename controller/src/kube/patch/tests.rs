@@ -1,6 +1,7 @@
 use outrigger_core::{
     condition::{Condition, Status},
     node::change::{LabelWrite, TaintRemoval},
+    volume::{NodeRequirement, NodeTerm},
 };
 use serde_json::json;
 
@@ -172,4 +173,65 @@ fn effects_name_each_annotation_and_condition_by_its_key() {
         ..write
     };
     assert_eq!(effects(&none), json!({"metadata": {"uid": "u"}}));
+}
+
+/// P-25, P-30.
+#[test]
+fn a_label_of_a_volume_is_written_only_where_there_is_none() {
+    let view = |metadata: Value| serde_json::from_value(json!({"metadata": metadata})).unwrap();
+    let terms = [NodeTerm {
+        match_expressions: vec![NodeRequirement::within("z", vec!["a".into()])],
+        ..NodeTerm::default()
+    }];
+    let write = VolumePatch {
+        labels: vec![("x/z".into(), "a".into())],
+        labelled: Some("mark".into()),
+        node_terms: Some(terms.into()),
+    };
+    let affinity = json!({"op": "add", "path": "/spec/nodeAffinity", "value": {
+        "required": {"nodeSelectorTerms": [
+            {"matchExpressions": [{"key": "z", "operator": "In", "values": ["a"]}]},
+        ]},
+    }});
+    let mark = json!({
+        "op": "add", "path": "/metadata/annotations/outrigger.dev~1volume-labelled", "value": "mark",
+    });
+    let label = json!({"op": "add", "path": "/metadata/labels/x~1z", "value": "a"});
+
+    // One that exists: an older mark is replaced, another client's label refuses all of it.
+    let existing = view(json!({
+        "uid": "u", "labels": {"app": "db"}, "annotations": {"outrigger.dev/volume-labelled": "old"},
+    }));
+    let expected = json!([
+        {"op": "test", "path": "/metadata/uid", "value": "u"},
+        {"op": "test", "path": "/metadata/labels/x~1z", "value": null},
+        label,
+        mark,
+        affinity,
+    ]);
+    let patch = volume(&existing, &write);
+    assert_eq!(serde_json::to_value(patch).unwrap(), expected);
+
+    // One that is being created, without any label or annotation, nor a UID.
+    let expected = json!([
+        {"op": "test", "path": "/metadata/labels", "value": null},
+        {"op": "add", "path": "/metadata/labels", "value": {}},
+        label,
+        {"op": "test", "path": "/metadata/annotations", "value": null},
+        {"op": "add", "path": "/metadata/annotations", "value": {}},
+        mark,
+        affinity,
+    ]);
+    let patch = volume(&view(json!({"name": "pv"})), &write);
+    assert_eq!(serde_json::to_value(patch).unwrap(), expected);
+
+    // P-32: nothing but the mark; an annotation that is not read here is one all the same.
+    let annotated = view(json!({"uid": "u", "annotations": {"theirs": "1"}}));
+    let only_marked = VolumePatch {
+        labelled: write.labelled.clone(),
+        ..VolumePatch::default()
+    };
+    let expected = json!([{"op": "test", "path": "/metadata/uid", "value": "u"}, mark]);
+    let patch = volume(&annotated, &only_marked);
+    assert_eq!(serde_json::to_value(patch).unwrap(), expected);
 }

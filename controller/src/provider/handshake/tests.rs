@@ -1,9 +1,9 @@
 use outrigger_api::v1::{
     CallClass, Capabilities, EffectsCapability, HandshakeResponse, InstancesCapability,
-    LoadBalancersCapability, LookupPreference, RateLimit,
+    LoadBalancersCapability, LookupPreference, RateLimit, VolumeSourceKind,
 };
 
-use outrigger_core::node::ownership::ProviderIdOwner;
+use outrigger_core::{node::ownership::ProviderIdOwner, volume::InTreeKind};
 
 use super::*;
 use crate::{
@@ -118,6 +118,27 @@ fn routes_are_declared_within_bounds() {
         });
         let routes = offered.unwrap().routes.unwrap();
         assert_eq!((routes.max_batch_size, routes.max_in_flight), accepted);
+    }
+}
+
+#[test]
+fn volumes_are_declared_within_bounds() {
+    for (declared, accepted) in [(0, (100, 4)), (1, (1, 1)), (1_000_000, (500, 64))] {
+        let offered = capabilities(|offered| {
+            offered.volumes = Some(v1::VolumesCapability {
+                csi_drivers: vec!["disk.example".into()],
+                // The last is of a later minor.
+                source_kinds: vec![VolumeSourceKind::Cinder.into(), 0, 99],
+                max_batch_size: declared,
+                max_in_flight: declared,
+            });
+        });
+        let volumes = offered.unwrap().volumes.unwrap();
+        assert_eq!((volumes.max_batch_size, volumes.max_in_flight), accepted);
+        let served = &volumes.served;
+        assert_eq!(&*served.provider, "fake");
+        assert_eq!(*served.csi_drivers, ["disk.example".into()]);
+        assert_eq!(*served.kinds, [InTreeKind::Cinder]);
     }
 }
 
@@ -272,6 +293,20 @@ fn nonsense_is_refused_by_name() {
             });
         });
         check(refused, bad, "load_balancers.classes");
+    }
+    for csi_drivers in [
+        vec![String::new()],
+        vec!["x".repeat(254)],
+        vec!["a\nb".into()],
+        vec!["a".into(); 65],
+    ] {
+        let refused = capabilities(|offered| {
+            offered.volumes = Some(v1::VolumesCapability {
+                csi_drivers,
+                ..v1::VolumesCapability::default()
+            });
+        });
+        check(refused, bad, "volumes.csi_drivers");
     }
 }
 
