@@ -12,6 +12,13 @@ pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 
 pub(crate) const JSON: &str = "application/json";
 
+/// The last answer of its connection.
+pub(crate) fn last(mut answer: Answer) -> Answer {
+    let close = HeaderValue::from_static("close");
+    answer.headers_mut().insert(header::CONNECTION, close);
+    answer
+}
+
 /// `body` as it is.
 pub(crate) fn body(code: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));

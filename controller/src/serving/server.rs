@@ -6,7 +6,7 @@ mod socket;
 
 use std::{convert::Infallible, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use http::{Request, Response};
+use http::{Request, Response, header};
 use http_body_util::Full;
 use hyper::{
     body::{Bytes, Incoming},
@@ -99,7 +99,8 @@ pub(crate) struct Peer {
     pub(crate) certificates: Arc<[CertificateDer<'static>]>,
 }
 
-/// Answers requests.
+/// Answers requests. An answer with `Connection: close` is the last of its connection, over HTTP/2 too,
+/// where a GOAWAY says so and requests in flight are answered.
 pub(crate) trait Handler: Send + Sync + 'static {
     fn answer(
         self: Arc<Self>,
@@ -260,17 +261,23 @@ async fn connection(
         certificates: session.peer_certificates().unwrap_or_default().into(),
     };
     // Decided by ALPN alone, as in Go, so that no task waits for a first byte without a limit.
-    let http = if session.alpn_protocol() == Some(b"h2") {
+    let is_http2 = session.alpn_protocol() == Some(b"h2");
+    let http = if is_http2 {
         http.http2_only()
     } else {
         http.http1_only()
     };
-    let service = service_fn(move |request| {
+    let last = CancellationToken::new();
+    let service = service_fn(|request| {
         let in_flight = place.request();
         let answer = Arc::clone(&handler).answer(request, peer.clone());
+        let last = last.clone();
         async move {
-            let answer = answer.await;
+            let mut answer = answer.await;
             drop(in_flight);
+            if is_http2 && answer.headers_mut().remove(header::CONNECTION).is_some() {
+                last.cancel();
+            }
             Ok::<_, Infallible>(answer)
         }
     });
@@ -280,6 +287,7 @@ async fn connection(
     tokio::select! {
         ended = connection.as_mut() => return ended,
         () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+        () = last.cancelled() => connection.as_mut().graceful_shutdown(),
         () = place.idle_for(IDLE) => {
             place.count(Closed::Idle);
             connection.as_mut().graceful_shutdown();

@@ -15,9 +15,12 @@ use super::{
     AdmissionVerdict, Reviewer, Webhook, WebhookMetrics, body::Bodies, deadline::answer_within,
     review,
 };
-use crate::serving::{
-    ClientCa, Handler, Peer, Server, ServingMetrics,
-    answer::{self, Answer},
+use crate::{
+    serving::{
+        ClientCa, Handler, Peer, Server, ServingMetrics,
+        answer::{self, Answer},
+    },
+    telemetry::Repeats,
 };
 
 /// An answer that is no review: the API server takes it for a failure of the webhook.
@@ -39,6 +42,7 @@ pub struct WebhookServer {
     client_ca: Option<ClientCa>,
     metrics: WebhookMetrics,
     bodies: Bodies,
+    repeats: Repeats,
 }
 
 impl WebhookServer {
@@ -56,6 +60,7 @@ impl WebhookServer {
             client_ca,
             metrics,
             bodies: Bodies::default(),
+            repeats: Repeats::default(),
         }
     }
 
@@ -81,6 +86,17 @@ impl WebhookServer {
         };
         let serving = server.serve(Arc::clone(&self), metrics, stop.clone());
         tokio::join!(serving, fresh);
+    }
+
+    /// One line a minute for each code: the reason is in the answer too, and may quote the request of any
+    /// client that reaches the port.
+    fn log_failure(&self, webhook: Webhook, failure: &FailedReview) {
+        let (webhook, code, error) = (webhook.name(), failure.code.as_u16(), &*failure.text);
+        if let Some(others) = self.repeats.due(&format!("{webhook} {code}")) {
+            warn!(webhook, code, others, error, "admission request failed");
+        } else {
+            debug!(webhook, code, error, "admission request failed");
+        }
     }
 
     async fn review(
@@ -177,14 +193,15 @@ impl Handler for WebhookServer {
         let reviewed = self.review(webhook, reviewer, request, &peer).await;
         let answer = reviewed.map_or_else(
             |failure| {
+                self.log_failure(webhook, &failure);
                 let FailedReview { code, text } = failure;
-                warn!(
-                    webhook = webhook.name(),
-                    code = code.as_u16(),
-                    error = text,
-                    "admission request failed"
-                );
-                answer::error(code, &text)
+                let answer = answer::error(code, &text);
+                if code.is_server_error() {
+                    // Another replica may be able to decide, and has other connections.
+                    answer::last(answer)
+                } else {
+                    answer
+                }
             },
             |review| answer::body(StatusCode::OK, answer::JSON, review),
         );

@@ -14,12 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AdmissionVerdict, Reviewer, Webhook, WebhookMetrics, WebhookServer};
 use crate::{
+    fixture::Warnings,
     kube::patch::Operation,
     options::{self, config::WebhookSettings},
     serving::{
         ClientCa, Server, ServingMetrics,
         tests::{
-            client::{Identity, Reply, send},
+            client::{Identity, Reply, last_over_http2, send},
             cluster::Authority,
         },
     },
@@ -184,6 +185,23 @@ async fn a_late_provider_is_an_error_before_the_api_server_stops_waiting() {
     assert!(late.body.contains("within 900 ms"), "{}", late.body);
 }
 
+/// The API server may reach another replica then.
+#[tokio::test]
+async fn a_replica_that_cannot_decide_ends_the_connection() {
+    let server = start(&[]);
+    let ask = async |name: &str| server.ask(&review(name)).await;
+    assert_eq!(ask("away").await.header("connection"), "close");
+    let decided = ask("disk").await;
+    assert_eq!(decided.headers.get("connection"), None);
+    let mut request = post(
+        &format!("https://localhost{PATH}"),
+        review("away").to_string(),
+    );
+    request.headers_mut().remove(header::HOST);
+    let last = last_over_http2(server.address, request).await;
+    assert_eq!((last.code, last.headers.get("connection")), (500, None));
+}
+
 /// W-9: a port that is open answers.
 #[tokio::test]
 async fn before_there_is_something_to_decide_with_each_request_is_an_error() {
@@ -193,6 +211,20 @@ async fn before_there_is_something_to_decide_with_each_request_is_an_error() {
     assert!(early.body.contains("has not reached the API server"));
     server.decide();
     server.response("disk").await;
+}
+
+#[tokio::test]
+async fn requests_that_fail_alike_are_logged_once_a_minute() {
+    let warnings = Warnings::listen();
+    let server = start(&[]);
+    for _ in 0..20 {
+        assert_eq!(server.ask(&review("away")).await.code, 500);
+        assert_eq!(server.ask(&json!({})).await.code, 400);
+    }
+    let lines = warnings.with("admission request failed");
+    let codes = ["500", "400"].map(|code| format!("code={code}"));
+    let of = |code: &String| lines.iter().filter(|line| line.contains(code)).count();
+    assert_eq!(codes.each_ref().map(of), [1, 1], "{lines:?}");
 }
 
 /// P-20.

@@ -1,6 +1,6 @@
 //! A TLS client that trusts any server.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full};
@@ -13,7 +13,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName},
     sign::{CertifiedKey, SingleCertAndKey},
 };
-use tokio::{net::TcpStream, task::JoinSet};
+use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 /// The client's credentials.
@@ -140,15 +140,37 @@ async fn negotiated(address: SocketAddr, protocols: &[&str]) -> TlsStream<TcpStr
 }
 
 async fn over_http2(stream: TlsStream<TcpStream>, method: Method, path: &str) -> Reply {
+    let uri = format!("https://localhost{path}");
+    let request = Request::builder().method(method).uri(uri);
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    send_over_http2(stream, request).await.0
+}
+
+/// The answer to `request`, on a connection that the server then ends.
+pub(crate) async fn last_over_http2(address: SocketAddr, request: Request<Full<Bytes>>) -> Reply {
+    let stream = negotiated(address, &["h2"]).await;
+    let (reply, mut connection) = send_over_http2(stream, request).await;
+    let ended = timeout(Duration::from_secs(10), connection.join_next());
+    ended.await.expect("it is open").unwrap().unwrap().unwrap();
+    reply
+}
+
+async fn send_over_http2(
+    stream: TlsStream<TcpStream>,
+    request: Request<Full<Bytes>>,
+) -> (Reply, JoinSet<hyper::Result<()>>) {
     let executor = TokioExecutor::new();
     let handshake = hyper::client::conn::http2::handshake(executor, TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
     let mut tasks = JoinSet::new();
     tasks.spawn(connection);
-    let uri = format!("https://localhost{path}");
-    let request = Request::builder().method(method).uri(uri);
-    let request = request.body(Full::<Bytes>::default()).unwrap();
-    read(sender.send_request(request).await.unwrap()).await
+    let reply = read(sender.send_request(request).await.unwrap()).await;
+    // Without its sender the client would end the connection.
+    tasks.spawn(async move {
+        let _sender = sender;
+        std::future::pending().await
+    });
+    (reply, tasks)
 }
 
 fn config(identity: &Identity) -> ClientConfig {
