@@ -1,6 +1,7 @@
 //! A cluster as all clients but the controller see it: nodes, Services, events, Leases.
 
 pub(crate) mod services;
+pub(crate) mod volumes;
 
 use std::{collections::BTreeSet, time::Duration};
 

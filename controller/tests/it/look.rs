@@ -33,8 +33,8 @@ pub(crate) fn provider_id(node: &Node) -> Option<&str> {
         .and_then(|spec| spec.provider_id.as_deref())
 }
 
-pub(crate) fn label<'a>(node: &'a Node, key: &str) -> Option<&'a str> {
-    let labels = node.metadata.labels.as_ref()?;
+pub(crate) fn label<'a>(object: &'a impl Resource, key: &str) -> Option<&'a str> {
+    let labels = object.meta().labels.as_ref()?;
     labels.get(key).map(String::as_str)
 }
 

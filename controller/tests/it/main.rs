@@ -41,4 +41,5 @@ mod resilience;
 mod routes;
 mod service_writes;
 mod services;
+mod volumes;
 mod webhooks;

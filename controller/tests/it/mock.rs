@@ -2,6 +2,7 @@
 
 pub(crate) mod load_balancers;
 mod routes;
+mod volumes;
 
 use std::{
     env,

@@ -10,7 +10,7 @@ use std::{
 use k8s_openapi::api::{
     admissionregistration::v1::MutatingWebhookConfiguration,
     coordination::v1::Lease,
-    core::v1::{Secret, Service},
+    core::v1::{PersistentVolume, Secret, Service},
 };
 use kube::{
     Api, Client,
@@ -47,7 +47,7 @@ static IDLE: parking_lot::Mutex<Vec<ControlPlane>> = parking_lot::Mutex::new(Vec
 /// One starts at a time.
 static STARTING: Mutex<()> = Mutex::const_new(());
 
-/// A control plane without nodes and Services that belongs to one test until it is dropped.
+/// A control plane without nodes, Services and volumes that belongs to one test until it is dropped.
 pub(crate) struct Plane {
     plane: Option<ControlPlane>,
     _place: SemaphorePermit<'static>,
@@ -68,6 +68,7 @@ impl Plane {
             .unwrap();
         delete_services(&client).await;
         delete_webhooks(&client).await;
+        delete_volumes(&client).await;
         // A holder that was killed would keep the next one out until the Lease expires.
         let leases: Api<Lease> = Api::namespaced(client, "kube-system");
         for name in LEASES {
@@ -119,6 +120,12 @@ async fn delete_webhooks(client: &Client) {
     let parameters = DeleteParams::default();
     let _ = configurations.delete(WEBHOOK, &parameters).await;
     let _ = secrets.delete(WEBHOOK, &parameters).await;
+}
+
+async fn delete_volumes(client: &Client) {
+    let volumes: Api<PersistentVolume> = Api::all(client.clone());
+    let (parameters, all) = (DeleteParams::default(), ListParams::default());
+    volumes.delete_collection(&parameters, &all).await.unwrap();
 }
 
 async fn start() -> ControlPlane {

@@ -18,6 +18,7 @@ use crate::wait::{holds, until};
 pub(crate) const ALWAYS: &str = "Always";
 pub(crate) const MIGRATION: &str = "With --enable-leader-migration";
 pub(crate) const WEBHOOKS: &str = "With --webhooks";
+pub(crate) const VOLUMES: &str = "With the loop persistentvolume-labels";
 pub(crate) const ACCOUNTS: &str = "With --use-service-account-credentials";
 
 /// Objects as one would apply them with kubectl.

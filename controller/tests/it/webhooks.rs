@@ -1,6 +1,9 @@
 //! Admission webhooks as a real API server calls them (W-2 to W-10).
 
+mod given;
 mod labels;
+mod provider;
+mod standby;
 
 use std::{path::Path, time::Duration};
 
@@ -12,17 +15,20 @@ use k8s_openapi::{
     },
 };
 use kube::{
-    Api,
+    Api, Client,
     api::{Patch, PatchParams, PostParams},
 };
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     caller::Port,
-    cluster::{Cluster, SYSTEM},
+    cluster::{
+        Cluster, SYSTEM,
+        volumes::{csi, named, persistent_volume},
+    },
     rights::{Rights, WEBHOOKS},
     stage::{Setup, Stage},
     wait::{holds, until},
@@ -38,36 +44,44 @@ fn secrets(cluster: &Cluster) -> Api<Secret> {
     Api::namespaced(cluster.admin(), SYSTEM)
 }
 
-fn volumes(cluster: &Cluster) -> Api<PersistentVolume> {
-    Api::all(cluster.admin())
+/// Changes the first webhook of the configuration by a JSON Patch below it, as an operator does.
+async fn change_webhook(cluster: &Cluster, operations: &[Value]) {
+    let below = |operation: &Value| {
+        let mut operation = operation.clone();
+        let path = operation["path"].as_str().unwrap();
+        operation["path"] = format!("/webhooks/0/{path}").into();
+        operation
+    };
+    let operations: Value = operations.iter().map(below).collect();
+    let change = Patch::<()>::Json(serde_json::from_value(operations).unwrap());
+    let (all, parameters) = (configurations(cluster), PatchParams::default());
+    all.patch(NAME, &parameters, &change).await.unwrap();
 }
 
-/// A volume of a driver and handle.
-fn volume(name: &str, handle: &str) -> PersistentVolume {
-    serde_json::from_value(json!({
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": "1Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "csi": {"driver": "mock.outrigger.dev", "volumeHandle": handle},
-        },
-    }))
-    .unwrap()
+async fn set_failure_policy(cluster: &Cluster, policy: &str) {
+    let change = json!({"op": "replace", "path": "failurePolicy", "value": policy});
+    change_webhook(cluster, &[change]).await;
+}
+
+/// The webhook is served at `port`, and registered.
+fn serving_flags(port: &Port) -> Vec<String> {
+    let [_, _, sharing] = port.flags();
+    let number = port.number();
+    vec![
+        "--webhooks=persistentvolume-labels".to_owned(),
+        "--register-webhooks".to_owned(),
+        "--webhook-bind-address=127.0.0.1".to_owned(),
+        format!("--webhook-secure-port={number}"),
+        sharing,
+        format!("--webhook-url=https://127.0.0.1:{number}"),
+    ]
 }
 
 /// A stage with the webhook registered; `provide` may serve in its directory before the controller starts.
 async fn registered(setup: Setup, port: &Port, provide: impl FnOnce(&Path)) -> Stage {
-    let [_, _, sharing] = port.flags();
-    let url = format!("--webhook-url=https://127.0.0.1:{}", port.number());
-    let setup = setup.flags(&[
-        "--webhooks=persistentvolume-labels",
-        "--register-webhooks",
-        "--webhook-bind-address=127.0.0.1",
-        &format!("--webhook-secure-port={}", port.number()),
-        &sharing,
-        &url,
-    ]);
-    let stage = setup.prepare().await;
+    let flags = serving_flags(port);
+    let flags: Vec<_> = flags.iter().map(String::as_str).collect();
+    let stage = setup.flags(&flags).prepare().await;
     Rights::documented(WEBHOOKS).grant(&stage.plane).await;
     provide(stage.dir());
     let stage = stage.start();
@@ -80,12 +94,15 @@ async fn registered(setup: Setup, port: &Port, provide: impl FnOnce(&Path)) -> S
 }
 
 /// Creates it in a dry run, which asks the webhook all the same.
-async fn try_creating(volumes: &Api<PersistentVolume>, name: &str) -> Result<(), String> {
+async fn try_creating(client: Client, name: &str) -> Result<(), String> {
     let parameters = PostParams {
         dry_run: true,
         ..PostParams::default()
     };
-    let created = volumes.create(&parameters, &volume(name, "vol-1")).await;
+    let volume = persistent_volume(csi("vol-1"), named(name));
+    let volume: PersistentVolume = serde_json::from_value(volume).unwrap();
+    let volumes = Api::all(client);
+    let created = volumes.create(&parameters, &volume).await;
     created.map(drop).map_err(|error| error.to_string())
 }
 
@@ -96,8 +113,12 @@ struct Made {
     key: String,
 }
 
+fn made(names: &[&str]) -> Made {
+    made_before(names, Duration::ZERO)
+}
+
 /// Made so long ago.
-fn made(names: &[&str], ago: Duration) -> Made {
+fn made_before(names: &[&str], ago: Duration) -> Made {
     let now = jiff::Timestamp::now().as_second() as u64;
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let begin = epoch + Duration::from_secs(now - 3600) - ago;
@@ -158,25 +179,24 @@ async fn trusted(stage: &Stage) {
     .await;
 }
 
-/// Both ways to another certificate: by the controller's own hand-over, and in files.
+/// By the controller's own hand-over; one in files is its operator's.
 #[tokio::test]
 async fn a_certificate_that_is_renewed_under_load_costs_no_admission() {
     let port = Port::reserve();
     let stage = registered(Setup::mock(&[]), &port, |_| {}).await;
-    let volumes = volumes(&stage);
     until("a volume is admitted", async || {
-        try_creating(&volumes, "first").await
+        try_creating(stage.admin(), "first").await
     })
     .await;
 
     let stop = CancellationToken::new();
     let mut load = JoinSet::new();
     for n in 0..4 {
-        let (volumes, stop) = (volumes.clone(), stop.clone());
+        let (client, stop) = (stage.admin(), stop.clone());
         load.spawn(async move {
             let mut count = 0;
             while !stop.is_cancelled() {
-                let created = try_creating(&volumes, &format!("load-{n}")).await;
+                let created = try_creating(client.clone(), &format!("load-{n}")).await;
                 created.unwrap_or_else(|error| panic!("admission {count}: {error}"));
                 count += 1;
             }
@@ -184,7 +204,7 @@ async fn a_certificate_that_is_renewed_under_load_costs_no_admission() {
         });
     }
     let service = format!("{NAME}.{SYSTEM}.svc");
-    let next = made(&[&service, "127.0.0.1"], Duration::from_mins(6));
+    let next = made_before(&[&service, "127.0.0.1"], Duration::from_mins(6));
     let former = text(&stage, "ca.crt").await;
     let both = format!("{former}{}", next.ca);
     change_secret(
@@ -206,7 +226,7 @@ async fn a_certificate_that_is_renewed_under_load_costs_no_admission() {
     change_secret(&stage, &[("ca.crt", Some(&next.ca))]).await;
     trusted(&stage).await;
     for _ in 0..20 {
-        try_creating(&volumes, "last").await.unwrap();
+        try_creating(stage.admin(), "last").await.unwrap();
     }
     stop.cancel();
     let mut total = 0;
@@ -221,15 +241,13 @@ async fn a_certificate_that_is_renewed_under_load_costs_no_admission() {
 async fn a_configuration_that_an_operator_changed_is_kept() {
     let port = Port::reserve();
     let stage = registered(Setup::mock(&[]), &port, |_| {}).await;
-    let change = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
-                        {"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]);
-    let change = Patch::<()>::Json(serde_json::from_value(change).unwrap());
-    let all = configurations(&stage);
-    all.patch(NAME, &PatchParams::default(), &change)
-        .await
-        .unwrap();
+    let change = [
+        json!({"op": "replace", "path": "failurePolicy", "value": "Ignore"}),
+        json!({"op": "remove", "path": "clientConfig/caBundle"}),
+    ];
+    change_webhook(&stage, &change).await;
     until("the CA is there again", async || {
-        let found = all.get(NAME).await.unwrap();
+        let found = configurations(&stage).get(NAME).await.unwrap();
         let webhook = &found.webhooks.unwrap()[0];
         assert_eq!(webhook.failure_policy.as_deref(), Some("Ignore"));
         holds(webhook.client_config.ca_bundle.is_some(), || {
@@ -237,6 +255,5 @@ async fn a_configuration_that_an_operator_changed_is_kept() {
         })
     })
     .await;
-    let volumes = volumes(&stage);
-    try_creating(&volumes, "ignored").await.unwrap();
+    try_creating(stage.admin(), "ignored").await.unwrap();
 }

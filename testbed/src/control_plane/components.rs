@@ -89,7 +89,9 @@ pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, more: &[String]) -
         "--requestheader-group-headers=X-Remote-Group".to_owned(),
         "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
         "--authorization-mode=RBAC".to_owned(),
-        "--disable-admission-plugins=ServiceAccount".to_owned(),
+        // Neither tokens of Pods nor the protection of volumes has its controller here: a volume would keep its
+        // finalizer for ever.
+        "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection".to_owned(),
         format!("--service-account-key-file={}", file("service-account.pub")),
         format!(
             "--service-account-signing-key-file={}",

@@ -43,7 +43,7 @@ pub(crate) fn annotation(key: &str, value: &str) -> Value {
 }
 
 /// RFC 7396, except `null`.
-fn merge(target: &mut Value, change: Value) {
+pub(super) fn merge(target: &mut Value, change: Value) {
     match (target, change) {
         (Value::Object(target), Value::Object(change)) => {
             for (key, value) in change {

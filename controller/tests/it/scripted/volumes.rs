@@ -1,6 +1,6 @@
 //! A provider of volumes that says what a test wants.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 use outrigger_api::v1::{
     self,
@@ -13,22 +13,18 @@ use parking_lot::Mutex;
 use tonic::{Request, Response, Status, service::Routes};
 
 use super::{Introduced, Scripted, handshake};
-
-/// The driver that it serves.
-pub(crate) const DRIVER: &str = "csi.example.org";
+use crate::cluster::volumes::DRIVER;
 
 type Answer = dyn Fn(&str) -> Outcome + Send + Sync;
 
 /// Serves at the socket in its directory until it is dropped.
 pub(crate) struct Storing {
-    delay: Arc<Mutex<Duration>>,
     asked: Arc<Mutex<Vec<v1::Volume>>>,
     _served: Scripted,
 }
 
 struct Volumes {
     answer: Arc<Answer>,
-    delay: Arc<Mutex<Duration>>,
     asked: Arc<Mutex<Vec<v1::Volume>>>,
 }
 
@@ -38,10 +34,9 @@ impl Storing {
         dir: &Path,
         answer: impl Fn(&str) -> Outcome + Send + Sync + 'static,
     ) -> Self {
-        let (delay, asked) = <(Arc<Mutex<Duration>>, Arc<Mutex<Vec<_>>>)>::default();
+        let asked = Arc::<Mutex<Vec<_>>>::default();
         let volumes = Volumes {
             answer: Arc::new(answer),
-            delay: Arc::clone(&delay),
             asked: Arc::clone(&asked),
         };
         let handshake = v1::HandshakeResponse {
@@ -58,15 +53,9 @@ impl Storing {
         let introduced = ProviderServiceServer::new(Introduced(handshake));
         let routes = Routes::new(introduced).add_service(VolumesServiceServer::new(volumes));
         Self {
-            delay,
             asked,
             _served: Scripted::start(dir, routes, Arc::default()),
         }
-    }
-
-    /// From now on answers take so long.
-    pub(crate) fn answers_after(&self, delay: Duration) {
-        *self.delay.lock() = delay;
     }
 
     /// How many volumes it was asked about.
@@ -92,8 +81,6 @@ impl VolumesService for Volumes {
     ) -> Result<Response<v1::BatchGetVolumesResponse>, Status> {
         let volumes = request.into_inner().volumes;
         self.asked.lock().extend(volumes.iter().cloned());
-        let delay = *self.delay.lock();
-        tokio::time::sleep(delay).await;
         let result = |volume: &v1::Volume| v1::VolumeResult {
             key: volume.key.clone(),
             outcome: Some((self.answer)(handle(volume))),

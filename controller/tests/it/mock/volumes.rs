@@ -1,0 +1,28 @@
+//! The mock's volumes.
+
+use outrigger_provider_mock::volumes::{Volume, VolumeState};
+
+use super::Mock;
+
+impl Mock {
+    /// Makes a volume of the region `north` and the zones `a` and `b`, or lets it answer otherwise.
+    pub(crate) async fn set_volume(&self, handle: &str, state: VolumeState) {
+        let volume = Volume {
+            handle: handle.to_owned(),
+            region: "north".to_owned(),
+            zones: vec!["a".to_owned(), "b".to_owned()],
+            state,
+        };
+        self.control.set_volume(&volume).await.unwrap();
+    }
+
+    /// How many lookups of volumes it has answered, and how many volumes they were about.
+    pub(crate) async fn volume_lookups(&self) -> [u64; 2] {
+        let counts = self.control.counters(false).await.unwrap();
+        let asked = counts.items.get("BatchGetVolumes");
+        [
+            counts.calls("BatchGetVolumes", "OK"),
+            asked.copied().unwrap_or_default(),
+        ]
+    }
+}
