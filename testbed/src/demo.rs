@@ -1,13 +1,14 @@
-//! `cargo demo`: everything from nothing to nodes with routes and reachable Services, in one command.
+//! `cargo demo`: everything from nothing to nodes with routes, reachable Services and a volume in its zone, in one command.
 //!
 //! ```text
-//!  programs ─► stage: control plane ─► mock ─► controller ─► live: nodes ─► services ─► report
+//!  programs ─► stage: control plane ─► mock ─► controller ─► live: nodes ─► services ─► volumes ─► report
 //! ```
 //!
 //! - `programs` builds missing programs, `stage` runs the processes and ends them again,
 //! - `cluster` is the API server: the demo's, or an existing one,
 //! - `live` registers nodes and watches them lose their taint and get their Pod CIDRs and routes,
 //! - `services` makes Services and watches them get addresses,
+//! - `volumes` makes a volume by hand and watches it get its labels,
 //! - `report` prints the result, `narrator` the progress.
 
 mod cluster;
@@ -19,6 +20,7 @@ mod report;
 mod services;
 mod signals;
 mod stage;
+mod volumes;
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -33,7 +35,7 @@ use tokio::time::timeout;
 pub use self::error::Error;
 use self::{
     live::Live, narrator::Narrator, report::Report, services::Exposing, signals::Signals,
-    stage::Stage,
+    stage::Stage, volumes::Labelling,
 };
 use crate::{cli::duration, nodes::Machine};
 
@@ -44,7 +46,8 @@ const LABEL: &str = "outrigger.dev/demo";
 ///
 /// Builds what is missing, starts etcd, kube-apiserver, provider-mock and
 /// cloud-controller-manager, registers nodes as kubelets do, makes Services that want a load
-/// balancer, and shows how nodes become usable, with Pod CIDRs and routes, and Services reachable. Ctrl-C ends everything and leaves nothing behind.
+/// balancer and a volume without a provisioner, and shows how nodes become usable, with Pod CIDRs and routes, Services
+/// reachable, and the volume known to be in its zone. Ctrl-C ends everything and leaves nothing behind.
 #[derive(Debug, Parser)]
 #[command(name = "cargo demo", version, max_term_width = 100)]
 pub struct Demo {
@@ -57,7 +60,7 @@ pub struct Demo {
     /// End when nodes are initialised and Services reachable, instead of staying for you to play.
     #[arg(long)]
     once: bool,
-    /// Time limit for the initialisation of all nodes, and again for the Services.
+    /// Time limit for the initialisation of all nodes, again for the Services, and for the volume.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
     /// Print a JSON document instead of a table.
@@ -122,7 +125,7 @@ impl Run {
 /// The part of the demo that failed.
 enum Failure {
     Nodes(crate::Error),
-    Services(crate::Error),
+    Others(crate::Error),
 }
 
 /// Runs the demo. Returns the exit code of the process.
@@ -133,7 +136,7 @@ pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
         stage = Stage::set_up(demo.kubeconfig.as_deref(), &narrator) => stage?,
         () = signals.next() => return Ok(interrupted()),
     };
-    let played = demo.play(&mut stage, &narrator, &mut signals).await;
+    let played = Box::pin(demo.play(&mut stage, &narrator, &mut signals)).await;
     // Also after an error.
     let struck = stage.strike(&narrator, &mut signals).await;
     let code = played?;
@@ -162,17 +165,26 @@ impl Demo {
             selector: live.selector.clone(),
             timeout: self.timeout,
         };
+        let labelling = Labelling {
+            client: live.client.clone(),
+            volume: is_own.then(|| stage.run.volume()),
+            selector: live.selector.clone(),
+            mock: &stage.programs.mock.clone(),
+            endpoint: stage.endpoint(),
+            timeout: self.timeout,
+        };
         let all = async {
             let nodes = live.watch(narrator).await.map_err(Failure::Nodes)?;
-            let services = exposing.watch(narrator).await.map_err(Failure::Services)?;
-            Ok((nodes, services))
+            let services = exposing.watch(narrator).await.map_err(Failure::Others)?;
+            let volumes = labelling.watch(narrator).await.map_err(Failure::Others)?;
+            Ok((nodes, services, volumes))
         };
         let outcome = tokio::select! {
             outcome = all => outcome,
             error = stage.failure() => return Err(error),
             () = signals.next() => return Ok(interrupted()),
         };
-        let (nodes, services) = match outcome {
+        let (nodes, services, volumes) = match outcome {
             Ok(outcome) => outcome,
             Err(Failure::Nodes(crate::Error::Unready { late, timeout })) => {
                 return Err(Error::NotInitialised {
@@ -181,21 +193,21 @@ impl Demo {
                     log_end: stage.controller.log_end(),
                 });
             }
-            Err(Failure::Services(crate::Error::Unready { late, timeout })) => {
-                return Err(Error::NotExposed {
+            Err(Failure::Others(crate::Error::Unready { late, timeout })) => {
+                return Err(Error::NotServed {
                     late,
                     timeout,
                     log_end: stage.controller.log_end(),
                 });
             }
             // A request fails at once when a component dies, which explains more.
-            Err(Failure::Nodes(error) | Failure::Services(error)) => {
+            Err(Failure::Nodes(error) | Failure::Others(error)) => {
                 let cause = timeout(cluster::SILENCE * 2, stage.failure()).await;
                 return Err(cause.unwrap_or(Error::Testbed(error)));
             }
         };
         narrator.clear();
-        Report::new(&nodes, &services, stage).print(self.json, !self.once)?;
+        Report::new(&nodes, &services, &volumes, stage).print(self.json, !self.once)?;
         if self.once {
             return Ok(ExitCode::SUCCESS);
         }

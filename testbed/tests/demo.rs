@@ -154,8 +154,20 @@ fn assert_reachable(document: &Value, count: usize) {
     }
 }
 
+fn assert_labelled(document: &Value) {
+    let volumes = document["volumes"].as_array().unwrap();
+    assert_eq!(volumes.len(), 1);
+    let [zone, region] = ["zone", "region"].map(|name| format!("topology.kubernetes.io/{name}"));
+    let labels = serde_json::json!({&*zone: "mock-1a", &*region: "mock-1"});
+    assert_eq!(volumes[0]["labels"], labels);
+    let affinity = [format!("{region} In mock-1"), format!("{zone} In mock-1a")];
+    assert_eq!(volumes[0]["nodeAffinity"], serde_json::json!(affinity));
+    let seconds = volumes[0]["secondsToLabels"].as_f64().unwrap();
+    assert!((0.0..120.0).contains(&seconds), "{seconds}");
+}
+
 #[tokio::test]
-async fn once_shows_nodes_and_services_and_leaves_nothing() {
+async fn once_shows_nodes_services_and_a_volume_and_leaves_nothing() {
     let mut demo = Demo::new(&["--once", "--nodes", "5", "--services", "2", "--json"]);
     let output = demo.output().await;
     assert!(output.status.success(), "{}", stderr(&output));
@@ -166,6 +178,7 @@ async fn once_shows_nodes_and_services_and_leaves_nothing() {
     assert_initialised(&document, 5);
     assert_routed(&document);
     assert_reachable(&document, 2);
+    assert_labelled(&document);
 }
 
 #[tokio::test]
@@ -196,6 +209,7 @@ async fn in_an_existing_cluster_only_its_own_nodes_come_and_go() {
     assert_initialised(&document, 2);
     // Another process may serve them there.
     assert_reachable(&document, 0);
+    assert_eq!(document["volumes"], serde_json::json!([]));
     assert_eq!(document["kubeconfig"], kubeconfig);
     assert_eq!(all_nodes(&client).await.len(), 3);
     terminate(&child);

@@ -115,14 +115,14 @@ pub enum Error {
         /// The last lines of the controller's log.
         log_end: String,
     },
-    /// Services have no address when the time is over.
+    /// Services have no address, or a volume no labels, when the time is over.
     #[error(
         "{} not ready within {timeout:?}. The last lines of cloud-controller-manager's \
          log:\n{log_end}",
         some(late, "was", "were")
     )]
-    NotExposed {
-        /// The Services without one.
+    NotServed {
+        /// Their names.
         late: Vec<String>,
         /// How long it was waited for.
         timeout: Duration,

@@ -9,10 +9,10 @@ use std::{
 };
 
 use comfy_table::{ContentArrangement, Table, presets};
-use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, Service};
 use serde::Serialize;
 
-use self::rows::{NodeRow, Row, ServiceRow, milliseconds};
+use self::rows::{NodeRow, Row, ServiceRow, VolumeRow, milliseconds};
 use super::{live, narrator, stage::Stage};
 use crate::{Error, services::Created};
 
@@ -30,6 +30,9 @@ pub(super) struct Report {
     /// From the creation of the first Service until all had an address.
     seconds_to_addresses: f64,
     services: Vec<ServiceRow>,
+    /// From the creation of the volume until it had its labels and node affinity.
+    seconds_to_labels: f64,
+    volumes: Vec<VolumeRow>,
     #[serde(skip)]
     mock: String,
     #[serde(skip)]
@@ -37,7 +40,12 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn new(nodes: &Created<Node>, services: &Created<Service>, stage: &Stage) -> Self {
+    pub(super) fn new(
+        nodes: &Created<Node>,
+        services: &Created<Service>,
+        volumes: &Created<PersistentVolume>,
+        stage: &Stage,
+    ) -> Self {
         Self {
             kubeconfig: stage.cluster.kubeconfig().display().to_string(),
             provider_endpoint: stage.endpoint(),
@@ -54,6 +62,12 @@ impl Report {
                 .objects
                 .iter()
                 .map(|(service, waited)| ServiceRow::new(service, *waited))
+                .collect(),
+            seconds_to_labels: milliseconds(volumes.ready),
+            volumes: volumes
+                .objects
+                .iter()
+                .map(|(volume, waited)| VolumeRow::new(volume, *waited))
                 .collect(),
             mock: as_typed(&stage.programs.mock),
             own_cluster: stage.cluster.own_dir().is_some(),
@@ -72,6 +86,11 @@ impl Report {
                 text.push('\n');
                 text.push_str(&tables(&self.services));
                 text.push_str(&self.summary_of_services());
+            }
+            if !self.volumes.is_empty() {
+                text.push('\n');
+                text.push_str(&tables(&self.volumes));
+                text.push_str(&self.summary_of_volumes());
             }
             if stays {
                 text.push_str(&self.things_to_try());
@@ -93,6 +112,10 @@ impl Report {
             "{services} reachable in {:.2} s\n",
             self.seconds_to_addresses
         )
+    }
+
+    fn summary_of_volumes(&self) -> String {
+        format!("1 volume labelled in {:.2} s\n", self.seconds_to_labels)
     }
 
     fn things_to_try(&self) -> String {
@@ -129,6 +152,16 @@ impl Report {
 "
             )
         });
+        let volumes = self.volumes.first().map_or_else(String::new, |row| {
+            format!(
+                "
+  kubectl get persistentvolumes -L topology.kubernetes.io/zone
+  kubectl annotate persistentvolume {} outrigger.dev/volume-labelled-  # asked about once more
+  {ctl} volumes list
+",
+                row.name
+            )
+        });
         let whose = if self.own_cluster {
             ""
         } else {
@@ -142,7 +175,7 @@ Everything runs until Ctrl-C. Things to try in another terminal:
   kubectl get nodes -L topology.kubernetes.io/zone
   kubectl get events
 {services}
-{routes}
+{routes}{volumes}
   {ctl} list
   {ctl} stop {node}
   {ctl} set latency 500ms

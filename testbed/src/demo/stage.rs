@@ -17,6 +17,7 @@ use super::{
     narrator::Narrator,
     programs::{self, Programs},
     signals::Signals,
+    volumes,
 };
 use crate::{
     ControlPlane, Options,
@@ -64,6 +65,7 @@ impl Stage {
             "serve",
             "--synthesize-instances",
             "--routes",
+            &format!("--csi-driver={}", volumes::DRIVER),
             "--latency=20ms",
             &endpoint,
         ];
@@ -183,13 +185,15 @@ fn controller_args(cluster: &Cluster, scratch: &Path) -> Vec<String> {
         // Services, routes and the end of nodes are another controller's business there.
         args.push("--controllers=cloud-node-controller".to_owned());
     } else {
-        let network = [
+        let more = [
             "--allocate-node-cidrs",
             "--cluster-cidr=10.244.0.0/16",
             // Soon enough to watch it repair the table.
             "--route-reconciliation-period=10s",
+            // For volumes without a provisioner, so off by default.
+            "--controllers=*,persistentvolume-labels",
         ];
-        args.extend(network.map(str::to_owned));
+        args.extend(more.map(str::to_owned));
     }
     args
 }

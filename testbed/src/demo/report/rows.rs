@@ -1,14 +1,17 @@
-//! One line for each node and Service.
+//! One line for each node, Service and volume.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use k8s_openapi::{
-    api::core::v1::{Node, NodeAddress, Service},
+    api::core::v1::{Node, NodeAddress, PersistentVolume, Service},
     apimachinery::pkg::apis::meta::v1::Condition,
 };
 use serde::Serialize;
 
-use crate::{demo::live::network_unavailable, services};
+use crate::{
+    demo::{LABEL, live::network_unavailable, volumes},
+    services,
+};
 
 /// In seconds, no finer than a watch shows.
 pub(super) fn milliseconds(duration: Duration) -> f64 {
@@ -25,6 +28,11 @@ fn joined(values: &[&str], separator: &str) -> String {
     } else {
         values.join(separator)
     }
+}
+
+/// Without the prefix of a domain.
+fn last_part(name: &str) -> &str {
+    name.rsplit_once('/').map_or(name, |(_, name)| name)
 }
 
 /// A row of a table.
@@ -129,16 +137,9 @@ impl Row<4> for ServiceRow {
 
     fn cells(&self, separator: &str) -> [String; 4] {
         let addresses: Vec<_> = self.addresses.iter().map(String::as_str).collect();
-        let conditions = self.conditions.iter().map(|condition| {
-            // Ours are known by their last part.
-            let (_, name) = condition.type_.rsplit_once('/').unwrap_or_default();
-            let name = if name.is_empty() {
-                &condition.type_
-            } else {
-                name
-            };
-            format!("{name}={}", condition.status)
-        });
+        // Ours are known by their last part.
+        let conditions = self.conditions.iter();
+        let conditions = conditions.map(|one| format!("{}={}", last_part(&one.type_), one.status));
         let conditions: Vec<_> = conditions.collect();
         let conditions: Vec<_> = conditions.iter().map(String::as_str).collect();
         [
@@ -146,6 +147,54 @@ impl Row<4> for ServiceRow {
             joined(&addresses, separator),
             joined(&conditions, separator),
             took(self.seconds_to_address),
+        ]
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct VolumeRow {
+    pub(super) name: String,
+    handle: String,
+    labels: BTreeMap<String, String>,
+    node_affinity: Vec<String>,
+    /// From its creation until it had its node affinity, as a watch saw them.
+    seconds_to_labels: f64,
+}
+
+impl VolumeRow {
+    pub(super) fn new(volume: &PersistentVolume, took: Duration) -> Self {
+        let mut labels = volume.metadata.labels.clone().unwrap_or_default();
+        labels.remove(LABEL);
+        Self {
+            name: volume.metadata.name.clone().unwrap_or_default(),
+            handle: volumes::handle(volume).to_owned(),
+            labels,
+            node_affinity: volumes::affinity(volume),
+            seconds_to_labels: milliseconds(took),
+        }
+    }
+}
+
+impl Row<5> for VolumeRow {
+    const HEADER: [&str; 5] = ["VOLUME", "HANDLE", "LABELS", "NODE AFFINITY", "TOOK"];
+
+    fn cells(&self, separator: &str) -> [String; 5] {
+        let labels = self.labels.iter();
+        let labels = labels.map(|(key, value)| format!("{}={value}", last_part(key)));
+        let labels: Vec<_> = labels.collect();
+        let labels: Vec<_> = labels.iter().map(String::as_str).collect();
+        let affinity: Vec<_> = self
+            .node_affinity
+            .iter()
+            .map(|one| last_part(one))
+            .collect();
+        [
+            self.name.clone(),
+            self.handle.clone(),
+            joined(&labels, separator),
+            joined(&affinity, separator),
+            took(self.seconds_to_labels),
         ]
     }
 }
