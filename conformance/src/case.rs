@@ -227,6 +227,17 @@ impl fmt::Display for Level {
 }
 
 impl Capability {
+    /// Whether a run of this capability alone has the cases of `other`.
+    pub const fn includes(self, other: Self) -> bool {
+        let of_load_balancers = matches!(
+            other,
+            Self::LoadBalancersList | Self::LoadBalancersPlan | Self::LoadBalancersVolatile
+        );
+        self as u8 == other as u8
+            || matches!((self, other), (Self::Instances, Self::InstancesList))
+            || matches!(self, Self::LoadBalancers) && of_load_balancers
+    }
+
     /// The field of the handshake that declares it, for people.
     pub const fn declared_by(self) -> &'static str {
         match self {

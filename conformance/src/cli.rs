@@ -255,6 +255,9 @@ impl Run {
             allow_mutations: self.allow_mutations,
             run_id: self.id.unwrap_or_else(random_run_id),
         };
+        if !cases.iter().any(|case| settings.selects(case)) {
+            bail!("--only and --profile together select no case");
+        }
         let colour = std::io::stdout().is_terminal();
         let ran = run::run(settings, |judged| {
             if let Some(line) = report::line(judged, colour) {

@@ -47,6 +47,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether `only` and `profiles` leave a case in.
+    pub fn selects(&self, case: &Case) -> bool {
+        let named = |id: &String| case.id == id || case.id.split('-').next() == Some(id);
+        let includes = |profile: &Capability| profile.includes(case.capability);
+        (self.only.is_empty() || self.only.iter().any(named))
+            && (self.profiles.is_empty() || self.profiles.iter().any(includes))
+    }
+
     /// Of a command that runs no cases.
     pub fn plain(endpoint: Endpoint, inputs: Inputs, run_id: String) -> Self {
         Self {
@@ -162,14 +170,10 @@ impl Run {
 
     /// Why a case is not run.
     fn skip(&self, case: &Case) -> Option<Outcome> {
-        let Settings { only, profiles, .. } = &self.settings;
-        let selected = |id: &String| case.id == id || case.id.split('-').next() == Some(id);
-        if !only.is_empty() && !only.iter().any(selected) {
+        if !self.settings.selects(case) {
             return Some(Outcome::Skipped(Skip::NotSelected));
         }
-        if !profiles.is_empty() && !profiles.contains(&case.capability) {
-            return Some(Outcome::Skipped(Skip::NotSelected));
-        }
+        let profiles = &self.settings.profiles;
         if !declares(&self.suite.handshake, case.capability) {
             let by = case.capability.declared_by();
             if profiles.contains(&case.capability) && case.level == Level::Must {

@@ -18,6 +18,7 @@ use outrigger_conformance::{
 };
 use outrigger_provider_mock::{
     Cloud, CloudConfig, MockProvider,
+    faults::{BadAnswer, Effect, Fault, Method},
     instances::{InstanceSpec, Power},
 };
 use outrigger_provider_sdk::Endpoint;
@@ -216,4 +217,83 @@ fn the_table_of_the_documents_is_that_of_list() {
             "write the table anew: UPDATE_CASES=1 cargo test -p outrigger-conformance"
         );
     }
+}
+
+/// A fault of the mock and a case that must fail by it.
+const FAULTS: [(BadAnswer, Method, &str); 15] = [
+    (
+        BadAnswer::MalformedAddress,
+        Method::BatchGetInstances,
+        "INS-22",
+    ),
+    (
+        BadAnswer::MissingResult,
+        Method::BatchGetInstances,
+        "INS-08",
+    ),
+    (
+        BadAnswer::DuplicateResult,
+        Method::BatchGetInstances,
+        "INS-08",
+    ),
+    (BadAnswer::BadLabel, Method::BatchGetInstances, "INS-12"),
+    (BadAnswer::WrongPrefix, Method::BatchGetInstances, "INS-24"),
+    (
+        BadAnswer::EmptyProviderId,
+        Method::BatchGetInstances,
+        "INS-25",
+    ),
+    (
+        BadAnswer::UncertainAbsence,
+        Method::BatchGetInstances,
+        "INS-01",
+    ),
+    (BadAnswer::NotManaged, Method::BatchGetInstances, "INS-01"),
+    (BadAnswer::Empty, Method::BatchGetInstances, "INS-01"),
+    (BadAnswer::Empty, Method::ListInstances, "INS-14"),
+    (BadAnswer::DuplicateResult, Method::ListInstances, "INS-30"),
+    (
+        BadAnswer::MissingStatus,
+        Method::EnsureLoadBalancer,
+        "LBS-02",
+    ),
+    (
+        BadAnswer::MissingDisposition,
+        Method::EnsureLoadBalancer,
+        "LBS-41",
+    ),
+    (BadAnswer::FalseAbsence, Method::GetLoadBalancer, "LBS-26"),
+    (
+        BadAnswer::ForeignResult,
+        Method::UpdateLoadBalancerNodes,
+        "LBS-16",
+    ),
+];
+
+#[tokio::test]
+async fn each_fault_of_the_mock_fails_its_case() {
+    for (bad, method, id) in FAULTS {
+        let mock = Mock::start();
+        mock.cloud.inject(Fault::on(method, Effect::BadAnswer(bad)));
+        let report = mock.run(|settings| {
+            settings.inputs.limits.ready = jiff::SignedDuration::from_millis(200);
+            settings.inputs.limits.gone = jiff::SignedDuration::from_millis(200);
+            // Something has to be seen before the rules of the run are judged.
+            settings.only = vec!["LBS-02".to_owned(), id.to_owned()];
+        });
+        let report = Box::pin(report).await;
+        assert!(report.failed().contains(&id), "{bad:?}: {}", lines(&report));
+    }
+}
+
+#[tokio::test]
+async fn a_load_balancer_that_cannot_be_deleted_is_reported() {
+    let mut mock = Mock::start();
+    let protection = ("mock.example/deletion-protection", "true");
+    let annotations = &mut mock.inputs.services.annotations;
+    annotations.insert(protection.0.to_owned(), protection.1.to_owned());
+    let only = |settings: &mut Settings| settings.only = vec!["LBS-02".into(), "RES-09".into()];
+    let report = Box::pin(mock.run(only)).await;
+    assert_eq!(report.failed(), ["RES-09"], "{}", lines(&report));
+    assert_eq!(report.leftovers.len(), 1, "{:?}", report.leftovers);
 }

@@ -1,5 +1,6 @@
 //! `InstancesService`: lookups and lists.
 
+mod batches;
 mod content;
 mod lists;
 mod lookups;
@@ -21,6 +22,7 @@ use crate::{
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = lookups::cases();
+    cases.extend(batches::cases());
     cases.extend(content::cases());
     cases.extend(lists::cases());
     cases
