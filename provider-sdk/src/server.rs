@@ -4,6 +4,7 @@ mod arrival;
 mod calls;
 mod core;
 mod drain;
+mod effects;
 mod health;
 mod identity;
 mod instances;

@@ -9,6 +9,7 @@ use tonic::{Request, Response, Status};
 
 use super::calls::{Answers, Call, answered, within};
 use super::core::Core;
+use super::effects::fit_effects;
 use crate::instances::{InstanceSink, Lookups, into_wire};
 use crate::{Error, Instances, InstancesCapability, Node, Query};
 
@@ -55,7 +56,7 @@ impl<I: Instances> InstancesService for InstancesRpc<I> {
             let response = call.run(async move |ctx| {
                 let asked_at = Instant::now();
                 let found = instances.get_instances(&ctx, &nodes, &query).await?;
-                let results = one_each(nodes, found, asked_at);
+                let results = fit_effects(one_each(nodes, found, asked_at), max_bytes);
                 let response = v1::BatchGetInstancesResponse { results };
                 within(max_bytes, response, "InstancesCapability.max_batch_size")
             });

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_api::v1::{self, routes_service_server::RoutesService};
-use prost::Message;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::{Request, Response, Status};
 
 use super::calls::{Answers, Call, answered, within};
 use super::core::Core;
+use super::effects::fit_effects;
 use super::keys::{Held, Keys};
 use crate::routes::{RouteChanges, RouteSink, into_wire, network};
 use crate::{Context, Error, Route, Routes, RoutesCapability};
@@ -83,7 +83,7 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
                     [] => RouteChanges::new(),
                     free => routes.create_routes(&ctx, free).await?,
                 };
-                let results = batch.results(changed, max_bytes);
+                let results = fit_effects(batch.results(changed), max_bytes);
                 let response = v1::BatchCreateRoutesResponse { results };
                 within(max_bytes, response, "RoutesCapability.max_batch_size")
             });
@@ -111,7 +111,7 @@ impl<R: Routes> RoutesService for RoutesRpc<R> {
                     [] => RouteChanges::new(),
                     free => routes.delete_routes(&ctx, free).await?,
                 };
-                let results = batch.results(changed, max_bytes);
+                let results = fit_effects(batch.results(changed), max_bytes);
                 let response = v1::BatchDeleteRoutesResponse { results };
                 within(max_bytes, response, "RoutesCapability.max_batch_size")
             });
@@ -163,9 +163,8 @@ impl Batch {
         })
     }
 
-    /// Exactly one result for each route, without effects where they do not fit into `max_bytes`: the
-    /// caller must learn which routes there are.
-    fn results(self, mut changed: RouteChanges, max_bytes: usize) -> Vec<v1::RouteResult> {
+    /// Exactly one result for each route.
+    fn results(self, mut changed: RouteChanges) -> Vec<v1::RouteResult> {
         let busy = self.busy.into_iter().map(|route| {
             let text = format!(
                 "another call changes the route to {}",
@@ -186,23 +185,12 @@ impl Batch {
             });
             into_wire(route, result)
         });
-        let mut results: Vec<_> = free.chain(busy).collect();
+        let results = free.chain(busy).collect();
         for route in changed.keys() {
             tracing::warn!(
                 route,
                 "a batch returned a result for a route that the request does not name"
             );
-        }
-        let bytes: usize = results.iter().map(Message::encoded_len).sum();
-        if bytes + results.len() * 4 > max_bytes {
-            tracing::warn!(
-                bytes,
-                limit = max_bytes,
-                "the effects of a batch are too large and were left out; send fewer or shorter ones"
-            );
-            for result in &mut results {
-                result.effects = None;
-            }
         }
         results
     }

@@ -7,7 +7,7 @@ use outrigger_api::v1::{
     instance_result::Outcome as Wire,
 };
 use outrigger_provider_sdk::{
-    Address, Context, Effects, Error, Instance, InstancesCapability, Lookup, Node, Outcome,
+    Address, Context, Effects, Error, Event, Instance, InstancesCapability, Lookup, Node, Outcome,
     PowerState, Server,
 };
 use tonic::Code;
@@ -163,6 +163,27 @@ async fn each_outcome_travels() {
         (Code::ResourceExhausted as i32, 2)
     );
     assert_eq!(failed.effects.as_ref().unwrap().remove_annotations, ["a"]);
+}
+
+/// The handshake of the tests names 8 MiB.
+#[tokio::test]
+async fn effects_that_do_not_fit_hide_no_answer() {
+    let rig = Rig::serve(Server::new(Named::new()).instances(Each(
+        InstancesCapability::default(),
+        async |_: Context, node: Node| {
+            let event = Event::normal("Found", "m".repeat(1 << 20));
+            let effects = Effects::default().with_events([event]);
+            Ok(found(&node.name).with_effects(effects))
+        },
+    )));
+    let names = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    let answer = lookup(&mut rig.instances().await, ask(&names)).await;
+    let results = answer.unwrap().results;
+    assert_eq!(results.len(), 9);
+    let is_found = |result: &InstanceResult| matches!(result.outcome, Some(Wire::Found(_)));
+    assert!(results.iter().all(is_found), "{results:?}");
+    let with_effects = results.iter().filter(|result| result.effects.is_some());
+    assert_eq!(with_effects.count(), 7);
 }
 
 #[tokio::test]

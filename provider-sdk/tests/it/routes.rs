@@ -288,12 +288,12 @@ async fn effects_that_do_not_fit_hide_no_result() {
         Ok(results.collect())
     }));
     let mut client = client(&rig).await;
-    for (count, kept) in [(4_u8, true), (9, false)] {
+    for (count, kept) in [(4_u8, 4), (9, 7)] {
         let wanted = (0..count).map(|subnet| route(subnet, "n-1")).collect();
         let results = create(&mut client, wanted).await.unwrap();
         assert_eq!(results.len(), usize::from(count));
-        let has_effects = results.iter().all(|result| result.effects.is_some());
-        assert_eq!(has_effects, kept, "{count} routes");
+        let with_effects = results.iter().filter(|result| result.effects.is_some());
+        assert_eq!(with_effects.count(), kept, "{count} routes");
         assert!(codes(&results).values().all(|(code, _)| *code == Code::Ok));
     }
 }
