@@ -30,7 +30,6 @@ mod annotations;
 mod election;
 mod handle;
 mod leadership;
-mod leading_term;
 mod metrics;
 mod object;
 mod requests;

@@ -1,9 +1,9 @@
 //! One lock and the loops under it: contend, lead, stop, and perhaps lead again. Made by [`super::election`].
 //!
 //! ```text
-//!  leader::election ─► LeadingTerm ─► Leading: token, deadline
-//!                                        │
-//!                LeaseTask::run ◄────────┘ elected
+//!           leader::election ─► Leading: token, deadline
+//!                                  │
+//!                LeaseTask::run ◄──┘ elected
 //!                  ├ Fence: no write and no call of the term without it
 //!                  └ Loops::start ─► control_loop::run of each loop, until the token `work`
 //! ```

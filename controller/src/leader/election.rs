@@ -8,7 +8,7 @@ use std::{fmt, future::pending, sync::Arc};
 use futures::StreamExt;
 use jiff::Timestamp;
 use outrigger_core::lease::{
-    Candidacy, Decision, LeaseRecord, Lost, ObservedLease, ReplicaState, decide,
+    Candidacy, Decision, LeaseRecord, LeaseTerm, Lost, ObservedLease, ReplicaState, decide,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -17,9 +17,8 @@ use tokio::{
 use tracing::info;
 
 use super::{
-    Handle, LeaderConfig, LeaderMetrics, Leadership, OnEvent,
+    Handle, LeaderConfig, LeaderMetrics, Leadership, Leading, OnEvent,
     handle::{Command, Shared},
-    leading_term::LeadingTerm,
     object::LeaseObject,
     requests::{LeaseAnswer, Purpose, Request, Requests},
     watching::{LeaseObservation, Watching, watch},
@@ -53,7 +52,8 @@ pub struct Elector {
     observed: ObservedLease,
     /// The Lease whose record and version `observed` has.
     object: Option<LeaseObject>,
-    leading_term: Option<LeadingTerm>,
+    /// As long as `leadership` is [`Leadership::Leading`].
+    lease_term: Option<LeaseTerm>,
     request: Option<Request>,
     /// No request before then: the last one failed.
     not_before: Instant,
@@ -117,7 +117,7 @@ impl Elector {
             candidacy: Candidacy::default(),
             observed: ObservedLease::default(),
             object: None,
-            leading_term: None,
+            lease_term: None,
             request: None,
             not_before: Instant::now(),
             failures: 0,
@@ -167,7 +167,7 @@ impl Elector {
                 Wake::Command(None) => self.commands = None,
                 Wake::Command(Some(Command::Write)) => {
                     // A command outside the lease term is dropped.
-                    if self.leading_term.is_none() {
+                    if self.lease_term.is_none() {
                         self.shared.annotations.clear();
                     }
                 }
@@ -185,24 +185,20 @@ impl Elector {
 
     fn decide(&mut self) -> Decision {
         let now = Instant::now();
-        if self.poll_at.is_some_and(|at| at <= now) && self.leading_term.is_none() {
+        if self.poll_at.is_some_and(|at| at <= now) && self.lease_term.is_none() {
             self.observed.invalidate();
             self.poll_at = Some(now + self.config.terms.retry(fastrand::f64()));
         }
-        let is_over = self
-            .leading_term
-            .as_ref()
-            .is_some_and(|leading_term| !leading_term.leading.is_valid_now());
-        if is_over {
+        if self
+            .leading()
+            .is_some_and(|leading| !leading.is_valid_now())
+        {
             return Decision::Lost(Lost::RenewDeadline);
         }
         let replica = ReplicaState {
             identity: &self.config.identity,
             terms: &self.config.terms,
-            lease_term: self
-                .leading_term
-                .as_ref()
-                .map(|leading_term| leading_term.lease_term),
+            lease_term: self.lease_term,
             contends_at: self.candidacy.contends_at(),
             not_before: self.not_before.into_std(),
             renew_early: self.shared.annotations.has_pending(),
@@ -211,8 +207,9 @@ impl Elector {
     }
 
     async fn wait(&mut self, until: Option<Instant>) -> Wake {
+        let leading = self.leading();
         let Self {
-            leading_term,
+            lease_term,
             request,
             commands,
             may_contend,
@@ -222,13 +219,11 @@ impl Elector {
             ..
         } = self;
         let terms = &config.terms;
-        let deadline = leading_term
-            .as_ref()
-            .map(|leading_term| leading_term.lease_term.deadline(terms).into());
-        let poll_at = poll_at.filter(|_| leading_term.is_none());
+        let deadline = lease_term.map(|lease_term| lease_term.deadline(terms).into());
+        let poll_at = poll_at.filter(|_| lease_term.is_none());
         let over = async {
-            match &*leading_term {
-                Some(leading_term) => leading_term.leading.token().cancelled().await,
+            match &leading {
+                Some(leading) => leading.token().cancelled().await,
                 None => pending().await,
             }
         };
@@ -293,7 +288,7 @@ impl Elector {
     }
 
     fn prepared(&self, mut lease: LeaseObject) -> LeaseObject {
-        if self.leading_term.is_some() {
+        if self.lease_term.is_some() {
             self.shared
                 .annotations
                 .apply(&mut lease.metadata.annotations);
@@ -301,8 +296,21 @@ impl Elector {
         lease
     }
 
+    fn leading(&self) -> Option<Leading> {
+        self.leadership.borrow().leading().cloned()
+    }
+
     fn allow(&mut self, allowed: bool) {
         self.candidacy.allow(Instant::now().into_std(), allowed);
+    }
+}
+
+/// An elector that is aborted ends its lease term: all work stops.
+impl Drop for Elector {
+    fn drop(&mut self) {
+        if let Some(leading) = self.leading() {
+            leading.end();
+        }
     }
 }
 

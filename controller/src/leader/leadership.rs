@@ -54,7 +54,7 @@ pub struct Leading {
     epoch: i32,
     token: CancellationToken,
     /// Nanoseconds after `since`, those included that the machine was suspended before the last renewal
-    /// was sent; 0: over, `u64::MAX`: without end.
+    /// was sent; `u64::MAX`: without end.
     deadline: Arc<AtomicU64>,
 }
 
@@ -93,7 +93,6 @@ impl Leading {
     }
 
     pub(super) fn end(&self) {
-        self.deadline.store(0, Ordering::Release);
         self.token.cancel();
     }
 

@@ -29,7 +29,7 @@ impl Elector {
     }
 
     pub(super) async fn step_down(&mut self, hold_off: Duration, done: oneshot::Sender<()>) {
-        if self.leading_term.is_some() {
+        if self.lease_term.is_some() {
             self.release().await;
             self.candidacy.hold_off(Instant::now().into_std(), hold_off);
             info!(lease = self.config.name, ?hold_off, "lease given up");
@@ -39,9 +39,9 @@ impl Elector {
 
     /// Gives back what is or may be ours.
     pub(super) async fn release(&mut self) {
-        let led = self.leading_term.is_some();
-        if let Some(leading_term) = &self.leading_term {
-            leading_term.leading.end();
+        let leading = self.leading();
+        if let Some(leading) = &leading {
+            leading.end();
         }
         let limit = self.config.terms.renew_deadline();
         if timeout(limit, self.release_lease()).await.is_err() {
@@ -51,7 +51,7 @@ impl Elector {
             );
         }
         self.request = None;
-        if led {
+        if leading.is_some() {
             self.end_term();
             self.record_event("stopped leading");
         }
@@ -86,7 +86,10 @@ impl Elector {
 
     /// Ends the lease term for every holder of its token.
     fn end_term(&mut self) {
-        self.leading_term = None;
+        if let Some(leading) = self.leading() {
+            leading.end();
+        }
+        self.lease_term = None;
         *self.shared.renewed.lock() = None;
         self.shared.annotations.clear();
         self.metrics.leading(&self.config.name, false);

@@ -2,14 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use outrigger_core::lease::LeaseRecord;
+use outrigger_core::lease::{LeaseRecord, LeaseTerm};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::{
     super::{
-        Leadership,
-        leading_term::LeadingTerm,
+        Leadership, Leading,
         object::LeaseObject,
         requests::{LeaseAnswer, Purpose},
         suspend,
@@ -84,8 +83,11 @@ impl Elector {
         let now = Instant::now() + suspend::at_most().saturating_sub(suspended);
         self.recovered();
         let terms = &self.config.terms;
-        if let Some(leading_term) = &mut self.leading_term {
-            if leading_term.extend(sent.into_std(), now.into_std(), terms, suspended) {
+        let leading = self.leading();
+        if let (Some(lease_term), Some(leading)) = (&mut self.lease_term, leading) {
+            let is_over = leading.token().is_cancelled();
+            if !is_over && lease_term.extend(sent.into_std(), now.into_std(), terms) {
+                leading.extend(lease_term.deadline(terms).into(), suspended);
                 *self.shared.renewed.lock() = Some(sent);
                 // Changes that came meanwhile, or that another client undoes again, wait for the
                 // next write.
@@ -100,11 +102,12 @@ impl Elector {
             .candidacy
             .contends_at()
             .is_some_and(|at| at <= now.into_std());
-        let leading_term =
-            LeadingTerm::begin(sent.into_std(), now.into_std(), record, terms, suspended);
-        let Some(leading_term) = leading_term.filter(|_| contends) else {
+        let lease_term = LeaseTerm::begin(sent.into_std(), now.into_std(), record, terms);
+        let Some(lease_term) = lease_term.filter(|_| contends) else {
             return;
         };
+        let deadline = lease_term.deadline(terms).into();
+        let leading = Leading::until(now, deadline, suspended, lease_term.epoch());
         info!(
             lease = self.config.name,
             epoch = record.transitions,
@@ -112,14 +115,13 @@ impl Elector {
         );
         self.metrics.leading(&self.config.name, true);
         *self.shared.renewed.lock() = Some(sent);
-        self.leadership
-            .send_replace(Leadership::Leading(leading_term.leading.clone()));
-        self.leading_term = Some(leading_term);
+        self.leadership.send_replace(Leadership::Leading(leading));
+        self.lease_term = Some(lease_term);
         self.record_event("became leader");
     }
 
     fn failed(&mut self, purpose: Purpose, sent: Instant, error: &ApiError) {
-        let leads = self.leading_term.is_some();
+        let leads = self.lease_term.is_some();
         if leads && purpose == Purpose::Update {
             self.metrics.slow(&self.config.name);
         }
@@ -193,7 +195,7 @@ impl Elector {
     /// Tells who leads, if we do not.
     pub(super) fn standby(&mut self) {
         self.recovered();
-        if self.leading_term.is_some() {
+        if self.lease_term.is_some() {
             return;
         }
         let holder = self.observed.holder();
