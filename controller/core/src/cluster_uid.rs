@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_known_uid_decides_which_changes_are_allowed() {
-        for (read, remembered, state, told, allowed, untagged) in [
+        for (read, remembered, state, sent, allowed, untagged) in [
             (Some("a"), None, "read", "a", true, true),
             (Some("a"), Some("a"), "read", "a", true, true),
             (Some("a"), Some(""), "read", "a", true, true),
@@ -114,7 +114,7 @@ mod tests {
             let uid = ClusterUid::judge(read, remembered);
             assert_eq!(uid.as_str(), state, "{read:?} {remembered:?}");
             assert!(ClusterUid::STATES.contains(&state));
-            assert_eq!(uid.as_sent(), told);
+            assert_eq!(uid.as_sent(), sent);
             assert_eq!(uid.allows_changes(false), allowed, "{uid:?}");
             assert_eq!(uid.allows_changes(true), untagged, "{uid:?}");
         }

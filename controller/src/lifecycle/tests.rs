@@ -247,10 +247,11 @@ async fn thirty_of_a_hundred_at_once_are_held_back_and_then_deleted() {
     assert_eq!(value(&fixture, "outrigger_node_deletion_braked"), Some(1.0));
     let absent = r#"outrigger_node_deletion_brake_nodes{state="absent"}"#;
     assert_eq!(value(&fixture, absent), Some(30.0));
-    let told = fixture.api_writes();
-    assert_eq!(told.len(), 30, "{told:?}");
+    let writes = fixture.api_writes();
+    assert_eq!(writes.len(), 30, "{writes:?}");
     assert!(
-        told.iter()
+        writes
+            .iter()
             .all(|write| write == "POST NodeDeletionWithheld")
     );
     sleep(MINUTE * 4).await;

@@ -204,10 +204,10 @@ mod tests {
     /// W-7.
     #[test]
     fn answers_are_reviews_with_the_uid_of_the_request() {
-        let told = |verdict| -> Value {
+        let answered = |verdict| -> Value {
             serde_json::from_slice(&answer("u-1", &verdict).unwrap()).unwrap()
         };
-        let passed = told(AdmissionVerdict::Admit(Vec::new()));
+        let passed = answered(AdmissionVerdict::Admit(Vec::new()));
         let expected = json!({"uid": "u-1", "allowed": true});
         assert_eq!(
             passed,
@@ -217,17 +217,17 @@ mod tests {
             path: "/metadata/labels".into(),
             value: json!({}),
         }];
-        let patched = told(AdmissionVerdict::Admit(patch));
+        let patched = answered(AdmissionVerdict::Admit(patch));
         assert_eq!(patched["response"]["patchType"], "JSONPatch");
         let patch = patched["response"]["patch"].as_str().unwrap();
         let patch: Value = serde_json::from_slice(&BASE64_STANDARD.decode(patch).unwrap()).unwrap();
         let expected = json!([{"op": "add", "path": "/metadata/labels", "value": {}}]);
         assert_eq!(patch, expected);
-        let refused = told(AdmissionVerdict::Refuse("no such disk".into()));
+        let refused = answered(AdmissionVerdict::Refuse("no such disk".into()));
         let status = json!({"code": 403, "reason": "Forbidden", "message": "no such disk"});
         let expected = json!({"uid": "u-1", "allowed": false, "status": status});
         assert_eq!(refused["response"], expected);
-        let long = told(AdmissionVerdict::Refuse("ü".repeat(2_000)));
+        let long = answered(AdmissionVerdict::Refuse("ü".repeat(2_000)));
         let message = long["response"]["status"]["message"].as_str().unwrap();
         assert_eq!(message.len(), LONGEST_MESSAGE);
     }

@@ -277,7 +277,7 @@ async fn a_drain_refuses_new_calls_and_lets_running_ones_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_ends_within_thirty_seconds_whatever_handlers_do() {
-    let (cancelled, mut told) = mpsc::unbounded_channel();
+    let (cancelled, mut cancellations) = mpsc::unbounded_channel();
     let mut rig = serve(Batch(move |ctx: Context, _: Vec<Node>| {
         let cancelled = cancelled.clone();
         async move {
@@ -293,6 +293,6 @@ async fn a_drain_ends_within_thirty_seconds_whatever_handlers_do() {
     let started = Instant::now();
     rig.stop.cancel();
     rig.ended(Duration::from_secs(30)).await.unwrap();
-    assert_eq!(told.try_recv(), Ok(()));
+    assert_eq!(cancellations.try_recv(), Ok(()));
     assert!(started.elapsed() >= Duration::from_secs(25));
 }

@@ -89,7 +89,7 @@ fn a_person_heals_what_heals_slowly() {
 /// Failures that concern every object alike, and waits, make no event on each of them.
 #[test]
 fn owners_get_events_of_failures_of_their_object() {
-    let told: Vec<_> = ErrorClass::ALL
+    let classes: Vec<_> = ErrorClass::ALL
         .iter()
         .filter(|class| class.is_for_owner())
         .map(|class| class.as_str())
@@ -103,5 +103,5 @@ fn owners_get_events_of_failures_of_their_object() {
         "forbidden",
         "unimplemented",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(classes, expected);
 }

@@ -76,8 +76,8 @@ impl Replica {
         let mut loops = Loops::new(checks.clone(), running, Duration::ZERO);
         add(&mut loops);
         let warnings = Arc::new(Mutex::new(Vec::new()));
-        let told = Arc::clone(&warnings);
-        let on_warning = Box::new(move |text| told.lock().push(text));
+        let log = Arc::clone(&warnings);
+        let on_warning = Box::new(move |text| log.lock().push(text));
         let identity = ClusterIdentity::new(provider.clone(), facts, false, on_warning);
         let building = Building {
             identity: Arc::clone(&identity),
@@ -220,10 +220,10 @@ fn working(answer: Duration) -> impl FnOnce(&mut Loops) {
 
 /// Tells a replica to end, and how long that took.
 async fn end(replica: &mut Replica) -> (Result<(), Fatal>, Duration) {
-    let told = Instant::now();
+    let stopped = Instant::now();
     replica.stop.cancel();
     let ended = replica.lease_tasks.drain().await;
-    (ended, told.elapsed())
+    (ended, stopped.elapsed())
 }
 
 #[tokio::test(start_paused = true)]
@@ -321,8 +321,11 @@ async fn a_leader_remembers_the_clusters_uid_and_is_stopped_by_another() {
     let second = Replica::start(&lease);
     holder(&lease, |holder| !holder.is_empty()).await;
     sleep(Duration::from_secs(1)).await;
-    let told = second.identity.contradiction().unwrap();
-    assert!(told.contains("uid-0") && told.contains("uid-1"), "{told}");
+    let reason = second.identity.contradiction().unwrap();
+    assert!(
+        reason.contains("uid-0") && reason.contains("uid-1"),
+        "{reason}"
+    );
     assert_eq!(second.warnings.lock().len(), 1);
     sleep(LEASE_DURATION * 8).await;
     assert_eq!(uid_on(&lease).as_deref(), Some("uid-0"), "a person decides");

@@ -28,7 +28,7 @@ struct Rig {
     cluster: Cluster,
     services: Arc<Store<ServiceView>>,
     writer: ServiceWriter,
-    told: Arc<Mutex<Vec<&'static str>>>,
+    changes: Arc<Mutex<Vec<&'static str>>>,
     tasks: JoinSet<()>,
 }
 
@@ -37,8 +37,8 @@ impl Rig {
         let cluster = Cluster::new();
         cluster.create_service(service("web"));
         let services = Store::default();
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&told);
+        let changes = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&changes);
         services.subscribe(move |change: &Change<'_, ServiceView>, origin| {
             // Our own writes reach the handler too; this test is about the others.
             if origin == Origin::Write {
@@ -60,7 +60,7 @@ impl Rig {
             writer: ServiceWriter::new(Api::new(cluster.client()), Arc::clone(&services)),
             cluster,
             services,
-            told,
+            changes,
             tasks,
         }
     }
@@ -134,7 +134,7 @@ fn at(ip: &str) -> Ingress {
 #[tokio::test(start_paused = true)]
 async fn one_patch_writes_all_and_the_store_has_it_before_the_watch() {
     let rig = Rig::start().await;
-    rig.told.lock().clear();
+    rig.changes.lock().clear();
     let written = rig.write(&rig.full()).await.unwrap().unwrap();
     assert_eq!(rig.held(), written);
     let live: ServiceView = serde_json::from_value(rig.live()).unwrap();
@@ -145,7 +145,7 @@ async fn one_patch_writes_all_and_the_store_has_it_before_the_watch() {
     assert_eq!(rig.cluster.log(), [STATUS]);
     sleep(PATIENCE / 10).await;
     // The watch brought nothing new.
-    assert_eq!(*rig.told.lock(), [""; 0]);
+    assert_eq!(*rig.changes.lock(), [""; 0]);
 
     let undo = StatusPatch {
         finalizer: Some(FinalizerChange::Remove),
@@ -158,14 +158,14 @@ async fn one_patch_writes_all_and_the_store_has_it_before_the_watch() {
     assert!(!written.has_finalizer() && written.annotations.is_empty());
     assert!(written.conditions.is_empty() && written.ingress.is_empty());
     rig.in_step().await;
-    assert_eq!(*rig.told.lock(), [""; 0]);
+    assert_eq!(*rig.changes.lock(), [""; 0]);
 }
 
 /// S-46.
 #[tokio::test(start_paused = true)]
 async fn concurrent_writes_of_others_stay_and_reach_the_store() {
     let rig = Rig::start().await;
-    rig.told.lock().clear();
+    rig.changes.lock().clear();
     rig.cluster.before_next_patch(|service| {
         service["metadata"]["finalizers"] = json!(["example.com/other"]);
         service["metadata"]["annotations"] = json!({"example.com/other": "2"});
@@ -179,7 +179,7 @@ async fn concurrent_writes_of_others_stay_and_reach_the_store() {
     assert_eq!((held.finalizers.len(), held.annotations.len()), (2, 2));
     assert!(held.condition("x/A").is_some() && held.condition("y/Other").is_some());
     assert_eq!((held.spec.ports[0].port, held.ingress.len()), (81, 1));
-    assert_eq!(*rig.told.lock(), ["updated"]);
+    assert_eq!(*rig.changes.lock(), ["updated"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,7 +244,7 @@ async fn after_a_refusal_the_store_knows_why() {
         .into_iter()
         .zip(["may only be used", "no new finalizers"])
     {
-        rig.told.lock().clear();
+        rig.changes.lock().clear();
         let patch = StatusPatch {
             ingress: Some([at("192.0.2.8")].into()),
             ..rig.full()
@@ -254,7 +254,7 @@ async fn after_a_refusal_the_store_knows_why() {
         assert_eq!(error.class(), ErrorClass::Conflict);
         assert!(error.to_string().contains(text), "{error}");
         rig.in_step().await;
-        assert_eq!(*rig.told.lock(), ["updated"]);
+        assert_eq!(*rig.changes.lock(), ["updated"]);
         rig.cluster.change_service(KEY, |service| {
             service["spec"]["type"] = json!("LoadBalancer");
         });
@@ -280,7 +280,7 @@ async fn the_last_finalizer_lets_a_deleted_service_go() {
     assert_eq!(rig.cluster.service(KEY), None);
     rig.in_step().await;
     assert_eq!(rig.services.get(KEY), None);
-    assert_eq!(rig.told.lock().last(), Some(&"deleted"));
+    assert_eq!(rig.changes.lock().last(), Some(&"deleted"));
 }
 
 /// Else the end of the Service, once the watch tells of it, looks like one that left something

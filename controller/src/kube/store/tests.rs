@@ -18,8 +18,8 @@ fn node(name: &str, uid: &str, version: u64, label: &str) -> NodeView {
 /// A store and the changes that it reported.
 fn recorded() -> (Store<NodeView>, Arc<Mutex<Vec<String>>>) {
     let store = Store::default();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let log = Arc::clone(&told);
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&changes);
     store.subscribe(move |change: &Change<'_, NodeView>, origin| {
         let text = match change {
             Change::Added(new) => format!("added {} {}", new.name, new.uid),
@@ -33,12 +33,12 @@ fn recorded() -> (Store<NodeView>, Arc<Mutex<Vec<String>>>) {
         };
         log.lock().push(format!("{text} {origin:?}"));
     });
-    (store, told)
+    (store, changes)
 }
 
 #[test]
 fn events_come_once_and_older_versions_are_dropped() {
-    let (store, told) = recorded();
+    let (store, changes) = recorded();
     store.apply(node("a", "1", 10, "x"), Origin::List);
     store.apply(node("a", "1", 10, "x"), Origin::Watch);
     store.apply(node("a", "1", 9, "old"), Origin::Watch);
@@ -46,7 +46,7 @@ fn events_come_once_and_older_versions_are_dropped() {
     store.delete("a", Origin::Watch);
     store.delete("a", Origin::Watch);
     assert_eq!(
-        *told.lock(),
+        *changes.lock(),
         [
             "added a 1 List",
             "updated a 10→11 Watch",
@@ -66,7 +66,7 @@ fn ours(store: &Store<NodeView>, version: u64) -> Option<Arc<NodeView>> {
 
 #[test]
 fn a_write_of_ours_is_not_undone_by_a_late_watch_and_hides_nothing_of_others() {
-    let (store, told) = recorded();
+    let (store, changes) = recorded();
     store.apply(node("a", "1", 10, "x"), Origin::List);
     ours(&store, 12);
     // Another client wrote version 11 between; the watch brings it, then ours with theirs under it.
@@ -75,7 +75,7 @@ fn a_write_of_ours_is_not_undone_by_a_late_watch_and_hides_nothing_of_others() {
     store.apply(node("a", "1", 12, "both"), Origin::Watch);
     assert_eq!(store.get("a").unwrap().labels.get("l"), Some("both"));
     assert_eq!(
-        *told.lock(),
+        *changes.lock(),
         [
             "added a 1 List",
             "updated a 10→12 Write",
@@ -96,13 +96,13 @@ fn a_write_of_ours_that_the_watch_was_faster_with_hides_nothing_of_others_either
 /// As the one that ends an object is answered.
 #[test]
 fn a_write_of_ours_counts_without_a_new_version_too() {
-    let (store, told) = recorded();
+    let (store, changes) = recorded();
     store.apply(node("a", "1", 10, "x"), Origin::List);
     ours(&store, 10);
     assert_eq!(store.get("a").unwrap().labels.get("l"), Some("ours"));
     ours(&store, 10);
     assert_eq!(
-        *told.lock(),
+        *changes.lock(),
         ["added a 1 List", "updated a 10→10 Write"],
         "the second says nothing new"
     );
@@ -122,18 +122,18 @@ fn a_write_of_ours_brings_no_deleted_or_other_object_back() {
 
 #[test]
 fn a_relist_finds_what_was_deleted_unseen() {
-    let (store, told) = recorded();
+    let (store, changes) = recorded();
     store.apply(node("a", "1", 10, "x"), Origin::List);
     store.apply(node("b", "2", 10, "x"), Origin::List);
     assert!(!store.is_synced());
     store.finish_list(|_| true);
     assert!(store.is_synced());
-    told.lock().clear();
+    changes.lock().clear();
 
     store.apply(node("a", "9", 20, "again"), Origin::List);
     store.finish_list(|key| key == "a");
     assert_eq!(
-        *told.lock(),
+        *changes.lock(),
         ["deleted a 1 List", "added a 9 List", "deleted b 2 List"]
     );
     assert_eq!(store.len(), 1);
@@ -141,11 +141,11 @@ fn a_relist_finds_what_was_deleted_unseen() {
 
 #[test]
 fn a_resync_tells_about_every_object_again() {
-    let (store, told) = recorded();
+    let (store, changes) = recorded();
     store.apply(node("a", "1", 10, "x"), Origin::Watch);
-    told.lock().clear();
+    changes.lock().clear();
     store.resync();
-    assert_eq!(*told.lock(), ["updated a 10→10 List"]);
+    assert_eq!(*changes.lock(), ["updated a 10→10 List"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,20 +154,20 @@ async fn resyncs_come_at_a_steady_period_of_one_to_two_times_the_least() {
 
     use tokio_util::sync::CancellationToken;
 
-    let (store, told) = recorded();
+    let (store, changes) = recorded();
     store.apply(node("a", "1", 10, "x"), Origin::Watch);
-    told.lock().clear();
+    changes.lock().clear();
     let (store, stop) = (Arc::new(store), CancellationToken::new());
     let hour = Duration::from_hours(1);
     let mut running = tokio::task::JoinSet::new();
     running.spawn(Arc::clone(&store).keep_resyncing(hour, stop.clone()));
     running.spawn(store.keep_resyncing(Duration::ZERO, stop.clone()));
     tokio::time::sleep(Duration::from_secs(3599)).await;
-    assert_eq!(told.lock().len(), 0);
+    assert_eq!(changes.lock().len(), 0);
     tokio::time::sleep(hour + Duration::from_secs(1)).await;
-    assert_eq!(told.lock().len(), 1);
+    assert_eq!(changes.lock().len(), 1);
     tokio::time::sleep(hour * 20).await;
-    assert!((11..=21).contains(&told.lock().len()));
+    assert!((11..=21).contains(&changes.lock().len()));
     stop.cancel();
     while let Some(ended) = running.join_next().await {
         ended.unwrap();
@@ -176,7 +176,7 @@ async fn resyncs_come_at_a_steady_period_of_one_to_two_times_the_least() {
 
 #[test]
 fn an_object_read_beside_the_watch_makes_an_event_and_brings_nothing_back() {
-    let (store, told) = recorded();
+    let (store, changes) = recorded();
     let read = |uid, version, label| Arc::new(node("a", uid, version, label));
     store.refresh(&read("1", 10, "x"));
     assert!(store.is_empty());
@@ -186,5 +186,8 @@ fn an_object_read_beside_the_watch_makes_an_event_and_brings_nothing_back() {
     store.refresh(&read("1", 11, "old"));
     store.refresh(&read("2", 13, "another"));
     assert_eq!(&*store.get("a").unwrap().resource_version, "12");
-    assert_eq!(*told.lock(), ["added a 1 Watch", "updated a 10→12 Watch"]);
+    assert_eq!(
+        *changes.lock(),
+        ["added a 1 Watch", "updated a 10→12 Watch"]
+    );
 }

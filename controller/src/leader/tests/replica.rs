@@ -29,8 +29,8 @@ impl Replica {
         };
         let (may, contends) = watch::channel(true);
         let events: Arc<Mutex<Vec<String>>> = Arc::default();
-        let told = Arc::clone(&events);
-        let on_event: OnEvent = Arc::new(move |event| told.lock().push(event.message));
+        let log = Arc::clone(&events);
+        let on_event: OnEvent = Arc::new(move |event| log.lock().push(event.message));
         let metrics = LeaderMetrics::default();
         let (elector, handle) =
             Elector::new(store.api(), config, metrics.clone(), contends, on_event);

@@ -245,13 +245,13 @@ async fn a_transition_is_logged_once_and_not_each_retry() {
     rig.fake.kill();
     sleep(secs(300)).await;
     let metrics = rig.metrics();
-    let told = |state: &str| format!("outrigger_provider_state_changes_total{{state={state:?}}}");
+    let series = |state: &str| format!("outrigger_provider_state_changes_total{{state={state:?}}}");
     assert!(
-        metrics.contains(&format!("{} 2\n", told("down"))),
+        metrics.contains(&format!("{} 2\n", series("down"))),
         "{metrics}"
     );
     assert!(
-        metrics.contains(&format!("{} 1\n", told("ready"))),
+        metrics.contains(&format!("{} 1\n", series("ready"))),
         "{metrics}"
     );
 }

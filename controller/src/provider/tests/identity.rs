@@ -68,11 +68,11 @@ async fn without_the_clusters_uid_nothing_in_the_cloud_is_changed() {
         result.unwrap();
     }
     let handshakes = rig.fake.handshakes.lock();
-    let told: Vec<_> = handshakes
+    let sent: Vec<_> = handshakes
         .iter()
         .map(|request| &*request.cluster.as_ref().unwrap().uid)
         .collect();
-    assert_eq!(told, ["", "uid-2"]);
+    assert_eq!(sent, ["", "uid-2"]);
     let (_, ensured) = &rig.fake.balancers.ensure.calls()[0];
     assert_eq!(ensured.context.as_ref().unwrap().cluster_uid, "uid-2");
 }
@@ -87,16 +87,16 @@ async fn a_uid_that_becomes_known_during_a_handshake_is_sent_before_the_first_ca
     rig.provider
         .set_cluster_uid(ClusterUid::judge(Some("uid-2"), None));
     rig.serving().await;
-    let told = || -> Vec<String> {
+    let sent = || -> Vec<String> {
         let handshakes = rig.fake.handshakes.lock();
-        let told = handshakes
+        let clusters = handshakes
             .iter()
             .filter_map(|request| request.cluster.clone());
-        told.map(|cluster| cluster.uid).collect()
+        clusters.map(|cluster| cluster.uid).collect()
     };
-    assert_eq!(told(), ["", "uid-2"]);
+    assert_eq!(sent(), ["", "uid-2"]);
     sleep(secs(60)).await;
-    assert_eq!(told().len(), 2);
+    assert_eq!(sent().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]

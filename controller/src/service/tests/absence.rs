@@ -27,12 +27,12 @@ async fn a_service_says_that_it_waits_for_the_provider() {
     let waiting = rig.condition(WEB, "Waiting").unwrap();
     assert_eq!(waiting, ("True".into(), "ProviderUnavailable".into()));
     secs(600).await;
-    let told = rig
+    let events = rig
         .events()
         .iter()
         .filter(|event| *event == "WaitingForProvider")
         .count();
-    assert_eq!((rig.writes(), told), (before.1 + 1, 1), "once, on one");
+    assert_eq!((rig.writes(), events), (before.1 + 1, 1), "once, on one");
     rig.cloud.clear_faults();
     rig.ready(WEB).await;
     assert_eq!(rig.condition(WEB, "Waiting"), None);

@@ -233,9 +233,9 @@ async fn the_event_of_a_deletion_comes_when_its_call_goes_out() {
     secs(1).await;
     rig.cluster.delete_service(WEB);
     secs(30).await;
-    let told = |rig: &Rig| rig.events().contains(&"DeletingLoadBalancer".to_owned());
-    assert!(!told(&rig));
+    let is_recorded = |rig: &Rig| rig.events().contains(&"DeletingLoadBalancer".to_owned());
+    assert!(!is_recorded(&rig));
     rig.until("its end", |rig| rig.cluster.service(WEB).is_none())
         .await;
-    assert!(told(&rig));
+    assert!(is_recorded(&rig));
 }

@@ -10,7 +10,7 @@ type Families = BTreeMap<String, (String, BTreeSet<String>)>;
 const PAGE: &str = include_str!("../../../../docs/endpoints.md");
 
 /// Of a scrape in the older format.
-fn told(scrape: &str) -> Families {
+fn exposed(scrape: &str) -> Families {
     let mut families = Families::new();
     let mut family = String::new();
     for line in scrape.lines() {
@@ -50,8 +50,8 @@ fn documented() -> Families {
 async fn the_documentation_names_every_metric_with_type_and_labels() {
     let (server, _queue) = serve().await;
     assert_eq!(server.get(&Identity::Anonymous, "/healthz").await.code, 200);
-    let mut served = told(&server.scrape("/metrics", "*/*").await.body);
-    served.extend(told(&server.scrape("/metrics/slis", "*/*").await.body));
+    let mut served = exposed(&server.scrape("/metrics", "*/*").await.body);
+    served.extend(exposed(&server.scrape("/metrics/slis", "*/*").await.body));
     let documented = documented();
     for (name, family) in &served {
         assert_eq!(documented.get(name), Some(family), "{name}");

@@ -157,7 +157,7 @@ impl Cluster {
     }
 
     /// Waits for an event about a Service.
-    pub(crate) async fn told(&self, service: &Service, wanted: &str) -> Event {
+    pub(crate) async fn event(&self, service: &Service, wanted: &str) -> Event {
         until(
             &format!("the event {wanted} of {}", uid(service)),
             async || {
@@ -172,7 +172,7 @@ impl Cluster {
     }
 
     /// Waits until these are the reasons of all events about a Service, in any order.
-    pub(crate) async fn told_just(&self, service: &Service, wanted: &[&str]) {
+    pub(crate) async fn only_events(&self, service: &Service, wanted: &[&str]) {
         let mut wanted = wanted.to_vec();
         wanted.sort_unstable();
         until(&format!("the events of {}", uid(service)), async || {

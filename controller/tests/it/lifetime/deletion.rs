@@ -119,10 +119,10 @@ async fn thirty_of_a_hundred_are_braked_and_deleted_after_a_second_look() {
     let node = stage.node("n-00007").await;
     until("the node gets an event", async || {
         let events = stage.events_of(&node).await;
-        let told = events
+        let is_withheld = events
             .iter()
             .any(|event| reason(event) == "NodeDeletionWithheld");
-        holds(told, || format!("{events:?}"))
+        holds(is_withheld, || format!("{events:?}"))
     })
     .await;
     stage.has_left(70).await;

@@ -143,10 +143,10 @@ async fn a_second_sigterm_ends_it_at_once() {
         .controller
         .says(&["ending: no new work is taken"])
         .await;
-    let told = Instant::now();
+    let signalled = Instant::now();
     stage.controller.signal(Signal::TERM);
     let status = stage.controller.ended().await;
-    let took = told.elapsed();
+    let took = signalled.elapsed();
     assert!(took < Duration::from_secs(2), "{took:?}");
     assert_eq!(status.code(), Some(1), "{status}");
     let log = stage.controller.log();

@@ -38,7 +38,7 @@ async fn a_leader_with_a_termination_signal_is_followed_within_3_s() {
         next.follows(&mut leader).await;
         next.mock.create(instance(&name)).await;
 
-        let told = Instant::now();
+        let signalled = Instant::now();
         leader.controller.signal(Signal::TERM);
         // Else it may look at the node itself.
         until("the leader takes no new work", async || {
@@ -48,7 +48,7 @@ async fn a_leader_with_a_termination_signal_is_followed_within_3_s() {
         .await;
         cluster.register(&Machine::new(&name)).await;
         cluster.initialized(&name).await;
-        let took = told.elapsed();
+        let took = signalled.elapsed();
         println!("round {round}: the node was initialised {took:.2?} after SIGTERM");
         assert!(took <= HAND_OVER, "{took:?}");
 

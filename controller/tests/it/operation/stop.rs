@@ -60,10 +60,10 @@ async fn after_sigterm_no_ensure_begins_and_the_standby_leads_after_the_last_ans
     sleep(Duration::from_secs(1)).await;
     assert_eq!(leader.mock.calls(Call::EnsureLoadBalancer).await, 0);
 
-    let told = Instant::now();
+    let signalled = Instant::now();
     leader.controller.signal(Signal::TERM);
     let status = leader.controller.ended().await;
-    let took = told.elapsed();
+    let took = signalled.elapsed();
     assert_eq!(status.code(), Some(0), "{status}");
     assert!(took < SLOW + Duration::from_secs(2), "{took:?}");
     let calls = leader.mock.calls(Call::EnsureLoadBalancer).await;
@@ -72,7 +72,7 @@ async fn after_sigterm_no_ensure_begins_and_the_standby_leads_after_the_last_ans
     assert_eq!(written as u64, AT_ONCE);
 
     next.leads().await;
-    assert!(told.elapsed() < took + Duration::from_secs(3));
+    assert!(signalled.elapsed() < took + Duration::from_secs(3));
     let released = leader.claims(LEASE).pop().unwrap();
     assert_eq!(released.json()["spec"]["holderIdentity"], "");
     // The Services hold the answers that the first leader got: the next one calls for the others only.
@@ -115,7 +115,7 @@ async fn a_lease_that_is_lost_after_sigterm_drops_the_calls_in_flight() {
     let unreachable = Rule::new(ApiFault::Silence);
     leader.proxy.inject(unreachable);
     leader.proxy.cut_watches("/leases", Cut::Abrupt);
-    let told = Instant::now();
+    let signalled = Instant::now();
     leader.controller.signal(Signal::TERM);
     let dropped = "lease lost with work still in flight";
     until("the calls are dropped", async || {
@@ -123,7 +123,7 @@ async fn a_lease_that_is_lost_after_sigterm_drops_the_calls_in_flight() {
         holds(lines > 0, || "not yet".to_owned())
     })
     .await;
-    let took = told.elapsed();
+    let took = signalled.elapsed();
     assert!(took < Duration::from_secs(4), "{took:?}");
     until("the call is over", async || {
         let calls = leader.mock.calls(Call::EnsureLoadBalancer).await;

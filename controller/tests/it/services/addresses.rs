@@ -36,12 +36,12 @@ async fn s39_ip_modes_and_names_are_the_providers() {
 async fn q9_an_address_that_is_there_already_is_not_written_again() {
     let stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
-    stage.told_just(&service, &MADE).await;
+    stage.only_events(&service, &MADE).await;
     let before = stage.patches_of("web").len();
     stage
         .change_service("web", annotation("outrigger.dev/resync", "1"))
         .await;
-    stage.told_just(&service, &[MADE, MADE].concat()).await;
+    stage.only_events(&service, &[MADE, MADE].concat()).await;
     let patches = stage.patches_of("web").split_off(before);
     for patch in &patches {
         assert!(!patch.to_string().contains("ingress"), "{patch}");

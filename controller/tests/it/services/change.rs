@@ -153,7 +153,7 @@ async fn a_service_that_is_paused_is_left_alone_until_it_is_not() {
             condition(service, "Waiting") == ("True", "Paused")
         })
         .await;
-    stage.told_just(&service, &["LoadBalancerPaused"]).await;
+    stage.only_events(&service, &["LoadBalancerPaused"]).await;
     stays_ensured(&stage, 0, "it is paused").await;
     assert_eq!(stage.patches_of("web").len(), 1, "it says so once");
     // Any other value than true holds nothing.

@@ -164,8 +164,8 @@ async fn a_class_that_is_declared_no_longer_deletes_nothing() {
         })
         .await;
     assert_eq!(addresses_of(&held), addresses_of(&fast));
-    let told = [&MADE[..], &["LoadBalancerClassNotServed"]].concat();
-    stage.told_just(&fast, &told).await;
+    let reasons = [&MADE[..], &["LoadBalancerClassNotServed"]].concat();
+    stage.only_events(&fast, &reasons).await;
     // Nor after a start of the controller, nor for a user who changes something else.
     stage.restart_controller().await;
     stage
@@ -179,7 +179,7 @@ async fn a_class_that_is_declared_no_longer_deletes_nothing() {
     let made = stage.mock.owners().await;
     let made: Vec<_> = made.iter().filter(|owner| **owner != uid(&probe)).collect();
     assert_eq!(made, owners.iter().collect::<Vec<_>>());
-    stage.told_just(&fast, &told).await;
+    stage.only_events(&fast, &reasons).await;
     // Its user may still delete it.
     stage.delete_service("doomed").await;
     stage.service_is_gone("doomed").await;

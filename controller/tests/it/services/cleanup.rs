@@ -29,7 +29,7 @@ async fn s40_a_service_goes_when_its_load_balancer_is_gone() {
     stage.service_is_gone("web").await;
     assert_eq!(stage.mock.owners().await, [""; 0]);
     stage
-        .told_just(&service, &[&MADE[..], &GONE].concat())
+        .only_events(&service, &[&MADE[..], &GONE].concat())
         .await;
     assert_eq!(stage.mock.changes().await, [1, 0, 1]);
     // Not S-40: that it is absent is an answer to the deletion itself.
@@ -38,7 +38,7 @@ async fn s40_a_service_goes_when_its_load_balancer_is_gone() {
         .iter()
         .zip(["Deleting load balancer", "Deleted load balancer"])
     {
-        let event = stage.told(&service, reason).await;
+        let event = stage.event(&service, reason).await;
         assert_eq!(event.type_.as_deref(), Some("Normal"));
         assert_eq!(event.message.as_deref(), Some(message));
     }
@@ -52,7 +52,7 @@ async fn s41_a_load_balancer_that_is_gone_already_does_not_block_the_deletion() 
     stage.mock.lose_load_balancer("default/web").await;
     stage.delete_service("web").await;
     stage.service_is_gone("web").await;
-    stage.told(&service, "DeletedLoadBalancer").await;
+    stage.event(&service, "DeletedLoadBalancer").await;
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_load_balancer_that_the_cloud_keeps_on_purpose_does_not_block_the_dele
     let service = stage.serve(protected).await;
     stage.delete_service("web").await;
     stage.service_is_gone("web").await;
-    let event = stage.told(&service, "RetainedLoadBalancer").await;
+    let event = stage.event(&service, "RetainedLoadBalancer").await;
     let message = event.message.unwrap();
     assert!(
         message.starts_with("The load balancer is kept in the cloud")
@@ -89,7 +89,7 @@ async fn s46_the_finalizers_of_others_stay_and_their_service_is_none_of_our_busi
     assert_eq!(annotation_of(&left, SETTLED), None);
     assert_eq!(stage.mock.owners().await, [""; 0]);
     stage
-        .told_just(&service, &[&MADE[..], &GONE].concat())
+        .only_events(&service, &[&MADE[..], &GONE].concat())
         .await;
 
     stage
@@ -99,7 +99,7 @@ async fn s46_the_finalizers_of_others_stay_and_their_service_is_none_of_our_busi
     stage.restart_controller().await;
     stage.serve(load_balancer("other")).await;
     stage
-        .told_just(&service, &[&MADE[..], &GONE].concat())
+        .only_events(&service, &[&MADE[..], &GONE].concat())
         .await;
     assert_eq!(stage.mock.changes().await, [2, 0, 1]);
     stage.strip_service("web").await;
@@ -119,7 +119,7 @@ async fn q37_a_load_balancer_that_cannot_be_deleted_gets_no_new_targets() {
         .inject(about(DELETE, "stuck", Effect::Error(failure)))
         .await;
     stage.delete_service("stuck").await;
-    stage.told(&stuck, "SyncLoadBalancerFailed").await;
+    stage.event(&stuck, "SyncLoadBalancerFailed").await;
     stage.register(&Machine::new("new").initialized()).await;
     stage
         .mock

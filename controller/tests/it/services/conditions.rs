@@ -39,12 +39,12 @@ async fn each_condition_is_whole_and_says_since_when() {
         assert_ne!(condition(&service, kind).1, "", "{kind}");
     }
     let before = conditions(&service);
-    stage.told_just(&service, &MADE).await;
+    stage.only_events(&service, &MADE).await;
     // Ensured again, it is as it was, and has been so all the time.
     stage
         .change_service("web", annotation("outrigger.dev/resync", "1"))
         .await;
-    stage.told_just(&service, &[MADE, MADE].concat()).await;
+    stage.only_events(&service, &[MADE, MADE].concat()).await;
     assert_eq!(conditions(&stage.service("web").await), before);
 }
 
@@ -134,8 +134,8 @@ async fn targets_that_fail_for_a_moment_do_not_make_the_service_look_broken() {
         .inject(about(ENSURE, "web", Effect::Error(failure)).times(1))
         .await;
     stage.register(&Machine::new("new").initialized()).await;
-    stage.told(&service, "UpdateLoadBalancerFailed").await;
-    stage.told(&service, "SyncLoadBalancerFailed").await;
+    stage.event(&service, "UpdateLoadBalancerFailed").await;
+    stage.event(&service, "SyncLoadBalancerFailed").await;
     let now = stage.service("web").await;
     assert_eq!(condition(&now, "TargetsInStep"), ("True", "InStep"));
     stage.mock.clear().await;

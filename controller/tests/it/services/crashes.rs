@@ -139,7 +139,7 @@ async fn killed_between_the_cloud_and_the_end_of_the_finalizer() {
     assert_eq!(stage.mock.owners().await, [""; 0]);
     stage.restart_by_kill().await;
     stage.agrees_on_nothing(&service).await;
-    stage.told(&service, "DeletedLoadBalancer").await;
+    stage.event(&service, "DeletedLoadBalancer").await;
 }
 
 /// Of the provider, and of the API server: the call succeeded or failed, and its answer is lost.
@@ -165,13 +165,13 @@ async fn answers_that_are_lost() {
         stage.delete_service(&name).await;
         stage.agrees_on_nothing(&service).await;
         assert_eq!(lost.hits(), 1, "{name}");
-        stage.told(&service, "DeletedLoadBalancer").await;
+        stage.event(&service, "DeletedLoadBalancer").await;
     });
     let of_provider = async {
         let lost = |method| about(method, "web", Effect::LoseReply).times(1);
         stage.mock.inject(lost(ENSURE)).await;
         let service = stage.create_service(load_balancer("web")).await;
-        stage.told(&service, "SyncLoadBalancerFailed").await;
+        stage.event(&service, "SyncLoadBalancerFailed").await;
         let change = annotation("mock.example/note", "a");
         stage.change_service("web", change).await;
         stage.agrees("web").await;
@@ -215,5 +215,5 @@ async fn concurrent_writes_of_others_are_not_lost() {
     );
     let condition = crate::look::services::foreign_condition(&service, "example.com/Ready");
     assert_eq!(condition, ("True", "Yes"));
-    stage.told_just(&service, &MADE).await;
+    stage.only_events(&service, &MADE).await;
 }

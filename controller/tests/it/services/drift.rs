@@ -37,7 +37,7 @@ async fn q30_a_load_balancer_changed_or_deleted_in_the_cloud_is_restored() {
     stage.mock.was_called(GET, 8).await;
     assert_eq!(stage.mock.changes().await, [5, 0, 0]);
     let service = stage.service("s-2").await;
-    stage.told_just(&service, &MADE).await;
+    stage.only_events(&service, &MADE).await;
     let patches = stage.patches_of("s-2");
     assert_eq!(patches.len(), 2, "{patches:?}");
 }
@@ -102,7 +102,7 @@ async fn no_drift_is_looked_for_where_it_is_switched_off() {
         .start()
         .await;
     let service = stage.serve(load_balancer("web")).await;
-    stage.told_just(&service, &MADE).await;
+    stage.only_events(&service, &MADE).await;
     stage.mock.lose_load_balancer("default/web").await;
     stage.silent(Duration::from_secs(2)).await;
     assert_eq!(stage.mock.calls(GET).await, 0);

@@ -20,7 +20,7 @@ async fn events_annotations_and_conditions_of_the_provider_are_written_for_it() 
     let stage = quick(&["--lb-effects"]).start().await;
     let service = stage.serve(load_balancer("web")).await;
     stage
-        .told_just(&service, &[&MADE[..], &["MockLoadBalancerMade"]].concat())
+        .only_events(&service, &[&MADE[..], &["MockLoadBalancerMade"]].concat())
         .await;
     let id = annotation_of(&service, "status.mock.example/id").unwrap();
     assert!(id.starts_with("lb-"), "{id}");
@@ -118,9 +118,9 @@ async fn nothing_is_written_outside_the_prefixes_that_a_provider_declared() {
         ]
     );
     stage
-        .told_just(&service, &[&MADE[..], &["Careful"]].concat())
+        .only_events(&service, &[&MADE[..], &["Careful"]].concat())
         .await;
-    let event = stage.told(&service, "Careful").await;
+    let event = stage.event(&service, "Careful").await;
     assert_eq!(event.message.as_deref(), Some("two\\nlines"));
 }
 

@@ -26,7 +26,7 @@ use crate::{
 async fn s30_a_service_gets_a_finalizer_a_load_balancer_and_an_address_in_this_order() {
     let stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
-    stage.told_just(&service, &MADE).await;
+    stage.only_events(&service, &MADE).await;
     let made = stage.mock.load_balancer(uid(&service)).await.unwrap();
     let tag = made.service.unwrap();
     assert_eq!((&*tag.namespace, &*tag.name), ("default", "web"));
@@ -159,11 +159,11 @@ async fn s12_services_that_were_there_before_are_served() {
 async fn s32_without_nodes_the_load_balancer_is_made_all_the_same() {
     let stage = alone(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
-    let event = stage.told(&service, "UnAvailableLoadBalancer").await;
+    let event = stage.event(&service, "UnAvailableLoadBalancer").await;
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     let message = "There are no available nodes for LoadBalancer";
     assert_eq!(event.message.as_deref(), Some(message));
-    stage.told(&service, "EnsuredLoadBalancer").await;
+    stage.event(&service, "EnsuredLoadBalancer").await;
     assert_eq!(stage.mock.targets(uid(&service)).await, [""; 0]);
 }
 
@@ -175,7 +175,7 @@ async fn s33_ready_without_a_status_is_an_error() {
     stage.mock.inject(about(ENSURE, "web", bad).times(1)).await;
     let stage = stage.start();
     let service = stage.create_service(load_balancer("web")).await;
-    let event = stage.told(&service, "SyncLoadBalancerFailed").await;
+    let event = stage.event(&service, "SyncLoadBalancerFailed").await;
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     assert_eq!(
         event.message.as_deref(),
@@ -202,7 +202,7 @@ async fn s34_a_service_that_another_controller_manages_is_left_alone() {
     assert_eq!(finalizers(&service), [FINALIZER]);
     assert_eq!(condition(&service, "Provisioned"), ("", ""));
     assert_eq!(addresses_of(&service), [""; 0]);
-    stage.told_just(&service, &["EnsuringLoadBalancer"]).await;
+    stage.only_events(&service, &["EnsuringLoadBalancer"]).await;
     // The status of its true owner stays.
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
     stage.change_service_status("theirs", status).await;

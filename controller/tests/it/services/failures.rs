@@ -46,7 +46,7 @@ async fn ensure_fails(stage: &Stage) {
     stage.mock.inject(failure.times(1)).await;
     let began = Instant::now();
     let service = stage.create_service(load_balancer("ensured")).await;
-    let event = stage.told(&service, "SyncLoadBalancerFailed").await;
+    let event = stage.event(&service, "SyncLoadBalancerFailed").await;
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     let message = event.message.unwrap();
     let start = "Error syncing load balancer: failed to ensure load balancer: no subnet";
@@ -64,7 +64,7 @@ async fn ensure_fails(stage: &Stage) {
         &["EnsuringLoadBalancer", "SyncLoadBalancerFailed"],
     ]
     .concat();
-    stage.told_just(&service, &expected).await;
+    stage.only_events(&service, &expected).await;
 }
 
 /// S-38: the API server refuses what the cloud has done.
@@ -76,7 +76,7 @@ async fn write_fails(stage: &Stage) {
     // The first one is the finalizer's.
     let refused = stage.proxy.inject(refused.skip(1).times(1));
     let service = stage.create_service(load_balancer("written")).await;
-    let event = stage.told(&service, "SyncLoadBalancerFailed").await;
+    let event = stage.event(&service, "SyncLoadBalancerFailed").await;
     assert_eq!(refused.hits(), 1);
     let message = event.message.unwrap();
     let start = "Error syncing load balancer: failed to update load balancer status: ";
@@ -90,7 +90,7 @@ async fn write_fails(stage: &Stage) {
         &["EnsuringLoadBalancer", "SyncLoadBalancerFailed"],
     ]
     .concat();
-    stage.told_just(&service, &expected).await;
+    stage.only_events(&service, &expected).await;
 }
 
 /// S-43: the Service stays, and is tried again.
@@ -100,7 +100,7 @@ async fn deletion_fails(stage: &Stage) {
     let failure = about(DELETE, "deleted", Effect::Error(failure));
     stage.mock.inject(failure.times(1)).await;
     stage.delete_service("deleted").await;
-    let event = stage.told(&service, "SyncLoadBalancerFailed").await;
+    let event = stage.event(&service, "SyncLoadBalancerFailed").await;
     let message = event.message.unwrap();
     let start = "Error syncing load balancer: failed to delete load balancer: in use";
     assert!(message.starts_with(start), "{message}");
@@ -111,14 +111,14 @@ async fn deletion_fails(stage: &Stage) {
     assert!(stage.mock.load_balancer(uid(&service)).await.is_some());
     stage.service_is_gone("deleted").await;
     stage.mock.has_none_of(uid(&service)).await;
-    stage.told(&service, "DeletedLoadBalancer").await;
+    stage.event(&service, "DeletedLoadBalancer").await;
 }
 
 /// It waits for its owner alone.
 async fn service_is_wrong(stage: &Stage) {
     let wrong = annotated("wrong", "mock.example/address-mode", "pigeon");
     let service = stage.create_service(wrong).await;
-    let event = stage.told(&service, "SyncLoadBalancerFailed").await;
+    let event = stage.event(&service, "SyncLoadBalancerFailed").await;
     let message = event.message.unwrap();
     assert!(
         message.starts_with("Error syncing load balancer: failed to ensure load balancer: ")
@@ -164,7 +164,7 @@ async fn ensure_is_busy(stage: &Stage) {
     let service = stage.serve(load_balancer("busy")).await;
     let took = began.elapsed();
     assert!(took >= Duration::from_secs(2), "{took:?}");
-    stage.told(&service, "EnsuredLoadBalancer").await;
+    stage.event(&service, "EnsuredLoadBalancer").await;
     let reasons = stage.reasons_of(&service).await;
     let warned = reasons.contains(&"SyncLoadBalancerFailed".to_owned());
     assert!(!warned, "{reasons:?}");
@@ -186,7 +186,7 @@ async fn ensure_is_slow(stage: &Stage) {
     assert_eq!(condition(&waiting, "Accepted"), ("True", "Accepted"));
     assert_eq!(addresses_of(&waiting), [""; 0]);
     stage.served("slow").await;
-    stage.told_just(&service, &MADE).await;
+    stage.only_events(&service, &MADE).await;
 }
 
 /// upstream does not honour it here.
@@ -201,6 +201,6 @@ async fn deletion_is_slow(stage: &Stage) {
     stage.service_is_gone("deleted").await;
     assert_eq!(stage.mock.calls(DELETE).await, 2);
     stage
-        .told_just(&service, &[&MADE[..], &GONE].concat())
+        .only_events(&service, &[&MADE[..], &GONE].concat())
         .await;
 }

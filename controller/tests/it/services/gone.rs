@@ -27,7 +27,7 @@ fn in_use() -> Effect {
 async fn q5_a_removed_finalizer_is_restored() {
     let stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
-    stage.told_just(&service, &MADE).await;
+    stage.only_events(&service, &MADE).await;
     stage.strip_service("web").await;
     stage
         .service_that("web", "has its finalizer", |service| {
@@ -37,7 +37,7 @@ async fn q5_a_removed_finalizer_is_restored() {
     // It is as it was: there is nothing to ensure.
     stage.silent(Duration::from_millis(500)).await;
     assert_eq!(stage.mock.changes().await, [1, 0, 0]);
-    stage.told_just(&service, &MADE).await;
+    stage.only_events(&service, &MADE).await;
 }
 
 /// S-15, S-60, Q-5: upstream leaves the load balancer behind and goes on giving it targets.
@@ -60,11 +60,11 @@ async fn held_by_others_too(stage: &Stage) {
         .inject(about(DELETE, "held", in_use()).times(1))
         .await;
     stage.delete_service("held").await;
-    stage.told(&service, "SyncLoadBalancerFailed").await;
+    stage.event(&service, "SyncLoadBalancerFailed").await;
     stage.strip_service("held").await;
     stage.service_is_gone("held").await;
     stage.mock.has_none_of(uid(&service)).await;
-    stage.told(&service, "DeletedLoadBalancer").await;
+    stage.event(&service, "DeletedLoadBalancer").await;
 }
 
 /// The Service is gone, so that its events are all that there is to say it on.
@@ -75,17 +75,17 @@ async fn deleted_at_the_third_try(stage: &Stage) {
         .inject(about(DELETE, "stuck", in_use()).times(2))
         .await;
     stage.delete_service("stuck").await;
-    stage.told(&service, "SyncLoadBalancerFailed").await;
+    stage.event(&service, "SyncLoadBalancerFailed").await;
     stage.strip_service("stuck").await;
     stage.service_is_gone("stuck").await;
-    let event = stage.told(&service, "DeleteLoadBalancerFailed").await;
+    let event = stage.event(&service, "DeleteLoadBalancerFailed").await;
     let message = event.message.unwrap();
     let start = "Error deleting load balancer: in use";
     assert!(message.starts_with(start), "{message}");
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     assert!(stage.mock.load_balancer(uid(&service)).await.is_some());
     stage.mock.has_none_of(uid(&service)).await;
-    stage.told(&service, "DeletedLoadBalancer").await;
+    stage.event(&service, "DeletedLoadBalancer").await;
 }
 
 /// The result of the call is lost.
@@ -93,11 +93,11 @@ async fn perhaps_made(stage: &Stage) {
     let lost = about(ENSURE, "made", Effect::LoseReply);
     stage.mock.inject(lost).await;
     let service = stage.create_service(load_balancer("made")).await;
-    stage.told(&service, "SyncLoadBalancerFailed").await;
+    stage.event(&service, "SyncLoadBalancerFailed").await;
     assert!(stage.mock.load_balancer(uid(&service)).await.is_some());
     stage.delete_and_strip("made").await;
     stage.mock.has_none_of(uid(&service)).await;
-    stage.told(&service, "DeletedLoadBalancer").await;
+    stage.event(&service, "DeletedLoadBalancer").await;
 }
 
 /// S-47: another Service under the name of one that vanished.
@@ -124,7 +124,7 @@ async fn a_service_whose_finalizer_is_stuck_can_be_released_by_hand() {
     let service = stage.serve(load_balancer("web")).await;
     stage.mock.inject(about(DELETE, "web", in_use())).await;
     stage.delete_service("web").await;
-    stage.told(&service, "SyncLoadBalancerFailed").await;
+    stage.event(&service, "SyncLoadBalancerFailed").await;
     stage.strip_service("web").await;
     stage.service_is_gone("web").await;
     // The load balancer stays behind, and its name is free.

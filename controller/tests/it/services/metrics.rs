@@ -20,7 +20,7 @@ async fn m3_updates_are_counted_and_timed_under_upstreams_names() {
         .mock
         .sends_to(uid(&service), &["n-00000", "n-00001", "new"])
         .await;
-    stage.told(&service, "UpdatedLoadBalancer").await;
+    stage.event(&service, "UpdatedLoadBalancer").await;
     until("the metrics", async || {
         let scrape = port.scrape().await;
         for (name, wanted) in [

@@ -71,7 +71,7 @@ impl Stage {
         self.serve_many(count).await;
         let services = join_all(names.iter().map(|name| self.service(name))).await;
         for service in &services {
-            self.told_just(service, &MADE).await;
+            self.only_events(service, &MADE).await;
         }
         self.targets_are_remembered().await;
         services
@@ -106,7 +106,7 @@ async fn a_restart_over_settled_services_changes_and_writes_and_says_nothing() {
     })
     .await;
     for service in &services {
-        stage.told_just(service, &MADE).await;
+        stage.only_events(service, &MADE).await;
     }
 }
 
@@ -124,7 +124,7 @@ async fn a_standby_that_takes_over_settled_services_asks_for_nothing() {
         services.push(cluster.serve(load_balancer(name)).await);
     }
     for service in &services {
-        cluster.told_just(service, &MADE).await;
+        cluster.only_events(service, &MADE).await;
     }
     cluster.targets_are_remembered().await;
     let mut next = cluster.replica("next").await;
@@ -140,9 +140,9 @@ async fn a_standby_that_takes_over_settled_services_asks_for_nothing() {
             "{:?}",
             next.writes_of(name)
         );
-        cluster.told_just(service, &MADE).await;
+        cluster.only_events(service, &MADE).await;
     }
-    cluster.told_just(&probe, &MADE).await;
+    cluster.only_events(&probe, &MADE).await;
 }
 
 /// A provider that has forgotten everything but its cloud.
@@ -265,7 +265,7 @@ async fn taken_over(stage: &Stage, services: &[Service], ensured: u64) {
             })
             .await;
         assert_eq!(addresses_of(&now), addresses_of(service));
-        stage.told_just(service, &MADE).await;
+        stage.only_events(service, &MADE).await;
     }
     assert_eq!(stage.mock.calls(ENSURE).await, ensured);
     assert_eq!(stage.mock.calls(UPDATE).await, 0);

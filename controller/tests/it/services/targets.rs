@@ -101,14 +101,14 @@ async fn s52_nodes_that_come_go_or_change_reach_all_load_balancers() {
     stage.updated(12).await;
     assert_eq!(stage.mock.calls(ENSURE).await, 2);
 
-    let updated = stage.told(&one, "UpdatedLoadBalancer").await;
+    let updated = stage.event(&one, "UpdatedLoadBalancer").await;
     assert_eq!(updated.type_.as_deref(), Some("Normal"));
     assert_eq!(
         updated.message.as_deref(),
         Some("Updated load balancer with new hosts")
     );
     let events = [&MADE[..], &["UpdatedLoadBalancer"; 6]].concat();
-    stage.told_just(&one, &events).await;
+    stage.only_events(&one, &events).await;
 }
 
 /// S-52, S-58: what a load balancer is not made of.
@@ -153,12 +153,12 @@ async fn s52_heartbeats_and_labels_of_nodes_reach_no_load_balancer() {
 async fn s54_the_last_node_goes_with_a_warning() {
     let stage = quick(&[]).start().await;
     let service = stage.serve(load_balancer("web")).await;
-    stage.told_just(&service, &MADE).await;
+    stage.only_events(&service, &MADE).await;
     for name in ["n-00000", "n-00001"] {
         stage.delete_node(name).await;
     }
     stage.mock.sends_to(uid(&service), &[]).await;
-    let event = stage.told(&service, "UnAvailableLoadBalancer").await;
+    let event = stage.event(&service, "UnAvailableLoadBalancer").await;
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     let message = "There are no available nodes for LoadBalancer";
     assert_eq!(event.message.as_deref(), Some(message));

@@ -43,7 +43,7 @@ async fn services_that_are_stuck_hold_up_no_other() {
         })
         .await;
     let service = stage.serve(load_balancer("web")).await;
-    stage.told_just(&service, &MADE).await;
+    stage.only_events(&service, &MADE).await;
     stage.register(&Machine::new("new").initialized()).await;
     for service in [&before, &service] {
         stage
@@ -160,7 +160,7 @@ async fn nonsense_about_a_load_balancer_makes_an_event_and_is_not_believed() {
         let bad = about(ENSURE, name, Effect::BadAnswer(bad));
         stage.mock.inject(bad.times(1)).await;
         let service = stage.create_service(load_balancer(name)).await;
-        let event = stage.told(&service, "SyncLoadBalancerFailed").await;
+        let event = stage.event(&service, "SyncLoadBalancerFailed").await;
         let message = event.message.unwrap();
         assert!(
             message.contains(words) && message.len() < 600,
@@ -180,7 +180,7 @@ async fn nonsense_about_a_load_balancer_makes_an_event_and_is_not_believed() {
         let bad = about(DELETE, name, Effect::BadAnswer(bad));
         stage.mock.inject(bad.times(1)).await;
         stage.delete_service(name).await;
-        let event = stage.told(&service, "SyncLoadBalancerFailed").await;
+        let event = stage.event(&service, "SyncLoadBalancerFailed").await;
         let message = event.message.unwrap();
         assert!(
             message.contains("disposition UNSPECIFIED"),

@@ -42,7 +42,7 @@ async fn s44_a_change_of_type_takes_the_load_balancer_away_and_brings_it_back() 
     }
     let gone = ["DeletingLoadBalancer", "DeletedLoadBalancer"];
     stage
-        .told_just(&service, &[&MADE[..], &gone, &MADE, &gone, &MADE].concat())
+        .only_events(&service, &[&MADE[..], &gone, &MADE, &gone, &MADE].concat())
         .await;
     stage.strip_service("web").await;
 }

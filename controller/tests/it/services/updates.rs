@@ -98,7 +98,7 @@ async fn a_node_that_goes_is_sent_at_once_and_one_that_comes_waits_for_others() 
     let expected = ["n-00000", "n-00001", "n-00002", "new"];
     stage.mock.sends_to(uid(&service), &expected).await;
     let took = began.elapsed();
-    println!("told after {took:?}");
+    println!("updated after {took:?}");
     assert!(took < Duration::from_secs(10), "{took:?}");
     assert_eq!(stage.mock.updates().await, 1);
 }
@@ -124,7 +124,7 @@ async fn no_node_waits_longer_than_the_ceiling_however_many_follow_it() {
         sleep(Duration::from_millis(500)).await;
     }
     let took = began.elapsed();
-    println!("told after {took:?}");
+    println!("updated after {took:?}");
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
@@ -172,7 +172,7 @@ async fn s55_an_update_that_fails_makes_an_event_and_the_service_is_ensured() {
     stage.register(&Machine::new("a-new").initialized()).await;
     let expected = ["a-new", "n-00000", "n-00001"];
     stage.mock.sends_to(uid(&other), &expected).await;
-    let event = stage.told(&service, "UpdateLoadBalancerFailed").await;
+    let event = stage.event(&service, "UpdateLoadBalancerFailed").await;
     assert_eq!(event.type_.as_deref(), Some("Warning"));
     let message = event.message.unwrap();
     let start = "Error updating load balancer with new hosts [a-new n-00000 n-00001] [node names \
@@ -211,7 +211,7 @@ async fn q28_an_update_that_is_under_way_is_asked_about_when_the_provider_says()
     stage.register(&Machine::new("new").initialized()).await;
     stage.updated(1).await;
     let began = Instant::now();
-    stage.told(&service, "UpdatedLoadBalancer").await;
+    stage.event(&service, "UpdatedLoadBalancer").await;
     let took = began.elapsed();
     // Some of the time may have passed before the test looked.
     assert!(took >= Duration::from_secs(1), "{took:?}");

@@ -31,7 +31,7 @@ async fn load_balancers_that_went_with_the_provider_come_back_as_they_were() {
     let mut before = Vec::new();
     for n in 0..9 {
         let service = stage.settled_service(&format!("s-{n}")).await;
-        stage.told_just(&service, &MADE).await;
+        stage.only_events(&service, &MADE).await;
         before.push(service);
     }
     stage.proxy.take_requests();
@@ -48,7 +48,7 @@ async fn load_balancers_that_went_with_the_provider_come_back_as_they_were() {
             .collect();
         assert_eq!(held, addresses_of(service));
         assert_eq!(found.targets.len(), 2);
-        stage.told_just(service, &MADE).await;
+        stage.only_events(service, &MADE).await;
     }
     let late = stage.settled_service("late").await;
     assert!(
@@ -68,7 +68,7 @@ async fn load_balancers_that_went_with_the_provider_come_back_as_they_were() {
     stage.silent(Duration::from_millis(500)).await;
     assert_eq!(stage.mock.calls(ENSURE).await, calls + 10);
     for service in before.iter().chain([&late]) {
-        stage.told_just(service, &MADE).await;
+        stage.only_events(service, &MADE).await;
         let name = service.metadata.name.as_deref().unwrap();
         assert_eq!(stage.patches_of(name), [0; 0]);
     }
