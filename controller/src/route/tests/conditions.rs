@@ -179,6 +179,9 @@ async fn effects_of_the_provider_reach_the_node() {
     // The route leads nowhere: it is deleted, then made again.
     fixture.cluster.refuse("/status", 500, 2);
     change_route(&fixture, A, |route| route.blackhole = true);
+    let before = fixture.events().len();
     next_list(&fixture).await;
     assert!(annotations()["status.mock.example/route"].is_string());
+    assert!(fixture.events()[before..].contains(&"MockRouteMade".to_owned()));
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
 }

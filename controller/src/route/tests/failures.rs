@@ -35,6 +35,11 @@ async fn a_route_that_cannot_be_made_is_tried_again() {
         "{events:?}"
     );
     assert!(!events.is_empty());
+    let text = "Could not create route uid-a 10.244.1.0/24 for node a: ";
+    let messages = fixture.cluster.event_messages();
+    let is_steady = |message: &String| message.starts_with(text) && *message == messages[0];
+    assert!(messages.iter().all(is_steady), "{messages:?}");
+    assert_eq!(messages.len(), 3);
     // One log line for the three, so their texts are equal.
     assert_eq!(warnings.with("route cannot be created").len(), 1);
     let class = r#"outrigger_node_route_failures_total{operation="create",class="transient"} 3"#;
