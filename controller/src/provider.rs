@@ -288,6 +288,11 @@ impl Provider {
         self.shared.cluster_uid.send_replace(uid);
     }
 
+    /// The cluster's UID, as far as it is known, and changes of it.
+    pub fn cluster_uid(&self) -> watch::Receiver<ClusterUid> {
+        self.shared.cluster_uid.subscribe()
+    }
+
     /// How the provider is, now and whenever that changes.
     pub fn state(&self) -> watch::Receiver<ProviderState> {
         self.shared.state.subscribe()

@@ -28,6 +28,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures::FutureExt;
 use outrigger_core::{
     cidr::Cidr,
+    cluster_uid::ClusterUid,
     node::{
         NodeView,
         ownership::{NodeScope, Prefixes},
@@ -35,7 +36,7 @@ use outrigger_core::{
     route::{Confirmation, RouteFacts},
     selector::Selector,
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -110,6 +111,8 @@ pub struct NodeRoute {
     queue: Queue<RouteKey>,
     state: Arc<RouteState>,
     schedule: ListSchedule,
+    /// As of before the first list.
+    cluster_uid: watch::Receiver<ClusterUid>,
     node_lists: NodeLists,
     writer: NodeWriter,
     writing: Semaphore,
@@ -186,6 +189,7 @@ impl NodeRoute {
             state: Arc::new(RouteState::new(Arc::clone(&parts.nodes))),
             queue: inputs.queue.clone(),
             schedule: ListSchedule::default(),
+            cluster_uid: parts.provider.cluster_uid(),
             node_lists: NodeLists::default(),
             parts,
             repeats: Repeats::default(),
@@ -267,6 +271,7 @@ impl ControlLoop for NodeRoute {
         self.queue_destinations(self.state.destinations());
         self.queue_all_nodes();
         let (lists, restarts, gauges) = (Arc::clone(self), Arc::clone(self), Arc::clone(self));
+        let identity = Arc::clone(self);
         // Another process behind the socket may make what the last one refused, and have other Nodes.
         let restarts = async move {
             let again = || restarts.queue_destinations(restarts.state.destinations());
@@ -278,6 +283,10 @@ impl ControlLoop for NodeRoute {
                 async move { lists.keep_listing().await }.boxed(),
             ),
             ("restarts of the provider", restarts.boxed()),
+            (
+                "changes of the cluster's UID",
+                async move { identity.follow_cluster_uid().await }.boxed(),
+            ),
             ("gauges", async move { gauges.measure().await }.boxed()),
         ]
     }

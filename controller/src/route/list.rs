@@ -65,7 +65,7 @@ impl NodeRoute {
                 () = sleep_until(due) => {}
                 () = self.schedule.wanted.notified() => {
                     // The last list may have settled it.
-                    if !self.state.known().table.has_unknown_results() {
+                    if !self.state.known().table.is_outdated() {
                         continue;
                     }
                 }
@@ -73,6 +73,19 @@ impl NodeRoute {
             self.list().await;
             sleep(GAP.min(period)).await;
         }
+    }
+
+    /// Lists anew whenever the cluster's UID changes: without it, or with another one, the provider may list
+    /// other routes, and has refused all changes. Never returns.
+    pub(super) async fn follow_cluster_uid(&self) {
+        let mut uid = self.cluster_uid.clone();
+        while uid.changed().await.is_ok() {
+            self.state.known().table.outdate();
+            self.schedule.wanted.notify_one();
+            self.queue_destinations(self.state.destinations());
+        }
+        // The sender lives as long as the provider's handle.
+        std::future::pending::<()>().await;
     }
 
     /// Lists until a list is complete.

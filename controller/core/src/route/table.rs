@@ -15,6 +15,8 @@ pub struct RouteTable {
     is_listed: bool,
     /// How many calls have ended.
     calls: u64,
+    /// Lists that began with fewer calls are outdated.
+    outdated: u64,
     /// By destination: a call in flight, or one that a list may not show yet.
     writes: HashMap<Cidr, RouteWrite>,
 }
@@ -46,7 +48,7 @@ impl RouteTable {
         start: ListStart,
         routes: impl IntoIterator<Item = ObservedRoute>,
     ) -> BTreeSet<Cidr> {
-        self.is_listed = true;
+        self.is_listed = start.0 >= self.outdated;
         self.writes.retain(|_, write| match write {
             RouteWrite::InFlight => true,
             RouteWrite::Answered(call) | RouteWrite::Unknown(call) => *call > start.0,
@@ -65,6 +67,14 @@ impl RouteTable {
         let destinations = before.keys().chain(self.routes.keys());
         let changed = destinations.filter(|at| before.get(at) != self.routes.get(at));
         changed.copied().collect()
+    }
+
+    /// The provider may list other routes from now on: nothing is decided before a list that begins later is
+    /// complete.
+    pub const fn outdate(&mut self) {
+        self.calls += 1;
+        self.outdated = self.calls;
+        self.is_listed = false;
     }
 
     /// A call about `destination` is sent.
@@ -107,9 +117,9 @@ impl RouteTable {
     }
 
     /// Whether there is a destination of which only a list shows the state.
-    pub fn has_unknown_results(&self) -> bool {
+    pub fn is_outdated(&self) -> bool {
         let mut writes = self.writes.values();
-        writes.any(|write| matches!(write, RouteWrite::Unknown(_)))
+        !self.is_listed || writes.any(|write| matches!(write, RouteWrite::Unknown(_)))
     }
 
     /// The routes with this destination.

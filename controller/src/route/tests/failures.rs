@@ -166,6 +166,26 @@ async fn without_the_uid_of_the_cluster_no_route_is_changed() {
     assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
 }
 
+/// Without the UID the provider may list no route of this cluster: a stale one must not wait for the period.
+#[tokio::test(start_paused = true)]
+async fn routes_are_listed_again_as_soon_as_the_uid_of_the_cluster_is_known() {
+    let stale = route("10.244.7.0/24", "gone", 9);
+    let fixture = Rig::with([routed("a", 1, &[A])], [stale]).prepare();
+    fixture
+        .provider
+        .set_cluster_uid(ClusterUid::judge(None, None));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.7.0/24 gone 192.168.0.9"]);
+    let listed = lists(&fixture);
+    let uid = ClusterUid::judge(Some(CLUSTER), None);
+    fixture.provider.set_cluster_uid(uid);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(lists(&fixture), listed + 1);
+}
+
 ///
 #[tokio::test(start_paused = true)]
 async fn a_provider_without_routes_is_warned_about_once() {

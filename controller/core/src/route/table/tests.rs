@@ -86,6 +86,24 @@ fn a_list_from_before_a_call_does_not_undo_it() {
 }
 
 #[test]
+fn a_list_that_began_before_the_table_was_outdated_does_not_count() {
+    let mut table = RouteTable::default();
+    let start = table.list_begins();
+    let a = route(A, "a");
+    list(&mut table, start, &[&a]);
+    assert!(!table.is_outdated());
+    let start = table.list_begins();
+    table.outdate();
+    assert!(table.is_outdated() && table.needs_list(cidr(A)));
+    list(&mut table, start, &[&a]);
+    assert!(table.is_outdated() && table.needs_list(cidr(B)));
+    let start = table.list_begins();
+    list(&mut table, start, &[]);
+    assert!(!table.is_outdated() && !table.needs_list(cidr(A)));
+    assert!(targets(&table, A).is_empty());
+}
+
+#[test]
 fn an_unknown_result_is_known_after_a_list_that_begins_later() {
     let mut table = RouteTable::default();
     let start = table.list_begins();
