@@ -252,7 +252,6 @@ impl ControlLoop for NodeRoute {
 
     /// The store, a provider that serves routes (R-1), and a complete list of this lease term (R-20).
     async fn ready(&self) {
-        self.parts.nodes.synced().await;
         let without = || {
             warn!(
                 "no Node gets a route: the provider serves no routes (capabilities.routes); use a network \
@@ -260,8 +259,12 @@ impl ControlLoop for NodeRoute {
             );
             info!("Skipping {NAME:?}");
         };
-        self.parts.provider.serving_routes(without).await;
-        self.list().await;
+        let listed = async {
+            self.parts.provider.serving_routes(without).await;
+            self.list().await;
+        };
+        // Both are long in a large cluster.
+        tokio::join!(self.parts.nodes.synced(), listed);
     }
 
     fn begin(self: &Arc<Self>) -> Vec<Task> {
