@@ -90,9 +90,10 @@ pub struct LookupAnswer {
 
 impl From<Result<Lookup, Error>> for LookupAnswer {
     fn from(result: Result<Lookup, Error>) -> Self {
+        let beside = result.as_ref().err().and_then(Error::effects);
         Self {
+            effects: beside.cloned().unwrap_or_default(),
             result,
-            effects: RawEffects::default(),
         }
     }
 }

@@ -111,7 +111,7 @@ impl NodeRoute {
         self.state.known().table.call_begins(destination);
         let provider = &self.parts.provider;
         let answer = provider.create_route(wanted.clone(), is_current).await;
-        self.observe_effects(&wanted.node_name, answer.effects);
+        self.observe_effects(&wanted.node_name, &wanted.node_uid, answer.effects);
         match answer.result {
             Ok(route) => {
                 let mut known = self.state.known();
@@ -154,9 +154,13 @@ impl NodeRoute {
         let is_current = self.is_current(destination, step, confirmed);
         self.state.known().table.call_begins(destination);
         let provider = &self.parts.provider;
-        let answer = provider.delete_route(route.clone(), is_current).await;
         let node = &route.raw().node_name;
-        self.observe_effects(node, answer.effects);
+        // A route names no UID: a Node that registers under the name during the call is another one.
+        let target = self.parts.nodes.get(node);
+        let answer = provider.delete_route(route.clone(), is_current).await;
+        if let Some(target) = target {
+            self.observe_effects(node, &target.uid, answer.effects);
+        }
         match answer.result {
             Ok(_) => {
                 self.state.known().table.deleted(&route);
@@ -172,9 +176,10 @@ impl NodeRoute {
         }
     }
 
-    /// Queues the Node to have them written.
-    fn observe_effects(&self, node: &str, effects: RawEffects) {
+    /// Queues the Node to have them written, if it still is the one of this UID.
+    fn observe_effects(&self, node: &str, uid: &str, effects: RawEffects) {
         if let Some(node) = self.parts.nodes.get(node)
+            && *node.uid == *uid
             && self.effects.observe(&node, effects)
         {
             let key = RouteKey::Node(Arc::clone(&node.name));

@@ -14,7 +14,7 @@ use outrigger_core::{
     text,
 };
 
-use super::{BatchGetInstances, Error, Unary};
+use super::{BatchGetInstances, Error, LookupAnswer, Unary};
 use crate::provider::{InstancesCapability, LookupPurpose, wire};
 
 /// The request.
@@ -109,18 +109,11 @@ fn read_one(
     asked: Asked,
     instances: Option<&InstancesCapability>,
 ) -> (Result<Lookup, Error>, RawEffects) {
-    let read = read_outcome(result.outcome, asked, instances);
-    // Those of an error may be packed beside it.
-    let effects = match result.effects {
-        Some(effects) => wire::effects(effects),
-        None => read
-            .as_ref()
-            .err()
-            .and_then(Error::effects)
-            .cloned()
-            .unwrap_or_default(),
-    };
-    (read, effects)
+    let mut answer = LookupAnswer::from(read_outcome(result.outcome, asked, instances));
+    if let Some(effects) = result.effects {
+        answer.effects = wire::effects(effects);
+    }
+    (answer.result, answer.effects)
 }
 
 fn read_outcome(

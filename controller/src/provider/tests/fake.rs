@@ -24,13 +24,14 @@ use outrigger_api::v1::{
     volumes_service_server::VolumesServiceServer,
 };
 use parking_lot::Mutex;
+use prost::Message;
 use tokio::{
     io::{copy_bidirectional, duplex},
     task::JoinSet,
     time::{Instant, sleep},
 };
 use tonic::{Code, Request, Response, Status, body::Body, transport::Server};
-use tonic_types::{ErrorDetails, StatusExt};
+use tonic_types::{ErrorDetails, StatusExt, pb};
 use tower::ServiceBuilder;
 
 use crate::provider::{ByteStream, Connect, Connecting};
@@ -80,6 +81,21 @@ pub(in crate::provider) fn refusal(
         details.set_retry_info(Some(after));
     }
     Status::with_error_details(code, format!("because of {reason}"), details)
+}
+
+/// The refusal, with an effect: the annotation `key` is removed.
+pub(in crate::provider) fn with_effects(refusal: &Status, key: &str) -> Status {
+    let effects = v1::KubernetesEffects {
+        remove_annotations: vec![key.to_owned()],
+        ..v1::KubernetesEffects::default()
+    };
+    let mut details = pb::Status::decode(refusal.details()).unwrap();
+    details.details.push(prost_types::Any {
+        type_url: "type.googleapis.com/cloudprovider.v1.KubernetesEffects".to_owned(),
+        value: effects.encode_to_vec(),
+    });
+    let bytes = details.encode_to_vec();
+    Status::with_details(refusal.code(), refusal.message(), bytes.into())
 }
 
 pub(in crate::provider) fn found(node: &v1::Node) -> v1::InstanceResult {

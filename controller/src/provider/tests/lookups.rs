@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use tonic::Code;
 
 use super::{
-    fake::{Reply, found, refusal, result},
+    fake::{Reply, found, refusal, result, with_effects},
     millis,
     rig::{Rig, node, node_with},
     secs,
@@ -430,6 +430,22 @@ async fn an_absence_that_is_not_believed_is_reported_once_for_each_node() {
     for (name, why) in [("old", "age of 1s"), ("uncertain", "no certainty")] {
         let lines = warnings.with(&format!("node=\"{name}\""));
         assert!(lines.len() == 1 && lines[0].contains(why), "{lines:?}");
+    }
+}
+
+/// The provider names no Node of the call, so that it means each of them.
+#[tokio::test(start_paused = true)]
+async fn effects_beside_the_error_of_a_whole_call_are_those_of_each_node() {
+    let rig = Rig::start();
+    rig.serving().await;
+    let refused = with_effects(&refusal(Code::Internal, "CLOUD_ERROR", None), "key");
+    rig.fake.on_batch(move |_| Reply::Fail(refused.clone()));
+    let look_up = |name| rig.provider.lookup(node(name), LookupPurpose::Lifecycle);
+    let (a, b) = tokio::join!(look_up("a"), look_up("b"));
+    assert_eq!(rig.fake.calls(), 1);
+    for answer in [a, b] {
+        assert!(answer.result.is_err());
+        assert_eq!(answer.effects.remove_annotations, ["key"]);
     }
 }
 

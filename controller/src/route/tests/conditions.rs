@@ -159,6 +159,51 @@ async fn a_condition_that_cannot_be_written_is_written_later() {
     assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
 }
 
+/// The answer comes after the Node was made again: its effects are about the last one.
+#[tokio::test(start_paused = true)]
+async fn effects_do_not_reach_a_node_of_the_same_name() {
+    let rig = Rig {
+        served: ServedRoutes {
+            effects: true,
+            ..ServedRoutes::default()
+        },
+        ..Rig::with(
+            [routed("a", 1, &[A]), routed("b", 2, &["10.244.2.0/24"])],
+            [],
+        )
+    };
+    let fixture = rig.prepare();
+    // The route of `a` is about to be made, that of `b` to be deleted.
+    let stale = Route {
+        blackhole: true,
+        ..route("10.244.2.0/24", "b", 2)
+    };
+    add(&fixture, stale);
+    for method in [Method::BatchCreateRoutes, Method::BatchDeleteRoutes] {
+        let duration = Some(Duration::from_secs(5));
+        inject(&fixture, method, Effect::Hang { duration }, 1);
+    }
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut without = routed("b", 2, &[]);
+    without["spec"].as_object_mut().unwrap().remove("podCIDRs");
+    for (name, mut again) in [("a", routed("a", 1, &[A])), ("b", without)] {
+        fixture.vanish(name);
+        again["metadata"]["uid"] = "another".into();
+        again["metadata"]["annotations"] = json!({"status.mock.example/route": "theirs"});
+        fixture.register(again);
+    }
+    fixture.settle().await;
+    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 1);
+    assert_eq!(asked(&fixture, "BatchDeleteRoutes"), 1);
+    for name in ["a", "b"] {
+        let annotations = fixture.live(name)["metadata"]["annotations"].clone();
+        assert_eq!(annotations["status.mock.example/route"], "theirs", "{name}");
+    }
+    assert_eq!(fixture.events(), [""; 0]);
+}
+
 /// Beside results: of the Node that the route leads to, in a write of their own.
 #[tokio::test(start_paused = true)]
 async fn effects_of_the_provider_reach_the_node() {
