@@ -116,6 +116,13 @@ impl Fence {
     }
 }
 
+/// Clones are equal: they are of one lease term.
+impl PartialEq for Fence {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.is_leader, &other.is_leader)
+    }
+}
+
 impl InFlight {
     /// The provider has answered, or is gone.
     pub fn ended(mut self) {

@@ -67,13 +67,14 @@ pub use transport::{ByteStream, Connect, Connecting};
 pub use volumes::{VolumeLookup, VolumePurpose, VolumesCapability};
 
 use admission::{Admission, Urgency};
+use batch::Batcher;
 use call::Renewal;
 use connection::Manager;
-use lookup::{DoubtedAbsences, LookupBatcher, PENDING, PendingLookup};
+use lookup::{DoubtedAbsences, PendingLookup, WaitingLookups};
 use node_sets::NodeSets;
 use preconditions::Preconditions;
-use routes::{PendingRoute, RouteBatcher};
-use volumes::{VolumeBatcher, VolumeLookups};
+use routes::{PendingRoute, WaitingRoutes};
+use volumes::{VolumeLookups, WaitingVolumes};
 
 /// Requests for a renewal of a session that may wait; more would be the same again.
 const RENEWALS: usize = 16;
@@ -154,7 +155,7 @@ impl LookupPurpose {
 #[derive(Clone)]
 pub struct Provider {
     shared: Arc<Shared>,
-    lookups: mpsc::Sender<PendingLookup>,
+    lookups: mpsc::UnboundedSender<PendingLookup>,
     routes: mpsc::UnboundedSender<PendingRoute>,
     volumes: VolumeLookups,
     preconditions: Preconditions,
@@ -190,8 +191,8 @@ impl Provider {
         metrics.state(&ProviderState::default());
         metrics.cluster_uid(&ClusterUid::judge(Some(&options.cluster_uid), None));
         let (renewals, requested) = mpsc::channel(RENEWALS);
-        let (lookups, looked_up) = mpsc::channel(PENDING);
         // Callers are bounded by the keys that their loop has in flight.
+        let (lookups, looked_up) = mpsc::unbounded_channel();
         let (routes, changed) = mpsc::unbounded_channel();
         let (volumes, volumes_looked_up) = VolumeLookups::channels();
         let shared = Arc::new(Shared {
@@ -209,10 +210,12 @@ impl Provider {
             dropped_effects: Repeats::default(),
             metrics,
         });
-        let lookup_batcher = LookupBatcher::new(Arc::clone(&shared), looked_up);
-        let route_batcher = RouteBatcher::new(Arc::clone(&shared), changed);
-        let volume_batchers =
-            volumes_looked_up.map(|lookups| VolumeBatcher::new(Arc::clone(&shared), lookups));
+        let lookup_batcher =
+            Batcher::new(Arc::clone(&shared), looked_up, WaitingLookups::default());
+        let route_batcher = Batcher::new(Arc::clone(&shared), changed, WaitingRoutes::default());
+        let volume_batchers = volumes_looked_up.map(|(purpose, lookups)| {
+            Batcher::new(Arc::clone(&shared), lookups, WaitingVolumes::of(purpose))
+        });
         let manager = Manager::new(
             Arc::clone(&shared),
             options,
@@ -378,12 +381,6 @@ impl Provider {
     /// A standby makes no calls but its heartbeat, and that each minute instead of each 10 s.
     pub fn set_standby(&self, standby: bool) {
         self.shared.standby.send_replace(standby);
-    }
-}
-
-fn ending() -> Error {
-    Error::Unavailable {
-        reason: "the controller is ending".into(),
     }
 }
 

@@ -1,13 +1,6 @@
 //! Lookups of the instances of single nodes.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use outrigger_api::v1::{self, instances_service_client::InstancesServiceClient};
 use outrigger_core::{
@@ -15,26 +8,24 @@ use outrigger_core::{
     node::{NodeView, instance::Lookup},
 };
 use parking_lot::Mutex;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::{
     Error, LookupPurpose, Provider, Session, Shared,
     admission::Permit,
+    batch::{ask, speaks_for_all},
     call::{Unary, unary},
-    ending,
     preconditions::Preconditions,
     wire,
 };
 
 mod answer;
-mod batcher;
 mod batches;
 
 pub(super) use answer::read_instance;
-pub(super) use batcher::LookupBatcher;
-pub(super) use batches::PendingLookup;
-use batches::{LookupItem, WaitingCaller};
+use batches::LookupItem;
+pub(super) use batches::{PendingLookup, WaitingLookups};
 
 unary!(BatchGetInstances = InstancesServiceClient.batch_get_instances(BatchGetInstancesRequest) -> BatchGetInstancesResponse {
     const DEADLINE: Duration = Duration::from_secs(30);
@@ -42,8 +33,6 @@ unary!(BatchGetInstances = InstancesServiceClient.batch_get_instances(BatchGetIn
 });
 
 const RPC: &str = BatchGetInstances::NAME;
-/// Lookups that may wait to join a batch; callers of more wait for room.
-pub(super) const PENDING: usize = 1024;
 /// How often a batch is split: often enough to find one Node among 250, and no storm if every call fails.
 const SPLITS: usize = 8;
 /// Nodes in a batch before a provider has declared how many it accepts.
@@ -111,36 +100,14 @@ impl Provider {
     /// # Errors
     /// Any [`Error`]; all but its class is for people.
     pub async fn lookup(&self, node: Arc<NodeView>, purpose: LookupPurpose) -> LookupAnswer {
-        let (sender, answer) = oneshot::channel();
-        let is_sent = Arc::new(AtomicBool::new(false));
-        let lookup = PendingLookup {
+        let lookup = |caller| PendingLookup {
             node,
             purpose,
             preconditions: self.preconditions.clone(),
-            caller: WaitingCaller {
-                answer: sender,
-                is_sent: Arc::clone(&is_sent),
-            },
+            caller,
         };
-        let joined = self.preconditions.wait(RPC, self.lookups.send(lookup));
-        match joined.await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => return Err(ending()).into(),
-            Err(error) => return Err(error).into(),
-        }
-        let answer = async { answer.await.unwrap_or_else(|_dropped| Err(ending()).into()) };
-        tokio::pin!(answer);
-        tokio::select! {
-            biased;
-            answer = &mut answer => answer,
-            () = self.preconditions.stopped() => {
-                if is_sent.load(Ordering::Acquire) {
-                    answer.await
-                } else {
-                    Err(Error::Fenced { rpc: RPC }).into()
-                }
-            }
-        }
+        let failed = |error| LookupAnswer::from(Err(error));
+        ask(&self.lookups, lookup, &self.preconditions, RPC, failed).await
     }
 }
 
@@ -162,10 +129,9 @@ fn max_batch_size(session: Option<&Session>) -> usize {
 async fn send_batch(
     shared: Arc<Shared>,
     admitted: (Permit, Arc<Session>),
-    purpose: LookupPurpose,
-    items: Vec<LookupItem>,
+    (purpose, items): (LookupPurpose, Vec<LookupItem>),
 ) {
-    // One loop looks up all nodes of a batch.
+    // All are of one lease term.
     let preconditions = items
         .first()
         .map(LookupItem::preconditions)
@@ -237,7 +203,8 @@ async fn call_batch(
     let read = answer::read(answer, nodes, asked, session.instances.as_ref());
     shared.metrics.strays(read.strays);
     shared.doubted.report(items, &read.doubts);
-    if let Some(error) = read.speaks_for_all() {
+    let errors = read.results.iter().map(|result| result.as_ref().err());
+    if let Some(error) = speaks_for_all(errors) {
         permit.failed(error);
     }
     let answers = read.results.into_iter().zip(read.effects);

@@ -38,6 +38,10 @@ impl Preconditions {
         }
     }
 
+    pub(super) const fn fence(&self) -> Option<&Fence> {
+        self.fence.as_ref()
+    }
+
     /// Begins a call of `rpc`, which `changes` the cloud or not. There must be no wait between this and its
     /// request.
     pub(super) fn begin(

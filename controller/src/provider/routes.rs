@@ -1,28 +1,21 @@
 //! Routes from Pod CIDRs to Nodes: the list, and changes that share calls.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
-
 use outrigger_core::{
     effects::RawEffects,
     route::{ObservedRoute, WantedRoute},
 };
-use tokio::{sync::oneshot, time::Instant};
+use tokio::time::Instant;
 
-use super::{Error, Provider, ending};
+use super::{Error, Provider, batch::ask};
 
-mod batcher;
 mod calls;
 mod list;
 mod message;
 mod pending;
 mod results;
 
-pub(super) use batcher::RouteBatcher;
-pub(super) use pending::PendingRoute;
 use pending::RouteChange;
+pub(super) use pending::{PendingRoute, WaitingRoutes};
 
 /// The provider's answer about one route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,41 +80,13 @@ impl Provider {
         is_current: impl Fn() -> bool + Send + Sync + 'static,
     ) -> RouteAnswer {
         let rpc = change.rpc();
-        let (answer, answered) = oneshot::channel();
-        let is_sent = Arc::new(AtomicBool::new(false));
-        let pending = PendingRoute {
+        let pending = |caller| PendingRoute {
             change,
             preconditions: self.preconditions.only_while(is_current),
             since: Instant::now(),
-            answer,
-            is_sent: Arc::clone(&is_sent),
+            caller,
         };
-        if self.routes.send(pending).is_err() {
-            return ending().into();
-        }
-        let is_sent = || is_sent.load(Ordering::Acquire);
-        let answered = async {
-            answered.await.unwrap_or_else(|_dropped| {
-                // The request may have reached the provider.
-                let error = if is_sent() {
-                    Error::Cancelled { rpc }
-                } else {
-                    ending()
-                };
-                error.into()
-            })
-        };
-        tokio::pin!(answered);
-        tokio::select! {
-            biased;
-            answer = &mut answered => answer,
-            () = self.preconditions.stopped() => {
-                if is_sent() {
-                    answered.await
-                } else {
-                    Error::Fenced { rpc }.into()
-                }
-            }
-        }
+        let failed = RouteAnswer::from;
+        ask(&self.routes, pending, &self.preconditions, rpc, failed).await
     }
 }

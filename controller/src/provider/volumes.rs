@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use outrigger_core::volume::{ServedVolumes, VolumeTopology, VolumeView};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-use super::{Error, Provider, call::Unary, ending};
+use super::{Error, Provider, batch::ask, call::Unary};
 
-mod batcher;
 mod message;
+mod pending;
 mod results;
 
 pub(super) use message::kind;
 
-use batcher::BatchGetVolumes;
-pub(super) use batcher::{PendingVolume, VolumeBatcher};
+use pending::BatchGetVolumes;
+pub(super) use pending::{PendingVolume, WaitingVolumes};
 
 /// The purpose of a lookup of a volume. Those of one purpose share calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,8 @@ impl Provider {
     /// Looks up a volume, in one call with others of the same purpose that wait at the same time. Changes
     /// nothing in the cloud. Waits while calls about volumes are paused.
     ///
-    /// Dropping the future withdraws the lookup; a call that no caller waits for any more is cancelled.
+    /// Dropping the future withdraws the lookup; a call that no caller waits for any more is cancelled. The
+    /// stop withdraws a lookup that has not gone out.
     ///
     /// # Errors
     /// Any [`Error`].
@@ -97,21 +98,16 @@ impl Provider {
         volume: Arc<VolumeView>,
         purpose: VolumePurpose,
     ) -> Result<VolumeLookup, Error> {
-        let (answer, answered) = oneshot::channel();
-        let pending = PendingVolume {
+        let pending = |caller| PendingVolume {
             volume,
             preconditions: self.preconditions.without_check(),
-            answer,
+            caller,
         };
         let lookups = match purpose {
             VolumePurpose::Admission => &self.volumes.admission,
             VolumePurpose::Labels => &self.volumes.labels,
         };
-        if lookups.send(pending).is_err() {
-            return Err(ending());
-        }
-        let answered = async { answered.await.unwrap_or_else(|_dropped| Err(ending())) };
-        let answer = self.preconditions.wait(BatchGetVolumes::NAME, answered);
-        answer.await?
+        let rpc = BatchGetVolumes::NAME;
+        ask(lookups, pending, &self.preconditions, rpc, Err).await
     }
 }

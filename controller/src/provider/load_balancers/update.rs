@@ -23,14 +23,17 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
 use super::{answer::UncheckedAnswer, offered, ranges};
-use crate::provider::{
-    Error, Provider, Session,
-    admission::{Permit, Urgency},
-    batch::{BatchItem, take_batch},
-    call::Unary,
-    gather::SILENCE,
-    node_sets::wire_targets,
-    wire,
+use crate::{
+    fence::Fence,
+    provider::{
+        Error, Provider, Session,
+        admission::{Permit, Urgency},
+        batch::{BatchItem, take_batch},
+        call::Unary,
+        gather::SILENCE,
+        node_sets::wire_targets,
+        wire,
+    },
 };
 
 mod results;
@@ -38,11 +41,6 @@ mod results;
 use results::{Ending, Feed, UpdateLoadBalancerNodes};
 
 const RPC: &str = UpdateLoadBalancerNodes::NAME;
-
-/// Bytes of a request besides Services and nodes, generously.
-const ENVELOPE: usize = 1024;
-/// Bytes around one Service: a tag and a length.
-const AROUND: usize = 6;
 
 /// A Service whose load balancer gets other targets.
 pub struct TargetsUpdate {
@@ -113,7 +111,12 @@ impl BatchItem for Unanswered {
     }
 
     fn bytes(&self, session: &Session) -> usize {
-        self.wire(session).encoded_len() + AROUND
+        self.wire(session).encoded_len()
+    }
+
+    /// All of one call have the same caller.
+    fn term(&self) -> Option<&Fence> {
+        None
     }
 
     fn fail(self, error: Error) {
@@ -144,8 +147,8 @@ impl Provider {
             };
             let batch = admitted.and_then(|(permit, session)| {
                 let most = offered(&session, RPC)?.max_services_per_update;
-                let envelope = ENVELOPE + wire_targets(targets, &session).encoded_len();
-                let batch = take_batch(&mut waiting, &session, most, envelope);
+                let beside = wire_targets(targets, &session).encoded_len();
+                let batch = take_batch(&mut waiting, &session, most, beside);
                 Ok((permit, session, batch))
             });
             match batch {

@@ -39,18 +39,6 @@ pub(super) struct Read {
     pub(super) strays: usize,
 }
 
-impl Read {
-    /// See [`Error::speaks_for_all`].
-    pub(super) fn speaks_for_all(&self) -> Option<&Error> {
-        let none_answered = self.results.iter().all(Result::is_err);
-        let mut errors = self
-            .results
-            .iter()
-            .filter_map(|result| result.as_ref().err());
-        errors.find(|error| error.speaks_for_all(none_answered))
-    }
-}
-
 /// The answer about a node that the provider is never asked about.
 pub(super) fn without_asking(node: &NodeView, instances: &InstancesCapability) -> Option<Lookup> {
     let foreign = instances.prefixes.owner(&node.provider_id) == ProviderIdOwner::Foreign;

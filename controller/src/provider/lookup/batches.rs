@@ -2,24 +2,24 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
 use outrigger_core::node::NodeView;
 use prost::Message;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::time::Instant;
 
-use super::{LookupAnswer, RPC};
-use crate::provider::{
-    Error, LookupPurpose, Session,
-    admission::Urgency,
-    batch::{BatchItem, take_batch},
-    preconditions::Preconditions,
-    wire,
+use super::{LookupAnswer, RPC, max_batch_size, send_batch, without_call};
+use crate::{
+    fence::Fence,
+    provider::{
+        Error, LookupPurpose, Session, Shared,
+        admission::{Permit, Urgency},
+        batch::{BatchCaller, BatchItem, WaitingItems, take_batch},
+        preconditions::Preconditions,
+        wire,
+    },
 };
 
 /// A batch is due when no lookup has joined it for this long: the time in which one event makes many
@@ -27,36 +27,25 @@ use crate::provider::{
 const IDLE: Duration = Duration::from_millis(25);
 /// A batch is due this long after its first lookup, whatever joins.
 const LONGEST: Duration = Duration::from_millis(250);
-/// Bytes of a request besides its nodes, generously: context, view and staleness.
-const ENVELOPE: usize = 1024;
-/// Bytes around one node: a tag and a length.
-const AROUND: usize = 6;
 
 /// A lookup that waits for its batch.
 pub(in crate::provider) struct PendingLookup {
     pub(super) node: Arc<NodeView>,
     pub(super) purpose: LookupPurpose,
     pub(super) preconditions: Preconditions,
-    pub(super) caller: WaitingCaller,
-}
-
-/// The caller of a lookup.
-pub(super) struct WaitingCaller {
-    pub(super) answer: oneshot::Sender<LookupAnswer>,
-    /// Whether the lookup went out with a call.
-    pub(super) is_sent: Arc<AtomicBool>,
+    pub(super) caller: BatchCaller<LookupAnswer>,
 }
 
 /// One node, and all callers that look it up.
-pub(super) struct LookupItem {
+pub(in crate::provider) struct LookupItem {
     pub(super) node: Arc<NodeView>,
     preconditions: Preconditions,
-    callers: Vec<WaitingCaller>,
+    callers: Vec<BatchCaller<LookupAnswer>>,
 }
 
 /// Lookups that have not gone out, oldest first.
 #[derive(Default)]
-pub(super) struct Batches(VecDeque<Batch>);
+pub(in crate::provider) struct WaitingLookups(VecDeque<Batch>);
 
 /// Lookups that share a call.
 struct Batch {
@@ -69,9 +58,9 @@ struct Batch {
     joined: Instant,
 }
 
-impl Batches {
+impl WaitingLookups {
     /// Adds a lookup. A batch is full with `most` nodes.
-    pub(super) fn join(&mut self, lookup: PendingLookup, now: Instant, most: usize) {
+    fn add(&mut self, lookup: PendingLookup, now: Instant, most: usize) {
         if let Some(batch) = self.0.iter_mut().find(|batch| batch.accepts(&lookup)) {
             batch.join(lookup, now, most);
             return;
@@ -88,48 +77,6 @@ impl Batches {
         self.0.push_back(batch);
     }
 
-    /// When the next batch becomes due after `now`.
-    pub(super) fn next_due(&self, now: Instant) -> Option<Instant> {
-        let due = self.0.iter().map(Batch::due);
-        due.filter(|due| *due > now).min()
-    }
-
-    /// The urgency of the batch that goes out next, if one is due.
-    pub(super) fn most_urgent(&mut self, now: Instant) -> Option<Urgency> {
-        let at = self.next(now)?;
-        self.0.get(at).map(|batch| batch.purpose.into())
-    }
-
-    /// Removes the batch that goes out next, if one is due: as much of it as the provider accepts in
-    /// one call.
-    pub(super) fn take_due(
-        &mut self,
-        now: Instant,
-        session: &Session,
-        most: usize,
-    ) -> Option<(LookupPurpose, Vec<LookupItem>)> {
-        let at = self.next(now)?;
-        let mut batch = self.0.remove(at)?;
-        let items = take_batch(&mut batch.items, session, most, ENVELOPE);
-        let purpose = batch.purpose;
-        if !batch.items.is_empty() {
-            batch.is_full = true;
-            batch.index();
-            // It stays due, and before the others.
-            self.0.push_front(batch);
-        }
-        Some((purpose, items))
-    }
-
-    /// Fails all that are due.
-    pub(super) fn fail_due(&mut self, now: Instant, error: &Error) {
-        while let Some(batch) = self.next(now).and_then(|at| self.0.remove(at)) {
-            for item in batch.items {
-                item.answer(&Err(error.clone()).into());
-            }
-        }
-    }
-
     /// Place of the batch that goes out next, without nodes that no caller waits for: of those that are
     /// due the most urgent, and of these the oldest.
     fn next(&mut self, now: Instant) -> Option<usize> {
@@ -144,6 +91,63 @@ impl Batches {
             }
             self.0.remove(at);
         }
+    }
+}
+
+impl WaitingItems for WaitingLookups {
+    type Item = PendingLookup;
+    type Batch = (LookupPurpose, Vec<LookupItem>);
+
+    fn join(&mut self, lookup: PendingLookup, shared: &Shared) {
+        let session = shared.session.borrow().clone();
+        let session = session.as_deref();
+        match session.and_then(|session| without_call(&lookup.node, session)) {
+            Some(known) => lookup.caller.answer(known.into()),
+            None => self.add(lookup, Instant::now(), max_batch_size(session)),
+        }
+    }
+
+    fn urgency(&mut self, now: Instant) -> Option<Urgency> {
+        let at = self.next(now)?;
+        self.0.get(at).map(|batch| batch.purpose.into())
+    }
+
+    fn next_due(&self, now: Instant) -> Option<Instant> {
+        let due = self.0.iter().map(Batch::due);
+        due.filter(|due| *due > now).min()
+    }
+
+    fn take(&mut self, now: Instant, session: &Session) -> Option<Self::Batch> {
+        let at = self.next(now)?;
+        let mut batch = self.0.remove(at)?;
+        let most = max_batch_size(Some(session));
+        let items = take_batch(&mut batch.items, session, most, 0);
+        let purpose = batch.purpose;
+        if !batch.items.is_empty() {
+            batch.is_full = true;
+            batch.index();
+            // It stays due, and before the others.
+            self.0.push_front(batch);
+        }
+        let callers = items.iter().flat_map(|item| &item.callers);
+        callers.for_each(BatchCaller::mark_sent);
+        (!items.is_empty()).then_some((purpose, items))
+    }
+
+    fn fail_due(&mut self, now: Instant, error: &Error) {
+        while let Some(batch) = self.next(now).and_then(|at| self.0.remove(at)) {
+            for item in batch.items {
+                item.fail(error.clone());
+            }
+        }
+    }
+
+    fn call(
+        shared: Arc<Shared>,
+        admitted: (Permit, Arc<Session>),
+        batch: Self::Batch,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        send_batch(shared, admitted, batch)
     }
 }
 
@@ -191,7 +195,7 @@ impl Batch {
     fn drop_abandoned(&mut self) {
         let before = self.items.len();
         self.items.retain_mut(|item| {
-            item.callers.retain(|caller| !caller.answer.is_closed());
+            item.callers.retain(|caller| !caller.is_gone());
             !item.callers.is_empty()
         });
         if self.items.len() < before {
@@ -211,17 +215,10 @@ impl LookupItem {
         self.preconditions.without_check()
     }
 
-    /// The call is about to be made.
-    pub(super) fn mark_sent(&self) {
-        for caller in &self.callers {
-            caller.is_sent.store(true, Ordering::Release);
-        }
-    }
-
     /// Sends the answer to all callers that still wait.
     pub(super) fn answer(self, answer: &LookupAnswer) {
         for caller in self.callers {
-            let _ = caller.answer.send(answer.clone());
+            caller.answer(answer.clone());
         }
     }
 }
@@ -232,7 +229,11 @@ impl BatchItem for LookupItem {
     }
 
     fn bytes(&self, session: &Session) -> usize {
-        wire::node(&self.node, session).encoded_len() + AROUND
+        wire::node(&self.node, session).encoded_len()
+    }
+
+    fn term(&self) -> Option<&Fence> {
+        self.preconditions.fence()
     }
 
     fn fail(self, error: Error) {

@@ -9,7 +9,12 @@ use super::{
     pending::{PendingRoute, RouteChange},
     results,
 };
-use crate::provider::{Session, Shared, admission::Permit, batch::BatchItem, call::unary};
+use crate::provider::{
+    Session, Shared,
+    admission::Permit,
+    batch::{BatchItem, speaks_for_all},
+    call::unary,
+};
 
 unary!(BatchCreateRoutes = RoutesServiceClient.batch_create_routes(BatchCreateRoutesRequest) -> BatchCreateRoutesResponse {
     const DEADLINE: Duration = Duration::from_mins(2);
@@ -25,14 +30,13 @@ unary!(BatchDeleteRoutes = RoutesServiceClient.batch_delete_routes(BatchDeleteRo
 /// Makes one call for changes of one kind, and sends each caller its answer.
 pub(super) async fn send_batch(
     shared: Arc<Shared>,
-    session: Arc<Session>,
-    permit: Permit,
+    (permit, session): (Permit, Arc<Session>),
     batch: Vec<PendingRoute>,
 ) {
     let Some(first) = batch.first() else { return };
     let is_create = matches!(first.change, RouteChange::Create(_));
     shared.metrics.routes_batched(batch.len());
-    // One loop changes all routes of a batch.
+    // All are of one lease term.
     let of_all = first.preconditions.clone();
     let open = Arc::new(Mutex::new(batch));
     let asked = Arc::clone(&open);
@@ -71,12 +75,17 @@ pub(super) async fn send_batch(
     let changes: Vec<&RouteChange> = batch.iter().map(|one| &one.change).collect();
     let read = results::read(results, &changes);
     shared.metrics.strays(read.strays);
-    if let Some(error) = read.speaks_for_all() {
+    // A route without a result may have been changed.
+    let refusals = read.answers.iter().map(|answer| {
+        let error = answer.result.as_ref().err();
+        error.filter(|error| !error.leaves_result_unknown())
+    });
+    if let Some(error) = speaks_for_all(refusals) {
         permit.failed(error);
     }
     // The next batch may be admitted before the callers go on.
     drop(permit);
     for (pending, answer) in batch.into_iter().zip(read.answers) {
-        pending.answer(answer);
+        pending.caller.answer(answer);
     }
 }

@@ -2,10 +2,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
 };
 
 use outrigger_api::v1;
@@ -14,24 +11,23 @@ use outrigger_core::{
     route::{ObservedRoute, WantedRoute},
 };
 use prost::Message;
-use tokio::{sync::oneshot, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     RouteAnswer,
-    calls::{BatchCreateRoutes, BatchDeleteRoutes},
+    calls::{BatchCreateRoutes, BatchDeleteRoutes, send_batch},
     message,
 };
-use crate::provider::{
-    Error, Session,
-    batch::{BatchItem, take_batch},
-    call::Unary,
-    preconditions::Preconditions,
+use crate::{
+    fence::Fence,
+    provider::{
+        Error, Session, Shared,
+        admission::{Permit, Urgency},
+        batch::{BatchCaller, BatchItem, WaitingItems, fail_not_offered, take_batch},
+        call::Unary,
+        preconditions::Preconditions,
+    },
 };
-
-/// Bytes of a request besides its routes, generously.
-const ENVELOPE: usize = 1024;
-/// Bytes around one route: a tag and a length.
-const AROUND: usize = 6;
 
 /// A wanted change of one route.
 #[derive(Clone, Debug)]
@@ -46,14 +42,12 @@ pub(in crate::provider) struct PendingRoute {
     /// Of this route alone.
     pub(super) preconditions: Preconditions,
     pub(super) since: Instant,
-    pub(super) answer: oneshot::Sender<RouteAnswer>,
-    /// Whether the change went out with a call.
-    pub(super) is_sent: Arc<AtomicBool>,
+    pub(super) caller: BatchCaller<RouteAnswer>,
 }
 
 /// Changes that have not gone out, each kind oldest first.
 #[derive(Default)]
-pub(super) struct WaitingRoutes {
+pub(in crate::provider) struct WaitingRoutes {
     creates: VecDeque<PendingRoute>,
     deletes: VecDeque<PendingRoute>,
 }
@@ -86,7 +80,7 @@ impl RouteChange {
 impl PendingRoute {
     /// Whether the change is sent, asked right before that. If not, its caller has the error.
     pub(super) fn begin(self) -> Option<Self> {
-        if self.answer.is_closed() {
+        if self.caller.is_gone() {
             return None;
         }
         if !self.preconditions.is_wanted() {
@@ -94,13 +88,8 @@ impl PendingRoute {
             self.fail(Error::Outdated { rpc });
             return None;
         }
-        self.is_sent.store(true, Ordering::Release);
+        self.caller.mark_sent();
         Some(self)
-    }
-
-    /// A caller that is gone needs no answer.
-    pub(super) fn answer(self, answer: RouteAnswer) {
-        let _ = self.answer.send(answer);
     }
 }
 
@@ -110,31 +99,49 @@ impl BatchItem for PendingRoute {
     }
 
     fn bytes(&self, _session: &Session) -> usize {
-        self.change.message().encoded_len() + AROUND
+        self.change.message().encoded_len()
+    }
+
+    fn term(&self) -> Option<&Fence> {
+        self.preconditions.fence()
     }
 
     fn fail(self, error: Error) {
-        self.answer(error.into());
+        self.caller.answer(error.into());
     }
 }
 
 impl WaitingRoutes {
-    pub(super) fn is_empty(&self) -> bool {
-        self.creates.is_empty() && self.deletes.is_empty()
+    /// Removes all.
+    fn drain(&mut self) -> impl Iterator<Item = PendingRoute> {
+        self.creates.drain(..).chain(self.deletes.drain(..))
     }
+}
 
-    pub(super) fn join(&mut self, pending: PendingRoute) {
+impl WaitingItems for WaitingRoutes {
+    type Item = PendingRoute;
+    type Batch = Vec<PendingRoute>;
+
+    fn join(&mut self, pending: PendingRoute, _: &Shared) {
         match pending.change {
             RouteChange::Create(_) => self.creates.push_back(pending),
             RouteChange::Delete(_) => self.deletes.push_back(pending),
         }
     }
 
-    /// Takes out the routes of the next call, at most `most`: creates or deletes, whichever of them have
-    /// waited longer, and no destination twice.
-    pub(super) fn take(&mut self, session: &Session, most: usize) -> Vec<PendingRoute> {
+    fn urgency(&mut self, _: Instant) -> Option<Urgency> {
+        let is_empty = self.creates.is_empty() && self.deletes.is_empty();
+        (!is_empty).then_some(Urgency::Routes)
+    }
+
+    /// Creates or deletes, whichever of them have waited longer, and no destination twice.
+    fn take(&mut self, _: Instant, session: &Session) -> Option<Vec<PendingRoute>> {
+        let Some(offered) = &session.routes else {
+            fail_not_offered(self.drain());
+            return None;
+        };
         for queue in [&mut self.creates, &mut self.deletes] {
-            queue.retain(|pending| !pending.answer.is_closed());
+            queue.retain(|pending| !pending.caller.is_gone());
         }
         let first = |queue: &VecDeque<PendingRoute>| queue.front().map(|pending| pending.since);
         let creates_first = match (first(&self.creates), first(&self.deletes)) {
@@ -150,17 +157,23 @@ impl WaitingRoutes {
         let (mut once, again): (VecDeque<_>, VecDeque<_>) = queue
             .drain(..)
             .partition(|pending| destinations.insert(pending.change.destination()));
-        let batch = take_batch(&mut once, session, most, ENVELOPE);
+        let batch = take_batch(&mut once, session, offered.max_batch_size, 0);
         once.extend(again);
         *queue = once;
-        batch
+        (!batch.is_empty()).then_some(batch)
     }
 
-    /// Fails all of them.
-    pub(super) fn fail(&mut self, error: impl Fn(&'static str) -> Error) {
-        for pending in self.creates.drain(..).chain(self.deletes.drain(..)) {
-            let error = error(pending.change.rpc());
-            pending.fail(error);
+    fn fail_due(&mut self, _: Instant, error: &Error) {
+        for pending in self.drain() {
+            pending.fail(error.clone());
         }
+    }
+
+    fn call(
+        shared: Arc<Shared>,
+        admitted: (Permit, Arc<Session>),
+        batch: Vec<PendingRoute>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        send_batch(shared, admitted, batch)
     }
 }

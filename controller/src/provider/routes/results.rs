@@ -16,22 +16,6 @@ pub(super) struct ReadResults {
     pub(super) strays: usize,
 }
 
-impl ReadResults {
-    /// See [`Error::speaks_for_all`].
-    pub(super) fn speaks_for_all(&self) -> Option<&Error> {
-        let errors = self
-            .answers
-            .iter()
-            .map(|answer| answer.result.as_ref().err());
-        // A route without a result may have been changed.
-        let is_refusal = |error: Option<&Error>| error.is_some_and(|e| !e.leaves_result_unknown());
-        let none_answered = errors.clone().all(is_refusal);
-        errors
-            .flatten()
-            .find(|error| error.speaks_for_all(none_answered))
-    }
-}
-
 /// Reads the results for `changes`. A missing, doubled or illegal one is an error of that route.
 pub(super) fn read(results: Vec<v1::RouteResult>, changes: &[&RouteChange]) -> ReadResults {
     let keys: Vec<_> = changes.iter().map(|change| change.message()).collect();

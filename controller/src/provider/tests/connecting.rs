@@ -230,9 +230,10 @@ async fn the_work_ends_when_cancelled_and_all_callers_get_an_error() {
     sleep(secs(1)).await;
     rig.cancel.cancel();
     timeout(secs(1), rig.tasks.join_next()).await.unwrap();
-    let told = waiting.join_next().await.unwrap().unwrap();
-    assert!(matches!(told, Err(Error::Unavailable { .. })), "{told:?}");
-    assert!(rig.look_up("b").await.is_err());
+    let sent = waiting.join_next().await.unwrap().unwrap();
+    assert!(matches!(sent, Err(Error::Cancelled { .. })), "{sent:?}");
+    let late = rig.look_up("b").await;
+    assert!(matches!(late, Err(Error::Unavailable { .. })), "{late:?}");
 }
 
 #[tokio::test(start_paused = true)]

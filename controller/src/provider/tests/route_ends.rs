@@ -1,7 +1,10 @@
 //! How the wait for a route ends that is not changed, or perhaps changed.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -54,6 +57,40 @@ async fn a_stop_withdraws_routes_that_wait_and_a_cancel_ends_those_in_flight() {
     assert!(error.leaves_result_unknown());
     assert_eq!(started.elapsed(), secs(6));
     assert!(deleted(&rig).is_empty());
+}
+
+/// The fence of one lease term says nothing about the other.
+#[tokio::test(start_paused = true)]
+async fn routes_of_two_lease_terms_share_no_call() {
+    let rig = slow(0).await;
+    let leads = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&leads);
+    let is_leader = move || asked.load(Ordering::Relaxed);
+    let fence = Fence::new(is_leader, &CancellationToken::new());
+    let last = rig.provider.fenced(fence);
+    let (next, _) = fenced(&rig.provider);
+    let late = async {
+        sleep(secs(1) / 4).await;
+        let lost = async {
+            sleep(secs(1) / 4).await;
+            leads.store(false, Ordering::Relaxed);
+        };
+        tokio::join!(
+            last.create_route(wanted(1), || true),
+            next.create_route(wanted(2), || true),
+            last.create_route(wanted(3), || true),
+            next.create_route(wanted(4), || true),
+            lost,
+        )
+    };
+    let (_, (first, second, third, fourth, ())) = tokio::join!(create(&rig, 0), late);
+    for withdrawn in [first, third] {
+        let error = withdrawn.result.unwrap_err();
+        assert!(matches!(error, Error::Fenced { .. }), "{error:?}");
+    }
+    second.result.unwrap();
+    fourth.result.unwrap();
+    assert_eq!(created(&rig)[1..], [["node-2", "node-4"]]);
 }
 
 #[tokio::test(start_paused = true)]

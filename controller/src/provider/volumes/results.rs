@@ -14,18 +14,6 @@ pub(super) struct VolumeResults {
     pub(super) strays: usize,
 }
 
-impl VolumeResults {
-    /// See [`Error::speaks_for_all`].
-    pub(super) fn speaks_for_all(&self) -> Option<&Error> {
-        let none_answered = self.answers.iter().all(Result::is_err);
-        let mut errors = self
-            .answers
-            .iter()
-            .filter_map(|answer| answer.as_ref().err());
-        errors.find(|error| error.speaks_for_all(none_answered))
-    }
-}
-
 /// Reads the results for volumes with the keys 0 to `count`. A missing, doubled or illegal one is an error
 /// of that volume.
 pub(super) fn read(results: Vec<v1::VolumeResult>, count: usize) -> VolumeResults {

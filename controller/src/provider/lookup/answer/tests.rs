@@ -6,9 +6,12 @@ use tonic::Code;
 use tonic_types::{ErrorInfo, pb};
 
 use super::*;
-use crate::provider::tests::{
-    fake::result,
-    rig::{node, node_with},
+use crate::provider::{
+    batch::speaks_for_all,
+    tests::{
+        fake::result,
+        rig::{node, node_with},
+    },
 };
 
 /// An age.
@@ -256,13 +259,8 @@ fn an_error_of_single_nodes_may_speak_for_the_class() {
         effects: None,
     };
     let check = |results: Vec<Result<Lookup, Error>>, speaks: bool| {
-        let read = Read {
-            results,
-            effects: Vec::new(),
-            doubts: Vec::new(),
-            strays: 0,
-        };
-        assert_eq!(read.speaks_for_all().is_some(), speaks, "{read:?}");
+        let errors = results.iter().map(|result| result.as_ref().err());
+        assert_eq!(speaks_for_all(errors).is_some(), speaks, "{results:?}");
     };
     let fine = || Ok(Lookup::Absent { confirmed: false });
     let limited = || Err(refusal(v1::ErrorReason::RateLimited));
