@@ -111,6 +111,8 @@ func (c *core) server() *grpc.Server {
 	server := grpc.NewServer(
 		// gRPC's own limit has no reason of the contract; see checkSize.
 		grpc.MaxRecvMsgSize(4*c.maxMessageBytes),
+		// The controller has one connection: its heartbeat must not wait behind calls that hang.
+		grpc.MaxConcurrentStreams(4096),
 		grpc.UnaryInterceptor(c.unary),
 		grpc.StreamInterceptor(c.streaming),
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {

@@ -35,7 +35,8 @@ func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _
 		status *corev1.LoadBalancerStatus
 		exists bool
 	}
-	found, err := through(l.bridge, ctx, key(sent), "GetLoadBalancer of "+name(sent), "get "+wishOf(sent, nil),
+	found, err := through(l.bridge, ctx, key(sent), "GetLoadBalancer of "+name(sent),
+		"get "+provider.CallOf(ctx).RequestID, // an earlier look is not handed to a later call
 		func(ctx context.Context) (got, error) {
 			status, exists, err := l.cloud.GetLoadBalancer(ctx, clusterName(ctx), service)
 			return got{status, exists}, err

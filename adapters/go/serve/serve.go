@@ -77,7 +77,8 @@ type Options struct {
 	Classify func(error) *provider.Error
 
 	// AnswerWithin is how long a call about a load balancer or route is waited for; then it goes on by
-	// itself, and the controller asks again. 0: 45 s. Less than 60 s.
+	// itself, and the controller asks again. 0: 45 s. At most 55 s: the controller takes 60 s of silence for
+	// a loss.
 	AnswerWithin time.Duration
 	// CallLimit is when the context of such a call ends; 0: 20 min.
 	CallLimit time.Duration
@@ -262,6 +263,7 @@ func withDefaults(options Options, cloud cloudprovider.Interface) Options {
 	orElse(&options.RouteConcurrency, 8)
 	orElse(&options.LoadBalancersInFlight, 1)
 	orElse(&options.AnswerWithin, 45*time.Second)
+	options.AnswerWithin = min(options.AnswerWithin, 55*time.Second)
 	orElse(&options.CallLimit, 20*time.Minute)
 	orElse(&options.ConfigurationRevision, configurationRevision(options.Version, set.cloudConfig))
 	if len(options.ProviderIDPrefixes) == 0 {

@@ -1,0 +1,135 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+func TestALookupAnswersForEachNode(t *testing.T) {
+	answers := map[string]func() (provider.Lookup, error){
+		"found":   func() (provider.Lookup, error) { return provider.Found(&v1.Instance{ProviderId: "test://1"}), nil },
+		"absent":  func() (provider.Lookup, error) { return provider.Absent(), nil },
+		"stale":   func() (provider.Lookup, error) { return provider.AbsentSince(time.Hour), nil },
+		"young":   func() (provider.Lookup, error) { return provider.NotVisibleYet(), nil },
+		"foreign": func() (provider.Lookup, error) { return provider.NotManaged("no"), nil },
+		"none":    func() (provider.Lookup, error) { return provider.Lookup{}, nil },
+		"nil":     func() (provider.Lookup, error) { return provider.Found(nil), nil },
+		"panics":  func() (provider.Lookup, error) { panic("secret") },
+		"text":    func() (provider.Lookup, error) { return provider.Found(&v1.Instance{ProviderId: "\xff"}), nil },
+		"wrapped": func() (provider.Lookup, error) {
+			return provider.Lookup{}, fmt.Errorf("here: %w", provider.Errorf(provider.CloudError, "no"))
+		},
+	}
+	s := serve(t, &provider.Provider{Instances: &cloud{
+		lookup: func(_ context.Context, node *v1.Node) (provider.Lookup, error) { return answers[node.Name]() },
+	}})
+	s.handshake()
+	request := &v1.BatchGetInstancesRequest{Context: attempt()}
+	for name := range answers {
+		request.Nodes = append(request.Nodes, &v1.Node{Name: name})
+	}
+	response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(t.Context(), request)
+	if err != nil || len(response.Results) != len(answers) {
+		t.Fatal(response, err)
+	}
+	confirmed, young := v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED, v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET
+	for _, result := range response.Results {
+		failed := result.GetError()
+		ok := false
+		switch result.NodeName {
+		case "found":
+			ok = result.GetFound().GetProviderId() == "test://1"
+		case "absent":
+			ok = result.GetAbsent().GetCertainty() == confirmed
+		case "stale", "young":
+			ok = result.GetAbsent().GetCertainty() == young
+		case "foreign":
+			ok = result.GetNotManaged().GetReason() == "no"
+		case "none", "nil", "text":
+			ok = failed != nil && reasonIn(t, failed) == ""
+		case "panics":
+			ok = strings.Contains(failed.GetMessage(), "request id r") && !strings.Contains(failed.GetMessage(), "secret")
+		case "wrapped":
+			ok = reasonIn(t, failed) == "CLOUD_ERROR" && failed.Message == "here: no" && failed.Code == int32(codes.Internal)
+		}
+		if !ok {
+			t.Errorf("%s: %v", result.NodeName, result)
+		}
+	}
+}
+
+func TestARateLimitEndsTheRestOfABatch(t *testing.T) {
+	var mu sync.Mutex
+	asked := 0
+	s := serve(t, &provider.Provider{Instances: &cloud{
+		lookup: func(context.Context, *v1.Node) (provider.Lookup, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked++
+			return provider.Lookup{}, provider.RateLimitedFor(7*time.Second, errors.New("429"))
+		},
+	}})
+	s.handshake()
+	request := &v1.BatchGetInstancesRequest{Context: attempt()}
+	for index := range 50 {
+		request.Nodes = append(request.Nodes, &v1.Node{Name: fmt.Sprint(index)})
+	}
+	response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, result := range response.Results {
+		if reasonIn(t, result.GetError()) != "RATE_LIMITED" || len(result.GetError().Details) != 2 {
+			t.Fatal(result)
+		}
+	}
+	if asked > 8 {
+		t.Errorf("the cloud was asked %d times after it had limited the rate", asked)
+	}
+}
+
+func TestAListIsWholeOnlyWithoutAnError(t *testing.T) {
+	large := strings.Repeat("x", 700<<10)
+	var failure error
+	s := serve(t, &provider.Provider{Instances: &cloud{list: func(send func(*v1.Instance) error) error {
+		for index := range 3 {
+			if err := send(&v1.Instance{ProviderId: fmt.Sprint(index), Zone: large}); err != nil {
+				return err
+			}
+		}
+		return failure
+	}}})
+	s.handshake()
+	list := func() (messages int, complete bool, err error) {
+		stream, err := v1.NewInstancesServiceClient(s.client).ListInstances(t.Context(), &v1.ListInstancesRequest{Context: attempt()})
+		for err == nil {
+			var message *v1.ListInstancesResponse
+			if message, err = stream.Recv(); err == nil {
+				messages++
+				complete = message.Complete
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return messages, complete, err
+	}
+	if messages, complete, err := list(); messages != 3 || !complete || err != nil {
+		t.Fatal(messages, complete, err)
+	}
+	failure = provider.Errorf(provider.CloudUnavailable, "away")
+	if _, complete, err := list(); complete || reasonOf(t, err) != "CLOUD_UNAVAILABLE" {
+		t.Fatal(complete, err)
+	}
+}

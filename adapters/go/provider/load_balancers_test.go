@@ -1,0 +1,108 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+func TestAServiceIsChangedOnceAtATimeBeyondItsCaller(t *testing.T) {
+	entered := make(chan context.Context)
+	leave := map[string]chan struct{}{"1": make(chan struct{}), "2": make(chan struct{})}
+	s := serve(t, &provider.Provider{LoadBalancers: &cloud{
+		ensure: func(ctx context.Context, service *v1.Service, _ *provider.Targets) (*v1.LoadBalancerAnswer, error) {
+			entered <- ctx
+			<-leave[service.Uid]
+			return provider.LoadBalancerReady(), nil
+		},
+	}})
+	s.handshake()
+	client := v1.NewLoadBalancersServiceClient(s.client)
+	ensure := func(ctx context.Context, uid string) <-chan error {
+		ended := make(chan error, 1)
+		go func() {
+			_, err := client.EnsureLoadBalancer(ctx, &v1.EnsureLoadBalancerRequest{
+				Context: attempt(), Service: &v1.Service{Namespace: "n", Name: "s", Uid: uid},
+				Targets: &v1.NodeTargets{Targets: &v1.NodeTargets_Inline{Inline: &v1.InlineNodes{}}},
+			})
+			ended <- err
+		}()
+		return ended
+	}
+	ctx, abandon := context.WithCancel(t.Context())
+	first := ensure(ctx, "1")
+	handler := <-entered
+	abandon()
+	if err := <-first; status.Code(err) != codes.Canceled {
+		t.Fatal(err)
+	}
+	until(t, "Check to say that the caller is gone", func() bool { return provider.Check(handler) != nil })
+	if handler.Err() != nil {
+		t.Fatal("a cloud request in flight would have been cut off")
+	}
+	again := ensure(t.Context(), "1")
+	other := ensure(t.Context(), "2")
+	<-entered // the other Service is not held up; the same one would block here and fail below
+	leave["2"] <- struct{}{}
+	if err := <-other; err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-entered:
+		t.Fatal("two changes of one Service overlapped")
+	case err := <-again:
+		t.Fatal("the second change did not wait for the first", err)
+	case leave["1"] <- struct{}{}:
+	}
+	<-entered
+	leave["1"] <- struct{}{}
+	if err := <-again; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAnswersThatAreNoneAreErrorsOfTheService(t *testing.T) {
+	s := serve(t, &provider.Provider{LoadBalancers: &cloud{
+		ensure: func(context.Context, *v1.Service, *provider.Targets) (*v1.LoadBalancerAnswer, error) { return nil, nil },
+		update: func(_ context.Context, service *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
+			if service.Name == "panics" {
+				panic("oh")
+			}
+			return provider.LoadBalancerUpdated(), nil
+		},
+	}})
+	s.handshake()
+	client := v1.NewLoadBalancersServiceClient(s.client)
+	service := &v1.Service{Namespace: "n", Name: "s", Uid: "1"}
+	none := &v1.NodeTargets{Targets: &v1.NodeTargets_Inline{Inline: &v1.InlineNodes{}}}
+	_, err := client.EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{Context: attempt(), Service: service, Targets: none})
+	if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "neither an answer nor an error") {
+		t.Fatal(err)
+	}
+	_, err = client.DeleteLoadBalancer(t.Context(), &v1.DeleteLoadBalancerRequest{Context: attempt(), Service: service})
+	if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "no answer to it") {
+		t.Fatal(err)
+	}
+	stream, err := client.UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{
+		Context: attempt(), Targets: none,
+		Services: []*v1.Service{service, {Namespace: "n", Name: "panics", Uid: "2"}},
+	})
+	results := map[string]*v1.UpdateLoadBalancerNodesResponse{}
+	for err == nil {
+		var result *v1.UpdateLoadBalancerNodesResponse
+		if result, err = stream.Recv(); err == nil {
+			results[result.Service.Uid] = result
+		}
+	}
+	if !errors.Is(err, io.EOF) || len(results) != 2 || results["1"].GetAnswer() == nil || results["2"].GetError() == nil {
+		t.Fatal(results, err)
+	}
+}

@@ -1,0 +1,53 @@
+package provider_test
+
+import (
+	"context"
+	"testing"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+func TestARouteIsChangedOnceAtATime(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	s := serve(t, &provider.Provider{Routes: &cloud{
+		routes: func(_ context.Context, route *v1.Route) (provider.RouteChange, error) {
+			if route.DestinationCidr == "10.0.0.0/24" {
+				entered <- struct{}{}
+				<-leave
+			}
+			return provider.RouteChange{Route: route}, nil
+		},
+	}})
+	s.handshake()
+	client := v1.NewRoutesServiceClient(s.client)
+	create := func(cidrs ...string) ([]*v1.RouteResult, error) {
+		request := &v1.BatchCreateRoutesRequest{Context: attempt()}
+		for _, cidr := range cidrs {
+			request.Routes = append(request.Routes, &v1.Route{DestinationCidr: cidr, NodeName: "a"})
+		}
+		response, err := client.BatchCreateRoutes(t.Context(), request)
+		return response.GetResults(), err
+	}
+	for _, cidr := range []string{"", "x", "10.0.0.1/24"} {
+		if _, err := create(cidr); reasonOf(t, err) != "INVALID_REQUEST" {
+			t.Errorf("%q: %v", cidr, err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := create("10.0.0.0/24"); ended <- err }()
+	<-entered
+	results, err := create("10.0.0.0/24", "10.0.1.0/24")
+	if err != nil || len(results) != 2 {
+		t.Fatal(results, err)
+	}
+	for _, result := range results {
+		if busy := reasonIn(t, result.Status) == "OPERATION_IN_PROGRESS"; busy != (result.DestinationCidr == "10.0.0.0/24") {
+			t.Error(result)
+		}
+	}
+	leave <- struct{}{}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,171 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/proto"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+func TestRequestsBeyondTheLimitAreInvalid(t *testing.T) {
+	s := serve(t, &provider.Provider{Instances: &cloud{}, MaxMessageBytes: 1})
+	if told := s.handshake(); told.MaxReceiveMessageBytes != 1<<20 {
+		t.Fatal(told.MaxReceiveMessageBytes)
+	}
+	request := &v1.BatchGetInstancesRequest{Context: attempt(), Nodes: []*v1.Node{{Name: strings.Repeat("x", 1<<20)}}}
+	_, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(t.Context(), request)
+	if reasonOf(t, err) != "INVALID_REQUEST" || !strings.Contains(err.Error(), "larger") {
+		t.Fatal(err)
+	}
+}
+
+func TestTheSocketIsTheGroupsAndTakenOverOnlyWhenItIsStale(t *testing.T) {
+	s := serve(t, &provider.Provider{})
+	found, err := os.Stat(s.endpoint.Path())
+	if err != nil || found.Mode().Perm() != 0o660 {
+		t.Fatal(found.Mode(), err)
+	}
+	if directory, err := os.Stat(filepath.Dir(s.endpoint.Path())); err != nil || directory.Mode().Perm() != 0o770 {
+		t.Fatal(directory.Mode(), err)
+	}
+	second := &provider.Provider{Name: "second"}
+	if err := second.ServeUntil(t.Context(), s.endpoint); err == nil || !strings.Contains(err.Error(), "another process serves") {
+		t.Fatal(err)
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(s.endpoint.Path()); !errors.Is(err, os.ErrNotExist) {
+		t.Fatal("the socket was left behind", err)
+	}
+	// A dead process leaves its file.
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.endpoint.Path()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- second.ServeUntil(ctx, s.endpoint) }()
+	until(t, "the stale socket to be taken over", func() bool {
+		_, err := provider.Probe(s.endpoint, true, time.Second)
+		return err == nil
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.endpoint.Path(), []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := second.ServeUntil(t.Context(), s.endpoint); err == nil || !strings.Contains(err.Error(), "is not a socket") {
+		t.Fatal(err)
+	}
+}
+
+func TestADrainLetsCallsEndAndRefusesNewOnes(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	s := serve(t, &provider.Provider{Instances: &cloud{
+		lookup: func(context.Context, *v1.Node) (provider.Lookup, error) {
+			entered <- struct{}{}
+			<-leave
+			return provider.Absent(), nil
+		},
+	}})
+	s.handshake()
+	client := v1.NewInstancesServiceClient(s.client)
+	request := &v1.BatchGetInstancesRequest{Context: attempt(), Nodes: []*v1.Node{{Name: "a"}}}
+	ended := make(chan error, 1)
+	go func() { _, err := client.BatchGetInstances(context.Background(), request); ended <- err }()
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.stop() }()
+	until(t, "new calls to be refused", func() bool {
+		_, err := v1.NewProviderServiceClient(s.client).GetStatus(t.Context(), &v1.GetStatusRequest{})
+		return err != nil && reasonOf(t, err) == "SHUTTING_DOWN"
+	})
+	told, err := grpc_health_v1.NewHealthClient(s.client).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil || told.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Fatal(told, err)
+	}
+	close(leave)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAProbeTellsHowTheProviderIs(t *testing.T) {
+	told := &v1.GetStatusResponse{}
+	var mu sync.Mutex
+	s := serve(t, &provider.Provider{Status: func() *v1.GetStatusResponse {
+		mu.Lock()
+		defer mu.Unlock()
+		return proto.CloneOf(told)
+	}})
+	for _, test := range []struct {
+		readiness   v1.Readiness
+		alive, good bool
+		word        string
+	}{
+		{v1.Readiness_READINESS_READY, true, true, "ready"},
+		{v1.Readiness_READINESS_DEGRADED, true, true, "degraded: api (is slow)"},
+		{v1.Readiness_READINESS_STARTING, true, false, "starting"},
+		{v1.Readiness_READINESS_BROKEN, false, false, "broken"},
+	} {
+		mu.Lock()
+		told.Readiness = test.readiness
+		told.Dependencies = nil
+		if test.readiness == v1.Readiness_READINESS_DEGRADED {
+			told.Dependencies = []*v1.DependencyStatus{{Name: "api", Readiness: test.readiness, Message: "is slow"}}
+		}
+		mu.Unlock()
+		for ready, want := range map[bool]bool{false: test.alive, true: test.good} {
+			sentence, err := provider.Probe(s.endpoint, ready, patience)
+			if err != nil {
+				sentence = err.Error()
+			}
+			if (err == nil) != want || !strings.Contains(sentence, test.word) {
+				t.Errorf("%v, ready %v: %q", test.readiness, ready, sentence)
+			}
+		}
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.Probe(s.endpoint, false, patience); err == nil || !strings.Contains(err.Error(), "no provider serves") {
+		t.Fatal(err)
+	}
+}
+
+func TestDeclarationsThatTheControllerWouldRefuseAreRefused(t *testing.T) {
+	for why, wrong := range map[string]*provider.Provider{
+		"is not legal":   {Name: "Cloud"},
+		"max_batch_size": {Name: "a", Instances: &cloud{}, InstancesCapability: &v1.InstancesCapability{MaxBatchSize: 501}},
+		"empty prefix":   {Name: "a", Instances: &cloud{}, InstancesCapability: &v1.InstancesCapability{ProviderIdPrefixes: []string{""}}},
+		"no Service": {Name: "a", LoadBalancers: &cloud{}, LoadBalancersCapability: &v1.LoadBalancersCapability{
+			WithoutDefaultClass: true,
+		}},
+		"visible": {Name: "a", NodeAnnotationPrefixes: []string{"a b"}},
+	} {
+		if err := wrong.ServeUntil(t.Context(), endpointIn(t)); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", why, err)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cloudprovider "k8s.io/cloud-provider"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+)
+
+// machine answers about any node.
+type machine struct {
+	exists, shutdown              bool
+	existsErr, shutdownErr, mdErr error
+	metadata                      *cloudprovider.InstanceMetadata
+	asked                         *corev1.Node
+}
+
+func (m *machine) InstanceExists(_ context.Context, node *corev1.Node) (bool, error) {
+	m.asked = node
+	return m.exists, m.existsErr
+}
+
+func (m *machine) InstanceShutdown(context.Context, *corev1.Node) (bool, error) {
+	return m.shutdown, m.shutdownErr
+}
+
+func (m *machine) InstanceMetadata(_ context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	m.asked = node
+	return m.metadata, m.mdErr
+}
+
+func TestLookupsOfInstancesV2(t *testing.T) {
+	metadata := &cloudprovider.InstanceMetadata{
+		ProviderID: "test://1", InstanceType: "big", Zone: "z", Region: "r", AdditionalLabels: map[string]string{"a": "b"},
+		NodeAddresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}},
+	}
+	state, all := v1.InstanceView_INSTANCE_VIEW_STATE, v1.InstanceView_INSTANCE_VIEW_METADATA
+	for name, test := range map[string]struct {
+		machine   machine
+		view      v1.InstanceView
+		staleness time.Duration
+		is        func(*v1.InstanceResult) bool
+	}{
+		"metadata": {machine{metadata: metadata}, all, 0, func(r *v1.InstanceResult) bool {
+			found := r.GetFound()
+			return found.GetProviderId() == "test://1" && found.InstanceType == "big" && found.Zone == "z" && found.Region == "r" &&
+				found.Addresses[0].Address == "10.0.0.1" && found.AdditionalLabels["a"] == "b"
+		}},
+		"no metadata": {machine{}, all, 0, func(r *v1.InstanceResult) bool {
+			return reasonIn(t, r.GetError()) == "CLOUD_ERROR"
+		}},
+		"metadata not found": {machine{mdErr: fmt.Errorf("a: %w", cloudprovider.InstanceNotFound)}, all, 0, func(r *v1.InstanceResult) bool {
+			return r.GetAbsent().GetCertainty() == v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET
+		}},
+		"foreign id": {machine{metadata: &cloudprovider.InstanceMetadata{ProviderID: "other://1"}}, all, 0, func(r *v1.InstanceResult) bool {
+			return strings.Contains(r.GetError().GetMessage(), "ProviderIDPrefixes")
+		}},
+		"running": {machine{exists: true}, state, 0, func(r *v1.InstanceResult) bool {
+			return r.GetFound().GetPowerState() == v1.PowerState_POWER_STATE_RUNNING && r.GetFound().ProviderId == "test://node"
+		}},
+		"shut down": {machine{exists: true, shutdown: true}, state, 0, func(r *v1.InstanceResult) bool {
+			return r.GetFound().GetPowerState() == v1.PowerState_POWER_STATE_SHUTDOWN
+		}},
+		"no power state": {machine{exists: true, shutdownErr: fmt.Errorf("a: %w", cloudprovider.NotImplemented)}, state, 0, func(r *v1.InstanceResult) bool {
+			return r.GetFound() != nil && r.GetFound().PowerState == v1.PowerState_POWER_STATE_UNSPECIFIED
+		}},
+		"gone": {machine{}, state, 0, func(r *v1.InstanceResult) bool {
+			return r.GetAbsent().GetCertainty() == v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED
+		}},
+		"gone, but perhaps in a cache": {machine{}, state, time.Minute, func(r *v1.InstanceResult) bool {
+			return r.GetAbsent().GetCertainty() == v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET
+		}},
+		"not found is no answer": {machine{existsErr: cloudprovider.InstanceNotFound}, state, 0, func(r *v1.InstanceResult) bool {
+			return reasonIn(t, r.GetError()) == "CLOUD_ERROR"
+		}},
+		"not implemented": {machine{existsErr: cloudprovider.NotImplemented}, state, 0, func(r *v1.InstanceResult) bool {
+			return reasonIn(t, r.GetError()) == "UNSUPPORTED_FEATURE"
+		}},
+	} {
+		client, _ := serving(t, Options{}, &cloud{machines: &test.machine})
+		request := &v1.BatchGetInstancesRequest{
+			Context: attempt(), View: test.view, Nodes: []*v1.Node{{Name: "node", ProviderId: "test://node", SystemUuid: "s"}},
+		}
+		if test.staleness > 0 {
+			request.MaxStaleness = durationpb.New(test.staleness)
+		}
+		response, err := v1.NewInstancesServiceClient(client).BatchGetInstances(t.Context(), request)
+		if err != nil || len(response.Results) != 1 || !test.is(response.Results[0]) {
+			t.Errorf("%s: %v %v", name, response, err)
+		}
+		if asked := test.machine.asked; asked == nil || asked.Status.NodeInfo.SystemUUID != "s" || asked.Spec.ProviderID != "test://node" {
+			t.Errorf("%s: asked about %v", name, asked)
+		}
+	}
+}
+
+// oldCloud has Instances and Zones v1: it knows one machine by name, and by ID only its type.
+type oldCloud struct{ cloudprovider.Zones }
+
+func (oldCloud) NodeAddresses(context.Context, types.NodeName) ([]corev1.NodeAddress, error) {
+	return []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}, nil
+}
+
+func (oldCloud) NodeAddressesByProviderID(context.Context, string) ([]corev1.NodeAddress, error) {
+	return nil, cloudprovider.NotImplemented
+}
+
+func (oldCloud) InstanceID(_ context.Context, name types.NodeName) (string, error) {
+	if name != "known" {
+		return "", cloudprovider.InstanceNotFound
+	}
+	return "i-1", nil
+}
+
+func (oldCloud) InstanceType(context.Context, types.NodeName) (string, error) {
+	return "", errors.New("not asked")
+}
+
+func (oldCloud) InstanceTypeByProviderID(_ context.Context, id string) (string, error) {
+	return id, nil
+}
+
+func (oldCloud) AddSSHKeyToAllInstances(context.Context, string, []byte) error { return nil }
+
+func (oldCloud) CurrentNodeName(context.Context, string) (types.NodeName, error) { return "", nil }
+
+func (oldCloud) InstanceExistsByProviderID(context.Context, string) (bool, error) { return true, nil }
+
+func (oldCloud) InstanceShutdownByProviderID(context.Context, string) (bool, error) {
+	return false, nil
+}
+
+func (oldCloud) GetZoneByProviderID(context.Context, string) (cloudprovider.Zone, error) {
+	return cloudprovider.Zone{}, errors.New("no zones by id")
+}
+
+func (oldCloud) GetZoneByNodeName(context.Context, types.NodeName) (cloudprovider.Zone, error) {
+	return cloudprovider.Zone{FailureDomain: "z", Region: "r"}, nil
+}
+
+func TestInstancesAndZonesAreFoldedIn(t *testing.T) {
+	client, _ := serving(t, Options{}, &cloud{old: oldCloud{}, zones: oldCloud{}})
+	ask := func(view v1.InstanceView) map[string]*v1.InstanceResult {
+		response, err := v1.NewInstancesServiceClient(client).BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{
+			Context: attempt(), View: view, Nodes: []*v1.Node{{Name: "known"}, {Name: "gone"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		results := map[string]*v1.InstanceResult{}
+		for _, result := range response.Results {
+			results[result.NodeName] = result
+		}
+		return results
+	}
+	results := ask(v1.InstanceView_INSTANCE_VIEW_METADATA)
+	found := results["known"].GetFound()
+	if found.GetProviderId() != "test://i-1" || found.InstanceType != "test://i-1" || found.Zone != "z" || found.Region != "r" ||
+		len(found.Addresses) != 1 {
+		t.Error(results["known"])
+	}
+	if results["gone"].GetAbsent().GetCertainty() != v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET {
+		t.Error(results["gone"])
+	}
+	results = ask(v1.InstanceView_INSTANCE_VIEW_STATE)
+	if results["known"].GetFound().GetPowerState() != v1.PowerState_POWER_STATE_RUNNING {
+		t.Error(results["known"])
+	}
+	if results["gone"].GetAbsent().GetCertainty() != v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED {
+		t.Error(results["gone"])
+	}
+}

@@ -1,0 +1,199 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/api"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+)
+
+// balancers are load balancers that a test scripts.
+type balancers struct {
+	get    func() (*corev1.LoadBalancerStatus, bool, error)
+	ensure func(context.Context, *corev1.Service, []*corev1.Node) (*corev1.LoadBalancerStatus, error)
+	update func() error
+	remove func() error
+}
+
+func (b *balancers) GetLoadBalancer(context.Context, string, *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	return b.get()
+}
+
+func (b *balancers) GetLoadBalancerName(context.Context, string, *corev1.Service) string { return "" }
+
+func (b *balancers) EnsureLoadBalancer(ctx context.Context, _ string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	return b.ensure(ctx, service, nodes)
+}
+
+func (b *balancers) UpdateLoadBalancer(context.Context, string, *corev1.Service, []*corev1.Node) error {
+	return b.update()
+}
+
+func (b *balancers) EnsureLoadBalancerDeleted(context.Context, string, *corev1.Service) error {
+	return b.remove()
+}
+
+func service() *v1.Service {
+	return &v1.Service{Namespace: "n", Name: "s", Uid: "1", Type: "LoadBalancer", Ports: []*v1.ServicePort{{
+		Port: 80, NodePort: 30080, Protocol: "TCP", TargetPort: "http",
+	}}}
+}
+
+func inline(nodes ...*v1.Node) *v1.NodeTargets {
+	return &v1.NodeTargets{Targets: &v1.NodeTargets_Inline{Inline: &v1.InlineNodes{Nodes: nodes}}}
+}
+
+func TestEnsureAnswersWhatTheCloudSays(t *testing.T) {
+	ready := &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}
+	for name, test := range map[string]struct {
+		status *corev1.LoadBalancerStatus
+		err    error
+		is     v1.LoadBalancerDisposition
+		reason string
+	}{
+		"ready":           {status: ready, is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY},
+		"nothing":         {reason: "CLOUD_ERROR"},
+		"elsewhere":       {err: cloudprovider.ImplementedElsewhere, is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_NOT_MANAGED},
+		"wrapped":         {err: fmt.Errorf("a: %w", cloudprovider.ImplementedElsewhere), is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_NOT_MANAGED},
+		"retry":           {err: fmt.Errorf("a: %w", api.NewRetryError("soon", 7*time.Second)), is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS},
+		"not implemented": {err: cloudprovider.NotImplemented, reason: "UNSUPPORTED_FEATURE"},
+		"an error":        {err: errors.New("no address left"), reason: "CLOUD_ERROR"},
+		"own class":       {err: errors.New("quota"), reason: "QUOTA_EXCEEDED"},
+	} {
+		classify := func(err error) *provider.Error {
+			if err.Error() == "quota" {
+				return provider.Errorf(provider.QuotaExceeded, "%w", err)
+			}
+			return nil
+		}
+		var got *corev1.Service
+		client, _ := serving(t, Options{Classify: classify}, &cloud{balancers: &balancers{
+			ensure: func(_ context.Context, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+				got = service
+				return test.status, test.err
+			},
+		}})
+		response, err := v1.NewLoadBalancersServiceClient(client).EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
+			Context: attempt(), Service: service(), Targets: inline(&v1.Node{Name: "a"}),
+		})
+		if reason := reasonIn(t, status.Convert(err).Proto()); reason != test.reason || response.GetAnswer().GetDisposition() != test.is {
+			t.Errorf("%s: %v %v", name, response, err)
+		}
+		if name == "retry" && (response.Answer.RetryAfter.AsDuration() != 7*time.Second || response.Answer.Message != "a: soon") {
+			t.Error(response)
+		}
+		if got.Spec.Ports[0].TargetPort.StrVal != "http" || got.UID != "1" || got.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			t.Error(got)
+		}
+	}
+}
+
+func TestAFailedUpdateAsksWhetherThereIsAnything(t *testing.T) {
+	for name, test := range map[string]struct {
+		exists bool
+		getErr error
+		is     v1.LoadBalancerDisposition
+	}{
+		"gone":    {is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_ABSENT},
+		"there":   {exists: true},
+		"unknown": {getErr: errors.New("no")},
+	} {
+		client, _ := serving(t, Options{}, &cloud{balancers: &balancers{
+			update: func() error { return errors.New("not updated") },
+			get:    func() (*corev1.LoadBalancerStatus, bool, error) { return nil, test.exists, test.getErr },
+		}})
+		stream, err := v1.NewLoadBalancersServiceClient(client).UpdateLoadBalancerNodes(t.Context(), &v1.UpdateLoadBalancerNodesRequest{
+			Context: attempt(), Services: []*v1.Service{service()}, Targets: inline(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := stream.Recv()
+		if err != nil || result.GetAnswer().GetDisposition() != test.is ||
+			(result.GetError() != nil && result.GetError().Message != "not updated") {
+			t.Errorf("%s: %v %v", name, result, err)
+		}
+	}
+}
+
+func TestACallThatTakesLongGoesOnAndIsHandedOver(t *testing.T) {
+	var running, calls, most atomic.Int32
+	finish := make(chan struct{})
+	client, _ := serving(t, Options{AnswerWithin: 20 * time.Millisecond}, &cloud{balancers: &balancers{
+		ensure: func(ctx context.Context, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+			calls.Add(1)
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			<-finish
+			return &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}, ctx.Err()
+		},
+		remove: func() error { return nil },
+	}})
+	balancing := v1.NewLoadBalancersServiceClient(client)
+	ensure := func(uid string) *v1.LoadBalancerAnswer {
+		wanted := service()
+		wanted.Uid = uid
+		response, err := balancing.EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
+			Context: attempt(), Service: wanted, Targets: inline(&v1.Node{Name: "a"}),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.Answer
+	}
+	inProgress := v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS
+	for range 2 {
+		if answer := ensure("1"); answer.Disposition != inProgress || !strings.Contains(answer.Message, "has not returned yet") {
+			t.Fatal(answer)
+		}
+	}
+	if answer := ensure("2"); answer.Disposition != inProgress || !strings.Contains(answer.Message, "waits for another call") {
+		t.Fatal(answer)
+	}
+	gone, err := balancing.DeleteLoadBalancer(t.Context(), &v1.DeleteLoadBalancerRequest{Context: attempt(), Service: service()})
+	if err != nil || gone.Answer.Disposition != inProgress {
+		t.Fatal(gone, err)
+	}
+	if calls.Load() != 1 {
+		t.Fatalf("%d calls were begun", calls.Load())
+	}
+	finish <- struct{}{}
+	until(t, "the result of the first call", func() bool {
+		return ensure("1").Disposition == v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY
+	})
+	if calls.Load() != 1 {
+		t.Fatal("the call was made again, though its result was there")
+	}
+	close(finish)
+	if answer := ensure("2"); answer.Disposition != v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY {
+		t.Fatal(answer)
+	}
+	gone, err = balancing.DeleteLoadBalancer(t.Context(), &v1.DeleteLoadBalancerRequest{Context: attempt(), Service: service()})
+	if err != nil || gone.Answer.Disposition != v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_ABSENT {
+		t.Fatal(gone, err)
+	}
+	if most.Load() != 1 {
+		t.Fatal("two load balancers were changed at one time")
+	}
+}
+
+func TestAPanicIsAnErrorOfItsService(t *testing.T) {
+	client, _ := serving(t, Options{}, &cloud{balancers: &balancers{remove: func() error { panic("secret") }}})
+	_, err := v1.NewLoadBalancersServiceClient(client).DeleteLoadBalancer(t.Context(), &v1.DeleteLoadBalancerRequest{
+		Context: attempt(), Service: service(),
+	})
+	if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "panicked") {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,70 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	cloudprovider "k8s.io/cloud-provider"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+)
+
+// table is a route table.
+type table struct{ routes []*cloudprovider.Route }
+
+func (r *table) ListRoutes(context.Context, string) ([]*cloudprovider.Route, error) {
+	return r.routes, nil
+}
+
+func (r *table) CreateRoute(_ context.Context, cluster, hint string, route *cloudprovider.Route) error {
+	made := *route
+	made.Name = cluster + "-" + hint
+	r.routes = append(r.routes, &made)
+	return nil
+}
+
+func (r *table) DeleteRoute(_ context.Context, _ string, route *cloudprovider.Route) error {
+	for index, known := range r.routes {
+		if known.Name == route.Name {
+			r.routes = append(r.routes[:index], r.routes[index+1:]...)
+			return nil
+		}
+	}
+	return fmt.Errorf("no route %q", route.Name)
+}
+
+func TestRoutesAreMadeAndDeletedAsTheyAreListed(t *testing.T) {
+	known := &table{}
+	client, _ := serving(t, Options{}, &cloud{table: known})
+	routing := v1.NewRoutesServiceClient(client)
+	route := &v1.Route{DestinationCidr: "10.0.1.0/24", NodeName: "a", NodeUid: "uid"}
+	made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Routes: []*v1.Route{route}})
+	if err != nil || made.Results[0].Status.Code != 0 || known.routes[0].Name != "c-uid" {
+		t.Fatal(made, err)
+	}
+	stream, err := routing.ListRoutes(t.Context(), &v1.ListRoutesRequest{Context: attempt()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := stream.Recv()
+	if err != nil || !listed.Complete || listed.Routes[0].NodeName != "a" || listed.Routes[0].Name != "c-uid" {
+		t.Fatal(listed, err)
+	}
+	again, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Routes: []*v1.Route{route}})
+	if err != nil || again.Results[0].Status.Code != 0 || again.Results[0].Route.Name != "c-uid" || len(known.routes) != 1 {
+		t.Fatal(again, err)
+	}
+	other, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
+		Context: attempt(), Routes: []*v1.Route{{DestinationCidr: "10.0.1.0/24", NodeName: "b"}},
+	})
+	if err != nil || reasonIn(t, other.Results[0].Status) != "CONFLICTING_RESOURCE" || len(known.routes) != 1 {
+		t.Fatal(other, err)
+	}
+	for range 2 { // without a name, and again when it is gone
+		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Routes: []*v1.Route{route}})
+		if err != nil || gone.Results[0].Status.Code != 0 || len(known.routes) != 0 {
+			t.Fatal(gone, err)
+		}
+	}
+}
