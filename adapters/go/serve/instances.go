@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,9 @@ func (i *instances) GetInstances(ctx context.Context, nodes []*v1.Node, query pr
 		case <-ctx.Done():
 			return provider.Lookup{}, ctx.Err()
 		}
+		if sent.ProviderId != "" && !i.isOurs(sent.ProviderId) {
+			return provider.NotManaged("the provider ID begins with none of this provider's prefixes"), nil
+		}
 		node := nodeOf(sent)
 		i.seen(node)
 		lookup, err := i.lookup(ctx, node, query)
@@ -64,7 +68,7 @@ func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provide
 	metadata, err := i.cloud.InstanceMetadata(ctx, node)
 	switch {
 	case errors.Is(err, cloudprovider.InstanceNotFound):
-		return provider.NotVisibleYet(), nil
+		return i.notFound(ctx, node, query)
 	case err != nil:
 		return provider.Lookup{}, err
 	case metadata == nil:
@@ -79,6 +83,19 @@ func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provide
 	found.InstanceType, found.Zone, found.Region = metadata.InstanceType, metadata.Zone, metadata.Region
 	found.Addresses, found.AdditionalLabels = addressesSent(metadata.NodeAddresses), metadata.AdditionalLabels
 	return provider.Found(found), nil
+}
+
+// notFound asks once more: clouds say InstanceNotFound about metadata that are not there yet, too, and only
+// InstanceExists has an answer that says that a machine is gone.
+func (i *instances) notFound(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {
+	if query.MaxStaleness > 0 {
+		return provider.NotVisibleYet(), nil
+	}
+	exists, err := i.cloud.InstanceExists(ctx, node)
+	if err != nil || exists {
+		return provider.NotVisibleYet(), nil
+	}
+	return provider.Absent(), nil
 }
 
 func (i *instances) powerState(ctx context.Context, node *corev1.Node) (v1.PowerState, error) {
@@ -105,13 +122,15 @@ func (i *instances) checkProviderID(id string) error {
 		return errors.New("the cloud gives this node no provider ID; if it has none at all, " +
 			"set Options.WithoutProviderID")
 	}
-	for _, prefix := range i.prefixes {
-		if strings.HasPrefix(id, prefix) {
-			return nil
-		}
+	if i.isOurs(id) {
+		return nil
 	}
 	return provider.Errorf(provider.CloudError, "the cloud's provider ID %q begins with none of %q; "+
 		"name its beginning in Options.ProviderIDPrefixes", id, i.prefixes)
+}
+
+func (i *instances) isOurs(id string) bool {
+	return slices.ContainsFunc(i.prefixes, func(prefix string) bool { return strings.HasPrefix(id, prefix) })
 }
 
 // instancesV1 folds Instances and Zones, the older interfaces, into InstancesV2 as upstream's

@@ -58,7 +58,10 @@ func TestLookupsOfInstancesV2(t *testing.T) {
 		"no metadata": {machine{}, all, 0, func(r *v1.InstanceResult) bool {
 			return reasonIn(t, r.GetError()) == "CLOUD_ERROR"
 		}},
-		"metadata not found": {machine{mdErr: fmt.Errorf("a: %w", cloudprovider.InstanceNotFound)}, all, 0, func(r *v1.InstanceResult) bool {
+		"neither found nor there": {machine{mdErr: cloudprovider.InstanceNotFound}, all, 0, func(r *v1.InstanceResult) bool {
+			return r.GetAbsent().GetCertainty() == v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED
+		}},
+		"there, but not found": {machine{exists: true, mdErr: fmt.Errorf("a: %w", cloudprovider.InstanceNotFound)}, all, 0, func(r *v1.InstanceResult) bool {
 			return r.GetAbsent().GetCertainty() == v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET
 		}},
 		"foreign id": {machine{metadata: &cloudprovider.InstanceMetadata{ProviderID: "other://1"}}, all, 0, func(r *v1.InstanceResult) bool {
@@ -162,13 +165,19 @@ func TestInstancesAndZonesAreFoldedIn(t *testing.T) {
 		}
 		return results
 	}
+	foreign, err := v1.NewInstancesServiceClient(client).BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{
+		Context: attempt(), Nodes: []*v1.Node{{Name: "known", ProviderId: "other://1"}},
+	})
+	if err != nil || foreign.Results[0].GetNotManaged() == nil {
+		t.Error(foreign, err)
+	}
 	results := ask(v1.InstanceView_INSTANCE_VIEW_METADATA)
 	found := results["known"].GetFound()
 	if found.GetProviderId() != "test://i-1" || found.InstanceType != "test://i-1" || found.Zone != "z" || found.Region != "r" ||
 		len(found.Addresses) != 1 {
 		t.Error(results["known"])
 	}
-	if results["gone"].GetAbsent().GetCertainty() != v1.AbsenceCertainty_ABSENCE_CERTAINTY_NOT_VISIBLE_YET {
+	if results["gone"].GetAbsent().GetCertainty() != v1.AbsenceCertainty_ABSENCE_CERTAINTY_CONFIRMED {
 		t.Error(results["gone"])
 	}
 	results = ask(v1.InstanceView_INSTANCE_VIEW_STATE)
