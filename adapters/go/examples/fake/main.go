@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"slices"
@@ -33,6 +34,13 @@ func (c cloud) GetLoadBalancer(ctx context.Context, cluster string, service *cor
 		status.Ingress[0].Ports = append(status.Ingress[0].Ports, corev1.PortStatus{Port: port.Port, Protocol: port.Protocol})
 	}
 	return status, true, nil
+}
+
+func (c cloud) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
+	if _, exists, _ := c.GetLoadBalancer(ctx, cluster, service); !exists {
+		return errors.New("there is no load balancer to update")
+	}
+	return c.Cloud.UpdateLoadBalancer(ctx, cluster, service, nodes)
 }
 
 func (c cloud) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
