@@ -41,6 +41,8 @@ async def test_another_minor_is_refused_with_both_ranges(unnamed: Provider) -> N
 async def test_a_call_before_the_handshake_is_refused(unnamed: Provider) -> None:
     request = BatchGetInstancesRequest(context=CONTEXT, nodes=[Node(name="a")])
     assert (await reason_of(unnamed.instances.BatchGetInstances(request))).reason == "NOT_HANDSHAKED"
+    request.ClearField("context")
+    assert (await reason_of(unnamed.instances.BatchGetInstances(request))).reason == "INVALID_REQUEST"
 
 
 async def test_a_message_of_more_than_grpc_takes_by_itself_arrives(provider: Provider) -> None:
