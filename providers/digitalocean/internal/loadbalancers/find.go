@@ -1,0 +1,206 @@
+package loadbalancers
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/digitalocean/godo"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+	"outrigger.dev/providers/digitalocean/internal/api"
+)
+
+const (
+	tagPrefix   = "outrigger:"
+	readScope   = "load_balancer:read"
+	tagScope    = "tag:create"
+	createScope = "load_balancer:create"
+	updateScope = "load_balancer:update"
+	deleteScope = "load_balancer:delete"
+)
+
+// key has the tags by which a load balancer is found, both given in the request that makes it.
+type key struct {
+	// cluster is on every load balancer of the cluster.
+	cluster string
+	// service is on this Service's alone.
+	service string
+}
+
+func keyOf(ctx context.Context, service *v1.Service) (key, error) {
+	cluster, err := clusterTag(ctx)
+	if err != nil {
+		return key{}, err
+	}
+	if !isTag(service.Uid) {
+		return key{}, provider.Errorf(provider.InvalidRequest, "the Service's UID %q cannot be a tag", service.Uid)
+	}
+	return key{cluster: cluster, service: cluster + ":" + service.Uid}, nil
+}
+
+func clusterTag(ctx context.Context) (string, error) {
+	uid := provider.CallOf(ctx).Cluster.UID
+	if !isTag(uid) {
+		return "", provider.Errorf(provider.InvalidRequest, "the cluster's UID %q cannot be a tag: without it the load "+
+			"balancers of this cluster could not be told from another's", uid)
+	}
+	return tagPrefix + uid, nil
+}
+
+// isTag tells whether text can be a part of a tag. A colon would mix the parts up.
+func isTag(text string) bool {
+	return text != "" && len(text) <= 100 && !strings.ContainsFunc(text, func(char rune) bool {
+		return !(char >= 'a' && char <= 'z' || char >= 'A' && char <= 'Z' || char >= '0' && char <= '9' ||
+			char == '-' || char == '_')
+	})
+}
+
+// hasTag: tags of DigitalOcean are equal whatever their case.
+func hasTag(balancer *godo.LoadBalancer, tag string) bool {
+	return slices.ContainsFunc(balancer.Tags, func(of string) bool { return strings.EqualFold(of, tag) })
+}
+
+// known remembers which load balancer has which tag, so that most lookups are one request; nothing is
+// believed before the cloud has shown it again.
+type known struct {
+	mu  sync.Mutex
+	ids map[string]string
+}
+
+func (k *known) get(tag string) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ids[tag]
+}
+
+func (k *known) set(tag, id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ids == nil {
+		k.ids = map[string]string{}
+	}
+	k.ids[tag] = id
+}
+
+func (k *known) drop(tag string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.ids, tag)
+}
+
+// find is the Service's load balancer, nil if there is none. It is found by its tag, never by its name:
+// by the id that is remembered or that the Service's annotation names, where that one has the tag, else
+// among all of the team.
+func (s *LoadBalancers) find(ctx context.Context, service *v1.Service, of key) (*godo.LoadBalancer, error) {
+	for _, id := range []string{s.known.get(of.service), service.Annotations[IDAnnotation]} {
+		if !isTag(id) {
+			continue
+		}
+		balancer, err := s.get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if balancer != nil && hasTag(balancer, of.service) {
+			s.known.set(of.service, balancer.ID)
+			return balancer, nil
+		}
+	}
+	owned, err := s.listOwned(ctx, of.service)
+	if err != nil {
+		return nil, err
+	}
+	if len(owned) == 0 {
+		s.known.drop(of.service)
+		return s.findUntagged(ctx, service, of)
+	}
+	if len(owned) > 1 {
+		provider.CallOf(ctx).Log.Warn("the Service has more than one load balancer; the oldest is used, all go with the Service",
+			"tag", of.service, "load_balancers", len(owned))
+	}
+	s.known.set(of.service, owned[0].ID)
+	return &owned[0], nil
+}
+
+// findUntagged takes over the load balancer that the annotation names, where the operator allows that.
+func (s *LoadBalancers) findUntagged(ctx context.Context, service *v1.Service, of key) (*godo.LoadBalancer, error) {
+	id := service.Annotations[IDAnnotation]
+	if !isTag(id) {
+		return nil, nil
+	}
+	balancer, err := s.get(ctx, id)
+	if err != nil || balancer == nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(balancer.Tags, func(tag string) bool {
+		return strings.HasPrefix(strings.ToLower(tag), tagPrefix)
+	}) {
+		// As in a manifest that was copied from another Service.
+		provider.CallOf(ctx).Log.Warn("the annotation names the load balancer of another Service; it is not used",
+			"service", service.Namespace+"/"+service.Name, "annotation", IDAnnotation, "load_balancer", balancer.ID)
+		return nil, nil
+	}
+	if !s.Options.Adopt {
+		return nil, provider.Errorf(provider.ConflictingResource, "the annotation %s names load balancer %s (%s), which has "+
+			"no tag of this Service: remove the annotation, or run the provider with --adopt-load-balancers to take it over",
+			IDAnnotation, balancer.ID, balancer.Name)
+	}
+	if err := s.tag(ctx, balancer.ID, of); err != nil {
+		return nil, err
+	}
+	provider.CallOf(ctx).Log.Info("load balancer taken over", "load_balancer", balancer.ID, "name", balancer.Name)
+	return s.get(ctx, id)
+}
+
+// tag marks a load balancer that is there: the Service's tag last, by which it counts as ours.
+func (s *LoadBalancers) tag(ctx context.Context, id string, of key) error {
+	for _, tag := range []string{of.cluster, of.service} {
+		if err := provider.Check(ctx); err != nil {
+			return err
+		}
+		if _, _, err := s.API.Tags.Create(ctx, &godo.TagCreateRequest{Name: tag}); err != nil {
+			return api.Explain(ctx, "create tag "+tag, tagScope, err)
+		}
+		_, err := s.API.Tags.TagResources(ctx, tag, &godo.TagResourcesRequest{
+			Resources: []godo.Resource{{ID: id, Type: godo.LoadBalancerResourceType}},
+		})
+		if err != nil {
+			return api.Explain(ctx, "tag load balancer "+id, tagScope, err)
+		}
+	}
+	return nil
+}
+
+// get is nil where there is none of this id.
+func (s *LoadBalancers) get(ctx context.Context, id string) (*godo.LoadBalancer, error) {
+	balancer, _, err := s.API.LoadBalancers.Get(ctx, id)
+	if api.IsNotFound(err) {
+		return nil, nil
+	}
+	return balancer, api.Explain(ctx, "get load balancer "+id, readScope, err)
+}
+
+// listOwned are those with the tag, each once, the oldest first.
+func (s *LoadBalancers) listOwned(ctx context.Context, tag string) ([]godo.LoadBalancer, error) {
+	owned := map[string]godo.LoadBalancer{}
+	_, err := api.All(ctx, s.API.LoadBalancers.List, func(balancer godo.LoadBalancer) error {
+		if hasTag(&balancer, tag) {
+			owned[balancer.ID] = balancer
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, api.Explain(ctx, "list load balancers", readScope, err)
+	}
+	sorted := make([]godo.LoadBalancer, 0, len(owned))
+	for _, balancer := range owned {
+		sorted = append(sorted, balancer)
+	}
+	slices.SortFunc(sorted, func(a, b godo.LoadBalancer) int {
+		return cmp.Or(strings.Compare(a.Created, b.Created), strings.Compare(a.ID, b.ID))
+	})
+	return sorted, nil
+}

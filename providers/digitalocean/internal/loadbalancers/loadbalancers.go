@@ -1,0 +1,401 @@
+// Package loadbalancers makes the load balancers of Services.
+package loadbalancers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/digitalocean/godo"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+	"outrigger.dev/adapters/go/provider"
+	"outrigger.dev/providers/digitalocean/internal/api"
+)
+
+// Times after which the controller asks again.
+const (
+	activeAfter  = 10 * time.Second
+	deletedAfter = 5 * time.Second
+)
+
+// States of a load balancer.
+const (
+	statusNew     = "new"
+	statusErrored = "errored"
+)
+
+// Options of the load balancers.
+type Options struct {
+	// Region and VPC that new load balancers are made in; an empty VPC is the region's default.
+	Region, VPC string
+	// DefaultType of new load balancers that no annotation names the type of.
+	DefaultType string
+	// Adopt takes over the load balancers that annotations name and that have no tag of a Service.
+	Adopt bool
+}
+
+// LoadBalancers makes one load balancer for each Service, found by its tags.
+type LoadBalancers struct {
+	API     *api.Client
+	Options Options
+
+	known known
+}
+
+var (
+	_ provider.LoadBalancerLister  = (*LoadBalancers)(nil)
+	_ provider.LoadBalancerPlanner = (*LoadBalancers)(nil)
+)
+
+// GetLoadBalancer compares the load balancer with the Service.
+func (s *LoadBalancers) GetLoadBalancer(ctx context.Context, service *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
+	if disowned(service) {
+		return provider.LoadBalancerNotManaged(), nil
+	}
+	of, err := keyOf(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	current, err := s.find(ctx, service, of)
+	if err != nil {
+		return nil, err
+	}
+	if current == nil {
+		return provider.LoadBalancerAbsent(), nil
+	}
+	if current.Status == statusNew {
+		return identified(provider.LoadBalancerInProgress(activeAfter), current), nil
+	}
+	w, err := wishOf(service)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := s.request(ctx, w, of, targets, current)
+	if err != nil {
+		return nil, err
+	}
+	differ := differences(current, wanted)
+	if current.Status == statusErrored {
+		differ = append(differ, "status errored")
+	}
+	if len(differ) > 0 {
+		return identified(provider.LoadBalancerDiffers(strings.Join(differ, ", ")), current), nil
+	}
+	return identified(provider.LoadBalancerReady(ingress(w, current)...), current), nil
+}
+
+// EnsureLoadBalancer makes the load balancer, or changes it where it differs.
+func (s *LoadBalancers) EnsureLoadBalancer(ctx context.Context, service *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
+	if disowned(service) {
+		return provider.LoadBalancerNotManaged(), nil
+	}
+	of, err := keyOf(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	w, err := wishOf(service)
+	if err != nil {
+		return nil, err
+	}
+	current, err := s.find(ctx, service, of)
+	if err != nil {
+		return nil, err
+	}
+	if current == nil {
+		current, err = s.create(ctx, service, w, of, targets)
+	} else {
+		current, err = s.change(ctx, w, of, targets, current)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ensured(w, current)
+}
+
+func ensured(w *wish, current *godo.LoadBalancer) (*v1.LoadBalancerAnswer, error) {
+	addresses := ingress(w, current)
+	switch {
+	case current.Status == statusErrored:
+		return nil, provider.Errorf(provider.CloudError,
+			"load balancer %s (%s) has the status errored: look into DigitalOcean's control panel", current.ID, current.Name)
+	case current.Status == statusNew || len(addresses) == 0:
+		return withEffects(identified(provider.LoadBalancerInProgress(activeAfter), current), w), nil
+	default:
+		return withEffects(identified(provider.LoadBalancerReady(addresses...), current), w), nil
+	}
+}
+
+func (s *LoadBalancers) create(ctx context.Context, service *v1.Service, w *wish, of key, targets *provider.Targets) (*godo.LoadBalancer, error) {
+	wanted, err := s.request(ctx, w, of, targets, nil)
+	if err != nil {
+		return nil, err
+	}
+	wanted.Tags = []string{of.cluster, of.service}
+	if err := provider.Check(ctx); err != nil {
+		return nil, err
+	}
+	created, _, err := s.API.LoadBalancers.Create(ctx, wanted)
+	if api.IsNameTaken(err) {
+		return s.nameTaken(ctx, w, of)
+	}
+	if err != nil {
+		return nil, api.Explain(ctx, "create load balancer "+w.name, createScope, err)
+	}
+	s.known.set(of.service, created.ID)
+	provider.CallOf(ctx).Log.Info("load balancer created", "service", service.Namespace+"/"+service.Name,
+		"load_balancer", created.ID, "name", created.Name)
+	return created, nil
+}
+
+// nameTaken tells our own load balancer, made by a request of which the answer was lost or by another
+// process of this provider, from a foreign one.
+func (s *LoadBalancers) nameTaken(ctx context.Context, w *wish, of key) (*godo.LoadBalancer, error) {
+	owned, err := s.listOwned(ctx, of.service)
+	if err != nil {
+		return nil, err
+	}
+	if len(owned) == 0 {
+		return nil, provider.Errorf(provider.ConflictingResource, "a load balancer named %q is there already, without the "+
+			"tag %s: rename or remove it, or choose another name with %sname", w.name, of.service, AnnotationPrefix)
+	}
+	s.known.set(of.service, owned[0].ID)
+	return nil, provider.Errorf(provider.OperationInProgress, "load balancer %s was just made by another request",
+		owned[0].ID).WithRetryAfter(deletedAfter)
+}
+
+func (s *LoadBalancers) change(ctx context.Context, w *wish, of key, targets *provider.Targets, current *godo.LoadBalancer) (*godo.LoadBalancer, error) {
+	wanted, err := s.request(ctx, w, of, targets, current)
+	if err != nil {
+		return nil, err
+	}
+	differ := differences(current, wanted)
+	if len(differ) == 0 {
+		return current, nil
+	}
+	return s.put(ctx, current.ID, wanted, differ)
+}
+
+func (s *LoadBalancers) put(ctx context.Context, id string, wanted *godo.LoadBalancerRequest, differ []string) (*godo.LoadBalancer, error) {
+	if err := provider.Check(ctx); err != nil {
+		return nil, err
+	}
+	changed, _, err := s.API.LoadBalancers.Update(ctx, id, wanted)
+	if err != nil {
+		return nil, api.Explain(ctx, "update load balancer "+id, updateScope, err)
+	}
+	provider.CallOf(ctx).Log.Info("load balancer changed", "load_balancer", id, "changed", strings.Join(differ, ", "))
+	return changed, nil
+}
+
+// UpdateLoadBalancerNodes sends the load balancer as it is with other droplets.
+func (s *LoadBalancers) UpdateLoadBalancerNodes(ctx context.Context, service *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
+	if disowned(service) {
+		return provider.LoadBalancerNotManaged(), nil
+	}
+	of, err := keyOf(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	current, err := s.find(ctx, service, of)
+	if err != nil {
+		return nil, err
+	}
+	if current == nil {
+		return provider.LoadBalancerAbsent(), nil
+	}
+	wanted := current.AsRequest()
+	if wanted.SizeUnit > 0 {
+		wanted.SizeSlug = "" // the API returns both and takes one
+	}
+	setDroplets(wanted, droplets(ctx, targets), of)
+	if differ := differences(current, wanted); len(differ) > 0 {
+		if current, err = s.put(ctx, current.ID, wanted, differ); err != nil {
+			return nil, err
+		}
+	}
+	return identified(provider.LoadBalancerUpdated(), current), nil
+}
+
+// DeleteLoadBalancer removes every load balancer with the Service's tag, then the tag.
+func (s *LoadBalancers) DeleteLoadBalancer(ctx context.Context, service *v1.Service) (*v1.LoadBalancerAnswer, error) {
+	if disowned(service) {
+		return provider.LoadBalancerRetained(), nil
+	}
+	of, err := keyOf(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	owned, err := s.ownedWithYoung(ctx, service, of)
+	if err != nil {
+		return nil, err
+	}
+	for _, balancer := range owned {
+		gone, err := s.remove(ctx, balancer.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !gone {
+			return identified(provider.LoadBalancerInProgress(deletedAfter), &balancer), nil
+		}
+	}
+	s.known.drop(of.service)
+	if err := provider.Check(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := s.API.Tags.Delete(ctx, of.service); err != nil && !api.IsNotFound(err) {
+		return nil, api.Explain(ctx, "delete tag "+of.service, "tag:delete", err)
+	}
+	return provider.LoadBalancerAbsent(), nil
+}
+
+// ownedWithYoung has also the one that a list may not show yet.
+func (s *LoadBalancers) ownedWithYoung(ctx context.Context, service *v1.Service, of key) ([]godo.LoadBalancer, error) {
+	owned, err := s.listOwned(ctx, of.service)
+	if err != nil || len(owned) > 0 {
+		return owned, err
+	}
+	id := s.known.get(of.service)
+	if id == "" && !s.Options.Adopt {
+		id = service.Annotations[IDAnnotation]
+	}
+	if isTag(id) {
+		balancer, err := s.get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if balancer != nil && hasTag(balancer, of.service) {
+			return []godo.LoadBalancer{*balancer}, nil
+		}
+	}
+	if !s.Options.Adopt {
+		return nil, nil
+	}
+	balancer, err := s.find(ctx, service, of)
+	if err != nil || balancer == nil {
+		return nil, err
+	}
+	return []godo.LoadBalancer{*balancer}, nil
+}
+
+// remove tells whether the load balancer is gone.
+func (s *LoadBalancers) remove(ctx context.Context, id string) (gone bool, err error) {
+	if err := provider.Check(ctx); err != nil {
+		return false, err
+	}
+	_, err = s.API.LoadBalancers.Delete(ctx, id)
+	if api.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, api.Explain(ctx, "delete load balancer "+id, deleteScope, err)
+	}
+	provider.CallOf(ctx).Log.Info("load balancer deleted", "load_balancer", id)
+	left, err := s.get(ctx, id)
+	return left == nil, err
+}
+
+// ListLoadBalancers hands everything with the cluster's tag to send.
+func (s *LoadBalancers) ListLoadBalancers(ctx context.Context, send func(*v1.OwnedLoadBalancer) error) error {
+	cluster, err := clusterTag(ctx)
+	if err != nil {
+		return err
+	}
+	owned, err := s.listOwned(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	for _, balancer := range owned {
+		listed := &v1.OwnedLoadBalancer{
+			Identity: &v1.LoadBalancerIdentity{Id: balancer.ID, Name: balancer.Name},
+			Status:   &v1.LoadBalancerStatus{Ingress: ingress(&wish{}, &balancer)},
+		}
+		for _, tag := range balancer.Tags {
+			if uid, ours := strings.CutPrefix(strings.ToLower(tag), strings.ToLower(cluster)+":"); ours {
+				listed.Service = &v1.ServiceRef{Uid: uid}
+			}
+		}
+		if err := send(listed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PlanLoadBalancer lists the requests that an Ensure, or without targets a Delete, would make.
+func (s *LoadBalancers) PlanLoadBalancer(ctx context.Context, service *v1.Service, targets *provider.Targets) ([]*v1.PlannedChange, error) {
+	if disowned(service) {
+		return nil, nil
+	}
+	of, err := keyOf(ctx, service)
+	if err != nil {
+		return nil, err
+	}
+	planned := func(action v1.ChangeAction, id, format string, args ...any) *v1.PlannedChange {
+		return &v1.PlannedChange{
+			Action: action, ResourceType: "load-balancer", ResourceId: id, Summary: fmt.Sprintf(format, args...),
+		}
+	}
+	if targets == nil {
+		owned, err := s.listOwned(ctx, of.service)
+		var changes []*v1.PlannedChange
+		for _, balancer := range owned {
+			changes = append(changes, planned(v1.ChangeAction_CHANGE_ACTION_DELETE, balancer.ID,
+				"load balancer %s would be deleted", balancer.Name))
+		}
+		return changes, err
+	}
+	w, err := wishOf(service)
+	if err != nil {
+		return nil, err
+	}
+	current, err := s.plannedFrom(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := s.request(ctx, w, of, targets, current)
+	if err != nil {
+		return nil, err
+	}
+	if current == nil {
+		return []*v1.PlannedChange{planned(v1.ChangeAction_CHANGE_ACTION_CREATE, "",
+			"load balancer %s would be made in %s with %d droplets", w.name, wanted.Region, len(wanted.DropletIDs))}, nil
+	}
+	if differ := differences(current, wanted); len(differ) > 0 {
+		return []*v1.PlannedChange{planned(v1.ChangeAction_CHANGE_ACTION_UPDATE, current.ID,
+			"load balancer %s would change: %s", current.Name, strings.Join(differ, ", "))}, nil
+	}
+	return nil, nil
+}
+
+// plannedFrom is what is there, without taking anything over.
+func (s *LoadBalancers) plannedFrom(ctx context.Context, of key) (*godo.LoadBalancer, error) {
+	owned, err := s.listOwned(ctx, of.service)
+	if err != nil || len(owned) == 0 {
+		return nil, err
+	}
+	return &owned[0], nil
+}
+
+func disowned(service *v1.Service) bool {
+	return strings.EqualFold(strings.TrimSpace(service.Annotations[DisownAnnotation]), "true")
+}
+
+func identified(answer *v1.LoadBalancerAnswer, balancer *godo.LoadBalancer) *v1.LoadBalancerAnswer {
+	answer.Identity = &v1.LoadBalancerIdentity{Id: balancer.ID, Name: balancer.Name}
+	return answer
+}
+
+// withEffects notes the id on the Service, as DigitalOcean's own controller does, and names annotations
+// that mean nothing, which may be misspelt.
+func withEffects(answer *v1.LoadBalancerAnswer, w *wish) *v1.LoadBalancerAnswer {
+	answer.Effects = &v1.KubernetesEffects{SetAnnotations: map[string]string{IDAnnotation: answer.Identity.Id}}
+	if len(w.unknown) > 0 {
+		answer.Effects.Events = []*v1.KubernetesEvent{{
+			Type: "Warning", Reason: "UnknownAnnotation",
+			Message: "This provider does not read " + strings.Join(w.unknown, ", "),
+		}}
+	}
+	return answer
+}
