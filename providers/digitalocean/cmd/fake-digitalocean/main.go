@@ -1,0 +1,54 @@
+// Command fake-digitalocean serves the fake of DigitalOcean's API that the tests use, for trying the
+// provider without an account.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"outrigger.dev/providers/digitalocean/internal/fakecloud"
+)
+
+func main() {
+	if err := run(); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "fake-digitalocean:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	address := flag.String("listen", "127.0.0.1:8780", "`address` to serve on")
+	token := flag.String("token", "fake", "`token` that is taken")
+	droplets := flag.String("droplets", "", "`names` of the droplets, separated by commas")
+	provisioning := flag.Duration("provisioning", 2*time.Second, "`time` until a load balancer is active")
+	perHour := flag.Int("requests-per-hour", 1_000_000, "`number` of requests until the rate limit answers")
+	flag.Parse()
+	cloud := fakecloud.New(*token)
+	cloud.Provisioning, cloud.RequestsPerHour = *provisioning, *perHour
+	for name := range strings.SplitSeq(*droplets, ",") {
+		if name != "" {
+			_, _ = fmt.Printf("droplet %s digitalocean://%d\n", name, cloud.AddDroplet(name))
+		}
+	}
+	listener, err := net.Listen("tcp", *address)
+	if err != nil {
+		return err
+	}
+	_, _ = fmt.Printf("listening on http://%s\n", listener.Addr())
+	server := &http.Server{Handler: cloud, ReadHeaderTimeout: 10 * time.Second}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() { <-signals; _ = server.Close() }()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

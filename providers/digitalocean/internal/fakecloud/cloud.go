@@ -1,0 +1,353 @@
+// Package fakecloud is a stateful fake of DigitalOcean's API in memory: its shapes are those of the
+// vendor's description, and it does what a shape does not say: load balancers that take a while to become
+// active, lists that lag, rate limits, lost answers, tokens that are refused.
+package fakecloud
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Cloud is one team's resources. The exported fields are set before it serves.
+type Cloud struct {
+	// Provisioning is how long a load balancer is new.
+	Provisioning time.Duration
+	// ListLag is how long a load balancer is missing from lists after its creation.
+	ListLag time.Duration
+	// MaxPage lowers the largest page; 0: 200 as the API.
+	MaxPage int
+	// MaxLoadBalancers of the team; 0: no limit.
+	MaxLoadBalancers int
+	// RequestsPerHour of the rate limit; 0: 5,000.
+	RequestsPerHour int
+
+	mu        sync.Mutex
+	now       time.Time
+	frozen    bool
+	tokens    []string
+	droplets  []*Droplet
+	balancers []*balancer
+	certs     map[string]string
+	tags      map[string]struct{}
+	spent     int
+	next      int
+	faults    []*Fault
+	calls     []string
+}
+
+// Droplet is a machine.
+type Droplet struct {
+	ID      int
+	Name    string
+	Status  string
+	Private string
+	Public  string
+	IPv6    string
+}
+
+// Fault changes the answers to requests that it fits.
+type Fault struct {
+	// Method and Path (a prefix below /v2/) of the requests; empty: any.
+	Method, Path string
+	// Times it happens; it is used up then.
+	Times int
+	// Status and Message of the answer; 0: the request is carried out and its answer is lost.
+	Status  int
+	Message string
+	// RetryAfter in seconds, as a header; 0: none.
+	RetryAfter int
+}
+
+type balancer struct {
+	id, status string
+	created    time.Time
+	tags       []string
+	wish       map[string]any
+}
+
+// New is a cloud that takes these tokens.
+func New(tokens ...string) *Cloud {
+	return &Cloud{tokens: tokens, certs: map[string]string{}, tags: map[string]struct{}{}, next: 1000}
+}
+
+// Freeze stops the clock of the cloud; Advance alone moves it then.
+func (c *Cloud) Freeze() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now, c.frozen = time.Now(), true
+}
+
+// Advance moves a frozen clock.
+func (c *Cloud) Advance(by time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(by)
+}
+
+// SetTokens replaces the tokens that are taken.
+func (c *Cloud) SetTokens(tokens ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tokens = tokens
+}
+
+// Break adds a fault.
+func (c *Cloud) Break(fault Fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults = append(c.faults, &fault)
+}
+
+// AddDroplet adds one of this name, which is active and has an address of each kind, and returns its id.
+func (c *Cloud) AddDroplet(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next++
+	low := c.next % 250
+	c.droplets = append(c.droplets, &Droplet{
+		ID: c.next, Name: name, Status: "active", Private: fmt.Sprintf("10.110.%d.%d", c.next/250, low+2),
+		Public: fmt.Sprintf("203.0.113.%d", low+2), IPv6: fmt.Sprintf("2001:db8::%x", c.next),
+	})
+	return c.next
+}
+
+// ChangeDroplet changes one that is there.
+func (c *Cloud) ChangeDroplet(id int, change func(*Droplet)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, droplet := range c.droplets {
+		if droplet.ID == id {
+			change(droplet)
+		}
+	}
+}
+
+// RemoveDroplet destroys one.
+func (c *Cloud) RemoveDroplet(id int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.droplets = slices.DeleteFunc(c.droplets, func(of *Droplet) bool { return of.ID == id })
+}
+
+// AddCertificate adds one; RemoveCertificate takes it away.
+func (c *Cloud) AddCertificate(id, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.certs[id] = name
+}
+
+// RemoveCertificate takes one away.
+func (c *Cloud) RemoveCertificate(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.certs, id)
+}
+
+// AddLoadBalancer adds one that is active, made by other means, and returns its id.
+func (c *Cloud) AddLoadBalancer(name string, tags ...string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	made := &balancer{id: c.uuid(), tags: tags, created: c.clock().Add(-time.Hour), wish: map[string]any{
+		"name": name, "forwarding_rules": []any{map[string]any{
+			"entry_protocol": "tcp", "entry_port": 1.0, "target_protocol": "tcp", "target_port": 1.0,
+		}}, "type": "REGIONAL_NETWORK", "region": "nyc3", "droplet_ids": []any{},
+	}}
+	c.balancers = append(c.balancers, made)
+	return made.id
+}
+
+// ChangeLoadBalancer changes a field of the only one of this name behind the provider's back.
+func (c *Cloud) ChangeLoadBalancer(name, field string, value any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, made := range c.balancers {
+		if made.wish["name"] == name {
+			made.wish[field] = value
+			if field == "status" {
+				made.status = value.(string)
+			}
+		}
+	}
+}
+
+// LoadBalancers are all that are there, as the API shows them.
+func (c *Cloud) LoadBalancers() []map[string]any {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shown := make([]map[string]any, 0, len(c.balancers))
+	for _, made := range c.balancers {
+		shown = append(shown, c.showBalancer(made))
+	}
+	return shown
+}
+
+// Tags that are there.
+func (c *Cloud) Tags() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var names []string
+	for name := range c.tags {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Calls are the requests since the last TakeCalls, as "GET droplets".
+func (c *Cloud) TakeCalls() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := c.calls
+	c.calls = nil
+	return calls
+}
+
+func (c *Cloud) clock() time.Time {
+	if c.frozen {
+		return c.now
+	}
+	return time.Now()
+}
+
+func (c *Cloud) uuid() string {
+	c.next++
+	return fmt.Sprintf("00000000-0000-4000-8000-%012x", c.next)
+}
+
+// ServeHTTP is the API.
+func (c *Cloud) ServeHTTP(out http.ResponseWriter, request *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	path := strings.Trim(strings.TrimPrefix(request.URL.Path, "/v2"), "/")
+	c.calls = append(c.calls, request.Method+" "+path)
+	limit := c.RequestsPerHour
+	if limit == 0 {
+		limit = 5000
+	}
+	left := max(limit-c.spent, 0)
+	header := out.Header()
+	header.Set("ratelimit-limit", strconv.Itoa(limit))
+	header.Set("ratelimit-remaining", strconv.Itoa(left))
+	header.Set("ratelimit-reset", strconv.FormatInt(c.clock().Add(90*time.Second).Unix(), 10))
+	token := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
+	if !slices.Contains(c.tokens, token) {
+		refuse(out, http.StatusUnauthorized, "unauthorized", "Unable to authenticate you")
+		return
+	}
+	if left == 0 {
+		refuse(out, http.StatusTooManyRequests, "too_many_requests", "API rate limit exceeded.")
+		return
+	}
+	c.spent++
+	fault := c.fault(request.Method, path)
+	if fault != nil && fault.Status != 0 {
+		if fault.RetryAfter > 0 {
+			header.Set("retry-after", strconv.Itoa(fault.RetryAfter))
+		}
+		refuse(out, fault.Status, strings.ReplaceAll(strings.ToLower(http.StatusText(fault.Status)), " ", "_"), fault.Message)
+		return
+	}
+	if fault != nil {
+		c.route(discard{http.Header{}}, request, path)
+		panic(http.ErrAbortHandler) // the connection breaks, without an answer
+	}
+	c.route(out, request, path)
+}
+
+func (c *Cloud) fault(method, path string) *Fault {
+	for _, fault := range c.faults {
+		if fault.Times > 0 && (fault.Method == "" || fault.Method == method) && strings.HasPrefix(path, fault.Path) {
+			fault.Times--
+			return fault
+		}
+	}
+	return nil
+}
+
+func (c *Cloud) route(out http.ResponseWriter, request *http.Request, path string) {
+	parts := strings.Split(path, "/")
+	id := ""
+	if len(parts) > 1 {
+		id = parts[1]
+	}
+	switch route := request.Method + " " + parts[0]; {
+	case len(parts) == 1 && route == "GET droplets":
+		c.listDroplets(out, request)
+	case len(parts) == 2 && route == "GET droplets":
+		c.getDroplet(out, id)
+	case len(parts) <= 2 && parts[0] == "load_balancers":
+		c.loadBalancers(out, request, id)
+	case len(parts) <= 2 && route == "GET certificates":
+		c.certificates(out, request, id)
+	case len(parts) == 1 && route == "POST tags":
+		c.createTag(out, request)
+	case len(parts) == 3 && route == "POST tags" && parts[2] == "resources":
+		c.tagResources(out, request, id)
+	case len(parts) == 2 && route == "DELETE tags":
+		c.deleteTag(out, id)
+	default:
+		refuse(out, http.StatusNotFound, "not_found", "The resource you were accessing could not be found.")
+	}
+}
+
+// discard is the writer of an answer that is lost.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header             { return d.header }
+func (d discard) Write(bytes []byte) (int, error) { return len(bytes), nil }
+func (d discard) WriteHeader(int)                 {}
+
+func answer(out http.ResponseWriter, status int, body any) {
+	out.Header().Set("Content-Type", "application/json")
+	out.WriteHeader(status)
+	_ = json.NewEncoder(out).Encode(body)
+}
+
+func refuse(out http.ResponseWriter, status int, id, message string) {
+	answer(out, status, map[string]any{"id": id, "message": message, "request_id": "4d9d8375-3c56-4925-a3e7-eb137fed17e9"})
+}
+
+func notFound(out http.ResponseWriter) {
+	refuse(out, http.StatusNotFound, "not_found", "The resource you were accessing could not be found.")
+}
+
+// page answers with one page of a list.
+func (c *Cloud) page(out http.ResponseWriter, request *http.Request, name string, items []map[string]any) {
+	query := request.URL.Query()
+	number := func(key string, fallback int) int {
+		if value, err := strconv.Atoi(query.Get(key)); err == nil && value > 0 {
+			return value
+		}
+		return fallback
+	}
+	size, page := number("per_page", 20), number("page", 1)
+	if most := c.MaxPage; most > 0 {
+		size = min(size, most)
+	}
+	size = min(size, 200)
+	begin := min((page-1)*size, len(items))
+	end := min(begin+size, len(items))
+	pages := map[string]any{}
+	link := func(to int) string {
+		return fmt.Sprintf("https://api.digitalocean.com%s?page=%d&per_page=%d", request.URL.Path, to, size)
+	}
+	if page > 1 {
+		pages["first"], pages["prev"] = link(1), link(page-1)
+	}
+	if end < len(items) {
+		pages["next"], pages["last"] = link(page+1), link((len(items)+size-1)/size)
+	}
+	links := map[string]any{}
+	if len(pages) > 0 {
+		links["pages"] = pages
+	}
+	answer(out, http.StatusOK, map[string]any{
+		name: items[begin:end], "links": links, "meta": map[string]any{"total": len(items)},
+	})
+}
