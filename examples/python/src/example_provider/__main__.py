@@ -5,7 +5,6 @@ import asyncio
 import logging
 import os
 import signal
-from dataclasses import replace
 
 from .cloud import Cloud, Instance
 from .server import serve
@@ -17,14 +16,11 @@ async def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m example_provider")
     parser.add_argument("--endpoint", default=endpoint, help="unix:///absolute/path of the socket")
     parser.add_argument("--instance", action="append", default=[], metavar="NAME", help="can be repeated")
-    parser.add_argument("--stopped-instance", action="append", default=[], metavar="NAME", help="can be repeated")
     parser.add_argument("--synthesize-instances", action="store_true", help="each Node has an instance")
     parser.add_argument("--latency", type=float, default=0.02, help="seconds that a cloud call takes")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    running = [Instance.named(name) for name in args.instance]
-    stopped = [replace(Instance.named(name), running=False) for name in args.stopped_instance]
-    instances = {instance.id: instance for instance in running + stopped}
+    instances = {instance.id: instance for instance in map(Instance.named, args.instance)}
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def end(number: signal.Signals) -> None:

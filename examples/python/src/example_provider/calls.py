@@ -23,8 +23,6 @@ class Gate(grpc.aio.ServerInterceptor):
         self.running: set[asyncio.Task[Any]] = set()
 
     def admit(self, context: CallContext) -> None:
-        if not context.cluster_name:
-            raise Refusal("INVALID_REQUEST", "the request has no context with a cluster_name")
         if self.cluster_name != context.cluster_name:
             raise Refusal("NOT_HANDSHAKED", f"no handshake for the cluster {context.cluster_name!r} yet")
 

@@ -68,7 +68,6 @@ class LoadBalancers(LoadBalancersServiceServicer):
 
     async def GetLoadBalancer(self, request: pb.GetLoadBalancerRequest, context: Context) -> pb.GetLoadBalancerResponse:
         service = request.service
-        check_keys([service.uid], 1)
         nodes = self.node_sets.resolve(request.targets) if request.HasField("targets") else []
         if service.HasField("load_balancer_class"):
             return pb.GetLoadBalancerResponse(answer=NOT_MANAGED)
