@@ -1,5 +1,7 @@
 //! Volumes that exist get labels and node affinity from the loop persistentvolume-labels (P-10 to P-33).
 
+mod restart;
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::PersistentVolume;
