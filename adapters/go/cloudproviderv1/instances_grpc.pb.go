@@ -41,10 +41,10 @@ type InstancesServiceClient interface {
 	//	may exist                    absent, NOT_VISIBLE_YET      keeps it, asks again
 	//	another provider's           not_managed                  leaves it alone
 	//	own scheme, no id of this    INVALID_ARGUMENT             waits for a change
-	//	cloud                        MALFORMED_PROVIDER_ID
+	//	  cloud                      MALFORMED_PROVIDER_ID
 	//	the cloud fails for it       INTERNAL CLOUD_ERROR         back-off
 	//	no or two results, no        (OK)                         malformed: back-off
-	//	outcome
+	//	  outcome
 	//	UNIMPLEMENTED                any                          Nodes stay as they are;
 	//	                                                          asks after the next
 	//	                                                          handshake
@@ -56,7 +56,7 @@ type InstancesServiceClient interface {
 	//
 	//	condition                    code and reason              the controller
 	//	no complete, an id twice,    (OK)                         discards the list, asks
-	//	too many entries or bytes                                 in the next period
+	//	  too many entries or bytes                               in the next period
 	//	an instance breaks a limit   (OK)                         leaves it out, warns
 	//	anything else                any                          asks in the next period
 	ListInstances(ctx context.Context, in *ListInstancesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListInstancesResponse], error)
@@ -117,10 +117,10 @@ type InstancesServiceServer interface {
 	//	may exist                    absent, NOT_VISIBLE_YET      keeps it, asks again
 	//	another provider's           not_managed                  leaves it alone
 	//	own scheme, no id of this    INVALID_ARGUMENT             waits for a change
-	//	cloud                        MALFORMED_PROVIDER_ID
+	//	  cloud                      MALFORMED_PROVIDER_ID
 	//	the cloud fails for it       INTERNAL CLOUD_ERROR         back-off
 	//	no or two results, no        (OK)                         malformed: back-off
-	//	outcome
+	//	  outcome
 	//	UNIMPLEMENTED                any                          Nodes stay as they are;
 	//	                                                          asks after the next
 	//	                                                          handshake
@@ -132,7 +132,7 @@ type InstancesServiceServer interface {
 	//
 	//	condition                    code and reason              the controller
 	//	no complete, an id twice,    (OK)                         discards the list, asks
-	//	too many entries or bytes                                 in the next period
+	//	  too many entries or bytes                               in the next period
 	//	an instance breaks a limit   (OK)                         leaves it out, warns
 	//	anything else                any                          asks in the next period
 	ListInstances(*ListInstancesRequest, grpc.ServerStreamingServer[ListInstancesResponse]) error

@@ -808,7 +808,7 @@ type UpdateLoadBalancerNodesResponse_Answer struct {
 
 type UpdateLoadBalancerNodesResponse_Error struct {
 	// Why not. It concerns this Service only, unless its reason is about the class
-	// of calls. See the table above for what the controller does.
+	// of calls. The table of UpdateLoadBalancerNodes says what the controller does.
 	Error *status.Status `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
 }
 
@@ -874,7 +874,7 @@ func (x *DeleteLoadBalancerRequest) GetService() *Service {
 // The result of a Delete.
 type DeleteLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ABSENT, RETAINED, NOT_MANAGED or IN_PROGRESS. The table above says when the
+	// ABSENT, RETAINED, NOT_MANAGED or IN_PROGRESS. The table of the RPC says when the
 	// finalizer goes.
 	Answer        *LoadBalancerAnswer `protobuf:"bytes,10,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -55,94 +55,102 @@ const (
 // up to 30 s, until it can. Whatever is half made is completed by the next Ensure,
 // or removed by the next Delete.
 //
-// The controller's actions. Reasons are those of ErrorReason; "again" is with
-// back-off, 5 s to 5 min, and is shown on the Service, unless a time is given.
-//
-// Get       READY, status as stored     nothing
-//
-//	READY, another status       Ensure
-//	DIFFERS, IN_PROGRESS        Ensure
-//	ABSENT                      Ensure
-//	NOT_MANAGED                 nothing, or Ensure if it was managed
-//	NODE_SET_UNKNOWN            syncs a snapshot, Get again at once, once
-//	any other error             Get in the next round (12 h)
-//
-// Ensure    READY with status           writes it; done until the Service changes
-//
-//	IN_PROGRESS                 Ensure after retry_after
-//	NOT_MANAGED                 Accepted=False; done until it changes
-//	INVALID_REQUEST, INVALID_ANNOTATION, UNSUPPORTED_PROTOCOL,
-//	UNSUPPORTED_FEATURE, MALFORMED_PROVIDER_ID
-//	                            shown; Ensure once the Service or the
-//	                            provider's process is another one
-//	DEPENDENCY_NOT_READY, CONFLICTING_RESOURCE, QUOTA_EXCEEDED,
-//	PERMISSION_MISSING, CLOUD_ERROR, unknown reasons, no ErrorInfo, an
-//	answer that breaks this contract, UNIMPLEMENTED
-//	                            Ensure again
-//	OPERATION_IN_PROGRESS       Ensure after RetryInfo or 5 s; not shown
-//	CONFLICT                    Ensure again; not shown
-//	NODE_SET_UNKNOWN            syncs a snapshot, Ensure at once, once
-//	RATE_LIMITED, CLOUD_UNAVAILABLE, CREDENTIALS_INVALID
-//	                            calls pause; Ensure after that; not shown
-//	OVERLOADED                  Ensure after RetryInfo or with back-off; not
-//	                            shown
-//	NOT_HANDSHAKED, SHUTTING_DOWN
-//	                            Ensure on the next session; not shown
-//
-// Update    READY                       the targets are in step
-//
-//	IN_PROGRESS                 Update after retry_after
-//	NOT_MANAGED                 done
-//	ABSENT                      Ensure at once
-//	RATE_LIMITED, OVERLOADED, OPERATION_IN_PROGRESS
-//	                            Update after that time, or with back-off
-//	CLOUD_UNAVAILABLE, CREDENTIALS_INVALID
-//	                            calls pause; Update again
-//	NOT_HANDSHAKED, SHUTTING_DOWN
-//	                            Update on the next session
-//	any other error, no result  Ensure of this Service at once, whose
-//	                            answer decides; the other Services of the
-//	                            call are not concerned
-//	error of the whole call     as that error for each Service that has no
-//	                            result yet; NODE_SET_UNKNOWN: syncs a
-//	                            snapshot, Update of those at once, once
-//	UNIMPLEMENTED               Ensure instead of Update
-//
-// Delete    ABSENT, RETAINED            the finalizer goes
-//
-//	NOT_MANAGED                 the finalizer goes; it stays, with a
-//	                            warning and Delete again, where the load
-//	                            balancer was made for a class that is
-//	                            declared no longer
-//	IN_PROGRESS                 Delete after retry_after
-//	any error                   the finalizer stays; Delete again, at the
-//	                            latest after 30 s; while the class of
-//	                            calls pauses, after the pause
-//
-// List      any error, not complete     discarded; List in the next round
-// Plan      any error                   printed
-//
-// Get (with targets), Ensure, Update and Plan can be answered NODE_SET_UNKNOWN,
-// Delete and List cannot.
+// Answers. In the tables of the RPCs reasons are those of ErrorReason; "again" is with
+// back-off, 5 s to 5 min, and is shown on the Service, unless a time is given. Get (with
+// targets), Ensure, Update and Plan can be answered NODE_SET_UNKNOWN, Delete and List
+// cannot.
 type LoadBalancersServiceClient interface {
 	// State of the load balancer now. Changes nothing.
+	//
+	//	answer                              the controller
+	//	READY, status as stored             nothing
+	//	READY, another status               Ensure
+	//	DIFFERS, IN_PROGRESS                Ensure
+	//	ABSENT                              Ensure
+	//	NOT_MANAGED                         nothing, or Ensure if it was managed
+	//	NODE_SET_UNKNOWN                    syncs a snapshot, Get again at once, once
+	//	any other error                     Get in the next round (12 h)
 	GetLoadBalancer(ctx context.Context, in *GetLoadBalancerRequest, opts ...grpc.CallOption) (*GetLoadBalancerResponse, error)
 	// Makes the load balancer, or changes it, to what the Service and its targets
 	// say. No targets is a legal wish.
+	//
+	//	answer                              the controller
+	//	READY with status                   writes it; done until the Service changes
+	//	IN_PROGRESS                         Ensure after retry_after
+	//	NOT_MANAGED                         Accepted=False; done until it changes
+	//	INVALID_REQUEST,                    shown; Ensure once the Service or the
+	//	  INVALID_ANNOTATION,               provider's process is another one
+	//	  UNSUPPORTED_PROTOCOL,
+	//	  UNSUPPORTED_FEATURE,
+	//	  MALFORMED_PROVIDER_ID
+	//	DEPENDENCY_NOT_READY,               Ensure again
+	//	  CONFLICTING_RESOURCE,
+	//	  QUOTA_EXCEEDED,
+	//	  PERMISSION_MISSING, CLOUD_ERROR,
+	//	  unknown reasons, no ErrorInfo,
+	//	  an answer that breaks this
+	//	  contract, UNIMPLEMENTED
+	//	OPERATION_IN_PROGRESS               Ensure after RetryInfo or 5 s; not shown
+	//	CONFLICT                            Ensure again; not shown
+	//	NODE_SET_UNKNOWN                    syncs a snapshot, Ensure at once, once
+	//	RATE_LIMITED, CLOUD_UNAVAILABLE,    calls pause; Ensure after that; not shown
+	//	  CREDENTIALS_INVALID
+	//	OVERLOADED                          Ensure after RetryInfo or with back-off;
+	//	                                    not shown
+	//	NOT_HANDSHAKED, SHUTTING_DOWN       Ensure on the next session; not shown
 	EnsureLoadBalancer(ctx context.Context, in *EnsureLoadBalancerRequest, opts ...grpc.CallOption) (*EnsureLoadBalancerResponse, error)
 	// New targets for many load balancers, nothing else; results stream back as
 	// they finish. Never creates a load balancer. Deadline 5 min, at most 60 s
 	// between two results.
+	//
+	//	answer                              the controller
+	//	READY                               the targets are in step
+	//	IN_PROGRESS                         Update after retry_after
+	//	NOT_MANAGED                         done
+	//	ABSENT                              Ensure at once
+	//	RATE_LIMITED, OVERLOADED,           Update after that time, or with back-off
+	//	  OPERATION_IN_PROGRESS
+	//	CLOUD_UNAVAILABLE,                  calls pause; Update again
+	//	  CREDENTIALS_INVALID
+	//	NOT_HANDSHAKED, SHUTTING_DOWN       Update on the next session
+	//	any other error, no result          Ensure of this Service at once, whose
+	//	                                    answer decides; the other Services of the
+	//	                                    call are not concerned
+	//	error of the whole call             as that error for each Service that has no
+	//	                                    result yet
+	//	NODE_SET_UNKNOWN of the whole       syncs a snapshot, Update of those at once,
+	//	  call                              once
+	//	UNIMPLEMENTED                       Ensure instead of Update
 	UpdateLoadBalancerNodes(ctx context.Context, in *UpdateLoadBalancerNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UpdateLoadBalancerNodesResponse], error)
 	// Removes the load balancer and every part of it. Of none: ABSENT.
+	//
+	//	answer                              the controller
+	//	ABSENT, RETAINED                    the finalizer goes
+	//	NOT_MANAGED                         the finalizer goes; it stays, with a
+	//	                                    warning and Delete again, where the load
+	//	                                    balancer was made for a class that is
+	//	                                    declared no longer
+	//	IN_PROGRESS                         Delete after retry_after
+	//	any error                           the finalizer stays; Delete again, at the
+	//	                                    latest after 30 s; while the class of
+	//	                                    calls pauses, after the pause
 	DeleteLoadBalancer(ctx context.Context, in *DeleteLoadBalancerRequest, opts ...grpc.CallOption) (*DeleteLoadBalancerResponse, error)
 	// OPTIONAL (LoadBalancersCapability.list). Everything this cluster owns in the
 	// cloud, for drift and orphans; the controller deletes nothing by it. Deadline
 	// 5 min, at most 60 s between two messages.
+	//
+	//	answer                              the controller
+	//	complete                            compares it with the Services: drift,
+	//	                                    orphans
+	//	any error, not complete             discarded; List in the next round
 	ListLoadBalancers(ctx context.Context, in *ListLoadBalancersRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListLoadBalancersResponse], error)
 	// OPTIONAL (LoadBalancersCapability.plan). Changes that Ensure or Delete would
 	// make. Changes nothing. An RPC of its own and not a flag of the mutating ones: a
 	// provider that does not know a flag would carry the change out.
+	//
+	//	answer                              the controller
+	//	changes                             printed
+	//	any error                           printed
 	PlanLoadBalancer(ctx context.Context, in *PlanLoadBalancerRequest, opts ...grpc.CallOption) (*PlanLoadBalancerResponse, error)
 }
 
@@ -260,94 +268,102 @@ func (c *loadBalancersServiceClient) PlanLoadBalancer(ctx context.Context, in *P
 // up to 30 s, until it can. Whatever is half made is completed by the next Ensure,
 // or removed by the next Delete.
 //
-// The controller's actions. Reasons are those of ErrorReason; "again" is with
-// back-off, 5 s to 5 min, and is shown on the Service, unless a time is given.
-//
-// Get       READY, status as stored     nothing
-//
-//	READY, another status       Ensure
-//	DIFFERS, IN_PROGRESS        Ensure
-//	ABSENT                      Ensure
-//	NOT_MANAGED                 nothing, or Ensure if it was managed
-//	NODE_SET_UNKNOWN            syncs a snapshot, Get again at once, once
-//	any other error             Get in the next round (12 h)
-//
-// Ensure    READY with status           writes it; done until the Service changes
-//
-//	IN_PROGRESS                 Ensure after retry_after
-//	NOT_MANAGED                 Accepted=False; done until it changes
-//	INVALID_REQUEST, INVALID_ANNOTATION, UNSUPPORTED_PROTOCOL,
-//	UNSUPPORTED_FEATURE, MALFORMED_PROVIDER_ID
-//	                            shown; Ensure once the Service or the
-//	                            provider's process is another one
-//	DEPENDENCY_NOT_READY, CONFLICTING_RESOURCE, QUOTA_EXCEEDED,
-//	PERMISSION_MISSING, CLOUD_ERROR, unknown reasons, no ErrorInfo, an
-//	answer that breaks this contract, UNIMPLEMENTED
-//	                            Ensure again
-//	OPERATION_IN_PROGRESS       Ensure after RetryInfo or 5 s; not shown
-//	CONFLICT                    Ensure again; not shown
-//	NODE_SET_UNKNOWN            syncs a snapshot, Ensure at once, once
-//	RATE_LIMITED, CLOUD_UNAVAILABLE, CREDENTIALS_INVALID
-//	                            calls pause; Ensure after that; not shown
-//	OVERLOADED                  Ensure after RetryInfo or with back-off; not
-//	                            shown
-//	NOT_HANDSHAKED, SHUTTING_DOWN
-//	                            Ensure on the next session; not shown
-//
-// Update    READY                       the targets are in step
-//
-//	IN_PROGRESS                 Update after retry_after
-//	NOT_MANAGED                 done
-//	ABSENT                      Ensure at once
-//	RATE_LIMITED, OVERLOADED, OPERATION_IN_PROGRESS
-//	                            Update after that time, or with back-off
-//	CLOUD_UNAVAILABLE, CREDENTIALS_INVALID
-//	                            calls pause; Update again
-//	NOT_HANDSHAKED, SHUTTING_DOWN
-//	                            Update on the next session
-//	any other error, no result  Ensure of this Service at once, whose
-//	                            answer decides; the other Services of the
-//	                            call are not concerned
-//	error of the whole call     as that error for each Service that has no
-//	                            result yet; NODE_SET_UNKNOWN: syncs a
-//	                            snapshot, Update of those at once, once
-//	UNIMPLEMENTED               Ensure instead of Update
-//
-// Delete    ABSENT, RETAINED            the finalizer goes
-//
-//	NOT_MANAGED                 the finalizer goes; it stays, with a
-//	                            warning and Delete again, where the load
-//	                            balancer was made for a class that is
-//	                            declared no longer
-//	IN_PROGRESS                 Delete after retry_after
-//	any error                   the finalizer stays; Delete again, at the
-//	                            latest after 30 s; while the class of
-//	                            calls pauses, after the pause
-//
-// List      any error, not complete     discarded; List in the next round
-// Plan      any error                   printed
-//
-// Get (with targets), Ensure, Update and Plan can be answered NODE_SET_UNKNOWN,
-// Delete and List cannot.
+// Answers. In the tables of the RPCs reasons are those of ErrorReason; "again" is with
+// back-off, 5 s to 5 min, and is shown on the Service, unless a time is given. Get (with
+// targets), Ensure, Update and Plan can be answered NODE_SET_UNKNOWN, Delete and List
+// cannot.
 type LoadBalancersServiceServer interface {
 	// State of the load balancer now. Changes nothing.
+	//
+	//	answer                              the controller
+	//	READY, status as stored             nothing
+	//	READY, another status               Ensure
+	//	DIFFERS, IN_PROGRESS                Ensure
+	//	ABSENT                              Ensure
+	//	NOT_MANAGED                         nothing, or Ensure if it was managed
+	//	NODE_SET_UNKNOWN                    syncs a snapshot, Get again at once, once
+	//	any other error                     Get in the next round (12 h)
 	GetLoadBalancer(context.Context, *GetLoadBalancerRequest) (*GetLoadBalancerResponse, error)
 	// Makes the load balancer, or changes it, to what the Service and its targets
 	// say. No targets is a legal wish.
+	//
+	//	answer                              the controller
+	//	READY with status                   writes it; done until the Service changes
+	//	IN_PROGRESS                         Ensure after retry_after
+	//	NOT_MANAGED                         Accepted=False; done until it changes
+	//	INVALID_REQUEST,                    shown; Ensure once the Service or the
+	//	  INVALID_ANNOTATION,               provider's process is another one
+	//	  UNSUPPORTED_PROTOCOL,
+	//	  UNSUPPORTED_FEATURE,
+	//	  MALFORMED_PROVIDER_ID
+	//	DEPENDENCY_NOT_READY,               Ensure again
+	//	  CONFLICTING_RESOURCE,
+	//	  QUOTA_EXCEEDED,
+	//	  PERMISSION_MISSING, CLOUD_ERROR,
+	//	  unknown reasons, no ErrorInfo,
+	//	  an answer that breaks this
+	//	  contract, UNIMPLEMENTED
+	//	OPERATION_IN_PROGRESS               Ensure after RetryInfo or 5 s; not shown
+	//	CONFLICT                            Ensure again; not shown
+	//	NODE_SET_UNKNOWN                    syncs a snapshot, Ensure at once, once
+	//	RATE_LIMITED, CLOUD_UNAVAILABLE,    calls pause; Ensure after that; not shown
+	//	  CREDENTIALS_INVALID
+	//	OVERLOADED                          Ensure after RetryInfo or with back-off;
+	//	                                    not shown
+	//	NOT_HANDSHAKED, SHUTTING_DOWN       Ensure on the next session; not shown
 	EnsureLoadBalancer(context.Context, *EnsureLoadBalancerRequest) (*EnsureLoadBalancerResponse, error)
 	// New targets for many load balancers, nothing else; results stream back as
 	// they finish. Never creates a load balancer. Deadline 5 min, at most 60 s
 	// between two results.
+	//
+	//	answer                              the controller
+	//	READY                               the targets are in step
+	//	IN_PROGRESS                         Update after retry_after
+	//	NOT_MANAGED                         done
+	//	ABSENT                              Ensure at once
+	//	RATE_LIMITED, OVERLOADED,           Update after that time, or with back-off
+	//	  OPERATION_IN_PROGRESS
+	//	CLOUD_UNAVAILABLE,                  calls pause; Update again
+	//	  CREDENTIALS_INVALID
+	//	NOT_HANDSHAKED, SHUTTING_DOWN       Update on the next session
+	//	any other error, no result          Ensure of this Service at once, whose
+	//	                                    answer decides; the other Services of the
+	//	                                    call are not concerned
+	//	error of the whole call             as that error for each Service that has no
+	//	                                    result yet
+	//	NODE_SET_UNKNOWN of the whole       syncs a snapshot, Update of those at once,
+	//	  call                              once
+	//	UNIMPLEMENTED                       Ensure instead of Update
 	UpdateLoadBalancerNodes(*UpdateLoadBalancerNodesRequest, grpc.ServerStreamingServer[UpdateLoadBalancerNodesResponse]) error
 	// Removes the load balancer and every part of it. Of none: ABSENT.
+	//
+	//	answer                              the controller
+	//	ABSENT, RETAINED                    the finalizer goes
+	//	NOT_MANAGED                         the finalizer goes; it stays, with a
+	//	                                    warning and Delete again, where the load
+	//	                                    balancer was made for a class that is
+	//	                                    declared no longer
+	//	IN_PROGRESS                         Delete after retry_after
+	//	any error                           the finalizer stays; Delete again, at the
+	//	                                    latest after 30 s; while the class of
+	//	                                    calls pauses, after the pause
 	DeleteLoadBalancer(context.Context, *DeleteLoadBalancerRequest) (*DeleteLoadBalancerResponse, error)
 	// OPTIONAL (LoadBalancersCapability.list). Everything this cluster owns in the
 	// cloud, for drift and orphans; the controller deletes nothing by it. Deadline
 	// 5 min, at most 60 s between two messages.
+	//
+	//	answer                              the controller
+	//	complete                            compares it with the Services: drift,
+	//	                                    orphans
+	//	any error, not complete             discarded; List in the next round
 	ListLoadBalancers(*ListLoadBalancersRequest, grpc.ServerStreamingServer[ListLoadBalancersResponse]) error
 	// OPTIONAL (LoadBalancersCapability.plan). Changes that Ensure or Delete would
 	// make. Changes nothing. An RPC of its own and not a flag of the mutating ones: a
 	// provider that does not know a flag would carry the change out.
+	//
+	//	answer                              the controller
+	//	changes                             printed
+	//	any error                           printed
 	PlanLoadBalancer(context.Context, *PlanLoadBalancerRequest) (*PlanLoadBalancerResponse, error)
 	mustEmbedUnimplementedLoadBalancersServiceServer()
 }

@@ -46,6 +46,15 @@ type NodeSetsServiceClient interface {
 	// and revision are equal. Deadline 60 s. Errors:
 	// NODE_SET_BASE_MISMATCH; INVALID_REQUEST for parts out of order, no commit, a
 	// wrong count, a name that comes twice or a removal of a node that is not there.
+	//
+	//	answer                              the controller
+	//	OK with the revision that was sent  names it in calls
+	//	NODE_SET_BASE_MISMATCH of a delta   sends a snapshot at once
+	//	NODE_SET_BASE_MISMATCH of a         an answer that breaks this contract: ends
+	//	  snapshot, another revision        the calls that wait for it, next a snapshot
+	//	UNIMPLEMENTED                       sends nodes inline until the next handshake
+	//	any other error                     is that of the calls that wait for it; next
+	//	                                    a snapshot
 	SyncNodeSet(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SyncNodeSetRequest, SyncNodeSetResponse], error)
 }
 
@@ -94,6 +103,15 @@ type NodeSetsServiceServer interface {
 	// and revision are equal. Deadline 60 s. Errors:
 	// NODE_SET_BASE_MISMATCH; INVALID_REQUEST for parts out of order, no commit, a
 	// wrong count, a name that comes twice or a removal of a node that is not there.
+	//
+	//	answer                              the controller
+	//	OK with the revision that was sent  names it in calls
+	//	NODE_SET_BASE_MISMATCH of a delta   sends a snapshot at once
+	//	NODE_SET_BASE_MISMATCH of a         an answer that breaks this contract: ends
+	//	  snapshot, another revision        the calls that wait for it, next a snapshot
+	//	UNIMPLEMENTED                       sends nodes inline until the next handshake
+	//	any other error                     is that of the calls that wait for it; next
+	//	                                    a snapshot
 	SyncNodeSet(grpc.ClientStreamingServer[SyncNodeSetRequest, SyncNodeSetResponse]) error
 	mustEmbedUnimplementedNodeSetsServiceServer()
 }

@@ -40,12 +40,12 @@ type ProviderServiceClient interface {
 	//	no common minor              FAILED_PRECONDITION          is down, asks again
 	//	                             VERSION_UNSUPPORTED          each minute
 	//	the answer breaks the        (OK)                         the same
-	//	contract: no minor, name or
-	//	boot_id, or a limit of a
-	//	field broken
+	//	  contract: no minor, name or
+	//	  boot_id, or a limit of a
+	//	  field broken
 	//	a wrong name                 (OK)                         the same
 	//	without_cluster_id without   (OK)                         the same
-	//	--allow-untagged-cloud
+	//	  --allow-untagged-cloud
 	//	not this contract            UNIMPLEMENTED                the same
 	//	anything else                any                          connects again
 	Handshake(ctx context.Context, in *HandshakeRequest, opts ...grpc.CallOption) (*HandshakeResponse, error)
@@ -55,7 +55,7 @@ type ProviderServiceClient interface {
 	//
 	//	condition                    code and reason              the controller
 	//	another boot_id than         (OK)                         shakes hands again;
-	//	Handshake named                                           from the second time
+	//	  Handshake named                                         from the second time
 	//	                                                          on with back-off, and
 	//	                                                          a warning
 	//	no answer, twice             (deadline)                   connects again
@@ -109,12 +109,12 @@ type ProviderServiceServer interface {
 	//	no common minor              FAILED_PRECONDITION          is down, asks again
 	//	                             VERSION_UNSUPPORTED          each minute
 	//	the answer breaks the        (OK)                         the same
-	//	contract: no minor, name or
-	//	boot_id, or a limit of a
-	//	field broken
+	//	  contract: no minor, name or
+	//	  boot_id, or a limit of a
+	//	  field broken
 	//	a wrong name                 (OK)                         the same
 	//	without_cluster_id without   (OK)                         the same
-	//	--allow-untagged-cloud
+	//	  --allow-untagged-cloud
 	//	not this contract            UNIMPLEMENTED                the same
 	//	anything else                any                          connects again
 	Handshake(context.Context, *HandshakeRequest) (*HandshakeResponse, error)
@@ -124,7 +124,7 @@ type ProviderServiceServer interface {
 	//
 	//	condition                    code and reason              the controller
 	//	another boot_id than         (OK)                         shakes hands again;
-	//	Handshake named                                           from the second time
+	//	  Handshake named                                         from the second time
 	//	                                                          on with back-off, and
 	//	                                                          a warning
 	//	no answer, twice             (deadline)                   connects again

@@ -53,59 +53,58 @@ const (
 // Cancellation. Once the RPC was cancelled, its deadline passed or its connection was
 // lost, no further route of the batch is begun.
 //
-// The controller's actions. Reasons are those of ErrorReason; "again" is with back-off,
-// each destination CIDR by itself.
-//
-// List      complete                    is the route table, together with each create
-//
-//	                            and delete that is answered OK from then on
-//	no complete, too many       discarded; List again, and no route is deleted
-//	entries or bytes, any       before a list was complete
-//	error
-//	a CIDR that is none, a      leaves that route alone, warns
-//	limit of a field broken
-//	a route twice               counts once
-//
-// Create    OK                          the route is there; once all of a Node are,
-//
-//	                            NetworkUnavailable=False, RouteCreated
-//	INVALID_REQUEST, UNSUPPORTED_FEATURE, MALFORMED_PROVIDER_ID
-//	                            shown; Create once the Node or the provider's
-//	                            process is another one
-//	QUOTA_EXCEEDED, CONFLICTING_RESOURCE, DEPENDENCY_NOT_READY,
-//	PERMISSION_MISSING, CLOUD_ERROR, unknown reasons
-//	                            event FailedToCreateRoute on the Node,
-//	                            NetworkUnavailable=True, NoRouteCreated;
-//	                            Create again
-//	OPERATION_IN_PROGRESS, CONFLICT, OVERLOADED
-//	                            Create after RetryInfo or with back-off
-//	RATE_LIMITED, CLOUD_UNAVAILABLE, CREDENTIALS_INVALID
-//	                            calls pause; Create after that
-//	NOT_HANDSHAKED, SHUTTING_DOWN
-//	                            Create on the next session
-//	no ErrorInfo, no result, two results, OK with another route
-//	                            unknown: List, then again
-//
-// Delete    OK                          the route is gone; a create of its CIDR goes
-//
-//	                            out
-//	no ErrorInfo, no result, two results
-//	                            unknown: List, then again
-//	any other error             Delete as Create above, but without event and
-//	                            condition; nothing is created for its CIDR
-//	                            before
-//
-// An error of the whole call is that of each of its routes.
+// Answers. In the tables of the RPCs reasons are those of ErrorReason; "again" is with
+// back-off, each destination CIDR by itself. An error of the whole call is that of each of
+// its routes.
 type RoutesServiceClient interface {
 	// The routes of this cluster: at the start, after an unknown outcome, and every
 	// --route-reconciliation-period. Changes nothing. Deadline 5 min, at most 60 s between
 	// messages.
+	//
+	//	answer                              the controller
+	//	complete                            is the route table, together with each
+	//	                                    create and delete that is answered OK from
+	//	                                    then on
+	//	no complete, too many entries or    discarded; List again, and no route is
+	//	  bytes, any error                  deleted before a list was complete
+	//	a CIDR that is none, a limit of     leaves that route alone, warns
+	//	  a field broken
+	//	a route twice                       counts once
 	ListRoutes(ctx context.Context, in *ListRoutesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListRoutesResponse], error)
 	// Makes routes; one that exists as wanted is a success. One that exists with another
 	// target is CONFLICTING_RESOURCE and stays. One result each, one bad route does not
 	// fail the others. Deadline 2 min.
+	//
+	//	answer                              the controller
+	//	OK                                  the route is there; once all of a Node
+	//	                                    are, NetworkUnavailable=False,
+	//	                                    RouteCreated
+	//	INVALID_REQUEST,                    shown; Create once the Node or the
+	//	  UNSUPPORTED_FEATURE,              provider's process is another one
+	//	  MALFORMED_PROVIDER_ID
+	//	QUOTA_EXCEEDED,                     event FailedToCreateRoute on the Node,
+	//	  CONFLICTING_RESOURCE,             NetworkUnavailable=True, NoRouteCreated;
+	//	  DEPENDENCY_NOT_READY,             Create again
+	//	  PERMISSION_MISSING, CLOUD_ERROR,
+	//	  unknown reasons
+	//	OPERATION_IN_PROGRESS, CONFLICT,    Create after RetryInfo or with back-off
+	//	  OVERLOADED
+	//	RATE_LIMITED, CLOUD_UNAVAILABLE,    calls pause; Create after that
+	//	  CREDENTIALS_INVALID
+	//	NOT_HANDSHAKED, SHUTTING_DOWN       Create on the next session
+	//	no ErrorInfo, no result, two        unknown: List, then again
+	//	  results, OK with another route
 	BatchCreateRoutes(ctx context.Context, in *BatchCreateRoutesRequest, opts ...grpc.CallOption) (*BatchCreateRoutesResponse, error)
 	// Removes routes; one that is gone is a success. One result each. Deadline 2 min.
+	//
+	//	answer                              the controller
+	//	OK                                  the route is gone; a create of its CIDR
+	//	                                    goes out
+	//	no ErrorInfo, no result, two        unknown: List, then again
+	//	  results
+	//	any other error                     Delete as Create, but without event and
+	//	                                    condition; nothing is created for its CIDR
+	//	                                    before
 	BatchDeleteRoutes(ctx context.Context, in *BatchDeleteRoutesRequest, opts ...grpc.CallOption) (*BatchDeleteRoutesResponse, error)
 }
 
@@ -185,59 +184,58 @@ func (c *routesServiceClient) BatchDeleteRoutes(ctx context.Context, in *BatchDe
 // Cancellation. Once the RPC was cancelled, its deadline passed or its connection was
 // lost, no further route of the batch is begun.
 //
-// The controller's actions. Reasons are those of ErrorReason; "again" is with back-off,
-// each destination CIDR by itself.
-//
-// List      complete                    is the route table, together with each create
-//
-//	                            and delete that is answered OK from then on
-//	no complete, too many       discarded; List again, and no route is deleted
-//	entries or bytes, any       before a list was complete
-//	error
-//	a CIDR that is none, a      leaves that route alone, warns
-//	limit of a field broken
-//	a route twice               counts once
-//
-// Create    OK                          the route is there; once all of a Node are,
-//
-//	                            NetworkUnavailable=False, RouteCreated
-//	INVALID_REQUEST, UNSUPPORTED_FEATURE, MALFORMED_PROVIDER_ID
-//	                            shown; Create once the Node or the provider's
-//	                            process is another one
-//	QUOTA_EXCEEDED, CONFLICTING_RESOURCE, DEPENDENCY_NOT_READY,
-//	PERMISSION_MISSING, CLOUD_ERROR, unknown reasons
-//	                            event FailedToCreateRoute on the Node,
-//	                            NetworkUnavailable=True, NoRouteCreated;
-//	                            Create again
-//	OPERATION_IN_PROGRESS, CONFLICT, OVERLOADED
-//	                            Create after RetryInfo or with back-off
-//	RATE_LIMITED, CLOUD_UNAVAILABLE, CREDENTIALS_INVALID
-//	                            calls pause; Create after that
-//	NOT_HANDSHAKED, SHUTTING_DOWN
-//	                            Create on the next session
-//	no ErrorInfo, no result, two results, OK with another route
-//	                            unknown: List, then again
-//
-// Delete    OK                          the route is gone; a create of its CIDR goes
-//
-//	                            out
-//	no ErrorInfo, no result, two results
-//	                            unknown: List, then again
-//	any other error             Delete as Create above, but without event and
-//	                            condition; nothing is created for its CIDR
-//	                            before
-//
-// An error of the whole call is that of each of its routes.
+// Answers. In the tables of the RPCs reasons are those of ErrorReason; "again" is with
+// back-off, each destination CIDR by itself. An error of the whole call is that of each of
+// its routes.
 type RoutesServiceServer interface {
 	// The routes of this cluster: at the start, after an unknown outcome, and every
 	// --route-reconciliation-period. Changes nothing. Deadline 5 min, at most 60 s between
 	// messages.
+	//
+	//	answer                              the controller
+	//	complete                            is the route table, together with each
+	//	                                    create and delete that is answered OK from
+	//	                                    then on
+	//	no complete, too many entries or    discarded; List again, and no route is
+	//	  bytes, any error                  deleted before a list was complete
+	//	a CIDR that is none, a limit of     leaves that route alone, warns
+	//	  a field broken
+	//	a route twice                       counts once
 	ListRoutes(*ListRoutesRequest, grpc.ServerStreamingServer[ListRoutesResponse]) error
 	// Makes routes; one that exists as wanted is a success. One that exists with another
 	// target is CONFLICTING_RESOURCE and stays. One result each, one bad route does not
 	// fail the others. Deadline 2 min.
+	//
+	//	answer                              the controller
+	//	OK                                  the route is there; once all of a Node
+	//	                                    are, NetworkUnavailable=False,
+	//	                                    RouteCreated
+	//	INVALID_REQUEST,                    shown; Create once the Node or the
+	//	  UNSUPPORTED_FEATURE,              provider's process is another one
+	//	  MALFORMED_PROVIDER_ID
+	//	QUOTA_EXCEEDED,                     event FailedToCreateRoute on the Node,
+	//	  CONFLICTING_RESOURCE,             NetworkUnavailable=True, NoRouteCreated;
+	//	  DEPENDENCY_NOT_READY,             Create again
+	//	  PERMISSION_MISSING, CLOUD_ERROR,
+	//	  unknown reasons
+	//	OPERATION_IN_PROGRESS, CONFLICT,    Create after RetryInfo or with back-off
+	//	  OVERLOADED
+	//	RATE_LIMITED, CLOUD_UNAVAILABLE,    calls pause; Create after that
+	//	  CREDENTIALS_INVALID
+	//	NOT_HANDSHAKED, SHUTTING_DOWN       Create on the next session
+	//	no ErrorInfo, no result, two        unknown: List, then again
+	//	  results, OK with another route
 	BatchCreateRoutes(context.Context, *BatchCreateRoutesRequest) (*BatchCreateRoutesResponse, error)
 	// Removes routes; one that is gone is a success. One result each. Deadline 2 min.
+	//
+	//	answer                              the controller
+	//	OK                                  the route is gone; a create of its CIDR
+	//	                                    goes out
+	//	no ErrorInfo, no result, two        unknown: List, then again
+	//	  results
+	//	any other error                     Delete as Create, but without event and
+	//	                                    condition; nothing is created for its CIDR
+	//	                                    before
 	BatchDeleteRoutes(context.Context, *BatchDeleteRoutesRequest) (*BatchDeleteRoutesResponse, error)
 	mustEmbedUnimplementedRoutesServiceServer()
 }

@@ -59,10 +59,10 @@ type VolumesServiceClient interface {
 	//	                             MALFORMED_VOLUME_HANDLE      or the next process; the
 	//	                                                          webhook refuses it
 	//	UNSUPPORTED_FEATURE,         INVALID_ARGUMENT             the same
-	//	INVALID_REQUEST
+	//	  INVALID_REQUEST
 	//	the cloud fails for it       INTERNAL CLOUD_ERROR         event, back-off
 	//	no or two results, no        (OK)                         malformed: event, back-off
-	//	outcome, a limit broken
+	//	  outcome, a limit broken
 	//	UNIMPLEMENTED                any                          asks after the next
 	//	                                                          handshake
 	//	anything else                any                          as common.proto says
@@ -127,10 +127,10 @@ type VolumesServiceServer interface {
 	//	                             MALFORMED_VOLUME_HANDLE      or the next process; the
 	//	                                                          webhook refuses it
 	//	UNSUPPORTED_FEATURE,         INVALID_ARGUMENT             the same
-	//	INVALID_REQUEST
+	//	  INVALID_REQUEST
 	//	the cloud fails for it       INTERNAL CLOUD_ERROR         event, back-off
 	//	no or two results, no        (OK)                         malformed: event, back-off
-	//	outcome, a limit broken
+	//	  outcome, a limit broken
 	//	UNIMPLEMENTED                any                          asks after the next
 	//	                                                          handshake
 	//	anything else                any                          as common.proto says
