@@ -17,7 +17,7 @@ use crate::{
     cases, describe,
     inputs::Inputs,
     report::{self, Report},
-    run::{self, Settings},
+    run::{self, NoReport, Settings},
     stress::{self, Load},
     sweep,
     waivers::Waivers,
@@ -266,10 +266,11 @@ impl Run {
         });
         let report = match Box::pin(ran).await {
             Ok(report) => report,
-            Err(unreachable) => {
-                eprintln!("provider-conformance: {unreachable}");
+            Err(NoReport::Unreachable(error)) => {
+                eprintln!("provider-conformance: {error}");
                 return Ok(ExitCode::from(3));
             }
+            Err(error) => return Err(error.into()),
         };
         println!("{}", report::summary(&report));
         for file in &self.reports {

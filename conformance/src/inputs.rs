@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::Ipv4Addr, path::Path, time::Duration};
 use anyhow::Context as _;
 use ipnet::{IpNet, Ipv4Net};
 use jiff::SignedDuration;
+use outrigger_api::v1::HandshakeResponse;
 use serde::Deserialize;
 
 use crate::case::Input;
@@ -214,6 +215,26 @@ impl Inputs {
         serde_saphyr::from_str(&text)
             .map_err(|error| anyhow::anyhow!("{error}"))
             .with_context(at)
+    }
+
+    /// Holds the inputs against the declarations of the provider.
+    ///
+    /// # Errors
+    ///
+    /// A sentence with the key that does not fit.
+    pub fn check(&self, handshake: &HandshakeResponse) -> Result<(), String> {
+        let declared = handshake.capabilities.clone().unwrap_or_default();
+        let Some(offered) = declared.load_balancers else {
+            return Ok(());
+        };
+        match &self.services.load_balancer_class {
+            Some(class) if !offered.classes.contains(class) => Err(format!(
+                "services.loadBalancerClass is {class:?}, but the provider declares {:?}; name one of \
+                 them, or leave the key out",
+                offered.classes
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Whether a case that needs this can run.

@@ -69,24 +69,27 @@ impl Settings {
     }
 }
 
-/// Why there is no report: the provider was not reached, or does not shake hands.
+/// Why there is no report.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Unreachable(String);
+pub enum NoReport {
+    /// The provider was not reached, or does not shake hands.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The inputs do not fit the provider.
+    #[error("the inputs: {0}")]
+    Inputs(String),
+}
 
 /// Runs the cases, one after the other; `judged` sees each result as it comes.
 ///
 /// # Errors
 ///
-/// The provider cannot be started or connected to, or refuses the handshake.
+/// The provider cannot be started or connected to, or refuses the handshake; the inputs do not fit it.
 ///
 /// # Cancellation
 ///
 /// Leaves behind in the cloud what the running case has made; `sweep` removes it.
-pub async fn run(
-    settings: Settings,
-    mut judged: impl FnMut(&Judged),
-) -> Result<Report, Unreachable> {
+pub async fn run(settings: Settings, mut judged: impl FnMut(&Judged)) -> Result<Report, NoReport> {
     let started = Instant::now();
     let mut report = Report {
         version: env!("CARGO_PKG_VERSION"),
@@ -123,8 +126,10 @@ struct Run {
 }
 
 impl Run {
-    async fn prepare(settings: Settings) -> Result<Self, Unreachable> {
-        let suite = prepare(&settings).await.map_err(Unreachable)?;
+    async fn prepare(settings: Settings) -> Result<Self, NoReport> {
+        let suite = prepare(&settings).await.map_err(NoReport::Unreachable)?;
+        let fits = settings.inputs.check(&suite.handshake);
+        fits.map_err(NoReport::Inputs)?;
         Ok(Self {
             settings,
             suite: Arc::new(suite),

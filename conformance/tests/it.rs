@@ -88,14 +88,14 @@ impl Mock {
         }
     }
 
-    async fn run(&self, change: impl FnOnce(&mut Settings)) -> Report {
+    async fn settings(&self) -> Settings {
         while tokio::net::UnixStream::connect(self.endpoint.path())
             .await
             .is_err()
         {
             tokio::task::yield_now().await;
         }
-        let mut settings = Settings {
+        Settings {
             endpoint: self.endpoint.clone(),
             inputs: self.inputs.clone(),
             waivers: Waivers::default(),
@@ -103,7 +103,11 @@ impl Mock {
             profiles: BTreeSet::new(),
             allow_mutations: true,
             run_id: "test".to_owned(),
-        };
+        }
+    }
+
+    async fn run(&self, change: impl FnOnce(&mut Settings)) -> Report {
+        let mut settings = self.settings().await;
         change(&mut settings);
         Box::pin(run(settings, |_| ())).await.unwrap()
     }
@@ -296,4 +300,16 @@ async fn a_load_balancer_that_cannot_be_deleted_is_reported() {
     let report = Box::pin(mock.run(only)).await;
     assert_eq!(report.failed(), ["RES-09"], "{}", lines(&report));
     assert_eq!(report.leftovers.len(), 1, "{:?}", report.leftovers);
+}
+
+#[tokio::test]
+async fn inputs_that_do_not_fit_the_provider_are_refused() {
+    let mut mock = Mock::start();
+    mock.inputs.services.load_balancer_class = Some("example.com/other".to_owned());
+    let settings = mock.settings().await;
+    let error = Box::pin(run(settings, |_| ()))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("loadBalancerClass"), "{error}");
 }
