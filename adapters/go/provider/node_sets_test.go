@@ -59,7 +59,7 @@ func TestNodeSetsAreNamedByEnsure(t *testing.T) {
 		{"no base", "NODE_SET_BASE_MISMATCH", []*v1.SyncNodeSetRequest{begin("0", "1", 1), commit(0)}},
 		{"snapshot", "", []*v1.SyncNodeSetRequest{begin("", "1", 2), chunk("", "b"), chunk("", "a"), commit(2)}},
 		{"unknown removal", "INVALID_REQUEST", []*v1.SyncNodeSetRequest{begin("1", "2", 2), chunk("x"), commit(1)}},
-		{"change lost", "INVALID_REQUEST", []*v1.SyncNodeSetRequest{begin("1", "2", 2), chunk("a"), commit(2)}},
+		{"change lost", "INVALID_REQUEST", []*v1.SyncNodeSetRequest{begin("1", "2", 1), chunk("a"), commit(2)}},
 		{"delta", "", []*v1.SyncNodeSetRequest{begin("1", "2", 2), chunk("a", "c"), commit(2)}},
 	} {
 		stream, err := v1.NewNodeSetsServiceClient(s.client).SyncNodeSet(t.Context())
