@@ -27,23 +27,37 @@ func main() {
 func run() error {
 	address := flag.String("listen", "127.0.0.1:8780", "`address` to serve on")
 	token := flag.String("token", "fake", "`token` that is taken")
-	droplets := flag.String("droplets", "", "`names` of the droplets, separated by commas")
+	droplets := flag.String("droplets", "", "`names` of the droplets, separated by commas; with =off one that is off")
 	provisioning := flag.Duration("provisioning", 2*time.Second, "`time` until a load balancer is active")
 	perHour := flag.Int("requests-per-hour", 1_000_000, "`number` of requests until the rate limit answers")
 	flag.Parse()
 	cloud := fakecloud.New(*token)
+	// Ids begin at 1001.
 	cloud.Provisioning, cloud.RequestsPerHour = *provisioning, *perHour
 	for name := range strings.SplitSeq(*droplets, ",") {
-		if name != "" {
-			_, _ = fmt.Printf("droplet %s digitalocean://%d\n", name, cloud.AddDroplet(name))
+		name, off := strings.CutSuffix(name, "=off")
+		if name == "" {
+			continue
 		}
+		id := cloud.AddDroplet(name)
+		if off {
+			cloud.ChangeDroplet(id, func(droplet *fakecloud.Droplet) { droplet.Status = "off" })
+		}
+		_, _ = fmt.Printf("droplet %s digitalocean://%d\n", name, id)
 	}
 	listener, err := net.Listen("tcp", *address)
 	if err != nil {
 		return err
 	}
 	_, _ = fmt.Printf("listening on http://%s\n", listener.Addr())
-	server := &http.Server{Handler: cloud, ReadHeaderTimeout: 10 * time.Second}
+	mux := http.NewServeMux()
+	mux.Handle("/v2/", cloud)
+	mux.HandleFunc("POST /control/off", func(http.ResponseWriter, *http.Request) { cloud.SetOff(true) })
+	mux.HandleFunc("POST /control/on", func(http.ResponseWriter, *http.Request) { cloud.SetOff(false) })
+	mux.HandleFunc("GET /control/changes", func(out http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(out, cloud.Changes())
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() { <-signals; _ = server.Close() }()

@@ -38,6 +38,8 @@ type Cloud struct {
 	spent     int
 	next      int
 	faults    []*Fault
+	off       bool
+	changes   int
 	calls     []string
 }
 
@@ -95,6 +97,20 @@ func (c *Cloud) SetTokens(tokens ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tokens = tokens
+}
+
+// SetOff has every request answered with 503, or ends that.
+func (c *Cloud) SetOff(off bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off = off
+}
+
+// Changes is how many requests have asked for a change of load balancers.
+func (c *Cloud) Changes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changes
 }
 
 // Break adds a fault.
@@ -226,6 +242,13 @@ func (c *Cloud) ServeHTTP(out http.ResponseWriter, request *http.Request) {
 	defer c.mu.Unlock()
 	path := strings.Trim(strings.TrimPrefix(request.URL.Path, "/v2"), "/")
 	c.calls = append(c.calls, request.Method+" "+path)
+	if c.off {
+		refuse(out, http.StatusServiceUnavailable, "service_unavailable", "The cloud is off.")
+		return
+	}
+	if request.Method != http.MethodGet && strings.HasPrefix(path, "load_balancers") {
+		c.changes++
+	}
 	limit := c.RequestsPerHour
 	if limit == 0 {
 		limit = 5000
