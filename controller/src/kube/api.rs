@@ -262,7 +262,9 @@ impl Api {
         if let Some(fence) = fence {
             request.extensions_mut().insert(fence.clone());
         }
-        let exchange = async { read(self.client.send(request).await?).await };
+        // On the heap: thousands of keys wait at a time for something else than the API server, and each of
+        // their futures would keep room for this one, kilobytes large.
+        let exchange = Box::pin(async { read(self.client.send(request).await?).await });
         let result = within(self.limit.unwrap_or(CALL_TIMEOUT), exchange).await;
         if let Some(refusals) = &self.refusals {
             refusals.answered(&method, path, result.as_ref().err());

@@ -41,15 +41,16 @@ impl CloudNode {
             return Outcome::Done;
         }
         let observed = self.state.observed.lock().get(&name).cloned();
+        // On the heap: all but the lookup, for which the Nodes of a whole cluster may wait at one time.
         let (work, result) = if node.is_uninitialized() || self.needs_another_write(&node) {
             ("initialize", self.initialize(node).await)
         } else if let Some(instance) = observed {
-            ("refresh", self.refresh(node, &instance).await)
+            ("refresh", Box::pin(self.refresh(node, &instance)).await)
         } else {
-            ("reconcile labels", self.reconcile(node).await)
+            ("reconcile labels", Box::pin(self.reconcile(node)).await)
         };
         let failed = result.err().map(|error| self.failed(&name, work, &error));
-        let effects = self.effects.write(&name).await;
+        let effects = Box::pin(self.effects.write(&name)).await;
         let unwritten = effects
             .err()
             .map(|error| self.failed(&name, "write effects of the provider", &error.into()));
@@ -111,7 +112,7 @@ impl CloudNode {
                     &node.provider_id
                 };
                 self.claim(id, &node)?;
-                let done = self.write(Arc::clone(&node), &instance, instances).await;
+                let done = Box::pin(self.write(Arc::clone(&node), &instance, instances)).await;
                 if done.is_err() && fresh {
                     self.unclaim(id, &node);
                 }

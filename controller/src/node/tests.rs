@@ -58,7 +58,10 @@ fn hosted_with(
         metrics: NodeMetrics::register(&mut fixture.registry),
     };
     fixture.host(inputs.clone(), move |term| {
-        CloudNode::new(parts.clone(), &inputs, term)
+        let cloud_node = CloudNode::new(parts.clone(), &inputs, term);
+        // The Nodes of a whole cluster wait for the provider at one time.
+        assert!(size_of_val(&cloud_node.sync("n".into())) <= 1536);
+        cloud_node
     });
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
