@@ -222,6 +222,10 @@ impl NodeRoute {
                 selector: self.parts.settings.selector.as_deref(),
                 foreign_prefix_seen: false,
             },
+            without_provider_id: session
+                .instances
+                .as_ref()
+                .is_some_and(|instances| instances.without_provider_id),
             cluster_cidrs: &self.parts.settings.cluster_cidrs,
         };
         Some(decide(&facts, &known))

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use super::{
     RouteFacts,
     nodes::pod_cidrs,
-    plan::{is_inside, is_working},
+    observed::Fit,
+    plan::{is_inside, is_working, lacks_id},
 };
 use crate::{
     cidr::Cidr,
@@ -126,6 +127,12 @@ fn state(node: &NodeView, failed: &BTreeSet<Cidr>, facts: &RouteFacts<'_>) -> Op
         } else if let Some(other) = facts.nodes.with(cidr).find(|other| has_route(other)) {
             let other = &other.name;
             Some(format!(": {cidr} is the Pod CIDR of Node {other} too"))
+        } else if lacks_id(node, facts) {
+            Some(": the Node has no provider ID".to_owned())
+        } else if routes.iter().any(|route| route.fit(node) == Fit::Undecided) {
+            Some(format!(
+                ": the provider lists a route to {cidr} without the Node that it leads to"
+            ))
         } else {
             failed.contains(&cidr).then(String::new)
         }

@@ -109,7 +109,8 @@ pub(super) enum Fit {
     Replaced,
     /// It does not lead to the Node.
     Other,
-    /// The Node is not initialised, so that its machine is not known yet.
+    /// Not known: the Node is not initialised, so that its machine is not known yet, or the two have nothing in
+    /// common to compare.
     Undecided,
 }
 
@@ -194,14 +195,10 @@ impl ObservedRoute {
         let id = has_ids.then(|| *raw.provider_id == *node.provider_id);
         let hop = ip(&raw.next_hop_ip).filter(|_| !node.addresses.is_empty());
         let hop = hop.map(|hop| node.addresses.iter().any(|a| ip(&a.address) == Some(hop)));
-        let has_target = [&raw.node_name, &raw.provider_id, &raw.next_hop_ip];
-        let has_target = has_target.iter().any(|text| !text.is_empty());
         let mut same = [name, id, hop].into_iter().flatten();
         match same.next() {
-            None if has_target => Fit::Undecided,
-            None => Fit::Other,
             Some(false) if node.is_initialized || name.is_some() || id.is_some() => Fit::Other,
-            Some(false) => Fit::Undecided,
+            None | Some(false) => Fit::Undecided,
             Some(true) if !node.is_initialized => Fit::Right,
             Some(true) if same.any(|is_same| !is_same) => Fit::Replaced,
             Some(true) if self.is_outdated(node.addresses) => Fit::Outdated,

@@ -25,6 +25,8 @@ pub struct RouteFacts<'a> {
     pub confirmed: &'a [Confirmation],
     /// Which Nodes are the provider's: no other gets a route.
     pub scope: NodeScope<'a>,
+    /// Whether Nodes without a provider ID get routes: those of a provider that gives none.
+    pub without_provider_id: bool,
     /// `--cluster-cidr`.
     pub cluster_cidrs: &'a [Cidr],
 }
@@ -126,7 +128,9 @@ fn step(destination: Cidr, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> 
             node: Arc::clone(&node.name),
         }),
         // Its provider ID is to come, or its addresses in the write that follows.
-        Some(node) if node.is_uninitialized() || !has_ip(node) => RouteStep::Nothing,
+        Some(node) if node.is_uninitialized() || !has_ip(node) || lacks_id(node, facts) => {
+            RouteStep::Nothing
+        }
         Some(node) => RouteStep::Create(WantedRoute::of(destination, node)),
         None => RouteStep::Nothing,
     }
@@ -135,6 +139,12 @@ fn step(destination: Cidr, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> 
 /// Whether `node` has an address that can be a next hop.
 fn has_ip(node: &NodeView) -> bool {
     node.addresses.iter().any(|one| ip(&one.address).is_some())
+}
+
+/// Whether `node` has no provider ID though the provider finds machines by it: the taint of an uninitialized
+/// Node was removed by another client.
+pub(super) fn lacks_id(node: &NodeView, facts: &RouteFacts<'_>) -> bool {
+    node.provider_id.is_empty() && !facts.without_provider_id
 }
 
 /// a range around a cluster CIDR is not ours.

@@ -42,6 +42,7 @@ fn write(
             selector: None,
             foreign_prefix_seen: false,
         },
+        without_provider_id: false,
         cluster_cidrs: &[cidr("10.244.0.0/16"), cidr("fd00::/48")],
     };
     let failed: BTreeSet<Cidr> = failed.iter().map(|text| cidr(text)).collect();

@@ -55,6 +55,7 @@ impl Case {
                 selector: None,
                 foreign_prefix_seen: false,
             },
+            without_provider_id: false,
             cluster_cidrs: &[cidr("10.244.0.0/16"), cidr("fd00::/48")],
         };
         plan(cidr(destination), &facts)
@@ -251,7 +252,12 @@ fn nodes_that_cannot_be_decided_about_wait() {
         addresses: addresses("Hostname=a"),
         ..a()
     };
-    for node in [&uninitialized, &paused, &without_ip] {
+    // Another client has removed its taint.
+    let without_id = NodeView {
+        provider_id: "".into(),
+        ..a()
+    };
+    for node in [&uninitialized, &paused, &without_ip, &without_id] {
         assert_eq!(Case::new(&[], from_ref(node)).step(), RouteStep::Nothing);
     }
     let by_id = RawRoute {

@@ -172,6 +172,7 @@ impl World {
                 selector: None,
                 foreign_prefix_seen: false,
             },
+            without_provider_id: false,
             cluster_cidrs: ranges,
         }
     }
