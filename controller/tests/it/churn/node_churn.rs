@@ -75,7 +75,7 @@ impl NodeChurn {
             NodeChange::Include => self.patch(node, exclude("false")).await,
             NodeChange::Doom => {
                 let taint = json!({"key": TAINT_AUTOSCALER, "effect": "NoSchedule"});
-                self.patch(node, json!({"spec": {"taints": [taint]}})).await
+                self.add_taint(node, taint).await
             }
             NodeChange::Relabel => {
                 let value = self.count.to_string();
@@ -118,8 +118,7 @@ impl NodeChurn {
             "effect": "PreferNoSchedule",
             "timeAdded": LAST_TIME,
         });
-        self.patch(node, json!({"spec": {"taints": [taint]}}))
-            .await?;
+        self.add_taint(node, taint).await?;
         let condition = json!({
             "type": "drill.example/Odd",
             "status": "Perhaps",
@@ -130,6 +129,18 @@ impl NodeChurn {
         let (parameters, change) = (PatchParams::default(), Patch::Strategic(change));
         let patched = self.nodes.patch_status(node, &parameters, &change).await;
         patched.map(drop)
+    }
+
+    /// A patch replaces all taints, that of an uninitialized Node too.
+    async fn add_taint(&self, node: &str, taint: serde_json::Value) -> kube::Result<()> {
+        let known = self.nodes.get(node).await?;
+        let version = known.metadata.resource_version;
+        let taints = known.data["spec"]["taints"].as_array();
+        let mut taints = taints.cloned().unwrap_or_default();
+        taints.retain(|other| other["key"] != taint["key"]);
+        taints.push(taint);
+        let change = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
+        self.patch(node, change).await
     }
 
     async fn patch(&self, node: &str, change: serde_json::Value) -> kube::Result<()> {

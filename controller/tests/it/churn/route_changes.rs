@@ -23,8 +23,8 @@ pub(super) struct RouteChanges {
     open: HashMap<u64, Change>,
     /// Those that are there for certain.
     made: HashMap<IpNet, Made>,
-    /// How many were made, and how many deleted.
-    counts: (usize, usize),
+    /// Successful changes, by destination: of which kind, of a route to which Node, and when.
+    history: HashMap<IpNet, Vec<(RouteChangeKind, String, Micros)>>,
 }
 
 struct Change {
@@ -45,13 +45,16 @@ impl RouteChanges {
             owners,
             open: HashMap::new(),
             made: HashMap::new(),
-            counts: (0, 0),
+            history: HashMap::new(),
         }
     }
 
     /// How many there were.
     pub(super) fn summary(&self) -> String {
-        let (made, deleted) = self.counts;
+        let all = self.history.values().flatten();
+        let (made, deleted): (Vec<_>, Vec<_>) =
+            all.partition(|(kind, ..)| *kind == RouteChangeKind::Create);
+        let (made, deleted) = (made.len(), deleted.len());
         format!("{made} routes were made, {deleted} deleted")
     }
 
@@ -97,13 +100,13 @@ impl RouteChanges {
                     destination,
                     node,
                 } = ended;
+                let history = self.history.entry(destination).or_default();
+                history.push((kind, node.clone(), at));
                 match kind {
                     RouteChangeKind::Create => {
-                        self.counts.0 += 1;
                         self.made.insert(destination, Made { node, at });
                     }
                     RouteChangeKind::Delete => {
-                        self.counts.1 += 1;
                         self.made.remove(&destination);
                     }
                 }
@@ -130,8 +133,13 @@ impl RouteChanges {
             return Ok(());
         }
         Err(format!(
-            "the route to {destination} is deleted though {} ({}) has that Pod CIDR",
-            owner.node, owner.uid
+            "the route to {destination} is deleted, at {at} of {:?}, though {} ({}) has that Pod CIDR and all that a \
+             route needs since {:?}; changed by the drill {is_changed:?}, changed by controllers {:?}",
+            change.node,
+            owner.node,
+            owner.uid,
+            owner.complete_since,
+            self.history.get(&destination)
         ))
     }
 }
