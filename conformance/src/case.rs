@@ -103,6 +103,10 @@ pub enum Input {
     SecondProtocol,
     /// `services.ipFamilies`: two.
     BothIpFamilies,
+    /// `cluster.podCIDRs`: of both IP families.
+    BothPodCidrFamilies,
+    /// `routes.limit`.
+    RouteLimit,
     /// `volumes.existing`.
     ExistingVolume,
     /// `volumes.absent`.
@@ -275,6 +279,8 @@ impl Input {
             Self::RefusedProtocol => "services.refusedProtocol",
             Self::SecondProtocol => "services.secondProtocol",
             Self::BothIpFamilies => "services.ipFamilies (two)",
+            Self::BothPodCidrFamilies => "cluster.podCIDRs (of both IP families)",
+            Self::RouteLimit => "routes.limit",
             Self::ExistingVolume => "volumes.existing",
             Self::AbsentVolume => "volumes.absent",
             Self::MalformedVolume => "volumes.malformed",

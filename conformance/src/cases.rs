@@ -6,6 +6,7 @@ mod instances;
 mod load_balancers;
 mod node_sets;
 mod resilience;
+mod routes;
 mod transport;
 
 pub use crate::case::Case;
@@ -18,6 +19,7 @@ pub fn all() -> Vec<Case> {
         instances::cases(),
         load_balancers::cases(),
         node_sets::cases(),
+        routes::cases(),
         resilience::cases(),
         load_balancers::of_the_run(),
         errors::cases(),

@@ -136,6 +136,8 @@ pub struct Services {
 pub struct Routes {
     /// The cloud has one table without marks: a list shows routes of other clusters too.
     pub whole_table: bool,
+    /// How many routes the table has room for; more are refused.
+    pub limit: Option<usize>,
 }
 
 /// Volumes that exist or do not.
@@ -240,8 +242,10 @@ impl Inputs {
     /// Whether a case that needs this can run.
     pub fn has(&self, input: Input) -> bool {
         let Self {
+            cluster,
             instances,
             services,
+            routes,
             volumes,
             commands,
             ..
@@ -256,6 +260,11 @@ impl Inputs {
             Input::RefusedProtocol => services.refused_protocol.is_some(),
             Input::SecondProtocol => services.second_protocol.is_some(),
             Input::BothIpFamilies => services.ip_families.len() > 1,
+            Input::BothPodCidrFamilies => {
+                let is_ipv4 = |net: &IpNet| matches!(net, IpNet::V4(_));
+                cluster.pod_cidrs.iter().any(is_ipv4) && !cluster.pod_cidrs.iter().all(is_ipv4)
+            }
+            Input::RouteLimit => routes.limit.is_some(),
             Input::ExistingVolume => !volumes.existing.is_empty(),
             Input::AbsentVolume => volumes.absent.is_some(),
             Input::MalformedVolume => volumes.malformed.is_some(),

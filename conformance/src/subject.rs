@@ -3,6 +3,7 @@
 mod load_balancers;
 mod nodes;
 mod process;
+mod routes;
 
 use std::{
     sync::{
@@ -25,6 +26,7 @@ use uuid::Uuid;
 
 pub(crate) use load_balancers::{NAMESPACE, is_passing, uid_of};
 pub use load_balancers::{describe, name_of, port};
+pub(crate) use routes::{Change, Changed, destination, leads_to, routes_to};
 
 use crate::{
     case::Capability,

@@ -17,7 +17,7 @@ use outrigger_conformance::{
     waivers::Waivers,
 };
 use outrigger_provider_mock::{
-    Cloud, CloudConfig, MockProvider,
+    Cloud, CloudConfig, MockProvider, ProviderOptions, ServedRoutes,
     faults::{BadAnswer, Effect, Fault, Method},
     instances::{InstanceSpec, Power},
 };
@@ -40,7 +40,11 @@ struct Mock {
 
 impl Mock {
     fn start() -> Self {
-        let cloud = Cloud::new(CloudConfig::new().unwrap());
+        let config = CloudConfig {
+            max_routes: Some(12),
+            ..CloudConfig::new().unwrap()
+        };
+        let cloud = Cloud::new(config);
         let create = |name: &str| {
             let spec = InstanceSpec::named(name.parse().unwrap());
             let instance = cloud.create(spec).unwrap();
@@ -69,12 +73,20 @@ impl Mock {
         inputs.services.refused_protocol = Some("SCTP".to_owned());
         inputs.services.second_protocol = Some("UDP".to_owned());
         inputs.services.ip_families = vec!["IPv4".to_owned(), "IPv6".to_owned()];
+        inputs.cluster.pod_cidrs = ["10.231.0.0/16", "fd00:231::/48"]
+            .map(|range| range.parse().unwrap())
+            .to_vec();
+        inputs.routes.limit = Some(12);
         inputs.secrets = vec!["canary-7c1d".to_owned()];
         inputs.limits.idle = jiff::SignedDuration::from_millis(100);
         let folder = tempfile::tempdir().unwrap();
         let endpoint = Endpoint::unix(folder.path().join("provider.sock")).unwrap();
         let stop = CancellationToken::new();
-        let server = MockProvider::new(cloud.clone()).into_server();
+        let options = ProviderOptions {
+            routes: Some(ServedRoutes::default()),
+            ..ProviderOptions::default()
+        };
+        let server = MockProvider::with_options(cloud.clone(), options).into_server();
         let (at, stopped) = (endpoint.clone(), stop.clone().cancelled_owned());
         let mut serving = JoinSet::new();
         serving.spawn(async move { server.serve_until(&at, stopped).await.unwrap() });
@@ -133,6 +145,7 @@ async fn the_mock_passes_and_nothing_is_left() {
     assert_eq!(report.failed(), ["LBS-37"], "{}", lines(&report));
     assert!(report.leftovers.is_empty(), "{:?}", report.leftovers);
     assert!(mock.cloud.load_balancers().is_empty());
+    assert!(mock.cloud.routes().is_empty());
     let skipped = |one: &&report::Judged| matches!(one.outcome, Outcome::Skipped(_));
     for judged in report.judged.iter().filter(skipped) {
         // Without a command of the inputs nothing can be killed, and the mock offers neither.

@@ -1,0 +1,301 @@
+//! `RoutesService`: routes are made, listed and removed, one by one and in batches.
+
+mod broken;
+mod lists;
+
+use outrigger_api::v1::{ErrorReason, Node, Route};
+
+use crate::{
+    case::{Builder, Capability::Routes, Case, Input, must, should},
+    client::Client,
+    subject::{Change, Changed, Subject, leads_to, routes_to},
+    verdict::{Verdict, expect, failed, skipped},
+};
+
+const FILE: &str = "routes.proto";
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        changing(must("RTE-01", "a route is made, listed with its target, and removed; again changes nothing"))
+            .clause(FILE, "BatchCreateRoutes", "Makes routes; one that exists as wanted is a success.")
+            .check(|subject| Box::pin(made_and_removed(subject))),
+        changing(must("RTE-02", "of a batch, the route that fails does not fail the others"))
+            .needs(Input::TwoExistingInstances)
+            .clause(FILE, "BatchCreateRoutes", "One result each, one bad route does not fail the others.")
+            .check(|subject| Box::pin(one_bad(subject))),
+        changing(should("RTE-04", "one Node has a route of each IP family"))
+            .needs(Input::BothPodCidrFamilies)
+            .clause(FILE, "", "one for each entry of spec.podCIDRs of each Node that is the provider's.")
+            .check(|subject| Box::pin(both_families(subject))),
+        changing(must("RTE-05", "a create for a CIDR of another target is CONFLICTING_RESOURCE, and works after a delete"))
+            .needs(Input::TwoExistingInstances)
+            .clause(FILE, "BatchCreateRoutes", "One that exists with another target is CONFLICTING_RESOURCE and stays.")
+            .check(|subject| Box::pin(other_target(subject))),
+        changing(should("RTE-06", "a create beyond the room of the table is QUOTA_EXCEEDED, and the others are made"))
+            .needs(Input::RouteLimit)
+            .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED: an account or object limit. Concerns this key only.")
+            .check(|subject| Box::pin(full_table(subject))),
+        changing(must("RTE-10", "a route is deleted as it was listed, as its create answered it, and as it was sent"))
+            .clause(FILE, "BatchDeleteRoutesRequest.routes", "Each exactly as listed, or as RouteResult.route or else its create named it.")
+            .check(|subject| Box::pin(deleted_by(subject))),
+        changing(must("RTE-15", "a delete that names another Node leaves the route"))
+            .needs(Input::TwoExistingInstances)
+            .clause(FILE, "Route.name", "the provider finds the route by its destination and target.")
+            .check(|subject| Box::pin(other_node(subject))),
+        should("RTE-16", "a batch without routes, or with one CIDR twice, is INVALID_REQUEST")
+            .of(Routes)
+            .clause(FILE, "BatchDeleteRoutesRequest.routes", "1 to RoutesCapability.max_batch_size, no destination CIDR twice.")
+            .check(|subject| Box::pin(malformed_batches(subject))),
+    ];
+    cases.extend(lists::cases());
+    cases.extend(broken::cases());
+    cases
+}
+
+/// A case that makes routes to a machine.
+fn changing(builder: Builder) -> Builder {
+    builder.of(Routes).mutates().needs(Input::ExistingInstance)
+}
+
+/// Fails unless the list has each of these once, and it leads to the Node.
+async fn listed(
+    subject: &Subject,
+    client: &Client,
+    routes: &[Route],
+    node: &Node,
+) -> Verdict<Vec<Route>> {
+    let listed = subject.list_routes(client).await?;
+    let mut found = Vec::with_capacity(routes.len());
+    for route in routes {
+        let cidr = &route.destination_cidr;
+        let expected = format!(
+            "the list has one route to {cidr}, which leads to {}",
+            node.name
+        );
+        match routes_to(&listed, route).as_slice() {
+            [one] if leads_to(one, node) && !one.blackhole => found.push((*one).clone()),
+            [one] => return Err(failed(expected, format!("{one:?}"))),
+            several => return Err(failed(expected, format!("{} routes", several.len()))),
+        }
+    }
+    Ok(found)
+}
+
+/// Fails if the list has one of these.
+async fn not_listed(subject: &Subject, client: &Client, routes: &[Route]) -> Verdict {
+    let listed = subject.list_routes(client).await?;
+    for route in routes {
+        let seen = routes_to(&listed, route);
+        expect(
+            seen.is_empty(),
+            format!("the list has no route to {}", route.destination_cidr),
+            format!("{seen:?}"),
+        )?;
+    }
+    Ok(())
+}
+
+fn refused(changed: &Changed, reason: ErrorReason) -> Verdict {
+    let expected = reason.as_str_name().trim_start_matches("ERROR_REASON_");
+    match changed {
+        Ok(route) => Err(failed(
+            expected,
+            format!("OK for {}", route.destination_cidr),
+        )),
+        Err(error) => expect(error.is(reason), expected, error),
+    }
+}
+
+async fn made_and_removed(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let node = &subject.route_targets(&client).await?[0];
+    let routes = subject.new_routes(&client, node, 2).await?;
+    for _ in 0..2 {
+        subject.create_routes(&client, &routes).await?;
+        listed(subject, &client, &routes, node).await?;
+    }
+    let (removed, kept) = routes.split_at(1);
+    for _ in 0..2 {
+        subject.delete_routes(&client, removed).await?;
+        not_listed(subject, &client, removed).await?;
+        listed(subject, &client, kept, node).await?;
+    }
+    Ok(())
+}
+
+async fn one_bad(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let nodes = subject.route_targets(&client).await?;
+    let size = subject.route_batch().min(3);
+    let mut routes = subject.new_routes(&client, &nodes[0], size).await?;
+    let Some(bad) = routes.get_mut(1) else {
+        return Err(skipped("RoutesCapability.max_batch_size is 1"));
+    };
+    let cidr = read(bad)?;
+    subject
+        .create_routes(&client, &[subject.route(cidr, &nodes[1])])
+        .await?;
+    let context = subject.context();
+    let changed = subject
+        .change_routes_once(&client, Change::Create, context, &routes)
+        .await?;
+    refused(&changed[1], ErrorReason::ConflictingResource)?;
+    routes.remove(1);
+    // The others may have been held up for a moment.
+    for (index, one) in changed.iter().enumerate() {
+        if let (true, Err(error)) = (index != 1, one) {
+            expect(
+                crate::subject::is_passing(error),
+                "the other routes of the batch are made",
+                error,
+            )?;
+        }
+    }
+    subject.create_routes(&client, &routes).await?;
+    listed(subject, &client, &routes, &nodes[0]).await?;
+    Ok(())
+}
+
+/// The destination of a route of the suite.
+fn read(route: &Route) -> Verdict<ipnet::IpNet> {
+    let cidr = crate::subject::destination(route);
+    cidr.ok_or_else(|| failed("a CIDR", &route.destination_cidr))
+}
+
+async fn both_families(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let node = &subject.route_targets(&client).await?[0];
+    let ranges = &subject.inputs().cluster.pod_cidrs;
+    let mut routes = Vec::new();
+    for is_ipv4 in [true, false] {
+        let of_family = |net: &&ipnet::IpNet| matches!(net, ipnet::IpNet::V4(_)) == is_ipv4;
+        if let Some(range) = ranges.iter().find(of_family) {
+            let free = subject.free_cidrs(&client, *range, 1).await?;
+            routes.extend(free.into_iter().map(|cidr| subject.route(cidr, node)));
+        }
+    }
+    subject.create_routes(&client, &routes).await?;
+    listed(subject, &client, &routes, node).await?;
+    subject.delete_routes(&client, &routes[..1]).await?;
+    listed(subject, &client, &routes[1..], node).await?;
+    Ok(())
+}
+
+async fn other_target(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let nodes = subject.route_targets(&client).await?;
+    let first = subject.new_routes(&client, &nodes[0], 1).await?;
+    subject.create_routes(&client, &first).await?;
+    let second = [subject.route(read(&first[0])?, &nodes[1])];
+    let context = subject.context();
+    let changed = subject
+        .change_routes_once(&client, Change::Create, context, &second)
+        .await?;
+    refused(&changed[0], ErrorReason::ConflictingResource)?;
+    listed(subject, &client, &first, &nodes[0]).await?;
+    subject.delete_routes(&client, &first).await?;
+    subject.create_routes(&client, &second).await?;
+    listed(subject, &client, &second, &nodes[1]).await?;
+    Ok(())
+}
+
+async fn full_table(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let node = &subject.route_targets(&client).await?[0];
+    let room = subject.inputs().routes.limit.unwrap_or_default();
+    let before = subject.list_routes(&client).await?.len();
+    // One more than there is room for, or several where the list does not show the whole table.
+    let count = (room + 1).saturating_sub(before);
+    let routes = subject.new_routes(&client, node, count).await?;
+    let (mut made, mut refusals) = (Vec::new(), Vec::new());
+    for batch in routes.chunks(subject.route_batch()) {
+        let context = subject.context();
+        let changed = subject
+            .change_routes_once(&client, Change::Create, context, batch)
+            .await?;
+        for (route, changed) in batch.iter().zip(changed) {
+            if changed.is_ok() {
+                made.push(route.clone());
+            } else {
+                refused(&changed, ErrorReason::QuotaExceeded)?;
+                refusals.push(route.clone());
+            }
+        }
+    }
+    expect(
+        !refusals.is_empty() && !made.is_empty(),
+        format!("of {count} routes some are made, and some are QUOTA_EXCEEDED"),
+        format!("{} are made", made.len()),
+    )?;
+    listed(subject, &client, &made, node).await?;
+    not_listed(subject, &client, &refusals).await?;
+    // Room again.
+    subject.delete_routes(&client, &made[..1]).await?;
+    subject.create_routes(&client, &refusals[..1]).await?;
+    Ok(())
+}
+
+async fn deleted_by(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let node = &subject.route_targets(&client).await?[0];
+    let sent = subject.new_routes(&client, node, 3).await?;
+    let answered = subject.create_routes(&client, &sent).await?;
+    let shown = listed(subject, &client, &sent, node).await?;
+    for (way, route) in [
+        ("as it was listed", &shown[0]),
+        ("as its create answered it", &answered[1]),
+        ("as it was sent", &sent[2]),
+    ] {
+        let only = std::slice::from_ref(route);
+        subject.delete_routes(&client, only).await?;
+        let left = subject.list_routes(&client).await?;
+        let left = routes_to(&left, route);
+        expect(
+            left.is_empty(),
+            format!("a route that is deleted {way} is listed no longer"),
+            format!("{left:?}"),
+        )?;
+    }
+    Ok(())
+}
+
+async fn other_node(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let nodes = subject.route_targets(&client).await?;
+    let routes = subject.new_routes(&client, &nodes[0], 1).await?;
+    subject.create_routes(&client, &routes).await?;
+    let other = [subject.route(read(&routes[0])?, &nodes[1])];
+    let context = subject.context();
+    // OK and an error are both answers: the route that is named does not exist.
+    subject
+        .change_routes_once(&client, Change::Delete, context, &other)
+        .await?;
+    listed(subject, &client, &routes, &nodes[0]).await?;
+    Ok(())
+}
+
+/// Deletes of routes that do not exist: a provider that accepts them changes nothing either.
+async fn malformed_batches(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let node = Node {
+        name: subject.name(),
+        uid: "u".to_owned(),
+        ..Node::default()
+    };
+    let one = subject.new_routes(&client, &node, 1).await?.remove(0);
+    for (batch, text) in [
+        (Vec::new(), "without routes"),
+        (vec![one.clone(), one], "with one CIDR twice"),
+    ] {
+        let request = outrigger_api::v1::BatchDeleteRoutesRequest {
+            context: subject.context(),
+            routes: batch,
+        };
+        let expected = format!("a batch {text} is INVALID_REQUEST");
+        match client.batch_delete_routes(request).await {
+            Ok(_) => return Err(failed(expected, "it is answered")),
+            Err(error) => expect(error.is(ErrorReason::InvalidRequest), expected, error)?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Creates that are duplicated, lose their answer, or are cut off.
+
+use std::time::Duration;
+
+use futures::future::join;
+use outrigger_api::v1::ErrorReason;
+use tokio::time::timeout;
+
+use super::{FILE, changing, listed, read};
+use crate::{
+    case::{Case, must},
+    proxy::{Fault, Proxy},
+    subject::{Change, Changed, Subject, is_passing, leads_to, routes_to},
+    verdict::{Verdict, expect, failed},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        changing(must("RTE-07", "a create whose reply was lost, sent again, is one route"))
+            .clause("common.proto", "", "a provider MUST survive a duplicate all the same: a lost reply, a restarted controller,")
+            .check(|subject| Box::pin(lost_reply(subject))),
+        changing(must("RTE-08", "two creates for one CIDR at once are one route"))
+            .clause("common.proto", "", "A provider serialises per key or answers OPERATION_IN_PROGRESS;")
+            .check(|subject| Box::pin(at_once(subject))),
+        changing(must("RTE-09", "a batch that is cut off leaves whole routes, and the next one completes it"))
+            .clause(FILE, "", "Once the RPC was cancelled, its deadline passed or its connection was lost, no further route of the batch is begun.")
+            .check(|subject| Box::pin(cut_off(subject))),
+    ]
+}
+
+async fn lost_reply(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let node = &subject.route_targets(&client).await?[0];
+    let routes = subject.new_routes(&client, node, 1).await?;
+    let proxy = Proxy::start(subject.endpoint());
+    let proxy = proxy.map_err(|error| failed("the suite's proxy starts", error))?;
+    let through = subject.connect_to(&proxy.socket()).await?;
+    proxy.set(Fault::DropReply);
+    let context = subject.context();
+    let create = subject.change_routes_once(&through, Change::Create, context, &routes);
+    let (lost, ()) = join(create, proxy.dropped()).await;
+    expect(lost?[0].is_err(), "the proxy drops the reply", "it came")?;
+    subject.create_routes(&client, &routes).await?;
+    listed(subject, &client, &routes, node).await?;
+    Ok(())
+}
+
+/// Made, or lost against the other call.
+fn made_or_lost(changed: &Changed) -> Verdict {
+    match changed {
+        Ok(_) => Ok(()),
+        Err(error) => expect(
+            is_passing(error) || error.is(ErrorReason::ConflictingResource),
+            "OK, OPERATION_IN_PROGRESS, or CONFLICTING_RESOURCE for another target",
+            error,
+        ),
+    }
+}
+
+async fn at_once(subject: &Subject) -> Verdict {
+    let (one, other) = (subject.connect().await?, subject.connect().await?);
+    let nodes = subject.route_targets(&one).await?;
+    let first = &nodes[0];
+    // The same target, and another one where there is one.
+    for second in [first, nodes.last().unwrap_or(first)] {
+        let routes = subject.new_routes(&one, first, 1).await?;
+        let rival = [subject.route(read(&routes[0])?, second)];
+        let both = join(
+            subject.change_routes_once(&one, Change::Create, subject.context(), &routes),
+            subject.change_routes_once(&other, Change::Create, subject.context(), &rival),
+        );
+        let (a, b) = Box::pin(both).await;
+        let (a, b) = (a?, b?);
+        made_or_lost(&a[0])?;
+        made_or_lost(&b[0])?;
+        let made = usize::from(a[0].is_ok()) + usize::from(b[0].is_ok());
+        expect(
+            made == 1 || first.name == second.name,
+            "one of two creates with different targets is OK",
+            format!("{made} are OK"),
+        )?;
+        let winner = if a[0].is_ok() { first } else { second };
+        subject
+            .create_routes(&one, if a[0].is_ok() { &routes } else { &rival })
+            .await?;
+        listed(subject, &one, &routes, winner).await?;
+    }
+    Ok(())
+}
+
+async fn cut_off(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let node = &subject.route_targets(&client).await?[0];
+    for moment in [0, 1, 5, 20, 100] {
+        let size = subject.route_batch().min(8);
+        let routes = subject.new_routes(&client, node, size).await?;
+        let context = subject.context();
+        let create = subject.change_routes_once(&client, Change::Create, context, &routes);
+        // It may have ended before.
+        let _ = timeout(Duration::from_millis(moment), create).await;
+        let seen = subject.list_routes(&client).await?;
+        for route in &routes {
+            let broken = routes_to(&seen, route).into_iter();
+            let broken: Vec<_> = broken.filter(|one| !leads_to(one, node)).collect();
+            expect(
+                broken.is_empty(),
+                format!("each listed route of the batch leads to {}", node.name),
+                format!("{broken:?}"),
+            )?;
+        }
+        subject.create_routes(&client, &routes).await?;
+        listed(subject, &client, &routes, node).await?;
+        subject.delete_routes(&client, &routes).await?;
+    }
+    Ok(())
+}

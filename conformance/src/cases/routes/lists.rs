@@ -1,0 +1,165 @@
+//! `ListRoutes`.
+
+use std::time::Duration;
+
+use outrigger_api::v1::{CallContext, ListRoutesRequest};
+
+use super::{FILE, changing, listed};
+use crate::{
+    case::{Capability::Routes, Case, Input, must, should},
+    subject::{Change, Subject, routes_to},
+    verdict::{Verdict, expect, skipped},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        changing(must(
+            "RTE-03",
+            "a list has the routes of this cluster and none of another",
+        ))
+        .clause(FILE, "ListRoutesResponse.routes", "Of this cluster only.")
+        .check(|subject| Box::pin(of_this_cluster(subject))),
+        changing(must(
+            "RTE-14",
+            "a delete for another cluster leaves the routes of this one",
+        ))
+        .clause(
+            FILE,
+            "",
+            "It lists, changes and deletes routes of that cluster only.",
+        )
+        .check(|subject| Box::pin(delete_of_another(subject))),
+        must("RTE-11", "only the last message of a list has complete")
+            .of(Routes)
+            .clause(
+                FILE,
+                "ListRoutesResponse.complete",
+                "Set on the last message only.",
+            )
+            .check(|subject| Box::pin(complete(subject))),
+        should(
+            "RTE-12",
+            "the messages of a list are not larger than the caller accepts",
+        )
+        .of(Routes)
+        .clause(
+            "common.proto",
+            "",
+            "One message at most what the peer named at handshake, 4 MiB if it was silent;",
+        )
+        .check(|subject| Box::pin(message_size(subject))),
+        changing(must(
+            "RTE-13",
+            "while the cloud fails, a list is an error or has every route",
+        ))
+        .needs(Input::CloudSwitch)
+        .clause(
+            FILE,
+            "ListRoutesResponse.complete",
+            "A stream without it is discarded whole.",
+        )
+        .check(|subject| Box::pin(failing_cloud(subject))),
+    ]
+}
+
+/// Of a cluster with the same name that has nothing.
+fn another(subject: &Subject) -> Option<CallContext> {
+    let context = subject.context()?;
+    let uid = crate::subject::uid_of(&subject.name());
+    Some(CallContext {
+        cluster_uid: uid,
+        ..context
+    })
+}
+
+fn has_marks(subject: &Subject) -> Verdict {
+    if subject.inputs().routes.whole_table {
+        return Err(skipped(
+            "routes.wholeTable: the routes of this cloud have no mark of a cluster",
+        ));
+    }
+    if subject.handshake().without_cluster_id {
+        return Err(skipped("the provider declares without_cluster_id"));
+    }
+    Ok(())
+}
+
+async fn of_this_cluster(subject: &Subject) -> Verdict {
+    has_marks(subject)?;
+    let client = subject.connect().await?;
+    let node = &subject.route_targets(&client).await?[0];
+    let routes = subject.new_routes(&client, node, 2).await?;
+    subject.create_routes(&client, &routes).await?;
+    listed(subject, &client, &routes, node).await?;
+    let of_another = subject.list_routes_of(&client, another(subject)).await?;
+    expect(
+        of_another.is_empty(),
+        "a list for a cluster without routes is empty",
+        format!("{of_another:?}"),
+    )
+}
+
+async fn delete_of_another(subject: &Subject) -> Verdict {
+    has_marks(subject)?;
+    let client = subject.connect().await?;
+    let node = &subject.route_targets(&client).await?[0];
+    let routes = subject.new_routes(&client, node, 2).await?;
+    subject.create_routes(&client, &routes).await?;
+    let shown = listed(subject, &client, &routes, node).await?;
+    for named in [&shown, &routes] {
+        // OK and an error are both answers: that cluster has no such route.
+        subject
+            .change_routes_once(&client, Change::Delete, another(subject), named)
+            .await?;
+        listed(subject, &client, &routes, node).await?;
+    }
+    Ok(())
+}
+
+async fn complete(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    subject.list_routes(&client).await.map(drop)
+}
+
+async fn message_size(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let context = subject.context();
+    let listed = client.list_routes(ListRoutesRequest { context }).await?;
+    let limit = outrigger_api::DEFAULT_MAX_MESSAGE_BYTES;
+    expect(
+        listed.largest_message <= limit,
+        format!("messages of {limit} bytes at most"),
+        format!("{} bytes", listed.largest_message),
+    )
+}
+
+async fn failing_cloud(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let node = &subject.route_targets(&client).await?[0];
+    let routes = subject.new_routes(&client, node, 2).await?;
+    subject.create_routes(&client, &routes).await?;
+    let asked = async {
+        let context = subject.context();
+        let Ok(seen) = client.list_routes(ListRoutesRequest { context }).await else {
+            return Ok(());
+        };
+        let has_all = routes
+            .iter()
+            .all(|one| !routes_to(&seen.entries, one).is_empty());
+        expect(
+            has_all || !seen.completes.contains(&true),
+            "a list while the cloud fails is an error, or has every route",
+            format!("complete, with {} routes", seen.entries.len()),
+        )
+    };
+    subject.without_cloud(asked).await?;
+    let look = async || {
+        let seen = listed(subject, &client, &routes, node).await;
+        seen.map_err(|stop| format!("{stop:?}"))
+    };
+    let limit = Duration::from_mins(1);
+    subject
+        .wait_for("lists work again with the cloud", limit, look)
+        .await?;
+    Ok(())
+}
