@@ -2,14 +2,16 @@
 
 use std::{fmt, sync::Arc};
 
+use ipnet::IpNet;
 use outrigger_api::v1::{ListLoadBalancersRequest, Service};
 
 use crate::{
     case::Capability,
     cases,
+    client::Client,
     run::{self, Settings},
-    subject::{NAMESPACE, Subject, declares, uid_of},
-    verdict::Stop,
+    subject::{NAMESPACE, Subject, declares, destination, uid_of},
+    verdict::{Stop, Verdict},
 };
 
 /// The most objects of one kind that one case makes, for a sweep without a list.
@@ -46,21 +48,27 @@ impl fmt::Display for Swept {
     }
 }
 
-/// Deletes the load balancers of one run, or all that a list shows.
+/// Deletes the load balancers of one run, or all that a list shows; and the routes of all runs.
 ///
 /// # Errors
 ///
-/// The provider cannot be reached; or it has no list and no run is named.
+/// The provider cannot be reached; or it has no list of load balancers and no run is named.
 pub async fn sweep(settings: Settings, by_run: bool) -> Result<Swept, String> {
     let suite = Arc::new(run::prepare(&settings).await?);
-    if !declares(&suite.handshake, Capability::LoadBalancers) {
-        return Err("the provider declares no load balancers: nothing to sweep".to_owned());
+    let has_balancers = declares(&suite.handshake, Capability::LoadBalancers);
+    let has_routes = declares(&suite.handshake, Capability::Routes);
+    if !has_balancers && !has_routes {
+        return Err(
+            "the provider declares neither load balancers nor routes: nothing to sweep".to_owned(),
+        );
     }
     let has_list = declares(&suite.handshake, Capability::LoadBalancersList);
     let subject = Subject::new(Arc::clone(&suite), "sweep");
     let reason = |stop: Stop| format!("{stop:?}");
     let client = subject.connect().await.map_err(reason)?;
-    let services = if by_run {
+    let services = if !has_balancers {
+        Vec::new()
+    } else if by_run {
         possible(&settings.run_id)
     } else if has_list {
         let request = ListLoadBalancersRequest {
@@ -85,7 +93,29 @@ pub async fn sweep(settings: Settings, by_run: bool) -> Result<Swept, String> {
             Err(stop) => swept.left.push(format!("{name}: {stop:?}")),
         }
     }
+    if has_routes {
+        sweep_routes(&subject, &client, &mut swept)
+            .await
+            .map_err(reason)?;
+    }
     Ok(swept)
+}
+
+/// The routes of all runs, as they are listed: nothing in a route names a run.
+async fn sweep_routes(subject: &Subject, client: &Client, swept: &mut Swept) -> Verdict {
+    let ranges = &subject.inputs().cluster.pod_cidrs;
+    let is_ours = |to: IpNet| ranges.iter().any(|range| range.contains(&to));
+    for route in subject.list_routes(client).await? {
+        if !destination(&route).is_some_and(is_ours) {
+            continue;
+        }
+        let name = format!("route to {}", route.destination_cidr);
+        match subject.delete_routes(client, &[route]).await {
+            Ok(()) => swept.deleted.push(name),
+            Err(stop) => swept.left.push(format!("{name}: {stop:?}")),
+        }
+    }
+    Ok(())
 }
 
 /// Every Service that a run of this id could have made.
