@@ -8,6 +8,7 @@ mod node_sets;
 mod resilience;
 mod routes;
 mod transport;
+mod volumes;
 
 pub use crate::case::Case;
 
@@ -20,6 +21,7 @@ pub fn all() -> Vec<Case> {
         load_balancers::cases(),
         node_sets::cases(),
         routes::cases(),
+        volumes::cases(),
         resilience::cases(),
         load_balancers::of_the_run(),
         errors::cases(),

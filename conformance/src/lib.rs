@@ -24,6 +24,7 @@ pub mod waivers;
 
 mod commands;
 mod connection;
+mod labels;
 mod ledger;
 mod leftovers;
 

@@ -11,15 +11,16 @@ use std::path::Path;
 use outrigger_conformance::{
     case::Level,
     cases, describe,
-    inputs::{Inputs, Machine},
+    inputs::{Inputs, Machine, Volume},
     report::{self, Outcome, Report, Skip},
     run::{Settings, run},
     waivers::Waivers,
 };
 use outrigger_provider_mock::{
-    Cloud, CloudConfig, MockProvider, ProviderOptions, ServedRoutes,
+    Cloud, CloudConfig, MockProvider, ProviderOptions, ServedRoutes, ServedVolumes,
     faults::{BadAnswer, Effect, Fault, Method},
     instances::{InstanceSpec, Power},
+    volumes::{Volume as CloudVolume, VolumeState},
 };
 use outrigger_provider_sdk::Endpoint;
 use tempfile::TempDir;
@@ -27,6 +28,33 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+const DRIVER: &str = "disk.example";
+
+fn of_driver(handle: &str) -> Volume {
+    Volume {
+        driver: DRIVER.to_owned(),
+        handle: handle.to_owned(),
+        ..Volume::default()
+    }
+}
+
+/// Makes a volume, and describes it as the inputs do.
+fn volume(cloud: &Cloud, handle: &str, zones: &[&str], state: VolumeState) -> Volume {
+    let made = CloudVolume {
+        handle: handle.to_owned(),
+        region: "mock-1".to_owned(),
+        zones: zones.iter().map(|zone| (*zone).to_owned()).collect(),
+        state,
+    };
+    cloud.edit_volumes(|volumes| volumes.insert(handle.to_owned(), made));
+    let labels = [("zone", zones.join("__")), ("region", "mock-1".to_owned())];
+    let labels = labels.map(|(key, value)| (format!("topology.kubernetes.io/{key}"), value));
+    Volume {
+        labels: labels.into(),
+        ..of_driver(handle)
+    }
+}
 
 /// A mock with three machines on a socket, and the inputs that describe it.
 struct Mock {
@@ -77,6 +105,18 @@ impl Mock {
             .map(|range| range.parse().unwrap())
             .to_vec();
         inputs.routes.limit = Some(12);
+        inputs.volumes.existing = vec![
+            volume(&cloud, "vol-1", &["mock-1a"], VolumeState::Available),
+            volume(
+                &cloud,
+                "vol-2",
+                &["mock-1a", "mock-1b"],
+                VolumeState::Available,
+            ),
+        ];
+        inputs.volumes.absent = Some(of_driver("vol-gone"));
+        inputs.volumes.malformed = Some(of_driver("no handle"));
+        inputs.volumes.foreign = Some(volume(&cloud, "vol-other", &[], VolumeState::Foreign));
         inputs.secrets = vec!["canary-7c1d".to_owned()];
         inputs.limits.idle = jiff::SignedDuration::from_millis(100);
         let folder = tempfile::tempdir().unwrap();
@@ -84,6 +124,11 @@ impl Mock {
         let stop = CancellationToken::new();
         let options = ProviderOptions {
             routes: Some(ServedRoutes::default()),
+            volumes: Some(ServedVolumes {
+                csi_drivers: vec![DRIVER.to_owned()],
+                in_tree: false,
+                max_batch_size: 100,
+            }),
             ..ProviderOptions::default()
         };
         let server = MockProvider::with_options(cloud.clone(), options).into_server();
@@ -237,7 +282,7 @@ fn the_table_of_the_documents_is_that_of_list() {
 }
 
 /// A fault of the mock and a case that must fail by it.
-const FAULTS: [(BadAnswer, Method, &str); 15] = [
+const FAULTS: &[(BadAnswer, Method, &str)] = &[
     (
         BadAnswer::MalformedAddress,
         Method::BatchGetInstances,
@@ -285,11 +330,28 @@ const FAULTS: [(BadAnswer, Method, &str); 15] = [
         Method::UpdateLoadBalancerNodes,
         "LBS-16",
     ),
+    (
+        BadAnswer::MissingResult,
+        Method::BatchCreateRoutes,
+        "RTE-01",
+    ),
+    (
+        BadAnswer::DuplicateResult,
+        Method::BatchDeleteRoutes,
+        "RTE-10",
+    ),
+    (BadAnswer::MissingResult, Method::ListRoutes, "RTE-07"),
+    (BadAnswer::DuplicateResult, Method::ListRoutes, "RTE-08"),
+    (BadAnswer::Empty, Method::ListRoutes, "RTE-01"),
+    (BadAnswer::BadLabel, Method::BatchGetVolumes, "VOL-05"),
+    (BadAnswer::FalseAbsence, Method::BatchGetVolumes, "VOL-01"),
+    (BadAnswer::NotManaged, Method::BatchGetVolumes, "VOL-03"),
+    (BadAnswer::ForeignResult, Method::BatchGetVolumes, "VOL-07"),
 ];
 
 #[tokio::test]
 async fn each_fault_of_the_mock_fails_its_case() {
-    for (bad, method, id) in FAULTS {
+    for &(bad, method, id) in FAULTS {
         let mock = Mock::start();
         mock.cloud.inject(Fault::on(method, Effect::BadAnswer(bad)));
         let report = mock.run(|settings| {

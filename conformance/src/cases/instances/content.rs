@@ -9,6 +9,7 @@ use super::outcome;
 use crate::{
     case::{Capability::Instances, Case, Input, must},
     client::Client,
+    labels::{is_kubernetes, is_label_key, is_label_value},
     subject::Subject,
     verdict::{Verdict, expect, skipped},
 };
@@ -61,29 +62,6 @@ async fn each(subject: &Subject, check: fn(&Instance) -> Verdict) -> Verdict {
     let client = subject.connect().await?;
     let found = all(subject, &client, InstanceView::Metadata).await?;
     found.iter().try_for_each(check)
-}
-
-fn is_name_part(text: &str) -> bool {
-    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    text.len() <= 63
-        && text.chars().all(inner)
-        && ends(text.chars().next())
-        && ends(text.chars().next_back())
-}
-
-pub(super) fn is_label_value(text: &str) -> bool {
-    text.is_empty() || is_name_part(text)
-}
-
-fn is_label_key(text: &str) -> bool {
-    match text.split_once('/') {
-        Some((prefix, name)) => {
-            let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
-            (1..=253).contains(&prefix.len()) && prefix.chars().all(legal) && is_name_part(name)
-        }
-        None => is_name_part(text),
-    }
 }
 
 fn placement(instance: &Instance) -> Verdict {
@@ -146,13 +124,8 @@ fn labels(instance: &Instance) -> Verdict {
         labels.len(),
     )?;
     for (key, value) in labels {
-        let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-        let own = ["kubernetes.io", "k8s.io"];
-        let own = own
-            .iter()
-            .any(|one| domain == *one || domain.ends_with(&format!(".{one}")));
         expect(
-            is_label_key(key) && is_label_value(value) && !own,
+            is_label_key(key) && is_label_value(value) && !is_kubernetes(key),
             "a legal label outside kubernetes.io and k8s.io",
             format!("{key}={value}"),
         )?;

@@ -1,0 +1,137 @@
+//! Labels and node affinity of a volume that was found.
+
+use std::collections::BTreeSet;
+
+use outrigger_api::v1::{VolumeNodeTerm, VolumeTopology};
+
+use super::{FILE, found, look_up};
+use crate::{
+    case::{Capability::Volumes, Case, Input, must},
+    client::Client,
+    labels::{is_kubernetes, is_label_key, is_label_value, is_of_domain},
+    subject::Subject,
+    verdict::{Verdict, expect},
+};
+
+/// The only keys of Kubernetes' own domains.
+const TOPOLOGY: [&str; 4] = [
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+];
+
+pub(super) fn cases() -> Vec<Case> {
+    let of_existing = |id, title| must(id, title).of(Volumes).needs(Input::ExistingVolume);
+    vec![
+        of_existing(
+            "VOL-01",
+            "a volume that exists is found, with the labels of the inputs",
+        )
+        .clause(FILE, "VolumeResult.found", "The volume exists.")
+        .check(|subject| Box::pin(as_in_inputs(subject))),
+        of_existing("VOL-04", "the same lookup again gives the same answer")
+            .clause(FILE, "BatchGetVolumes", "Changes nothing.")
+            .check(|subject| Box::pin(stable(subject))),
+        of_existing(
+            "VOL-05",
+            "labels of a volume are at most 32, legal, and of Kubernetes' own only zone and region",
+        )
+        .clause(
+            FILE,
+            "VolumeTopology.labels",
+            "Labels, at most 32: legal keys and values.",
+        )
+        .check(|subject| Box::pin(each(subject, labels))),
+        of_existing(
+            "VOL-10",
+            "node affinity has at most 16 terms of 1 to 16 requirements, each with legal values",
+        )
+        .clause(
+            FILE,
+            "VolumeNodeTerm.requirements",
+            "1 to 16, no key twice.",
+        )
+        .check(|subject| Box::pin(each(subject, terms))),
+    ]
+}
+
+/// All volumes of the inputs that exist.
+async fn all(subject: &Subject, client: &Client) -> Verdict<Vec<VolumeTopology>> {
+    let existing = &subject.inputs().volumes.existing;
+    let outcomes = look_up(subject, client, existing).await?;
+    let both = existing.iter().zip(&outcomes);
+    both.map(|(input, outcome)| found(input, outcome)).collect()
+}
+
+async fn each(subject: &Subject, check: fn(&VolumeTopology) -> Verdict) -> Verdict {
+    let client = subject.connect().await?;
+    all(subject, &client).await?.iter().try_for_each(check)
+}
+
+async fn as_in_inputs(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let existing = &subject.inputs().volumes.existing;
+    for (input, topology) in existing.iter().zip(all(subject, &client).await?) {
+        for (key, wanted) in &input.labels {
+            let came = topology.labels.get(key);
+            expect(
+                came == Some(wanted),
+                format!("{} has the label {key}={wanted}", input.handle),
+                format!("{came:?}"),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+async fn stable(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let first = all(subject, &client).await?;
+    for _ in 0..3 {
+        let again = all(subject, &client).await?;
+        expect(first == again, format!("{first:?}"), format!("{again:?}"))?;
+    }
+    Ok(())
+}
+
+fn labels(topology: &VolumeTopology) -> Verdict {
+    let labels = &topology.labels;
+    expect(labels.len() <= 32, "at most 32 labels", labels.len())?;
+    for (key, value) in labels {
+        let allowed = !is_kubernetes(key) || TOPOLOGY.contains(&&**key);
+        let of_controller = is_of_domain(key, "outrigger.dev");
+        expect(
+            is_label_key(key) && is_label_value(value) && allowed && !of_controller,
+            "a legal label; of kubernetes.io and k8s.io zone and region only, none of outrigger.dev",
+            format!("{key}={value}"),
+        )?;
+    }
+    Ok(())
+}
+
+fn terms(topology: &VolumeTopology) -> Verdict {
+    let terms = &topology.node_terms;
+    expect(terms.len() <= 16, "at most 16 terms", terms.len())?;
+    terms.iter().try_for_each(term)
+}
+
+fn term(term: &VolumeNodeTerm) -> Verdict {
+    let mut keys = BTreeSet::new();
+    let count = term.requirements.len();
+    expect((1..=16).contains(&count), "1 to 16 requirements", count)?;
+    for one in &term.requirements {
+        let distinct: BTreeSet<_> = one.values.iter().collect();
+        let legal = is_label_key(&one.key)
+            && keys.insert(&one.key)
+            && (1..=64).contains(&one.values.len())
+            && distinct.len() == one.values.len()
+            && one.values.iter().all(|value| is_label_value(value));
+        expect(
+            legal,
+            "a legal key, none twice, and 1 to 64 legal values, none twice",
+            format!("{one:?}"),
+        )?;
+    }
+    Ok(())
+}
