@@ -200,7 +200,12 @@ impl Fixture {
     }
 
     pub(crate) fn end_term(&self) {
-        self.stop.lock().cancel();
+        self.stop().cancel();
+    }
+
+    /// The stop of the lease term.
+    pub(crate) fn stop(&self) -> CancellationToken {
+        self.stop.lock().clone()
     }
 
     /// Another process may lead: nothing is written or called any more.

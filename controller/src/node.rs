@@ -275,4 +275,10 @@ impl ControlLoop for CloudNode {
     async fn reconcile(self: Arc<Self>, name: Arc<str>, _: Priority) -> Outcome {
         self.sync(name).await
     }
+
+    /// A whole cluster may wait for its turn to be written.
+    fn stopping(&self) {
+        self.writing.close();
+        self.refreshing.close();
+    }
 }

@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 use super::{CloudNode, error::NodeSyncError};
 use crate::{
     kube::{
-        self,
+        error::ApiError,
         events::{EventType, ObjectRef},
         nodes::Write,
     },
@@ -73,7 +73,7 @@ impl CloudNode {
                 | ErrorClass::InProgress { .. },
                 NodeSyncError::Lookup(_),
             )
-            | (_, NodeSyncError::Write(kube::error::ApiError::Fenced)) => None,
+            | (_, NodeSyncError::Write(ApiError::Fenced)) => None,
             _ => cause.map_or(Some(0), |cause| self.repeats.due(&cause)),
         };
         if let Some(others) = others {
@@ -168,8 +168,10 @@ impl CloudNode {
         instance: &Instance,
         instances: &InstancesCapability,
     ) -> Result<(), NodeSyncError> {
-        // Never closed.
-        let _permit = self.writing.acquire().await;
+        // Closed at the stop.
+        let Ok(_permit) = self.writing.acquire().await else {
+            return Err(ApiError::Fenced.into());
+        };
         let policy = policy(instances);
         for warning in &initialize::plan(&node, instance, &policy)?.warnings {
             warn!(node = &*node.name, "{warning}");
@@ -246,8 +248,10 @@ impl CloudNode {
         let Some(instances) = &session.instances else {
             return Ok(());
         };
-        // Never closed.
-        let _permit = self.refreshing.acquire().await;
+        // Closed at the stop.
+        let Ok(_permit) = self.refreshing.acquire().await else {
+            return Err(ApiError::Fenced.into());
+        };
         let policy = policy(instances);
         for warning in refresh::plan(&node, instance, &policy).warnings {
             warn!(node = &*node.name, "{warning}");

@@ -121,6 +121,21 @@ async fn a_node_costs_one_write_of_metadata_one_of_status_and_one_event() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_nodes_that_wait_to_be_written() {
+    let fixture = start();
+    let stop = fixture.stop();
+    fixture.cluster.before_next_patch(move |_| stop.cancel());
+    let names: Vec<_> = (0..200).map(|n| format!("n{n}")).collect();
+    for name in &names {
+        fixture.register(node(name));
+    }
+    fixture.settle().await;
+    let is_written = |name: &&String| fixture.live(name)["spec"]["providerID"].is_string();
+    let written = names.iter().filter(is_written).count();
+    assert!((1..100).contains(&written), "{written}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn n20_a_concurrent_change_is_neither_lost_nor_a_failure() {
     let fixture = start();
     // Between our reading and our writing another client puts a taint before ours.
