@@ -7,7 +7,7 @@
 //!   └───────────────── BatchCaller::answer ◄──────────────────┘
 //! ```
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use futures::{FutureExt, future::OptionFuture};
 use tokio::{
@@ -32,6 +32,41 @@ pub(super) use caller::{BatchCaller, ask};
 const ENVELOPE: usize = 1024;
 /// Bytes around one object: a tag, a length and a key, generously.
 const AROUND: usize = 16;
+
+/// A call is due when no object has joined it for this long: the time in which one event makes many workers
+/// ask, and far below a cloud call.
+const IDLE: Duration = Duration::from_millis(25);
+/// A call is due this long after its first object, whatever joins.
+const LONGEST: Duration = Duration::from_millis(250);
+
+/// When a call is due that objects may still join.
+#[derive(Clone, Copy)]
+pub(super) struct Gathering {
+    begin: Instant,
+    last: Instant,
+}
+
+impl Gathering {
+    pub(super) const fn new(now: Instant) -> Self {
+        Self {
+            begin: now,
+            last: now,
+        }
+    }
+
+    pub(super) const fn joined(&mut self, now: Instant) {
+        self.last = now;
+    }
+
+    /// When the first object joined.
+    pub(super) const fn begin(self) -> Instant {
+        self.begin
+    }
+
+    pub(super) fn due(self) -> Instant {
+        (self.last + IDLE).min(self.begin + LONGEST)
+    }
+}
 
 /// An object that shares a call with others.
 pub(super) trait BatchItem {
@@ -80,8 +115,8 @@ pub(super) trait WaitingItems: Send + 'static {
     ) -> impl Future<Output = ()> + Send + 'static;
 }
 
-/// Objects share a call with those that wait for admission at the same time: one goes out at once, and of
-/// many each call after the first ones is full.
+/// Objects share a call with those that wait at the same time: for each other ([`Gathering`]), or for admission
+/// alone: then one goes out at once, and of many each call after the first ones is full.
 pub(super) struct Batcher<W: WaitingItems> {
     shared: Arc<Shared>,
     items: mpsc::UnboundedReceiver<W::Item>,

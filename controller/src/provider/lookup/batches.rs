@@ -3,7 +3,6 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
 use outrigger_core::node::NodeView;
@@ -16,17 +15,11 @@ use crate::{
     provider::{
         Error, LookupPurpose, Session, Shared,
         admission::{Permit, Urgency},
-        batch::{BatchCaller, BatchItem, WaitingItems, take_batch},
+        batch::{BatchCaller, BatchItem, Gathering, WaitingItems, take_batch},
         preconditions::Preconditions,
         wire,
     },
 };
-
-/// A batch is due when no lookup has joined it for this long: the time in which one event makes many
-/// workers look nodes up, and far below a cloud call.
-const IDLE: Duration = Duration::from_millis(25);
-/// A batch is due this long after its first lookup, whatever joins.
-const LONGEST: Duration = Duration::from_millis(250);
 
 /// A lookup that waits for its batch.
 pub(in crate::provider) struct PendingLookup {
@@ -54,8 +47,7 @@ struct Batch {
     /// Places by name.
     places: HashMap<Arc<str>, usize>,
     is_full: bool,
-    opened: Instant,
-    joined: Instant,
+    gathering: Gathering,
 }
 
 impl WaitingLookups {
@@ -70,8 +62,7 @@ impl WaitingLookups {
             items: VecDeque::new(),
             places: HashMap::new(),
             is_full: false,
-            opened: now,
-            joined: now,
+            gathering: Gathering::new(now),
         };
         batch.join(lookup, now, most);
         self.0.push_back(batch);
@@ -181,15 +172,15 @@ impl Batch {
             preconditions: lookup.preconditions,
             callers: vec![lookup.caller],
         });
-        self.joined = now;
+        self.gathering.joined(now);
         self.is_full = self.items.len() >= most;
     }
 
     fn due(&self) -> Instant {
         if self.is_full {
-            return self.opened;
+            return self.gathering.begin();
         }
-        (self.joined + IDLE).min(self.opened + LONGEST)
+        self.gathering.due()
     }
 
     fn drop_abandoned(&mut self) {

@@ -22,6 +22,9 @@ use super::{
 };
 use crate::provider::{Error, VolumeLookup, VolumePurpose, admission::CallClass};
 
+/// Volumes that exist wait for so long for others.
+const GATHERING: Duration = Duration::from_millis(25);
+
 fn volume(name: &str) -> Arc<VolumeView> {
     let volume = json!({
         "metadata": {
@@ -96,13 +99,13 @@ async fn a_volume_is_asked_about_with_its_source_and_topology() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_volumes_go_out_at_once_in_full_batches() {
+async fn many_volumes_go_out_together_in_full_batches() {
     let rig = serving(0, 0).await;
     let started = Instant::now();
     for answer in look_up_all(&rig, 250).await {
         answer.unwrap();
     }
-    assert_eq!(started.elapsed(), Duration::ZERO);
+    assert_eq!(started.elapsed(), GATHERING);
     assert_eq!(sizes(&rig), [100, 100, 50]);
     let metrics = rig.metrics();
     assert!(metrics.contains("outrigger_provider_volume_batch_volumes_count 3"));
@@ -140,8 +143,8 @@ async fn a_volume_that_is_created_goes_before_those_that_exist() {
         started.elapsed()
     };
     let (_, admitted) = tokio::join!(look_up_all(&rig, 4), admitted);
-    assert_eq!(admitted, secs(2));
-    assert_eq!(started.elapsed(), secs(5));
+    assert_eq!(admitted, GATHERING + secs(2));
+    assert_eq!(started.elapsed(), GATHERING + secs(5));
 }
 
 /// A webhook's request ends long before the deadline of a call.
@@ -158,7 +161,7 @@ async fn a_call_without_a_caller_is_cancelled() {
         .on(|request| Reply::Say(all_found(request)));
     let started = Instant::now();
     look_up(&rig, "next").await.unwrap();
-    assert_eq!(started.elapsed(), Duration::ZERO);
+    assert_eq!(started.elapsed(), GATHERING);
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,7 +15,8 @@ use crate::{
         Error, Session, Shared,
         admission::{Permit, Urgency},
         batch::{
-            BatchCaller, BatchItem, WaitingItems, fail_not_offered, speaks_for_all, take_batch,
+            BatchCaller, BatchItem, Gathering, WaitingItems, fail_not_offered, speaks_for_all,
+            take_batch,
         },
         call::{Unary, unary},
         preconditions::Preconditions,
@@ -56,6 +57,8 @@ impl BatchItem for PendingVolume {
 pub(in crate::provider) struct WaitingVolumes {
     purpose: VolumePurpose,
     lookups: VecDeque<PendingVolume>,
+    /// Of those that wait; none where a request to the API server waits for each.
+    gathering: Option<Gathering>,
 }
 
 impl WaitingVolumes {
@@ -63,7 +66,12 @@ impl WaitingVolumes {
         Self {
             purpose,
             lookups: VecDeque::new(),
+            gathering: None,
         }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        self.gathering.map(Gathering::due)
     }
 }
 
@@ -72,11 +80,25 @@ impl WaitingItems for WaitingVolumes {
     type Batch = Vec<PendingVolume>;
 
     fn join(&mut self, pending: PendingVolume, _: &Shared) {
+        let now = Instant::now();
+        if self.lookups.is_empty() {
+            let is_awaited = matches!(self.purpose, VolumePurpose::Admission);
+            self.gathering = (!is_awaited).then(|| Gathering::new(now));
+        }
+        if let Some(gathering) = &mut self.gathering {
+            gathering.joined(now);
+        }
         self.lookups.push_back(pending);
     }
 
-    fn urgency(&mut self, _: Instant) -> Option<Urgency> {
-        (!self.lookups.is_empty()).then(|| self.purpose.into())
+    fn urgency(&mut self, now: Instant) -> Option<Urgency> {
+        let is_due = !self.lookups.is_empty() && self.due().is_none_or(|due| due <= now);
+        is_due.then(|| self.purpose.into())
+    }
+
+    fn next_due(&self, now: Instant) -> Option<Instant> {
+        let due = self.due().filter(|due| *due > now);
+        due.filter(|_| !self.lookups.is_empty())
     }
 
     fn take(&mut self, _: Instant, session: &Session) -> Option<Vec<PendingVolume>> {
