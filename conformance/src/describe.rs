@@ -83,15 +83,9 @@ pub fn markdown(cases: &[Case]) -> String {
 /// None in practice: the cases are plain texts.
 pub fn json(cases: &[Case]) -> serde_json::Result<String> {
     let entry = |case: &Case| {
-        json!({
-            "id": case.id,
-            "title": case.title,
-            "level": case.level,
-            "capability": case.capability,
-            "mutates": case.mutates,
-            "clause": case.clause,
-            "inputs": inputs(case),
-        })
+        let mut entry = entry(case);
+        entry["inputs"] = json!(inputs(case));
+        entry
     };
     let entries: Value = cases.iter().map(entry).collect();
     serde_json::to_string_pretty(&entries)
@@ -132,6 +126,18 @@ pub fn explain(case: &Case) -> String {
         }
     );
     text
+}
+
+/// The case for machines, as in every report.
+pub fn entry(case: &Case) -> Value {
+    json!({
+        "id": case.id,
+        "title": case.title,
+        "level": case.level,
+        "capability": case.capability,
+        "mutates": case.mutates,
+        "clause": case.clause,
+    })
 }
 
 fn inputs(case: &Case) -> Vec<&'static str> {

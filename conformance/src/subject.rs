@@ -36,7 +36,7 @@ use crate::{
     inputs::Inputs,
     ledger::{Ledger, Seen},
     leftovers::Leftovers,
-    verdict::{Verdict, failed},
+    verdict::{Verdict, failed, skipped},
 };
 
 /// The state of one run, which its cases share.
@@ -155,6 +155,23 @@ impl Subject {
             cluster_name: cluster.name.clone(),
             cluster_uid: cluster.uid.clone(),
         })
+    }
+
+    /// The context of a new attempt for a cluster with the same name that has nothing.
+    pub fn context_of_another_cluster(&self) -> Option<CallContext> {
+        let context = self.context()?;
+        Some(CallContext {
+            cluster_uid: uid_of(&self.name()),
+            ..context
+        })
+    }
+
+    /// Skips the case where clusters are not told apart by their UID.
+    pub fn needs_cluster_uid(&self) -> Verdict {
+        if self.handshake().without_cluster_id {
+            return Err(skipped("the provider declares without_cluster_id"));
+        }
+        Ok(())
     }
 
     /// Whether [`Subject::name`] of this run made the name.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Judged, Outcome, Report};
+use crate::describe;
 
 /// The whole report. Fields are only added, never renamed.
 pub fn json(report: &Report) -> Value {
@@ -28,16 +29,9 @@ fn case(judged: &Judged) -> Value {
         outcome,
         seconds,
     } = judged;
-    let mut entry = json!({
-        "id": case.id,
-        "title": case.title,
-        "level": case.level,
-        "capability": case.capability,
-        "mutates": case.mutates,
-        "clause": case.clause,
-        "result": outcome.word(case.level),
-        "seconds": seconds,
-    });
+    let mut entry = describe::entry(case);
+    entry["result"] = json!(outcome.word(case.level));
+    entry["seconds"] = json!(seconds);
     match outcome {
         Outcome::Passed { needless } => entry["waiver"] = json!(needless),
         Outcome::Failed { failure, expired } => {

@@ -330,22 +330,13 @@ async fn two_services(subject: &Subject) -> Verdict {
 }
 
 async fn other_cluster(subject: &Subject) -> Verdict {
-    if subject.handshake().without_cluster_id {
-        return Err(crate::verdict::skipped(
-            "the provider declares without_cluster_id",
-        ));
-    }
+    subject.needs_cluster_uid()?;
     let client = subject.connect().await?;
     let service = subject.service();
     subject
         .ensure(&client, &service, &subject.target_nodes())
         .await?;
-    let context = subject
-        .context()
-        .map(|context| outrigger_api::v1::CallContext {
-            cluster_uid: "0ther000-f04a-4ce0-8000-c04f04a2ce00".to_owned(),
-            ..context
-        });
+    let context = subject.context_of_another_cluster();
     let request = outrigger_api::v1::DeleteLoadBalancerRequest {
         context: context.clone(),
         service: Some(service.clone()),

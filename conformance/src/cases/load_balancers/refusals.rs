@@ -164,9 +164,7 @@ async fn without_targets(subject: &Subject) -> Verdict {
 }
 
 async fn without_uid(subject: &Subject) -> Verdict {
-    if subject.handshake().without_cluster_id {
-        return Err(skipped("the provider declares without_cluster_id"));
-    }
+    subject.needs_cluster_uid()?;
     let client = subject.connect().await?;
     let service = subject.service();
     let targets = subject.targets(&client, &subject.target_nodes()).await?;

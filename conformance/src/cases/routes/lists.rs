@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outrigger_api::v1::{CallContext, ListRoutesRequest};
+use outrigger_api::v1::ListRoutesRequest;
 
 use super::{FILE, changing, listed};
 use crate::{
@@ -62,26 +62,13 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
-/// Of a cluster with the same name that has nothing.
-fn another(subject: &Subject) -> Option<CallContext> {
-    let context = subject.context()?;
-    let uid = crate::subject::uid_of(&subject.name());
-    Some(CallContext {
-        cluster_uid: uid,
-        ..context
-    })
-}
-
 fn has_marks(subject: &Subject) -> Verdict {
     if subject.inputs().routes.whole_table {
         return Err(skipped(
             "routes.wholeTable: the routes of this cloud have no mark of a cluster",
         ));
     }
-    if subject.handshake().without_cluster_id {
-        return Err(skipped("the provider declares without_cluster_id"));
-    }
-    Ok(())
+    subject.needs_cluster_uid()
 }
 
 async fn of_this_cluster(subject: &Subject) -> Verdict {
@@ -91,7 +78,9 @@ async fn of_this_cluster(subject: &Subject) -> Verdict {
     let routes = subject.new_routes(&client, node, 2).await?;
     subject.create_routes(&client, &routes).await?;
     listed(subject, &client, &routes, node).await?;
-    let of_another = subject.list_routes_of(&client, another(subject)).await?;
+    let of_another = subject
+        .list_routes_of(&client, subject.context_of_another_cluster())
+        .await?;
     expect(
         of_another.is_empty(),
         "a list for a cluster without routes is empty",
@@ -109,7 +98,12 @@ async fn delete_of_another(subject: &Subject) -> Verdict {
     for named in [&shown, &routes] {
         // OK and an error are both answers: that cluster has no such route.
         subject
-            .change_routes_once(&client, Change::Delete, another(subject), named)
+            .change_routes_once(
+                &client,
+                Change::Delete,
+                subject.context_of_another_cluster(),
+                named,
+            )
             .await?;
         listed(subject, &client, &routes, node).await?;
     }
