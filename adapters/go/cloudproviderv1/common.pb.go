@@ -201,8 +201,9 @@ type CallContext struct {
 	// not known. The controller sends a mutating call without one only with
 	// --allow-untagged-cloud. A provider that tags with the UID SHOULD answer such a
 	// call with INVALID_REQUEST and change nothing, unless it was configured to leave
-	// resources untagged: it could not tell its own from another cluster's. It MUST
-	// NOT put another value in its place that a second cluster could have.
+	// resources untagged: it could not tell its own from another cluster's. Of a Get, a
+	// list or a plan it SHOULD answer the same: ABSENT would be a guess. It MUST NOT put
+	// another value in its place that a second cluster could have.
 	ClusterUid    string `protobuf:"bytes,3,opt,name=cluster_uid,json=clusterUid,proto3" json:"cluster_uid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

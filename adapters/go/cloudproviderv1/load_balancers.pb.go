@@ -495,7 +495,9 @@ type EnsureLoadBalancerRequest struct {
 	Targets *NodeTargets `protobuf:"bytes,3,opt,name=targets,proto3" json:"targets,omitempty"`
 	// With LoadBalancersCapability.volatile: an address that is new for this Service
 	// must be none of these. Absent: the Service is ensured only because the
-	// provider or the controller has started, and keeps the addresses of its status.
+	// provider or the controller has started, and keeps the addresses of its status;
+	// this says nothing of other Services, so that it SHOULD get no other address.
+	// Without volatile always absent.
 	HeldAddresses *HeldAddresses `protobuf:"bytes,4,opt,name=held_addresses,json=heldAddresses,proto3" json:"held_addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1024,7 +1026,8 @@ type OwnedLoadBalancer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the cloud's words.
 	Identity *LoadBalancerIdentity `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
-	// From the cloud-side tag; absent when the tag is missing.
+	// From the cloud-side tag; absent when the tag is missing. The uid is REQUIRED in
+	// it, namespace and name MAY be empty where the cloud has no room for them.
 	Service *ServiceRef `protobuf:"bytes,2,opt,name=service,proto3" json:"service,omitempty"`
 	// Its addresses.
 	Status        *LoadBalancerStatus `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`

@@ -60,7 +60,8 @@ const (
 // targets), Ensure, Update and Plan can be answered NODE_SET_UNKNOWN, Delete and List
 // cannot.
 type LoadBalancersServiceClient interface {
-	// State of the load balancer now. Changes nothing.
+	// State of the load balancer now. Changes nothing. Of a Service that Ensure would
+	// refuse, the answer MAY be that error, or compare only the parts that can be served.
 	//
 	//	answer                              the controller
 	//	READY, status as stored             nothing
@@ -72,7 +73,8 @@ type LoadBalancersServiceClient interface {
 	//	any other error                     Get in the next round (12 h)
 	GetLoadBalancer(ctx context.Context, in *GetLoadBalancerRequest, opts ...grpc.CallOption) (*GetLoadBalancerResponse, error)
 	// Makes the load balancer, or changes it, to what the Service and its targets
-	// say. No targets is a legal wish.
+	// say. No targets is a legal wish. A change of ports or targets MUST NOT change the
+	// addresses: clients know them.
 	//
 	//	answer                              the controller
 	//	READY with status                   writes it; done until the Service changes
@@ -122,7 +124,10 @@ type LoadBalancersServiceClient interface {
 	//	  call                              once
 	//	UNIMPLEMENTED                       Ensure instead of Update
 	UpdateLoadBalancerNodes(ctx context.Context, in *UpdateLoadBalancerNodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[UpdateLoadBalancerNodesResponse], error)
-	// Removes the load balancer and every part of it. Of none: ABSENT.
+	// Removes the load balancer and every part of it. Of none: ABSENT. The class of the
+	// Service does not count: a load balancer that this provider made SHOULD be removed
+	// though its class is declared no longer, and is NOT_MANAGED where the provider has
+	// no means for it any more.
 	//
 	//	answer                              the controller
 	//	ABSENT, RETAINED                    the finalizer goes
@@ -273,7 +278,8 @@ func (c *loadBalancersServiceClient) PlanLoadBalancer(ctx context.Context, in *P
 // targets), Ensure, Update and Plan can be answered NODE_SET_UNKNOWN, Delete and List
 // cannot.
 type LoadBalancersServiceServer interface {
-	// State of the load balancer now. Changes nothing.
+	// State of the load balancer now. Changes nothing. Of a Service that Ensure would
+	// refuse, the answer MAY be that error, or compare only the parts that can be served.
 	//
 	//	answer                              the controller
 	//	READY, status as stored             nothing
@@ -285,7 +291,8 @@ type LoadBalancersServiceServer interface {
 	//	any other error                     Get in the next round (12 h)
 	GetLoadBalancer(context.Context, *GetLoadBalancerRequest) (*GetLoadBalancerResponse, error)
 	// Makes the load balancer, or changes it, to what the Service and its targets
-	// say. No targets is a legal wish.
+	// say. No targets is a legal wish. A change of ports or targets MUST NOT change the
+	// addresses: clients know them.
 	//
 	//	answer                              the controller
 	//	READY with status                   writes it; done until the Service changes
@@ -335,7 +342,10 @@ type LoadBalancersServiceServer interface {
 	//	  call                              once
 	//	UNIMPLEMENTED                       Ensure instead of Update
 	UpdateLoadBalancerNodes(*UpdateLoadBalancerNodesRequest, grpc.ServerStreamingServer[UpdateLoadBalancerNodesResponse]) error
-	// Removes the load balancer and every part of it. Of none: ABSENT.
+	// Removes the load balancer and every part of it. Of none: ABSENT. The class of the
+	// Service does not count: a load balancer that this provider made SHOULD be removed
+	// though its class is declared no longer, and is NOT_MANAGED where the provider has
+	// no means for it any more.
 	//
 	//	answer                              the controller
 	//	ABSENT, RETAINED                    the finalizer goes

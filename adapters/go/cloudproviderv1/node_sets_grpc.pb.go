@@ -43,7 +43,9 @@ type NodeSetsServiceClient interface {
 	// revision that is held already is a success, makes it the latest and applies
 	// the upserts: before a call the controller brings labels, annotations, taints,
 	// ready and unschedulable of the nodes up to date by a sync whose base_revision
-	// and revision are equal. Deadline 60 s. Errors:
+	// and revision are equal. A delta whose base is not held is NODE_SET_BASE_MISMATCH;
+	// where its revision is held, a provider MAY take it as a success that makes that
+	// revision the latest and applies nothing. Deadline 60 s. Errors:
 	// NODE_SET_BASE_MISMATCH; INVALID_REQUEST for parts out of order, no commit, a
 	// wrong count, a name that comes twice or a removal of a node that is not there.
 	//
@@ -100,7 +102,9 @@ type NodeSetsServiceServer interface {
 	// revision that is held already is a success, makes it the latest and applies
 	// the upserts: before a call the controller brings labels, annotations, taints,
 	// ready and unschedulable of the nodes up to date by a sync whose base_revision
-	// and revision are equal. Deadline 60 s. Errors:
+	// and revision are equal. A delta whose base is not held is NODE_SET_BASE_MISMATCH;
+	// where its revision is held, a provider MAY take it as a success that makes that
+	// revision the latest and applies nothing. Deadline 60 s. Errors:
 	// NODE_SET_BASE_MISMATCH; INVALID_REQUEST for parts out of order, no commit, a
 	// wrong count, a name that comes twice or a removal of a node that is not there.
 	//

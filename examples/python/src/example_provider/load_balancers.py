@@ -55,7 +55,7 @@ def wanted(service: Service, ips: frozenset[str]) -> Spec:
 
 
 def tags(context: CallContext, service: Service) -> tuple[str, str]:
-    """Of a change. Without the cluster's UID it could not be told from another cluster's."""
+    """Without the cluster's UID a load balancer could not be told from another cluster's."""
     check_keys([service.uid], 1)
     if not context.cluster_uid:
         raise Refusal("INVALID_REQUEST", "no cluster_uid, which is a tag of each load balancer")
@@ -71,7 +71,7 @@ class LoadBalancers(LoadBalancersServiceServicer):
         nodes = self.node_sets.resolve(request.targets) if request.HasField("targets") else []
         if service.HasField("load_balancer_class"):
             return pb.GetLoadBalancerResponse(answer=NOT_MANAGED)
-        lb = await self.cloud.find_load_balancer((request.context.cluster_uid, service.uid))
+        lb = await self.cloud.find_load_balancer(tags(request.context, service))
         if lb is None:
             return pb.GetLoadBalancerResponse(answer=ABSENT)
         ips = targets(nodes) if request.HasField("targets") else lb.spec.targets
