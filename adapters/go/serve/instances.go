@@ -80,6 +80,12 @@ func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provide
 	if err := i.checkProviderID(found.ProviderId); err != nil {
 		return provider.Lookup{}, err
 	}
+	if node.Spec.ProviderID != found.ProviderId {
+		// As the controller is about to write it: clouds find the Node of an instance by it.
+		node = node.DeepCopy()
+		node.Spec.ProviderID = found.ProviderId
+		i.seen(node)
+	}
 	found.InstanceType, found.Zone, found.Region = metadata.InstanceType, metadata.Zone, metadata.Region
 	found.Addresses, found.AdditionalLabels = addressesSent(metadata.NodeAddresses), metadata.AdditionalLabels
 	return provider.Found(found), nil

@@ -53,8 +53,10 @@ type seenObject struct {
 }
 
 func newCluster() *cluster {
+	client := fake.NewSimpleClientset() // a zero one has no discovery, and a cloud that asks for the version dies
+	client.ReactionChain, client.WatchReactionChain = nil, nil
 	c := &cluster{
-		client: &fake.Clientset{},
+		client: client,
 		nodes: newKind("nodes", func(objects []runtime.Object) runtime.Object {
 			list := &corev1.NodeList{}
 			for _, object := range objects {

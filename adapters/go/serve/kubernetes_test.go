@@ -88,6 +88,7 @@ func TestAClientWithoutRightsSaysSo(t *testing.T) {
 		"get configmaps":  second(core.ConfigMaps("n").Get(t.Context(), "x", metav1.GetOptions{})),
 		"list secrets":    second(core.Secrets("").List(t.Context(), metav1.ListOptions{})),
 		"watch endpoints": second(core.Endpoints("").Watch(t.Context(), metav1.ListOptions{})),
+		"get version":     second(memory.client.Discovery().ServerVersion()),
 	} {
 		if err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "--kubeconfig") {
 			t.Errorf("%s: %v", what, err)
@@ -100,6 +101,24 @@ func TestAClientWithoutRightsSaysSo(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// Clouds find the Node of an instance by its provider ID, which the controller writes only after the answer.
+func TestANodeHasTheProviderIDThatItsLookupFound(t *testing.T) {
+	var nodes corelisters.NodeLister
+	connection, _ := serving(t, Options{}, &cloud{
+		machines:  &machine{exists: true, metadata: &cloudprovider.InstanceMetadata{ProviderID: "test://a"}},
+		informers: func(factory informers.SharedInformerFactory) { nodes = factory.Core().V1().Nodes().Lister() },
+	})
+	if _, err := v1.NewInstancesServiceClient(connection).BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{
+		Context: attempt(), Nodes: []*v1.Node{{Name: "a"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the provider ID", func() bool {
+		node, err := nodes.Get("a")
+		return err == nil && node.Spec.ProviderID == "test://a"
+	})
+}
 
 func TestNodesThatNoCallIsAboutAreForgotten(t *testing.T) {
 	memory := newCluster()
