@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,7 +91,7 @@ func named(reason provider.Reason, err error) *provider.Error {
 // Codes of clouds' errors, in lower case without separators.
 var (
 	rateLimited = []string{
-		"throttling", "throttlingexception", "throttledexception", "requestlimitexceeded", "toomanyrequests",
+		"throttling", "throttlingexception", "throttledexception", "ec2throttledexception", "requestlimitexceeded", "toomanyrequests",
 		"toomanyrequestsexception", "requestthrottled", "requestthrottledexception", "slowdown", "bandwidthlimitexceeded",
 		"ratelimitexceeded", "userratelimitexceeded",
 	}
@@ -104,14 +105,19 @@ var (
 	quotaExceeded = []string{"quotaexceeded", "resourcelimitexceeded", "limitexceeded", "toomanyloadbalancers"}
 )
 
+// smithyCode is the code in the text of an error of AWS's client, which AWS's provider wraps as text alone.
+var smithyCode = regexp.MustCompile(`https response error StatusCode: \d+, RequestID: [^,]*, (?:api error )?([\w.]+):`)
+
 // codeReason is the reason for an error with a code that clouds use alike.
 func codeReason(err error) (provider.Reason, bool) {
 	var coded interface{ ErrorCode() string }
 	code := ""
 	if errors.As(err, &coded) {
 		code = coded.ErrorCode()
-	} else {
-		code = stringField(err, "Code", "ErrorCode")
+	} else if code = stringField(err, "Code", "ErrorCode"); code == "" {
+		if found := smithyCode.FindStringSubmatch(err.Error()); found != nil {
+			code = found[1]
+		}
 	}
 	code = strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(code))
 	switch {

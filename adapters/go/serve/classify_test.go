@@ -38,6 +38,12 @@ func (e *godoError) Error() string            { return "godo" }
 func (e gophercloudError) Error() string      { return "gophercloud" }
 func (e gophercloudError) GetStatusCode() int { return e.Actual }
 
+// flattened is an error of AWS's client as AWS's provider wraps it.
+func flattened(answer string) error {
+	return fmt.Errorf("error creating load balancer: %q",
+		"operation error Elastic Load Balancing: CreateLoadBalancer, https response error StatusCode: "+answer)
+}
+
 func TestErrorsOfKnownClientsHaveAReason(t *testing.T) {
 	answered := func(status int, after string) *http.Response {
 		return &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {after}}}
@@ -54,6 +60,11 @@ func TestErrorsOfKnownClientsHaveAReason(t *testing.T) {
 		{&smithyError{"AuthFailure"}, provider.CredentialsInvalid, 0},
 		{&smithyError{"AddressLimitExceeded"}, provider.QuotaExceeded, 0},
 		{&smithyError{"InvalidParameter"}, provider.CloudError, 0},
+		{flattened("400, RequestID: 7, api error Throttling: Rate exceeded"), provider.RateLimited, rateLimitPause},
+		{flattened("403, RequestID: , api error UnauthorizedOperation: no"), provider.PermissionMissing, 0},
+		{flattened("400, RequestID: 7, TooManyLoadBalancers: no"), provider.QuotaExceeded, 0},
+		{flattened("400, RequestID: 7, DuplicateListener: no"), provider.CloudError, 0},
+		{errors.New("no load balancer: Throttling: off"), provider.CloudError, 0},
 		{&googleError{429}, provider.RateLimited, rateLimitPause},
 		{&googleError{500}, provider.CloudError, 0},
 		{hcloudError{"rate_limit_exceeded"}, provider.RateLimited, rateLimitPause},
