@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +160,22 @@ func TestCapabilitiesAreThoseOfTheCloud(t *testing.T) {
 		offered.GetNodeSets() == nil || offered.GetVolumes().GetCsiDrivers()[0] != "csi.test" ||
 		told.NodeAnnotationPrefixes[0] != "*" || told.ProviderName != "test" {
 		t.Error(told)
+	}
+}
+
+// Another version of a vendor's module has its load balancers ensured again, whatever main it is built into.
+func TestTheVersionIsThatOfTheCloudsModule(t *testing.T) {
+	info := &debug.BuildInfo{
+		Main:     debug.Module{Path: "example.com/main", Version: "(devel)"},
+		Deps:     []*debug.Module{{Path: "example.com/cloud", Version: "v1.37.0"}, {Path: "example.com/cloud-too", Version: "v2.0.0"}},
+		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "commit"}},
+	}
+	for path, version := range map[string]string{
+		"example.com/cloud/v1": "v1.37.0", "example.com/cloud": "v1.37.0", "example.com/cloud-too/v1": "v2.0.0", "main": "commit",
+	} {
+		if is := versionOf(path, info); is != version {
+			t.Errorf("%s: %q", path, is)
+		}
 	}
 }
 

@@ -17,8 +17,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -37,7 +39,7 @@ type Factory func() (cloudprovider.Interface, error)
 type Options struct {
 	// Name of the provider; empty: the cloud's ProviderName. 1 to 63 of a-z, 0-9 and '-'.
 	Name string
-	// Version for logs; empty: that of the main module.
+	// Version for logs; empty: that of the module that the cloud comes from.
 	Version string
 	// ProviderIDPrefixes of the cloud's provider IDs; empty: "<name>://".
 	ProviderIDPrefixes []string
@@ -258,7 +260,7 @@ func instancesOf(cloud cloudprovider.Interface) cloudprovider.InstancesV2 {
 
 func withDefaults(options Options, cloud cloudprovider.Interface) Options {
 	orElse(&options.Name, cloud.ProviderName())
-	orElse(&options.Version, buildVersion())
+	orElse(&options.Version, buildVersion(cloud))
 	orElse(&options.InstanceConcurrency, 8)
 	orElse(&options.RouteConcurrency, 8)
 	orElse(&options.LoadBalancersInFlight, 1)
@@ -282,14 +284,28 @@ func orElse[T comparable](value *T, fallback T) {
 	}
 }
 
-// buildVersion is that of the main module, or of its commit.
-func buildVersion() string {
+func buildVersion(cloud cloudprovider.Interface) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
-	if version := info.Main.Version; version != "" && version != "(devel)" {
-		return version
+	kind := reflect.TypeOf(cloud)
+	if kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	return versionOf(kind.PkgPath(), info)
+}
+
+// versionOf is the version of the module that has a package; else that of the main module, or its commit.
+func versionOf(path string, info *debug.BuildInfo) string {
+	from := &info.Main
+	for _, module := range info.Deps {
+		if strings.HasPrefix(path+"/", module.Path+"/") && module.Version != "" {
+			from = module
+		}
+	}
+	if from.Version != "" && from.Version != "(devel)" {
+		return from.Version
 	}
 	for _, setting := range info.Settings {
 		if setting.Key == "vcs.revision" {
