@@ -1,0 +1,44 @@
+// AWS's own cloud provider as a provider of Outrigger.
+package main
+
+import (
+	"strings"
+
+	aws "k8s.io/cloud-provider-aws/pkg/providers/v1"
+
+	"outrigger.dev/adapters/go/provider"
+	"outrigger.dev/adapters/go/serve"
+)
+
+func main() {
+	serve.Run(serve.Options{
+		ServiceAnnotationPrefixes: []string{"service.beta.kubernetes.io/aws-load-balancer-"},
+		Classify:                  classify,
+	}, serve.Registered(aws.ProviderName))
+}
+
+// refusals are what the provider says, in words alone, about objects that have to change first.
+var refusals = []struct {
+	text   string
+	reason provider.Reason
+}{
+	{"Invalid format for AWS instance", provider.MalformedProviderID},
+	{"not supported by LoadBalancer", provider.UnsupportedProtocol},
+	{"mixed protocol is not supported", provider.UnsupportedProtocol},
+	{"unsupported load balancer affinity", provider.UnsupportedFeature},
+	{"LoadBalancerIP cannot be specified", provider.UnsupportedFeature},
+	{"cannot update Load Balancer Type annotation", provider.InvalidAnnotation},
+	{"error parsing service annotation", provider.InvalidAnnotation},
+	{"failed parsing health check annotation", provider.InvalidAnnotation},
+	{"error validating target group attributes", provider.InvalidAnnotation},
+	{"target group attributes annotation is only supported for NLB", provider.InvalidAnnotation},
+}
+
+func classify(err error) *provider.Error {
+	for _, refusal := range refusals {
+		if strings.Contains(err.Error(), refusal.text) {
+			return provider.Errorf(refusal.reason, "%w", err)
+		}
+	}
+	return nil
+}
