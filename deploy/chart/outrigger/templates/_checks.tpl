@@ -1,0 +1,28 @@
+{{- /* Values that do not fit together end the rendering with one sentence. */ -}}
+{{- define "outrigger.checks" -}}
+{{- $provider := .Values.provider.image -}}
+{{- if not $provider.repository -}}
+{{- fail "provider.image.repository is empty: name the image of your cloud's provider" -}}
+{{- end -}}
+{{- if not (or $provider.tag $provider.digest) -}}
+{{- fail "provider.image.tag and provider.image.digest are empty: set one of them" -}}
+{{- end -}}
+{{- if eq (int .Values.controller.user) (int .Values.provider.user) -}}
+{{- fail "controller.user and provider.user are the same: give each container a user of its own" -}}
+{{- end -}}
+{{- $several := or (ne .Values.kind "Deployment") (gt (int .Values.replicas) 1) -}}
+{{- if and (not .Values.leaderElection.enabled) $several -}}
+{{- fail "leaderElection.enabled is false: this needs kind=Deployment with replicas=1" -}}
+{{- end -}}
+{{- if and (or .Values.loops.nodeIpam .Values.loops.nodeRoute) (not .Values.clusterCIDR) -}}
+{{- fail "loops.nodeIpam and loops.nodeRoute need clusterCIDR" -}}
+{{- end -}}
+{{- if eq .Values.kind "StaticPod" -}}
+{{- if not .Values.controller.kubeconfig.path -}}
+{{- fail "kind=StaticPod needs controller.kubeconfig.path: a static Pod has no ServiceAccount" -}}
+{{- end -}}
+{{- if .Values.webhook.tlsSecret -}}
+{{- fail "kind=StaticPod mounts no Secret: leave webhook.tlsSecret empty, or give files by controller.args and volumes" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

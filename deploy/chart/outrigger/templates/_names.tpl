@@ -1,0 +1,48 @@
+{{- /* Name of all objects. */ -}}
+{{- define "outrigger.name" -}}
+{{- .Values.fullnameOverride | default .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "outrigger.selector" -}}
+app.kubernetes.io/name: outrigger
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "outrigger.labels" -}}
+{{ include "outrigger.selector" . }}
+app.kubernetes.io/component: cloud-controller-manager
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- /* Reference of an image: (dict "image" … "tag" …). */ -}}
+{{- define "outrigger.image" -}}
+{{- $tag := .image.tag | default .tag -}}
+{{- if .image.digest -}}
+{{ .image.repository }}@{{ .image.digest }}
+{{- else -}}
+{{ .image.repository }}:{{ $tag }}
+{{- end -}}
+{{- end -}}
+
+{{- define "outrigger.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (include "outrigger.name" .) -}}
+{{- end -}}
+
+{{- /* The subjects of each binding: the account, or the user of a kubeconfig. */ -}}
+{{- define "outrigger.subjects" -}}
+{{- if .Values.controller.kubeconfig.path -}}
+- kind: User
+  apiGroup: rbac.authorization.k8s.io
+  name: {{ .Values.controller.kubeconfig.user }}
+{{- else -}}
+- kind: ServiceAccount
+  name: {{ include "outrigger.serviceAccount" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
+{{- end -}}
+
+{{- define "outrigger.webhook" -}}
+{{ include "outrigger.name" . }}-webhook
+{{- end -}}

@@ -1,0 +1,96 @@
+{{- /* The spec of the Pod, whatever makes it. */ -}}
+{{- define "outrigger.pod" -}}
+{{- if not .Values.controller.kubeconfig.path -}}
+serviceAccountName: {{ include "outrigger.serviceAccount" . }}
+{{ end -}}
+# The token is mounted below, in the controller's container only.
+automountServiceAccountToken: false
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- if .Values.hostNetwork }}
+hostNetwork: true
+{{- end }}
+dnsPolicy: {{ .Values.dnsPolicy }}
+# For calls in flight and their results, the webhook's preStop, and the provider's own end.
+terminationGracePeriodSeconds: {{ add .Values.controller.shutdownGraceSeconds 5 (ternary 5 0 .Values.webhook.enabled) }}
+securityContext:
+  runAsNonRoot: true
+  fsGroup: {{ .Values.socketGroup }}
+  seccompProfile: {type: RuntimeDefault}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if ne .Values.kind "StaticPod" }}
+affinity:
+  {{- if .Values.affinity }}
+  {{- toYaml .Values.affinity | nindent 2 }}
+  {{- else }}
+  {{- include "outrigger.affinity" . | nindent 2 }}
+  {{- end }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if .Values.provider.sidecar }}
+initContainers:
+  - {{ include "outrigger.provider" . | indent 4 | trim }}
+{{- end }}
+containers:
+  - {{ include "outrigger.controller" . | indent 4 | trim }}
+  {{- if not .Values.provider.sidecar }}
+  - {{ include "outrigger.provider" . | indent 4 | trim }}
+  {{- end }}
+volumes:
+  - name: socket
+    emptyDir: {medium: Memory, sizeLimit: 1Mi}
+  {{- with .Values.controller.kubeconfig.path }}
+  - name: kubeconfig
+    hostPath: {path: {{ . }}, type: File}
+  {{- else }}
+  - name: token
+    projected:
+      sources:
+        - serviceAccountToken: {path: token, expirationSeconds: 3607}
+        - configMap:
+            name: kube-root-ca.crt
+            items: [{key: ca.crt, path: ca.crt}]
+        - downwardAPI:
+            items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]
+  {{- end }}
+  {{- if and .Values.webhook.enabled .Values.webhook.tlsSecret }}
+  - name: webhook-certificate
+    secret: {secretName: {{ .Values.webhook.tlsSecret }}}
+  {{- end }}
+  {{- with .Values.volumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "outrigger.affinity" -}}
+{{- $controlPlane := dict "matchExpressions" (list (dict "key" "node-role.kubernetes.io/control-plane" "operator" "Exists")) -}}
+nodeAffinity:
+  {{- if eq .Values.kind "DaemonSet" }}
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+      - {{ toJson $controlPlane }}
+  {{- else }}
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      preference: {{ toJson $controlPlane }}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            {{- include "outrigger.selector" . | nindent 12 }}
+  {{- end }}
+{{- end -}}
