@@ -1,5 +1,5 @@
-//! The rights that `docs/rbac.md` prints, bound to a test's subject: the page is the input, so that
-//! nothing can be missing in it.
+//! The rights that `docs/rbac.md` prints and `deploy/` grants, bound to a test's subject: the files are
+//! the input, so that nothing can be missing in them.
 
 use std::{fs, path::Path};
 
@@ -18,6 +18,7 @@ use crate::wait::{holds, until};
 pub(crate) const ALWAYS: &str = "Always";
 pub(crate) const MIGRATION: &str = "With --enable-leader-migration";
 pub(crate) const WEBHOOKS: &str = "With --webhooks";
+pub(crate) const REGISTRATION: &str = "With --register-webhooks";
 pub(crate) const VOLUMES: &str = "With the loop persistentvolume-labels";
 pub(crate) const ACCOUNTS: &str = "With --use-service-account-credentials";
 
@@ -27,18 +28,20 @@ pub(crate) struct Rights(Vec<Value>);
 impl Rights {
     /// The rules below a heading.
     pub(crate) fn documented(heading: &str) -> Self {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/rbac.md");
-        let page = fs::read_to_string(page).unwrap();
+        let page = read("docs/rbac.md");
         let mut sections = page.split("\n## ");
         let section = sections.find(|section| section.lines().next() == Some(heading));
         let section = section.unwrap_or_else(|| panic!("no heading {heading:?}"));
         let fences = section.split("\n```yaml\n").skip(1);
         let yaml = fences.map(|fence| fence.split("\n```").next().unwrap());
-        let objects: Vec<Value> = yaml
-            .flat_map(|yaml| serde_saphyr::from_multiple(yaml).unwrap())
-            .collect();
+        let objects: Vec<Value> = yaml.flat_map(objects).collect();
         assert!(!objects.is_empty(), "nothing below {heading:?}");
         Self(objects)
+    }
+
+    /// Those that `deploy/kustomize` grants for [`shipped_flags`].
+    pub(crate) fn shipped() -> Self {
+        Self(objects(&read("deploy/kustomize/base/rights.yaml")))
     }
 
     /// The same for another subject, under other names.
@@ -120,6 +123,28 @@ impl Rights {
         assert!(!allowed.is_empty(), "no role has a rule");
         allowed
     }
+}
+
+/// The flags of the controller in the Deployment of `deploy/kustomize`.
+pub(crate) fn shipped_flags() -> Vec<String> {
+    let deployment = objects(&read(
+        "deploy/kustomize/overlays/deployment/deployment.yaml",
+    ));
+    let containers = &deployment[0]["spec"]["template"]["spec"]["containers"];
+    let flags: Vec<_> = list(&containers[0]["args"])
+        .map(|flag| flag.as_str().unwrap().to_owned())
+        .collect();
+    assert!(!flags.is_empty(), "the controller has no flags");
+    flags
+}
+
+fn read(path: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    fs::read_to_string(root.join(path)).unwrap()
+}
+
+fn objects(yaml: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(yaml).unwrap()
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -29,7 +29,7 @@ use crate::{
         Cluster, SYSTEM,
         volumes::{csi, named, persistent_volume},
     },
-    rights::{Rights, WEBHOOKS},
+    rights::{REGISTRATION, Rights, WEBHOOKS},
     stage::{Setup, Stage},
     wait::{holds, until},
 };
@@ -82,7 +82,9 @@ async fn registered(setup: Setup, port: &Port, provide: impl FnOnce(&Path)) -> S
     let flags = serving_flags(port);
     let flags: Vec<_> = flags.iter().map(String::as_str).collect();
     let stage = setup.flags(&flags).prepare().await;
-    Rights::documented(WEBHOOKS).grant(&stage.plane).await;
+    for heading in [WEBHOOKS, REGISTRATION] {
+        Rights::documented(heading).grant(&stage.plane).await;
+    }
     provide(stage.dir());
     let stage = stage.start();
     until("the webhook is registered", async || {

@@ -1,4 +1,4 @@
-//! The rights that `docs/rbac.md` lists are enough, and one that is missing is named.
+//! The rights that `docs/rbac.md` lists and `deploy/` grants are enough, and one that is missing is named.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     cluster::{Cluster, SYSTEM},
     look::{answered, reason},
     replica::Replica,
-    rights::{ACCOUNTS, ALWAYS, Rights},
+    rights::{ACCOUNTS, ALWAYS, Rights, shipped_flags},
     stage::Setup,
     wait::{holds, until},
 };
@@ -124,6 +124,29 @@ async fn the_documented_rights_are_enough() {
         assert!(did(&replica, &method, path), "{method} {path}");
     }
     replica.was_allowed_everything();
+}
+
+#[tokio::test]
+async fn the_shipped_manifests_grant_what_their_flags_need() {
+    let cluster = Setup::without_provider().prepare().await;
+    let rights = Rights::shipped().of("shipped");
+    rights.grant(&cluster.plane).await;
+    let mut part = cluster.part("shipped").user("shipped");
+    // The port is the test's.
+    let flags = shipped_flags().into_iter();
+    for flag in flags.filter(|flag| !flag.starts_with("--secure-port=")) {
+        part = part.flag(&flag);
+    }
+    let mut replica = part.start().await;
+    replica.leads().await;
+    replica.own_node(&cluster, "shipped").await;
+    cluster.synced("shipped").await;
+    serve_a_service(&cluster, "shipped").await;
+    elected(&cluster, &replica.identity().await).await;
+    replica.port.anonymous().gets("/readyz", 200).await;
+    replica.controller.terminate().await;
+    replica.was_allowed_everything();
+    rights.revoke(&cluster.plane).await;
 }
 
 /// PROC-40 … PROC-42.

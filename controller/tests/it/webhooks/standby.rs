@@ -7,7 +7,7 @@ use super::serving_flags;
 use crate::{
     caller::Port,
     cluster::volumes::{DRIVER, csi, persistent_volume},
-    rights::{Rights, WEBHOOKS},
+    rights::{REGISTRATION, Rights, WEBHOOKS},
     stage::Setup,
     volumes::is_labelled,
     wait::until,
@@ -16,7 +16,9 @@ use crate::{
 #[tokio::test]
 async fn a_standby_answers_with_a_provider_of_its_own() {
     let cluster = Setup::without_provider().prepare().await;
-    Rights::documented(WEBHOOKS).grant(&cluster.plane).await;
+    for heading in [WEBHOOKS, REGISTRATION] {
+        Rights::documented(heading).grant(&cluster.plane).await;
+    }
     let mut leader = cluster.replica("leader").await;
     leader.leads().await;
     let port = Port::reserve();
