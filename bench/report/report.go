@@ -1,0 +1,93 @@
+// Package report has the figures of a run: their spread over the rounds, as a table, as JSON and in the docs.
+package report
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"text/tabwriter"
+
+	"golang.org/x/term"
+)
+
+// Report is a whole run.
+type Report struct {
+	Date        string        `json:"date"`
+	Kubernetes  string        `json:"kubernetes"`
+	Upstream    string        `json:"upstream"`
+	Processors  int           `json:"processors"`
+	Nodes       int           `json:"nodes"`
+	Services    int           `json:"services"`
+	Rounds      int           `json:"rounds"`
+	Latency     string        `json:"latency"`
+	Contestants []*Contestant `json:"contestants"`
+}
+
+// Contestant is one way to run the controllers, with the figures of its rounds by the name of the measure.
+type Contestant struct {
+	ID       string               `json:"id"`
+	Title    string               `json:"title"`
+	Measured map[string][]float64 `json:"measured"`
+}
+
+// Add adds the figures of a round.
+func (c *Contestant) Add(round map[string]float64) {
+	if c.Measured == nil {
+		c.Measured = map[string][]float64{}
+	}
+	for name, value := range round {
+		c.Measured[name] = append(c.Measured[name], value)
+	}
+}
+
+// Spread of a figure over the rounds.
+type Spread struct {
+	Min    float64 `json:"min"`
+	Median float64 `json:"median"`
+	Max    float64 `json:"max"`
+}
+
+// spreadOf some values; of an even number the lower one in the middle is the median, which was measured.
+func spreadOf(values []float64) Spread {
+	sorted := slices.Sorted(slices.Values(values))
+	return Spread{Min: sorted[0], Median: sorted[(len(sorted)-1)/2], Max: sorted[len(sorted)-1]}
+}
+
+// Show writes a table to a terminal and JSON to all else.
+func (r *Report) Show(out *os.File) error {
+	if term.IsTerminal(int(out.Fd())) {
+		return r.writeTable(out)
+	}
+	return r.writeJSON(out)
+}
+
+func (r *Report) writeTable(out io.Writer) error {
+	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, row := range r.table(full) {
+		for _, cell := range row {
+			if _, err := io.WriteString(columns, cell+"\t"); err != nil {
+				return err
+			}
+		}
+		if _, err := io.WriteString(columns, "\n"); err != nil {
+			return err
+		}
+	}
+	return columns.Flush()
+}
+
+// writeJSON has the figures of each round, and their spread beside them.
+func (r *Report) writeJSON(out io.Writer) error {
+	spread := map[string]map[string]Spread{}
+	for _, one := range r.Contestants {
+		spread[one.ID] = map[string]Spread{}
+		for name, values := range one.Measured {
+			spread[one.ID][name] = spreadOf(values)
+		}
+	}
+	return json.NewEncoder(out).Encode(struct {
+		*Report
+		Spread map[string]map[string]Spread `json:"spread"`
+	}{r, spread})
+}

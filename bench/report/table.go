@@ -1,0 +1,97 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// measure is a row of the table.
+type measure struct {
+	name, title string
+	// inSummary: the README has it too.
+	inSummary bool
+}
+
+// measures are the rows in their order.
+var measures = []measure{
+	{"cold.seconds", "{nodes} nodes from a cold start, s", true},
+	{"cold.ratio", "as a multiple of the floor, the same writes with no logic", true},
+	{"cold.writes", "API writes for that", false},
+	{"cold.events", "events for that", false},
+	{"cold.calls", "calls to the cloud for that", true},
+	{"services.seconds", "{services} Services at once until the last has its address, s", true},
+	{"services.writes", "API writes for that", false},
+	{"services.events", "events for that", false},
+	{"services.calls", "calls to the cloud for that", false},
+	{"memory.sum", "peak memory until then, all processes, MiB", true},
+	{"memory.controller", "controller", false},
+	{"memory.provider", "provider", false},
+	{"cpu.sum", "CPU until then, all processes, s", true},
+	{"cpu.controller", "controller", false},
+	{"cpu.provider", "provider", false},
+	{"restart.writes", "restart over all of it: API writes", true},
+	{"restart.events", "restart: events", true},
+	{"restart.changes", "restart: calls that change the cloud", true},
+	{"restart.calls", "restart: calls to the cloud, lookups included", false},
+	{"failover.sigterm", "fail-over after SIGTERM, s", true},
+	{"failover.kill", "fail-over after `kill -9`, s", true},
+	{"deletion.seconds", "all Services deleted, s", false},
+}
+
+// detail of a table.
+type detail int
+
+const (
+	// full has all measures, and least and most where they differ from the median.
+	full detail = iota
+	// summary has some measures, the medians alone.
+	summary
+)
+
+// table has a header and a row for each measure.
+func (r *Report) table(shown detail) [][]string {
+	header := []string{""}
+	for _, one := range r.Contestants {
+		header = append(header, one.Title)
+	}
+	rows := [][]string{header}
+	sizes := strings.NewReplacer("{nodes}", strconv.Itoa(r.Nodes), "{services}", strconv.Itoa(r.Services))
+	for _, one := range measures {
+		if shown == summary && !one.inSummary {
+			continue
+		}
+		row := []string{sizes.Replace(one.title)}
+		for _, contestant := range r.Contestants {
+			row = append(row, cell(contestant.Measured[one.name], shown))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// cell is a median, with the least and the most where they differ and are asked for; a dash without values.
+func cell(values []float64, shown detail) string {
+	if len(values) == 0 {
+		return "–"
+	}
+	spread := spreadOf(values)
+	least, median, most := number(spread.Min), number(spread.Median), number(spread.Max)
+	if shown == summary || least == most {
+		return median
+	}
+	return fmt.Sprintf("%s (%s–%s)", median, least, most)
+}
+
+// number has as many digits as can be believed.
+func number(value float64) string {
+	switch {
+	case value == math.Trunc(value) || value >= 100:
+		return strconv.FormatFloat(value, 'f', 0, 64)
+	case value >= 10:
+		return strconv.FormatFloat(value, 'f', 1, 64)
+	default:
+		return strconv.FormatFloat(value, 'f', 2, 64)
+	}
+}
