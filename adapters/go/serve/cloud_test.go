@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/fake"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 	"outrigger.dev/adapters/go/provider"
@@ -176,6 +178,9 @@ func TestTheVersionIsThatOfTheCloudsModule(t *testing.T) {
 		if is := versionOf(path, info); is != version {
 			t.Errorf("%s: %q", path, is)
 		}
+	}
+	if path := packageOf(reflect.TypeOf(&fake.Cloud{})); path != "k8s.io/cloud-provider/fake" {
+		t.Error(path)
 	}
 }
 

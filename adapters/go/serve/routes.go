@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	cloudprovider "k8s.io/cloud-provider"
@@ -17,6 +19,7 @@ type routes struct {
 	classify    classifier
 	bridge      *bridge
 	concurrency int
+	prefixes    []string
 }
 
 func (r *routes) ListRoutes(ctx context.Context, send func(*v1.Route) error) error {
@@ -28,7 +31,7 @@ func (r *routes) ListRoutes(ctx context.Context, send func(*v1.Route) error) err
 		if route == nil {
 			return errNothing
 		}
-		if err := send(routeSent(route)); err != nil {
+		if err := send(r.sent(route)); err != nil {
 			return err
 		}
 	}
@@ -44,11 +47,11 @@ func (r *routes) CreateRoutes(ctx context.Context, wanted []*v1.Route) (provider
 	}
 	return provider.ChangeEach(ctx, r.concurrency, wanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
 		for _, known := range table[cidrOf(route.DestinationCidr)] {
-			if string(known.TargetNode) != route.NodeName || known.Blackhole {
+			if !r.leadsTo(known, route) || known.Blackhole {
 				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
-					"route %q to %s leads to node %q", known.Name, known.DestinationCIDR, known.TargetNode)
+					"route %q to %s leads to %q", known.Name, known.DestinationCIDR, known.TargetNode)
 			}
-			return provider.RouteChange{Route: routeSent(known)}, nil
+			return provider.RouteChange{Route: r.sent(known)}, nil
 		}
 		return r.change(ctx, "CreateRoute", route, func(ctx context.Context) error {
 			return r.cloud.CreateRoute(ctx, clusterName(ctx), nameHint(route), routeOf(route))
@@ -66,7 +69,7 @@ func (r *routes) DeleteRoutes(ctx context.Context, unwanted []*v1.Route) (provid
 	return provider.ChangeEach(ctx, r.concurrency, unwanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
 		for _, known := range table[cidrOf(route.DestinationCidr)] {
 			isNamed := route.Name == "" || route.Name == known.Name
-			if !isNamed || string(known.TargetNode) != route.NodeName {
+			if !isNamed || !r.leadsTo(known, route) {
 				continue
 			}
 			return r.change(ctx, "DeleteRoute", route, func(ctx context.Context) error {
@@ -127,10 +130,28 @@ func routeOf(sent *v1.Route) *cloudprovider.Route {
 	}
 }
 
-func routeSent(route *cloudprovider.Route) *v1.Route {
-	return &v1.Route{
-		Name: route.Name, DestinationCidr: route.DestinationCIDR, NodeName: string(route.TargetNode),
+// isProviderID: a cloud without a list of Nodes may name the target of a route so; no Node's name looks like it.
+func (r *routes) isProviderID(target types.NodeName) bool {
+	return slices.ContainsFunc(r.prefixes, func(prefix string) bool { return strings.HasPrefix(string(target), prefix) })
+}
+
+func (r *routes) leadsTo(known *cloudprovider.Route, route *v1.Route) bool {
+	if r.isProviderID(known.TargetNode) {
+		return string(known.TargetNode) == route.ProviderId
+	}
+	return string(known.TargetNode) == route.NodeName
+}
+
+func (r *routes) sent(route *cloudprovider.Route) *v1.Route {
+	sent := &v1.Route{
+		Name: route.Name, DestinationCidr: route.DestinationCIDR,
 		Blackhole: route.Blackhole, CompareNodeAddresses: route.EnableNodeAddresses,
 		NodeAddresses: addressesSent(route.TargetNodeAddresses),
 	}
+	if r.isProviderID(route.TargetNode) {
+		sent.ProviderId = string(route.TargetNode)
+	} else {
+		sent.NodeName = string(route.TargetNode)
+	}
+	return sent
 }

@@ -68,3 +68,37 @@ func TestRoutesAreMadeAndDeletedAsTheyAreListed(t *testing.T) {
 		}
 	}
 }
+
+func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
+	known := &table{routes: []*cloudprovider.Route{{Name: "r", DestinationCIDR: "10.0.1.0/24", TargetNode: "test://a"}}}
+	client, _ := serving(t, Options{}, &cloud{table: known})
+	routing := v1.NewRoutesServiceClient(client)
+	create := func(id string) *v1.RouteResult {
+		t.Helper()
+		made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{
+			Context: attempt(), Routes: []*v1.Route{{DestinationCidr: "10.0.1.0/24", NodeName: "a", ProviderId: id}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.Results[0]
+	}
+	if made := create("test://a"); made.Status.Code != 0 || made.Route.ProviderId != "test://a" || len(known.routes) != 1 {
+		t.Fatal(made)
+	}
+	if made := create("test://b"); reasonIn(t, made.Status) != "CONFLICTING_RESOURCE" {
+		t.Fatal(made)
+	}
+	stream, err := routing.ListRoutes(t.Context(), &v1.ListRoutesRequest{Context: attempt()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := stream.Recv()
+	if err != nil || listed.Routes[0].ProviderId != "test://a" || listed.Routes[0].NodeName != "" {
+		t.Fatal(listed, err)
+	}
+	gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Routes: listed.Routes})
+	if err != nil || gone.Results[0].Status.Code != 0 || len(known.routes) != 0 {
+		t.Fatal(gone, err)
+	}
+}

@@ -230,7 +230,7 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 	}
 	if table, ok := cloud.Routes(); ok && table != nil {
 		made.Routes = &routes{
-			cloud: table, classify: classify, concurrency: options.RouteConcurrency,
+			cloud: table, classify: classify, concurrency: options.RouteConcurrency, prefixes: options.ProviderIDPrefixes,
 			bridge: newBridge(ctx, options.AnswerWithin, options.CallLimit, options.RouteConcurrency),
 		}
 		made.RoutesCapability = &v1.RoutesCapability{MaxInFlight: 1}
@@ -289,11 +289,19 @@ func buildVersion(cloud cloudprovider.Interface) string {
 	if !ok {
 		return "unknown"
 	}
-	kind := reflect.TypeOf(cloud)
-	if kind.Kind() == reflect.Pointer {
-		kind = kind.Elem()
+	return versionOf(packageOf(reflect.TypeOf(cloud)), info)
+}
+
+// packageOf is the package of a type; of one of main that begins with another, embedded, that one's.
+func packageOf(kind reflect.Type) string {
+	switch {
+	case kind.Kind() == reflect.Pointer:
+		return packageOf(kind.Elem())
+	case kind.PkgPath() == "main" && kind.Kind() == reflect.Struct && kind.NumField() > 0 && kind.Field(0).Anonymous:
+		return packageOf(kind.Field(0).Type)
+	default:
+		return kind.PkgPath()
 	}
-	return versionOf(kind.PkgPath(), info)
 }
 
 // versionOf is the version of the module that has a package; else that of the main module, or its commit.
