@@ -4,8 +4,6 @@ package main
 import (
 	"strings"
 
-	aws "k8s.io/cloud-provider-aws/pkg/providers/v1"
-
 	"outrigger.dev/adapters/go/provider"
 	"outrigger.dev/adapters/go/serve"
 )
@@ -14,7 +12,7 @@ func main() {
 	serve.Run(serve.Options{
 		ServiceAnnotationPrefixes: []string{"service.beta.kubernetes.io/aws-load-balancer-"},
 		Classify:                  classify,
-	}, serve.Registered(aws.ProviderName))
+	}, newCloud)
 }
 
 // refusals are what the provider says, in words alone, about objects that have to change first.

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/core"
+	corev1 "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	cloudprovider "k8s.io/cloud-provider"
+	aws "k8s.io/cloud-provider-aws/pkg/providers/v1"
+
+	"outrigger.dev/adapters/go/serve"
+)
+
+// cloud is AWS's, with routes that name their targets by provider ID, by which the controller finds the Nodes.
+// AWS's own code finds them in its informer, and fails as a whole where one is missing: after a restart, and when a
+// Node was deleted while its instance runs.
+type cloud struct{ *aws.Cloud }
+
+func newCloud() (cloudprovider.Interface, error) {
+	made, err := serve.Registered(aws.ProviderName)()
+	if err != nil {
+		return nil, err
+	}
+	published, ok := made.(*aws.Cloud)
+	if !ok {
+		return nil, fmt.Errorf("%q is registered as a %T", aws.ProviderName, made)
+	}
+	return &cloud{published}, nil
+}
+
+func (c *cloud) Routes() (cloudprovider.Routes, bool) { return c, true }
+
+func (c *cloud) SetInformers(factory informers.SharedInformerFactory) {
+	c.Cloud.SetInformers(byInstance{factory})
+}
+
+func (c *cloud) ListRoutes(ctx context.Context, clusterName string) ([]*cloudprovider.Route, error) {
+	routes, err := c.Cloud.ListRoutes(ctx, clusterName)
+	if err != nil {
+		return nil, err
+	}
+	asked, ctx := errgroup.WithContext(ctx)
+	for _, route := range routes {
+		if route.TargetNode == "" { // leads nowhere
+			continue
+		}
+		asked.Go(func() error { // AWS's code makes one request of all
+			path, err := c.InstanceID(ctx, route.TargetNode)
+			route.TargetNode = types.NodeName(aws.ProviderName + "://" + path)
+			return err
+		})
+	}
+	return routes, asked.Wait()
+}
+
+// byInstance are informers with an index that gives an instance's id for the name of its Node.
+type byInstance struct {
+	informers.SharedInformerFactory
+}
+
+func (f byInstance) Core() core.Interface { return group{f.SharedInformerFactory.Core()} }
+
+type group struct{ core.Interface }
+
+func (g group) V1() corev1.Interface { return version{g.Interface.V1()} }
+
+type version struct{ corev1.Interface }
+
+func (v version) Nodes() corev1.TypedNodeInformer { return nodes{v.Interface.Nodes()} }
+
+type nodes struct{ corev1.TypedNodeInformer }
+
+func (n nodes) Informer() cache.SharedIndexInformer { return informer{n.TypedNodeInformer.Informer()} }
+
+type informer struct{ cache.SharedIndexInformer }
+
+func (i informer) GetIndexer() cache.Indexer { return indexer{i.SharedIndexInformer.GetIndexer()} }
+
+type indexer struct{ cache.Indexer }
+
+func (indexer) IndexKeys(_, instanceID string) ([]string, error) { return []string{instanceID}, nil }
