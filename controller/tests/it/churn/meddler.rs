@@ -157,8 +157,9 @@ pub(super) async fn answer(crew: &mut Crew<'_>, wrong: Wrong, time: Duration) {
     }
     crew.pass(time).await;
     calm_down(crew).await;
-    if is_handshake {
-        // On the same connection one that was refused is asked again after a minute.
+    // On the same connection a handshake that was refused is repeated after a minute, and some methods
+    // that are UNIMPLEMENTED are not called again: only another program would serve them.
+    if is_handshake || matches!(wrong, Wrong::Unimplemented(_)) {
         close_connections(crew).await;
     }
     drop(disturbance);
