@@ -1,14 +1,22 @@
 //! Where kube-apiserver and etcd come from.
 //!
-//! `KUBEBUILDER_ASSETS` names a directory with ready-made binaries, as for every project
-//! that uses envtest. Without it they are built from the Go modules in `control-plane/`,
-//! whose `go.mod` files are the only place where the versions stand.
+//! In this order, with a line on standard error for each that is tried:
+//!
+//! 1. `KUBEBUILDER_ASSETS`, a directory with ready-made binaries, as for every project that uses envtest;
+//! 2. those that were built with Go before;
+//! 3. those that `setup-envtest` has installed in its default directory;
+//! 4. the archive that is published for envtest, by its checksum in `control-plane/envtest.txt`;
+//! 5. a build with Go, from the modules in `control-plane/`, whose `go.mod` files are the only place where the
+//!    versions stand. An archive has their minor version.
 
 mod build;
+mod envtest;
 
 use std::{
-    env, io,
+    env,
+    io::{self, Write},
     path::{Path, PathBuf},
+    sync::Once,
 };
 
 use crate::{Error, Result};
@@ -23,15 +31,40 @@ pub struct Binaries {
 }
 
 impl Binaries {
-    /// Finds the programs, building them first if that has not been done.
+    /// Finds the programs; if there are none, downloads or builds them first.
     ///
     /// A first build lasts minutes and shows its progress on standard error. Several
     /// processes may call this at once: one builds, the others wait for it.
     pub async fn find() -> Result<Self> {
+        // One line is enough for a process that starts many control planes.
+        static SAID: Once = Once::new();
+        let use_these = |origin: &str| {
+            SAID.call_once(|| say(&format!("kube-apiserver and etcd are those {origin}")));
+        };
         if let Some(dir) = env::var_os("KUBEBUILDER_ASSETS").filter(|dir| !dir.is_empty()) {
-            return Self::in_dir(Path::new(&dir));
+            let dir = Path::new(&dir);
+            let binaries = Self::in_dir(dir)?;
+            use_these(&format!("of KUBEBUILDER_ASSETS, {}", dir.display()));
+            return Ok(binaries);
         }
         let target = target_dir()?;
+        if let (Some(kube_apiserver), Some(etcd)) = (
+            build::built(&KUBE_APISERVER, &target),
+            build::built(&ETCD, &target),
+        ) {
+            return Ok(Self {
+                kube_apiserver,
+                etcd,
+            });
+        }
+        let minor = envtest::minor();
+        if let Some((version, binaries)) = envtest::installed(minor) {
+            use_these(&format!("that setup-envtest has installed, v{version}"));
+            return Ok(binaries);
+        }
+        if let Some(binaries) = envtest::downloaded(minor, &target).await? {
+            return Ok(binaries);
+        }
         Ok(Self {
             etcd: build::build(&ETCD, &target).await?,
             kube_apiserver: build::build(&KUBE_APISERVER, &target).await?,
@@ -165,6 +198,11 @@ fn is_target_dir(dir: &Path) -> bool {
     [".rustc_info.json", "CACHEDIR.TAG"]
         .iter()
         .any(|mark| dir.join(mark).is_file())
+}
+
+/// Not `eprintln`: the test harness would hide it just when a test seems to hang.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "testbed: {line}");
 }
 
 #[cfg(test)]

@@ -1,24 +1,28 @@
 //! Builds a program with Go, once.
 
+mod progress;
+
 use std::{
     collections::VecDeque,
     fs::{self, File, TryLockError},
     hash::{DefaultHasher, Hash, Hasher},
-    io::{self, IsTerminal, Write},
+    io,
     path::{Path, PathBuf},
+    pin::pin,
     process::Stdio,
     time::Duration,
 };
 
-use indicatif::{ProgressBar, ProgressStyle};
+use futures::FutureExt;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::Command,
     task,
-    time::{Instant, MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval},
 };
 
-use super::Program;
+use self::progress::Progress;
+use super::{Program, say};
 use crate::{Error, Result};
 
 /// The path of the built program below `target`.
@@ -26,18 +30,13 @@ use crate::{Error, Result};
 /// The path has the version, and a mark of our own source: a change builds anew, and two
 /// branches do not overwrite each other's.
 pub(super) async fn build(program: &'static Program, target: &Path) -> Result<PathBuf> {
-    let dir = target.join("testbed/bin").join(format!(
-        "{}-{}{}",
-        program.name,
-        program.version(),
-        mark(program)
-    ));
+    let dir = dir(program, target);
     let binary = dir.join(program.name);
     if binary.is_file() {
         return Ok(binary);
     }
     fs::create_dir_all(&dir).map_err(Error::io(format!("make {}", dir.display())))?;
-    let _lock = lock(program, dir.join("lock")).await?;
+    let _lock = lock(program.name, dir.join("lock")).await?;
     if !binary.is_file() {
         // Built under another name: a path that exists is a complete program.
         let unfinished = dir.join("unfinished");
@@ -47,6 +46,21 @@ pub(super) async fn build(program: &'static Program, target: &Path) -> Result<Pa
             .map_err(Error::io(format!("rename to {}", binary.display())))?;
     }
     Ok(binary)
+}
+
+/// The path of the program, if it was built before.
+pub(super) fn built(program: &'static Program, target: &Path) -> Option<PathBuf> {
+    let binary = dir(program, target).join(program.name);
+    binary.is_file().then_some(binary)
+}
+
+fn dir(program: &Program, target: &Path) -> PathBuf {
+    target.join("testbed/bin").join(format!(
+        "{}-{}{}",
+        program.name,
+        program.version(),
+        mark(program)
+    ))
 }
 
 /// Another one for each text of `main.go`.
@@ -59,7 +73,7 @@ fn mark(program: &Program) -> String {
 }
 
 /// Blocks other processes until the file is closed.
-async fn lock(program: &'static Program, path: PathBuf) -> Result<File> {
+pub(super) async fn lock(what: &'static str, path: PathBuf) -> Result<File> {
     let failed = Error::io(format!("lock {}", path.display()));
     let wait = move || {
         let file = File::create(&path)?;
@@ -68,10 +82,7 @@ async fn lock(program: &'static Program, path: PathBuf) -> Result<File> {
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        say(&format!(
-            "waiting for another process that builds {}",
-            program.name
-        ));
+        say(&format!("waiting for another process that makes {what}"));
         file.lock()?;
         Ok(file)
     };
@@ -91,22 +102,29 @@ fn write_module(program: &Program, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-async fn go_build(program: &'static Program, dir: &Path, output: &Path) -> Result<()> {
-    let failed = || Error::io(format!("run `go build` of {}", program.name));
-    let mut child = Command::new("go")
-        .current_dir(dir)
-        .args(["build", "-trimpath", "-buildvcs=false", "-ldflags"])
+/// A call of Go for the program: `list` and `build` with the same flags, so that they agree on what is compiled.
+fn go(program: &Program, dir: &Path, command: &str) -> Command {
+    let mut go = Command::new("go");
+    go.current_dir(dir)
+        .args([command, "-trimpath", "-buildvcs=false", "-ldflags"])
         .arg(program.ldflags())
-        .arg("-o")
-        .arg(output)
-        .arg(program.package)
         .env("CGO_ENABLED", "0")
         // A go.work file above the target directory is not meant for this module.
         .env("GOWORK", "off")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        .kill_on_drop(true)
+        .kill_on_drop(true);
+    go
+}
+
+async fn go_build(program: &'static Program, dir: &Path, output: &Path) -> Result<()> {
+    let failed = || Error::io(format!("run `go build` of {}", program.name));
+    let mut progress = Progress::new(format!("{} {}", program.name, program.version()));
+    let mut child = go(program, dir, "build")
+        .args(["-v", "-o"])
+        .arg(output)
+        .arg(program.package)
         .spawn()
         .map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => Error::NoGo {
@@ -117,7 +135,7 @@ async fn go_build(program: &'static Program, dir: &Path, output: &Path) -> Resul
             _ => failed()(error),
         })?;
 
-    let mut progress = Progress::new(program);
+    let mut count = pin!(count(program, dir).fuse());
     let mut last_lines = VecDeque::new();
     if let Some(stderr) = child.stderr.take() {
         let mut lines = BufReader::new(stderr).lines();
@@ -126,6 +144,7 @@ async fn go_build(program: &'static Program, dir: &Path, output: &Path) -> Resul
         loop {
             tokio::select! {
                 line = lines.next_line() => match line.map_err(failed())? {
+                    Some(line) if is_package(&line) => progress.compiled(),
                     Some(line) => {
                         if last_lines.len() == 20 {
                             last_lines.pop_front();
@@ -134,6 +153,7 @@ async fn go_build(program: &'static Program, dir: &Path, output: &Path) -> Resul
                     }
                     None => break,
                 },
+                packages = &mut count => progress.expect(packages),
                 _ = tick.tick() => progress.tick(),
             }
         }
@@ -150,60 +170,35 @@ async fn go_build(program: &'static Program, dir: &Path, output: &Path) -> Resul
     Ok(())
 }
 
-/// A spinner on a terminal; on a pipe a line at the start, each half minute and the end.
-struct Progress {
-    what: String,
-    started: Instant,
-    spinner: Option<ProgressBar>,
-    next_line: Duration,
+/// `go build -v` names each package that it compiles; all else that it says has spaces.
+fn is_package(line: &str) -> bool {
+    !line.is_empty() && !line.contains(char::is_whitespace)
 }
 
-impl Progress {
-    const LINE_EVERY: Duration = Duration::from_secs(30);
-
-    fn new(program: &Program) -> Self {
-        let what = format!("{} {}", program.name, program.version());
-        let spinner = io::stderr().is_terminal().then(|| {
-            let style = ProgressStyle::with_template("{spinner} {msg} [{elapsed_precise}]");
-            ProgressBar::new_spinner()
-                .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
-                .with_message(format!("building {what} with Go (minutes the first time)"))
-        });
-        if spinner.is_none() {
-            say(&format!("building {what} with Go (minutes the first time)"));
-        }
-        Self {
-            what,
-            started: Instant::now(),
-            spinner,
-            next_line: Self::LINE_EVERY,
-        }
-    }
-
-    fn tick(&mut self) {
-        let elapsed = self.started.elapsed();
-        if let Some(spinner) = &self.spinner {
-            spinner.tick();
-        } else if elapsed >= self.next_line {
-            self.next_line += Self::LINE_EVERY;
-            say(&format!(
-                "still building {} after {} s",
-                self.what,
-                elapsed.as_secs()
-            ));
-        }
-    }
-
-    fn done(self) {
-        if let Some(spinner) = self.spinner {
-            spinner.finish_and_clear();
-        }
-        let elapsed = self.started.elapsed().as_secs_f32();
-        say(&format!("built {} in {elapsed:.1} s", self.what));
-    }
+/// How many packages the program has. It is only for an estimate, so no reason to fail.
+async fn count(program: &Program, dir: &Path) -> Option<usize> {
+    let mut list = go(program, dir, "list");
+    list.args(["-deps", program.package]).stdout(Stdio::piped());
+    let output = list.output().await.ok()?;
+    let packages = output.stdout.split(|byte| *byte == b'\n');
+    let packages = packages.filter(|line| !line.is_empty()).count();
+    (output.status.success() && packages > 0).then_some(packages)
 }
 
-/// Not `eprintln`: the test harness would hide it just when a test seems to hang.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "testbed: {line}");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn package_names_are_distinguished_from_messages() {
+        assert!(is_package("k8s.io/kubernetes/pkg/kubelet"));
+        for message in [
+            "",
+            "go: downloading k8s.io/api v0.36.3",
+            "# k8s.io/kubernetes/pkg/kubelet",
+            "pkg/kubelet/kubelet.go:1:2: undefined: x",
+        ] {
+            assert!(!is_package(message), "{message}");
+        }
+    }
 }

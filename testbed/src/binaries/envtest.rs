@@ -1,0 +1,252 @@
+//! Ready-made programs: those that `setup-envtest` has installed, and the archive that is published for it.
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use sha2::{Digest, Sha512};
+use tokio::{process::Command, task};
+
+use super::{Binaries, KUBE_APISERVER, build::lock, say};
+use crate::{Error, Result};
+
+const RELEASES: &str = "https://github.com/kubernetes-sigs/controller-tools/releases/download";
+
+/// Checksums that were read from the index of the releases.
+const CHECKSUMS: &str = include_str!("../../control-plane/envtest.txt");
+
+/// A published archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Archive<'a> {
+    version: &'a str,
+    platform: &'a str,
+    sha512: &'a str,
+}
+
+/// Time limits of a download.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// For name lookup, connection and handshake.
+    connect: Duration,
+    /// Ends a download that is slower than 100 kB/s for that long.
+    slow: Duration,
+}
+
+const PATIENCE: Patience = Patience {
+    connect: Duration::from_secs(3),
+    slow: Duration::from_secs(10),
+};
+
+/// The newest programs of `minor` (`1.36`) that `setup-envtest` has installed in its default directory.
+pub(super) fn installed(minor: &str) -> Option<(String, Binaries)> {
+    newest_below(&store()?, minor, &platform())
+}
+
+/// The directory of `setup-envtest`, as that command finds it.
+fn store() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty());
+    let data = match set("XDG_DATA_HOME") {
+        Some(dir) => PathBuf::from(dir),
+        None => Path::new(&set("HOME")?).join(".local/share"),
+    };
+    Some(data.join("kubebuilder-envtest/k8s"))
+}
+
+fn newest_below(store: &Path, minor: &str, platform: &str) -> Option<(String, Binaries)> {
+    let versions = fs::read_dir(store).ok()?.filter_map(|entry| {
+        let entry = entry.ok()?;
+        let name = entry.file_name().into_string().ok()?;
+        let version = name.strip_suffix(platform)?.strip_suffix('-')?;
+        let patch = patch(version, minor)?;
+        let binaries = Binaries::in_dir(&entry.path()).ok()?;
+        Some((patch, version.to_owned(), binaries))
+    });
+    let (_, version, binaries) = versions.max_by_key(|(patch, ..)| *patch)?;
+    Some((version, binaries))
+}
+
+/// The programs of the published archive for `minor`, downloaded once into `target`. None, and a line that
+/// says why, if there is no archive to be had.
+///
+/// # Errors
+/// Only if the directory cannot be written: all else is a reason to build with Go.
+pub(super) async fn downloaded(minor: &str, target: &Path) -> Result<Option<Binaries>> {
+    let platform = platform();
+    let Some(archive) = newest(CHECKSUMS, minor, &platform) else {
+        say(&format!(
+            "no archive with kube-apiserver and etcd {minor} for {platform} is pinned in envtest.txt"
+        ));
+        return Ok(None);
+    };
+    let dir = target
+        .join("testbed/bin")
+        .join(format!("envtest-v{}", archive.version));
+    if let Ok(binaries) = Binaries::in_dir(&dir) {
+        return Ok(Some(binaries));
+    }
+    match download(&archive, RELEASES, &dir, PATIENCE).await? {
+        Ok(binaries) => Ok(Some(binaries)),
+        Err(reason) => {
+            say(&format!("{reason}; building with Go instead"));
+            Ok(None)
+        }
+    }
+}
+
+/// The error that is not an [`Error`] is the reason why there is no archive, one sentence without its end.
+async fn download(
+    archive: &Archive<'_>,
+    releases: &str,
+    dir: &Path,
+    patience: Patience,
+) -> Result<Result<Binaries, String>> {
+    let Archive {
+        version,
+        platform,
+        sha512,
+    } = archive;
+    let failed = |action| Error::io(format!("{action} {}", dir.display()));
+    fs::create_dir_all(dir).map_err(failed("make"))?;
+    let _lock = lock("the archive of envtest", dir.join("lock")).await?;
+    if let Ok(binaries) = Binaries::in_dir(dir) {
+        return Ok(Ok(binaries));
+    }
+    let unpacked = tempfile::tempdir_in(dir).map_err(failed("make a directory in"))?;
+    let file = unpacked.path().join("archive.tar.gz");
+    let url = format!("{releases}/envtest-v{version}/envtest-v{version}-{platform}.tar.gz");
+    say(&format!(
+        "downloading kube-apiserver and etcd v{version}, which saves building them for minutes: {url}"
+    ));
+    if let Err(reason) = fetch(&url, &file, patience).await {
+        return Ok(Err(reason));
+    }
+    let read = file.clone();
+    let digest = task::spawn_blocking(move || digest(&read)).await;
+    let found = digest.map_err(io::Error::other).flatten();
+    let found = found.map_err(failed("read the archive in"))?;
+    if found != *sha512 {
+        return Ok(Err(format!(
+            "the archive {url} has another SHA-512 than the pinned one and is not used: {found}"
+        )));
+    }
+    if let Err(reason) = unpack(&file, unpacked.path()).await {
+        return Ok(Err(format!(
+            "the archive {url} cannot be unpacked: {reason}"
+        )));
+    }
+    // A path that exists is a complete program.
+    for program in ["etcd", "kube-apiserver"] {
+        let from = unpacked.path().join(program);
+        fs::rename(from, dir.join(program)).map_err(failed("rename a program to"))?;
+    }
+    Ok(Ok(Binaries::in_dir(dir)?))
+}
+
+/// curl knows the proxies and authorities of this machine, and follows the redirect to the store of releases.
+async fn fetch(url: &str, file: &Path, patience: Patience) -> Result<(), String> {
+    let mut curl = Command::new("curl");
+    curl.args(["--fail", "--location", "--silent", "--show-error"])
+        .args(["--speed-limit", "100000"])
+        .arg("--speed-time")
+        .arg(patience.slow.as_secs().to_string())
+        .arg("--connect-timeout")
+        .arg(patience.connect.as_secs().to_string())
+        .arg("--output")
+        .arg(file)
+        .arg(url);
+    run("curl", curl).await
+}
+
+async fn unpack(archive: &Path, into: &Path) -> Result<(), String> {
+    let mut tar = Command::new("tar");
+    tar.arg("--extract")
+        .arg("--gzip")
+        .arg("--file")
+        .arg(archive)
+        .arg("--directory")
+        .arg(into)
+        // The archive has them in controller-tools/envtest.
+        .args(["--strip-components=2", "--no-same-owner"]);
+    run("tar", tar).await
+}
+
+async fn run(program: &str, mut command: Command) -> Result<(), String> {
+    let output = command
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .map_err(|error| format!("cannot run {program} ({error})"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().last().unwrap_or("it said nothing");
+    Err(format!("{program} failed ({last})"))
+}
+
+fn digest(path: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut hash = Sha512::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            let text = hash
+                .finalize()
+                .iter()
+                .fold(String::new(), |mut text, byte| {
+                    // Writing to a String cannot fail.
+                    let _ = write!(text, "{byte:02x}");
+                    text
+                });
+            return Ok(text);
+        }
+        hash.update(&buffer[..read]);
+    }
+}
+
+fn newest<'a>(checksums: &'a str, minor: &str, platform: &str) -> Option<Archive<'a>> {
+    let lines = checksums.lines().filter(|line| !line.starts_with('#'));
+    let archives = lines.filter_map(|line| {
+        let mut words = line.split(' ');
+        let archive = Archive {
+            version: words.next()?,
+            platform: words.next()?,
+            sha512: words.next()?,
+        };
+        Some((patch(archive.version, minor)?, archive))
+    });
+    let archives = archives.filter(|(_, archive)| archive.platform == platform);
+    Some(archives.max_by_key(|(patch, _)| *patch)?.1)
+}
+
+/// The last number of `version`, if it is a release of `minor`.
+fn patch(version: &str, minor: &str) -> Option<u32> {
+    version.strip_prefix(minor)?.strip_prefix('.')?.parse().ok()
+}
+
+/// As Go names it.
+fn platform() -> String {
+    let arch = match env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("{}-{arch}", env::consts::OS)
+}
+
+/// `1.36` of the kube-apiserver that would be built.
+pub(super) fn minor() -> &'static str {
+    let version = KUBE_APISERVER.version().trim_start_matches('v');
+    version.rsplit_once('.').map_or(version, |(minor, _)| minor)
+}
+
+#[cfg(test)]
+mod tests;
