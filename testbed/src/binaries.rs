@@ -11,6 +11,7 @@
 
 mod build;
 mod envtest;
+pub(crate) mod workloads;
 
 use std::{
     env,

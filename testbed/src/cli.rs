@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use self::{provider_check::CheckProvider, services::Services};
 use crate::{
-    ControlPlane, Error, Options, Result,
+    ControlPlane, Error, Options, RealNode, Result,
     binaries::Binaries,
     floor::{self, Measured, Writes},
     nodes::{self, Load, Machine, Readiness},
@@ -54,6 +54,12 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Up {
+    /// Run a kubelet too, with containerd, kube-scheduler and kube-controller-manager. Needs root.
+    #[arg(long)]
+    kubelet: bool,
+    /// Load the images of an archive on that kubelet's node; can be repeated.
+    #[arg(long = "image", value_name = "ARCHIVE", requires = "kubelet")]
+    images: Vec<PathBuf>,
     /// Leave data and logs behind.
     #[arg(long)]
     keep: bool,
@@ -160,12 +166,21 @@ impl Up {
         let (mut interrupt, mut terminate) = signals().map_err(ended)?;
         let options = Options {
             keep: self.keep,
-            apiserver_args: self.apiserver_args,
+            workloads: self.kubelet,
+            apiserver_args: self.apiserver_args.clone(),
             ..Options::default()
         };
-        let start = ControlPlane::start(options);
-        let plane = tokio::select! {
-            plane = start => plane?,
+        let start = async {
+            let plane = ControlPlane::start(options).await?;
+            let node = if self.kubelet {
+                Some(self.node(&plane).await?)
+            } else {
+                None
+            };
+            Ok::<_, Error>((node, plane))
+        };
+        let (node, plane) = tokio::select! {
+            started = start => started?,
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
         };
@@ -178,10 +193,26 @@ impl Up {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
+        drop(node);
         if self.keep {
             note(&format!("data and logs are in {}", plane.dir().display()));
         }
         plane.stop().await
+    }
+}
+
+impl Up {
+    async fn node(&self, plane: &ControlPlane) -> Result<RealNode> {
+        let node = RealNode::start(plane, "machine-1").await?;
+        for archive in &self.images {
+            let image = node.import(archive).await?;
+            note(&format!("the node has the image {image}"));
+        }
+        let (name, logs) = (node.name(), node.dir().display());
+        note(&format!(
+            "a kubelet registers Node {name}; its logs and those of Pods are in {logs}"
+        ));
+        Ok(node)
     }
 }
 

@@ -24,7 +24,7 @@ use tokio::{
 
 use crate::{
     Error, Result,
-    binaries::Binaries,
+    binaries::{Binaries, workloads},
     identity::{self, Authority, Pair},
     process::{Process, Scratch},
 };
@@ -39,6 +39,9 @@ pub struct Options {
     pub deadline: Duration,
     /// Leaves data, logs and kubeconfigs behind when the control plane ends.
     pub keep: bool,
+    /// Runs kube-controller-manager and kube-scheduler too, with the admission and authorization that Pods and
+    /// kubelets meet in a cluster.
+    pub workloads: bool,
     /// Further arguments of kube-apiserver. A later flag wins over an earlier one, so
     /// these can also replace what the testbed sets.
     pub apiserver_args: Vec<String>,
@@ -49,6 +52,7 @@ impl Default for Options {
         Self {
             deadline: Duration::from_secs(90),
             keep: false,
+            workloads: false,
             apiserver_args: Vec::new(),
         }
     }
@@ -64,14 +68,15 @@ impl Default for Options {
 /// belong to the runtime that they were made on. Do not use it under a paused tokio
 /// clock: its deadlines would pass at once.
 ///
-/// Differences from a production control plane, besides etcd not syncing to disk: no
-/// controllers and no scheduler run, the `ServiceAccount` admission plugin is off (Pods
-/// need no token controller), request limits are out of the way, and Services have wide
-/// IPv4 and IPv6 ranges and node ports from 20000 to 60000.
+/// Differences from a production control plane, besides etcd not syncing to disk: request limits are
+/// out of the way, and Services have wide IPv4 and IPv6 ranges and node ports from 20000 to 60000. Without
+/// [`Options::workloads`] no controllers and no scheduler run, and the `ServiceAccount` admission plugin is off (Pods
+/// need no token controller).
 #[derive(Debug)]
 pub struct ControlPlane {
     // Fields are dropped in this order: kube-apiserver hangs when its etcd goes first, and the
     // directory must not go while a process writes to it.
+    managers: Mutex<Vec<Process>>,
     apiserver: Mutex<Option<Process>>,
     etcd: Mutex<Option<Process>>,
     scratch: Scratch,
@@ -97,6 +102,7 @@ impl ControlPlane {
         let authority = Authority::new("outrigger-testbed")?;
         let admin = authority.client("testbed-admin", Some(MASTERS))?;
         let plane = Self {
+            managers: Mutex::new(Vec::new()),
             apiserver: Mutex::new(None),
             etcd: Mutex::new(None),
             scratch,
@@ -111,6 +117,9 @@ impl ControlPlane {
         components::write_files(plane.dir(), &plane.authority)?;
         plane.start_etcd().await?;
         plane.start_apiserver().await?;
+        if plane.options.workloads {
+            plane.start_managers().await?;
+        }
         Ok(plane)
     }
 
@@ -172,7 +181,7 @@ impl ControlPlane {
         let process = Process::start(
             "kube-apiserver",
             &self.binaries.kube_apiserver,
-            &components::apiserver_args(self.dir(), self.address, &self.options.apiserver_args),
+            &components::apiserver_args(self.dir(), self.address, &self.options),
             self.dir().join("kube-apiserver.log"),
         )?;
         *self.apiserver.lock() = Some(process);
@@ -202,6 +211,26 @@ impl ControlPlane {
         let connect = || UnixStream::connect(&socket);
         let probe = || connect().map_ok(drop).map_err(|error| error.to_string());
         wait_ready(&self.etcd, self.options.deadline, probe).await
+    }
+
+    async fn start_managers(&self) -> Result<()> {
+        let kubeconfig = self.kubeconfig("testbed-managers", Some(MASTERS))?;
+        let start = |name: &'static str, program: PathBuf, args: &[String]| {
+            let log = self.dir().join(format!("{name}.log"));
+            Process::start(name, &program, args, log)
+        };
+        let program = workloads::find(&workloads::CONTROLLER_MANAGER).await?;
+        let args = components::controller_manager_args(self.dir(), &kubeconfig);
+        let manager = start("kube-controller-manager", program, &args)?;
+        self.managers.lock().push(manager);
+        let program = workloads::find(&workloads::SCHEDULER).await?;
+        let scheduler = start(
+            "kube-scheduler",
+            program,
+            &components::scheduler_args(&kubeconfig),
+        )?;
+        self.managers.lock().push(scheduler);
+        Ok(())
     }
 
     fn config(&self, identity: &Pair) -> kube::Config {

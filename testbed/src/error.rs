@@ -39,6 +39,21 @@ pub enum Error {
         /// The value of the variable.
         dir: PathBuf,
     },
+    /// This machine cannot run a kubelet.
+    #[error("a real kubelet cannot run here: {0}")]
+    NoKubelet(String),
+    /// A command of a component failed.
+    #[error("`{program}` could not {action} ({status}):\n{output}")]
+    Command {
+        /// The program.
+        program: &'static str,
+        /// The failed action, with its object.
+        action: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// Its output.
+        output: String,
+    },
     /// A component ended without a request.
     #[error("{program} ended by itself ({status}). The end of its log, {}:\n{log_end}", log.display())]
     Ended {

@@ -12,6 +12,7 @@
 //!
 //! - [`binaries`] finds or builds the programs,
 //! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process,
+//! - [`RealNode`] is a machine with containerd and a kubelet,
 //! - [`nodes`] registers nodes as kubelets do, [`floor`] measures the writes alone,
 //! - [`services`] makes Services and measures how long they wait for their addresses,
 //! - [`provider_check`] runs a provider in any language behind the controller,
@@ -35,12 +36,14 @@ pub mod nodes;
 mod process;
 pub mod prometheus;
 pub mod provider_check;
+mod real_node;
 pub mod services;
 mod shared;
 mod wire;
 
 pub use control_plane::{ControlPlane, Options};
 pub use error::Error;
+pub use real_node::RealNode;
 pub use shared::shared;
 
 /// The results of this crate's functions.

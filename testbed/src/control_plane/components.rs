@@ -1,4 +1,4 @@
-//! The files and command lines of etcd and kube-apiserver.
+//! The files and command lines of the control plane's components.
 
 use std::{
     net::SocketAddr,
@@ -7,7 +7,7 @@ use std::{
 
 use rcgen::KeyPair;
 
-use super::write_private;
+use super::{Options, write_private};
 use crate::{Error, Result, identity::Authority};
 
 /// Certificates and keys that kube-apiserver reads from files.
@@ -31,11 +31,14 @@ pub(super) fn write_files(dir: &Path, authority: &Authority) -> Result<()> {
         subject: "service-account".to_owned(),
         source,
     })?;
+    let to_kubelet = authority.client("kube-apiserver", Some(super::MASTERS))?;
     for (name, text) in [
         ("ca.crt", authority.pem()),
         ("front-proxy-ca.crt", front_proxy.pem()),
         ("apiserver.crt", &server.certificate),
         ("apiserver.key", &server.key),
+        ("kubelet-client.crt", &to_kubelet.certificate),
+        ("kubelet-client.key", &to_kubelet.key),
         ("service-account.pub", &service_account.public_key_pem()),
         ("service-account.key", &service_account.serialize_pem()),
     ] {
@@ -68,7 +71,7 @@ pub(super) fn etcd_args(dir: &Path) -> Vec<String> {
     ]
 }
 
-pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, more: &[String]) -> Vec<String> {
+pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, options: &Options) -> Vec<String> {
     let file = |name: &str| dir.join(name).display().to_string();
     let mut args = vec![
         format!("--etcd-servers=unix://{}", etcd_socket(dir).display()),
@@ -88,10 +91,6 @@ pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, more: &[String]) -
         "--requestheader-username-headers=X-Remote-User".to_owned(),
         "--requestheader-group-headers=X-Remote-Group".to_owned(),
         "--requestheader-extra-headers-prefix=X-Remote-Extra-".to_owned(),
-        "--authorization-mode=RBAC".to_owned(),
-        // Neither tokens of Pods nor the protection of volumes has its controller here: a volume would keep its
-        // finalizer for ever.
-        "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection".to_owned(),
         format!("--service-account-key-file={}", file("service-account.pub")),
         format!(
             "--service-account-signing-key-file={}",
@@ -106,6 +105,42 @@ pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, more: &[String]) -
         "--max-requests-inflight=4000".to_owned(),
         "--max-mutating-requests-inflight=4000".to_owned(),
     ];
-    args.extend_from_slice(more);
+    if options.workloads {
+        args.push("--authorization-mode=Node,RBAC".to_owned());
+        args.push("--enable-admission-plugins=NodeRestriction".to_owned());
+        for (flag, name) in [("certificate", "crt"), ("key", "key")] {
+            let path = file(&format!("kubelet-client.{name}"));
+            args.push(format!("--kubelet-client-{flag}={path}"));
+        }
+    } else {
+        args.push("--authorization-mode=RBAC".to_owned());
+        // Neither tokens of Pods nor the protection of volumes has its controller here: a volume would keep its
+        // finalizer for ever.
+        let without = "--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection";
+        args.push(without.to_owned());
+    }
+    args.extend_from_slice(&options.apiserver_args);
     args
+}
+
+pub(super) fn controller_manager_args(dir: &Path, kubeconfig: &Path) -> Vec<String> {
+    let file = |name: &str| dir.join(name).display().to_string();
+    vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--leader-elect=false".to_owned(),
+        "--secure-port=0".to_owned(),
+        format!("--root-ca-file={}", file("ca.crt")),
+        format!(
+            "--service-account-private-key-file={}",
+            file("service-account.key")
+        ),
+    ]
+}
+
+pub(super) fn scheduler_args(kubeconfig: &Path) -> Vec<String> {
+    vec![
+        format!("--kubeconfig={}", kubeconfig.display()),
+        "--leader-elect=false".to_owned(),
+        "--secure-port=0".to_owned(),
+    ]
 }

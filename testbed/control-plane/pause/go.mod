@@ -1,0 +1,3 @@
+module github.com/outrigger-dev/outrigger/testbed/control-plane/pause
+
+go 1.26.0

@@ -1,0 +1,202 @@
+//! A machine with containerd and a real kubelet, which registers it with `--cloud-provider=external`.
+//!
+//! ```text
+//!  RealNode ─► unshare ─► one PID and mount namespace: containerd ─► shims ─► containers
+//!                                                      kubelet, started again when it ends
+//! ```
+//!
+//! The namespace's first process ends with this process, and the kernel ends all others of the namespace with it, as a
+//! power failure does. Their mounts go with the namespace, files lie in one directory, and processes of Pods in one
+//! cgroup, so that nothing is left on this machine. Pods need `hostNetwork`: others get a loopback device only.
+
+mod cgroup;
+mod files;
+mod pause;
+mod requirements;
+
+use std::{
+    fs,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use tokio::{
+    process::Command,
+    task,
+    time::{Instant, sleep},
+};
+
+use self::{cgroup::Cgroup, requirements::Requirements};
+use crate::{
+    ControlPlane, Error, Result,
+    binaries::workloads,
+    process::{Process, Scratch},
+};
+
+/// The namespace of containerd that a kubelet's containers and images are in.
+const NAMESPACE: &str = "k8s.io";
+
+/// Time for containerd to answer.
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+
+/// A node of a control plane that was started with [`workloads`](crate::Options::workloads).
+///
+/// Dropping it ends the kubelet, containerd and every container at once, without a word to the API server.
+#[derive(Debug)]
+pub struct RealNode {
+    // Fields are dropped in this order: the cgroup and the directory must not go while a process uses them.
+    machine: Process,
+    _cgroup: Cgroup,
+    scratch: Scratch,
+    name: String,
+    address: IpAddr,
+    ctr: PathBuf,
+}
+
+impl RealNode {
+    /// Starts containerd and the kubelet. The kubelet registers the Node within seconds.
+    ///
+    /// # Errors
+    /// [`Error::NoKubelet`], in one sentence, on a machine that cannot run one: it takes root, cgroups, and Debian's
+    /// packages containerd and runc.
+    pub async fn start(plane: &ControlPlane, name: &str) -> Result<Self> {
+        let requirements = Requirements::check()?;
+        let kubelet = workloads::find(&workloads::KUBELET).await?;
+        let pause = workloads::find(&workloads::PAUSE).await?;
+        let scratch = Scratch::new(false)?;
+        let dir = scratch.path();
+        let user = format!("system:node:{name}");
+        let kubeconfig = plane.kubeconfig(&user, Some("system:nodes"))?;
+        // Named after the directory, which is unique.
+        let cgroup = Cgroup::make(dir)?;
+        let node = files::Files {
+            dir,
+            name,
+            kubelet: &kubelet,
+            kubeconfig: &kubeconfig,
+            authority: &plane.dir().join("ca.crt"),
+            cgroup: cgroup.name(),
+            requirements: &requirements,
+        };
+        node.write()?;
+        pause::write(&pause, dir).await?;
+        let machine = Process::start(
+            "the kubelet's machine",
+            &requirements.unshare,
+            &[
+                "--fork",
+                "--pid",
+                "--mount-proc",
+                "--mount",
+                "--propagation=private",
+                "--kill-child=KILL",
+                "/bin/sh",
+                &dir.join(files::SCRIPT).display().to_string(),
+            ]
+            .map(str::to_owned),
+            dir.join("machine.log"),
+        )?;
+        let mut node = Self {
+            machine,
+            _cgroup: cgroup,
+            name: name.to_owned(),
+            address: requirements.address,
+            ctr: requirements.ctr,
+            scratch,
+        };
+        node.wait_for_containerd().await?;
+        let archive = node.scratch.path().join(pause::ARCHIVE);
+        node.import(&archive).await?;
+        fs::write(node.scratch.path().join(files::IMAGES_READY), "")
+            .map_err(Error::io("let the kubelet start"))?;
+        Ok(node)
+    }
+
+    /// The name that the kubelet registers.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The address of this machine, the kubelet's `--node-ip`.
+    pub const fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// The directory with logs: `containerd.log`, `kubelet.log`, and below `pods` those of containers.
+    pub fn dir(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Loads the image of an OCI or Docker archive and returns its name.
+    pub async fn import(&self, archive: &Path) -> Result<String> {
+        let archive = archive.display().to_string();
+        let action = format!("load the image of {archive}");
+        let said = self.ctr(&["images", "import", &archive], action).await?;
+        // "unpacking NAME (DIGEST)...done"
+        let name = said.split_whitespace().nth(1).unwrap_or_default();
+        Ok(name.to_owned())
+    }
+
+    /// Kills a container's process as `kill -9` does. `id` is that of the container's status, with its `containerd://`.
+    pub async fn kill_container(&self, id: &str) -> Result<()> {
+        let id = id.rsplit('/').next().unwrap_or(id);
+        let action = format!("kill the container {id}");
+        self.ctr(&["tasks", "kill", "--signal", "SIGKILL", id], action)
+            .await?;
+        Ok(())
+    }
+
+    /// Kills the kubelet as `kill -9` does; the machine starts it again at once. Containers keep running.
+    pub async fn kill_kubelet(&self) -> Result<()> {
+        let control = self.scratch.path().join(files::CONTROL);
+        let written = task::spawn_blocking(move || fs::write(control, "kubelet\n")).await;
+        let failed = Error::io("have the kubelet killed");
+        match written {
+            Ok(written) => written.map_err(failed),
+            Err(ended) => Err(failed(ended.into())),
+        }
+    }
+
+    /// An error if the machine has ended, or was never able to start.
+    pub fn check(&mut self) -> Result<()> {
+        self.machine.check()
+    }
+
+    async fn wait_for_containerd(&mut self) -> Result<()> {
+        let end = Instant::now() + STARTS_WITHIN;
+        loop {
+            let Err(error) = self.ctr(&["version"], "reach containerd".to_owned()).await else {
+                return Ok(());
+            };
+            self.check()?;
+            if Instant::now() > end {
+                return Err(error);
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn ctr(&self, args: &[&str], action: String) -> Result<String> {
+        let output = Command::new(&self.ctr)
+            .arg("--address")
+            .arg(self.scratch.path().join(files::CONTAINERD_SOCKET))
+            .args(["--namespace", NAMESPACE])
+            .args(args)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .map_err(Error::io("run ctr"))?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(Error::Command {
+            program: "ctr",
+            action,
+            status: output.status,
+            output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+        })
+    }
+}

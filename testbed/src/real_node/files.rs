@@ -1,0 +1,149 @@
+//! The configuration of containerd and the kubelet, and the script that runs them.
+
+use std::{fs, net::TcpListener, path::Path};
+
+use serde_json::json;
+
+use super::{pause, requirements::Requirements};
+use crate::{Error, Result};
+
+pub(super) const SCRIPT: &str = "machine.sh";
+pub(super) const CONTAINERD_SOCKET: &str = "containerd.sock";
+/// A line of this pipe kills the kubelet.
+pub(super) const CONTROL: &str = "control";
+/// The kubelet starts once this file exists.
+pub(super) const IMAGES_READY: &str = "images-ready";
+
+pub(super) struct Files<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) name: &'a str,
+    pub(super) kubelet: &'a Path,
+    pub(super) kubeconfig: &'a Path,
+    pub(super) authority: &'a Path,
+    pub(super) cgroup: &'a str,
+    pub(super) requirements: &'a Requirements,
+}
+
+impl Files<'_> {
+    pub(super) fn write(&self) -> Result<()> {
+        let file = |name: &str, text: String| {
+            let path = self.dir.join(name);
+            fs::write(&path, text).map_err(Error::io(format!("write {}", path.display())))
+        };
+        for dir in ["cni", "manifests", "plugins"] {
+            let path = self.dir.join(dir);
+            fs::create_dir(&path).map_err(Error::io(format!("make {}", path.display())))?;
+        }
+        let loopback =
+            json!({"cniVersion": "0.4.0", "name": "loopback", "plugins": [{"type": "loopback"}]});
+        file("cni/10-loopback.conflist", loopback.to_string())?;
+        file("containerd.toml", self.containerd())?;
+        file("kubelet.json", self.kubelet()?)?;
+        file(SCRIPT, self.script())
+    }
+
+    fn containerd(&self) -> String {
+        let dir = self.dir.display();
+        format!(
+            r#"version = 2
+root = "{dir}/containerd"
+state = "{dir}/containerd-state"
+# File systems and devices that this machine may not have; overlayfs is used.
+disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs",
+  "io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.tracing.processor.v1.otlp", "io.containerd.internal.v1.tracing"]
+
+[grpc]
+  address = "{dir}/{CONTAINERD_SOCKET}"
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{image}"
+  # In a container or a small virtual machine, root may lack the right to lower a score.
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{cni}"
+    conf_dir = "{dir}/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+"#,
+            image = pause::IMAGE,
+            cni = self.requirements.cni.display(),
+        )
+    }
+
+    fn kubelet(&self) -> Result<String> {
+        let port = TcpListener::bind((self.requirements.address, 0))
+            .and_then(|listener| listener.local_addr())
+            .map_err(Error::io("find a port for the kubelet"))?
+            .port();
+        let below = |name: &str| self.dir.join(name).display().to_string();
+        let never = json!({
+            "imagefs.available": "0%",
+            "memory.available": "0%",
+            "nodefs.available": "0%",
+            "nodefs.inodesFree": "0%",
+        });
+        let config = json!({
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "containerRuntimeEndpoint": format!("unix://{}", below(CONTAINERD_SOCKET)),
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": format!("/{}", self.cgroup),
+            "failCgroupV1": false,
+            "failSwapOn": false,
+            "makeIPTablesUtilChains": false,
+            "address": self.requirements.address,
+            "port": port,
+            "healthzPort": 0,
+            "staticPodPath": below("manifests"),
+            "podLogsDir": below("pods"),
+            "volumePluginDir": below("plugins"),
+            "authentication": {
+                "anonymous": {"enabled": false},
+                "webhook": {"enabled": true},
+                "x509": {"clientCAFile": self.authority},
+            },
+            "authorization": {"mode": "Webhook"},
+            // This machine is shared with the person at it: its state is no reason to evict a Pod or delete an image.
+            "evictionHard": never,
+            "imageGCHighThresholdPercent": 100,
+            "localStorageCapacityIsolation": false,
+            // A container that was killed starts again at once, and then soon.
+            "crashLoopBackOff": {"maxContainerRestartPeriod": "2s"},
+        });
+        Ok(config.to_string())
+    }
+
+    fn script(&self) -> String {
+        let path = "PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin";
+        format!(
+            r#"cd '{dir}' || exit
+export {path}
+# Directories with names that are compiled into the programs: in this mount namespace they are ours.
+for place in /run/containerd /run/netns /var/log/containers /var/lib/kubelet; do
+  own='{dir}'/places$place
+  mkdir -p "$place" "$own" && mount --bind "$own" "$place" || exit
+done
+mkfifo {CONTROL} || exit
+'{containerd}' --config containerd.toml >>containerd.log 2>&1 </dev/null &
+until [ -e {IMAGES_READY} ]; do sleep 0.02; done
+# Open for writing too, so that the end of one writer does not end it.
+while read -r _; do kill -9 "$(cat kubelet.pid)"; done <>{CONTROL} &
+while :; do
+  '{kubelet}' --config=kubelet.json --kubeconfig='{kubeconfig}' --hostname-override='{name}' --node-ip={address} \
+    --cloud-provider=external --cert-dir=kubelet-pki --v=2 >>kubelet.log 2>&1 </dev/null &
+  echo $! >kubelet.pid
+  wait $!
+  sleep 0.1
+done
+"#,
+            dir = self.dir.display(),
+            containerd = self.requirements.containerd.display(),
+            kubelet = self.kubelet.display(),
+            kubeconfig = self.kubeconfig.display(),
+            name = self.name,
+            address = self.requirements.address,
+        )
+    }
+}

@@ -1,0 +1,107 @@
+//! Checks whether this machine can run a kubelet.
+
+use std::{
+    env,
+    net::{IpAddr, UdpSocket},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{Error, Result};
+
+/// Programs and facts of this machine that a kubelet needs.
+#[derive(Debug)]
+pub(super) struct Requirements {
+    pub(super) containerd: PathBuf,
+    pub(super) ctr: PathBuf,
+    pub(super) unshare: PathBuf,
+    pub(super) cni: PathBuf,
+    pub(super) address: IpAddr,
+}
+
+impl Requirements {
+    /// The error is a sentence that says what is missing and how to get it.
+    pub(super) fn check() -> Result<Self> {
+        let refuse = |reason: String| Err(Error::NoKubelet(reason));
+        if !rustix::process::geteuid().is_root() {
+            return refuse("it needs root, for cgroups and mounts: run this with sudo".to_owned());
+        }
+        let find = |program: &str, package: &str| {
+            program_in(program, &search_path()).ok_or_else(|| {
+                Error::NoKubelet(format!(
+                    "there is no {program}; install the package {package}"
+                ))
+            })
+        };
+        let containerd = find("containerd", "containerd")?;
+        let ctr = find("ctr", "containerd")?;
+        find("runc", "runc")?;
+        let unshare = find("unshare", "util-linux")?;
+        let cni = Path::new("/usr/lib/cni");
+        let cni = [cni, Path::new("/opt/cni/bin")]
+            .into_iter()
+            .find(|dir| dir.join("loopback").is_file());
+        let Some(cni) = cni.map(Path::to_owned) else {
+            let wanted =
+                "there is no CNI plugin loopback; install the package containernetworking-plugins";
+            return refuse(wanted.to_owned());
+        };
+        let mut namespaces = Command::new(&unshare);
+        namespaces
+            .args(["--fork", "--pid", "--mount-proc", "--mount", "/bin/true"])
+            .stdin(Stdio::null());
+        match namespaces.output() {
+            Ok(output) if output.status.success() => {}
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                return refuse(format!("no namespaces can be made ({})", said.trim()));
+            }
+            Err(error) => return refuse(format!("unshare cannot run ({error})")),
+        }
+        let Some(address) = outgoing_address() else {
+            return refuse("this machine has no address but loopback".to_owned());
+        };
+        Ok(Self {
+            containerd,
+            ctr,
+            unshare,
+            cni,
+            address,
+        })
+    }
+}
+
+/// `PATH`, and where Debian has runc.
+fn search_path() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let known = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
+    env::split_paths(&path).chain(known).collect()
+}
+
+fn program_in(program: &str, path: &[PathBuf]) -> Option<PathBuf> {
+    let mut paths = path.iter().map(|dir| dir.join(program));
+    paths.find(|path| path.is_file())
+}
+
+/// The address that packets to other machines come from. Nothing is sent.
+fn outgoing_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // An address of documentation: it is routed as any other.
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_looked_for_in_each_directory() {
+        let (empty, full) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = [empty.path().to_owned(), full.path().to_owned()];
+        assert_eq!(program_in("runc", &path), None);
+        std::fs::write(full.path().join("runc"), "").unwrap();
+        assert_eq!(program_in("runc", &path), Some(full.path().join("runc")));
+    }
+}
