@@ -1,5 +1,6 @@
 //! The commands of `outrigger-testbed`.
 
+mod pod_check;
 mod provider_check;
 mod services;
 
@@ -20,7 +21,7 @@ use kube::{
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::{provider_check::CheckProvider, services::Services};
+use self::{pod_check::CheckPod, provider_check::CheckProvider, services::Services};
 use crate::{
     ControlPlane, Error, Options, RealNode, Result,
     binaries::Binaries,
@@ -50,6 +51,8 @@ enum Command {
     Floor(Floor),
     /// Run a provider behind the controller: Nodes initialised, a Service served, routes made.
     CheckProvider(CheckProvider),
+    /// Run controller and provider as a Pod on a real kubelet: kill, upgrade, roll back. Needs root.
+    CheckPod(CheckPod),
 }
 
 #[derive(Debug, Args)]
@@ -142,6 +145,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Services(services) => services.run().await,
         Command::Floor(floor) => floor.run().await,
         Command::CheckProvider(check) => check.run().await,
+        Command::CheckPod(check) => check.run().await,
     }
 }
 

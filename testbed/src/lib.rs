@@ -12,7 +12,7 @@
 //!
 //! - [`binaries`] finds or builds the programs,
 //! - [`ControlPlane`] runs them, [`shared()`] runs one for all tests of a process,
-//! - [`RealNode`] is a machine with containerd and a kubelet,
+//! - [`RealNode`] is a machine with containerd and a kubelet, [`pod_check`] runs controller and provider on it as a Pod,
 //! - [`nodes`] registers nodes as kubelets do, [`floor`] measures the writes alone,
 //! - [`services`] makes Services and measures how long they wait for their addresses,
 //! - [`provider_check`] runs a provider in any language behind the controller,
@@ -33,6 +33,7 @@ pub mod floor;
 mod follow;
 mod identity;
 pub mod nodes;
+pub mod pod_check;
 mod process;
 pub mod prometheus;
 pub mod provider_check;

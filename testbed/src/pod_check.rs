@@ -1,0 +1,376 @@
+//! Controller and provider as two containers of one Pod, on a real kubelet.
+//!
+//! ```text
+//!  deploy/kustomize ─► Deployment ─► scheduler ─► kubelet ─► controller + provider ─► the Node is initialised
+//! ```
+//!
+//! Each step disturbs the Pod and then shows that nothing was lost: the Service that was served before has not been
+//! written since, so its load balancer was not changed, and a new Service is served.
+
+mod manifest;
+mod pod;
+
+use std::{path::PathBuf, time::Duration};
+
+use k8s_openapi::{
+    api::core::v1::{Node, Service},
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+use tokio::time::{Instant, sleep};
+
+use self::{
+    manifest::{Images, Manifest},
+    pod::{CONTROLLER, PROVIDER, Workload},
+};
+use crate::{ControlPlane, Error, Options, RealNode, Result, nodes::UNINITIALIZED_TAINT, services};
+
+const NODE: &str = "machine-1";
+const NAMESPACE: &str = "default";
+const FIRST: &str = "web";
+
+/// The images and the manifest to check.
+#[derive(Debug)]
+pub struct PodCheck {
+    /// Objects to apply instead of those of `deploy/kustomize`. The Deployment's Pod has the containers `controller` and
+    /// `provider`.
+    pub manifest: Option<PathBuf>,
+    /// Archives of the controller's image: the first one is deployed, and upgraded to the last one.
+    pub controller: Vec<PathBuf>,
+    /// Archives of the provider's image, likewise. Its cloud must have an instance for any name.
+    pub provider: Vec<PathBuf>,
+    /// Arguments of the provider.
+    pub provider_args: Vec<String>,
+    /// Time limit of each step.
+    pub timeout: Duration,
+}
+
+/// A step that passed.
+#[derive(Debug, Clone)]
+pub struct Passed {
+    /// The step, as a sentence.
+    pub step: String,
+    /// Its time.
+    pub took: Duration,
+}
+
+/// Components that run. Dropped in the order of the fields.
+struct Stage<'a> {
+    check: &'a PodCheck,
+    client: Client,
+    workload: Workload,
+    manifest: Manifest,
+    node: RealNode,
+    _plane: ControlPlane,
+    /// The Service that is served all the time, as it was seen first.
+    served: Option<Service>,
+    extra: usize,
+}
+
+impl PodCheck {
+    /// Starts a control plane and a kubelet, and goes through all steps. `passed` is called after each.
+    ///
+    /// Ends at the first step that fails, with [`Error::Unfulfilled`], which has the end of both containers' logs.
+    pub async fn run(&self, passed: impl FnMut(Passed)) -> Result<()> {
+        let mut steps = Steps {
+            started: Instant::now(),
+            passed,
+        };
+        let mut stage = Stage::set_up(self).await?;
+        steps.done("a kubelet has registered its Node, with the taint of an uninitialised one");
+
+        let initialised = stage.deploy().await?;
+        steps.done(&format!(
+            "the Pod has started on that Node and initialised it, {initialised:.1} s after its controller started"
+        ));
+        stage.served = Some(stage.serve(FIRST).await?);
+        steps.done("a Service is served");
+
+        for (container, name) in [(CONTROLLER, "controller"), (PROVIDER, "provider")] {
+            stage.kill(&[container]).await?;
+            steps.done(&format!(
+                "the {name}'s container was killed, and nothing is lost"
+            ));
+        }
+        stage.kill(&[PROVIDER, CONTROLLER]).await?;
+        steps.done("both containers were killed, and nothing is lost");
+        stage.restart_kubelet().await?;
+        steps.done("the kubelet was killed, and no container noticed");
+
+        let (old, new) = (stage.images(0), stage.images(usize::MAX));
+        if old != new {
+            let controller = Images {
+                provider: old.provider.clone(),
+                ..new.clone()
+            };
+            for (images, what) in [
+                (&controller, "the controller's image is upgraded"),
+                (&new, "the provider's image is upgraded"),
+                (&old, "both are rolled back"),
+            ] {
+                stage.roll_out(images, true).await?;
+                steps.done(&format!("{what}, and nothing is lost"));
+            }
+        }
+        stage.roll_out(&old, false).await?;
+        steps.done(
+            "the provider starts after the controller, as second container, and nothing is lost",
+        );
+        stage.withdraw(FIRST).await?;
+        steps.done("a deleted Service is gone");
+        Ok(())
+    }
+}
+
+struct Steps<F> {
+    started: Instant,
+    passed: F,
+}
+
+impl<F: FnMut(Passed)> Steps<F> {
+    fn done(&mut self, step: &str) {
+        (self.passed)(Passed {
+            step: step.to_owned(),
+            took: self.started.elapsed(),
+        });
+        self.started = Instant::now();
+    }
+}
+
+impl<'a> Stage<'a> {
+    async fn set_up(check: &'a PodCheck) -> Result<Self> {
+        let manifest = Manifest::read(check.manifest.as_deref())?;
+        let options = Options {
+            workloads: true,
+            ..Options::default()
+        };
+        let plane = ControlPlane::start(options).await?;
+        let node = RealNode::start(&plane, NODE).await?;
+        let client = plane.client()?;
+        let mut images = Vec::new();
+        for archives in [&check.controller, &check.provider] {
+            let mut names = Vec::new();
+            for archive in archives {
+                names.push(node.import(archive).await?);
+            }
+            images.push(names);
+        }
+        let provider = images.pop().unwrap_or_default();
+        let controller = images.pop().unwrap_or_default();
+        let mut stage = Self {
+            check,
+            workload: Workload::new(client.clone(), &manifest, node.dir())?,
+            manifest: manifest.on(&plane, controller, provider, check.provider_args.clone()),
+            client,
+            node,
+            _plane: plane,
+            served: None,
+            extra: 0,
+        };
+        let nodes = stage.nodes();
+        let probe = async || {
+            let node = nodes.get_opt(NODE).await;
+            let node = node.map_err(Error::kube(format!("cannot read Node {NODE}")))?;
+            Ok(match node {
+                None => Some("it is not registered".to_owned()),
+                Some(node) if !is_tainted(&node) => {
+                    Some(format!("it has no taint {UNINITIALIZED_TAINT}"))
+                }
+                Some(_) => None,
+            })
+        };
+        stage
+            .until(&format!("Node {NODE} is registered"), probe)
+            .await?;
+        Ok(stage)
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    fn images(&self, version: usize) -> Images {
+        self.manifest.images(version)
+    }
+
+    /// Returns the seconds from the start of the controller's container to the end of the taint.
+    async fn deploy(&mut self) -> Result<f64> {
+        let images = self.images(0);
+        self.manifest.apply(&self.client, &images, true).await?;
+        let nodes = self.nodes();
+        let probe = async || {
+            let node = nodes.get(NODE).await;
+            let node = node.map_err(Error::kube(format!("cannot read Node {NODE}")))?;
+            let id = node
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.provider_id.as_ref());
+            if is_tainted(&node) {
+                return Ok(Some(format!("it has the taint {UNINITIALIZED_TAINT}")));
+            }
+            Ok(id.is_none().then(|| "it has no spec.providerID".to_owned()))
+        };
+        self.until(&format!("Node {NODE} is initialised"), probe)
+            .await?;
+        let initialised = Timestamp::now();
+        self.rolled_out().await?;
+        let started = self.workload.started(CONTROLLER).await?;
+        Ok(initialised.duration_since(started).as_secs_f64())
+    }
+
+    async fn rolled_out(&mut self) -> Result<()> {
+        let workload = self.workload.clone();
+        self.until("the Pod is ready", async || workload.lacks().await)
+            .await
+    }
+
+    async fn kill(&mut self, containers: &[&'static str]) -> Result<()> {
+        let mut before = Vec::new();
+        for container in containers {
+            before.push((*container, self.workload.container(container).await?));
+        }
+        for (_, (id, _)) in &before {
+            self.node.kill_container(id).await?;
+        }
+        let workload = self.workload.clone();
+        let probe = async || {
+            for (container, (_, restarts)) in &before {
+                if workload.container(container).await?.1 <= *restarts {
+                    return Ok(Some(format!("the container {container} has not restarted")));
+                }
+            }
+            workload.lacks().await
+        };
+        self.until(&format!("{} runs again", containers.join(" and ")), probe)
+            .await?;
+        self.nothing_is_lost().await
+    }
+
+    async fn restart_kubelet(&mut self) -> Result<()> {
+        let before = [
+            self.workload.container(CONTROLLER).await?,
+            self.workload.container(PROVIDER).await?,
+        ];
+        let killed = Timestamp::now();
+        self.node.kill_kubelet().await?;
+        let workload = self.workload.clone();
+        let probe = async || workload.heartbeat_since(NODE, killed).await;
+        self.until("the kubelet sends heartbeats again", probe)
+            .await?;
+        let after = [
+            self.workload.container(CONTROLLER).await?,
+            self.workload.container(PROVIDER).await?,
+        ];
+        if before != after {
+            return Err(self.unfulfilled(
+                "no container restarts with the kubelet",
+                format!("{after:?}"),
+            ));
+        }
+        self.nothing_is_lost().await
+    }
+
+    async fn roll_out(&mut self, images: &Images, sidecar: bool) -> Result<()> {
+        self.manifest.apply(&self.client, images, sidecar).await?;
+        self.rolled_out().await?;
+        self.nothing_is_lost().await
+    }
+
+    /// The first Service is as it was, and another one is served and goes.
+    async fn nothing_is_lost(&mut self) -> Result<()> {
+        self.extra += 1;
+        let extra = format!("{FIRST}-{}", self.extra);
+        self.serve(&extra).await?;
+        self.withdraw(&extra).await?;
+        let now = self.service(FIRST).await?;
+        if let Some(before) = &self.served
+            && before.resource_version() != now.resource_version()
+        {
+            let (before, now) = (format!("{:?}", before.status), format!("{:?}", now.status));
+            let step = "the Service that was served is not written";
+            return Err(self.unfulfilled(step, format!("{now}, before {before}")));
+        }
+        Ok(())
+    }
+
+    async fn serve(&mut self, name: &str) -> Result<Service> {
+        let service = services::balanced(name, ("outrigger.dev/testbed", "check"));
+        let created = self
+            .services()
+            .create(&PostParams::default(), &service)
+            .await;
+        created.map_err(Error::kube(format!("cannot create the Service {name}")))?;
+        let services = self.services();
+        let probe = async || {
+            let service = services.get(name).await;
+            let service =
+                service.map_err(Error::kube(format!("cannot read the Service {name}")))?;
+            let is_served = services::is_served(&service);
+            Ok((!is_served).then(|| format!("{:?}", services::conditions(&service))))
+        };
+        self.until(&format!("the Service {name} is served"), probe)
+            .await?;
+        self.service(name).await
+    }
+
+    async fn withdraw(&mut self, name: &str) -> Result<()> {
+        let services = self.services();
+        let deleted = services.delete(name, &DeleteParams::default()).await;
+        deleted.map_err(Error::kube(format!("cannot delete the Service {name}")))?;
+        let probe = async || {
+            let left = services.get_metadata_opt(name).await;
+            let left = left.map_err(Error::kube(format!("cannot read the Service {name}")))?;
+            Ok(left.map(|left| format!("finalizers {:?}", left.metadata.finalizers)))
+        };
+        self.until(&format!("the deleted Service {name} is gone"), probe)
+            .await
+    }
+
+    fn services(&self) -> Api<Service> {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    async fn service(&self, name: &str) -> Result<Service> {
+        let service = self.services().get(name).await;
+        service.map_err(Error::kube(format!("cannot read the Service {name}")))
+    }
+
+    /// Waits until `lacks` finds nothing.
+    async fn until(
+        &mut self,
+        step: &str,
+        mut lacks: impl AsyncFnMut() -> Result<Option<String>>,
+    ) -> Result<()> {
+        const EVERY: Duration = Duration::from_millis(50);
+        let end = Instant::now() + self.check.timeout;
+        loop {
+            self.node.check()?;
+            let Some(seen) = lacks().await? else {
+                return Ok(());
+            };
+            if Instant::now() > end {
+                return Err(self.unfulfilled(step, seen));
+            }
+            sleep(EVERY).await;
+        }
+    }
+
+    fn unfulfilled(&self, step: &str, seen: String) -> Error {
+        Error::Unfulfilled {
+            step: step.to_owned(),
+            timeout: self.check.timeout,
+            seen,
+            controller: self.workload.log_end(CONTROLLER),
+            provider: self.workload.log_end(PROVIDER),
+        }
+    }
+}
+
+fn is_tainted(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
+    let mut taints = taints.unwrap_or_default().iter();
+    taints.any(|taint| taint.key == UNINITIALIZED_TAINT)
+}
