@@ -159,6 +159,9 @@ async fn build() -> Result<()> {
 
 impl Up {
     async fn run(self) -> Result<()> {
+        if self.kubelet {
+            RealNode::possible()?;
+        }
         // Before anything is started: a signal must not find only half of it.
         let ended = Error::io("wait for signals");
         let signals = || {

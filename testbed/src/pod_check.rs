@@ -142,6 +142,8 @@ impl<F: FnMut(Passed)> Steps<F> {
 
 impl<'a> Stage<'a> {
     async fn set_up(check: &'a PodCheck) -> Result<Self> {
+        // First: it fails fast, and a build is long.
+        RealNode::possible()?;
         let manifest = Manifest::read(check.manifest.as_deref())?;
         let options = Options {
             workloads: true,

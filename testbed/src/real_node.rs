@@ -56,6 +56,11 @@ pub struct RealNode {
 }
 
 impl RealNode {
+    /// Whether this machine can run a kubelet. The error says in one sentence why not.
+    pub fn possible() -> Result<()> {
+        Requirements::check().map(drop)
+    }
+
     /// Starts containerd and the kubelet. The kubelet registers the Node within seconds.
     ///
     /// # Errors
