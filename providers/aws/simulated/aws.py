@@ -4,6 +4,7 @@ It ends by itself some seconds after the last provider that uses it.
 """
 
 import argparse
+import logging
 import os
 import pathlib
 import sys
@@ -16,8 +17,10 @@ import moto.ec2.models.instances
 import moto.ec2.models.route_tables
 import moto.ec2.responses
 import moto.elb.models
+import moto.elbv2.exceptions
 import moto.elbv2.models
 from moto.core.responses import ActionResult
+from moto.elbv2.models import ELBv2Backend
 from moto.moto_api._internal import mock_random
 from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
@@ -27,63 +30,87 @@ ZONE = "us-east-1a"
 CLUSTER_TAG = {"Key": "kubernetes.io/cluster/outrigger", "Value": "owned"}
 # How long it waits for a provider, and for one that is started again.
 IDLE = 10
+# An answer that comes before AWS's client has done with its request is lost to it, and the request sent again.
+LATENCY = 0.01
 
 
 # --- Corrections. Each is an answer of moto that AWS does not give, and that the provider stumbles over.
 
 
-def after(kind, method):
-    """Has the decorated function called after a method, with the object."""
+def corrected(kind, method):
+    """Has the decorated function called for a method, with the method before its arguments."""
 
     def decorate(function):
         first = getattr(kind, method)
-
-        def both(self, *args, **fields):
-            first(self, *args, **fields)
-            function(self)
-
-        setattr(kind, method, both)
+        setattr(kind, method, lambda *args, **fields: function(first, *args, **fields))
 
     return decorate
 
 
-@after(moto.elb.models.LoadBalancer, "__init__")
-def has_a_health_check(balancer):
-    """A new classic load balancer checks its first listener."""
+@corrected(moto.elb.models.LoadBalancer, "__init__")
+def a_new_classic_load_balancer_checks_its_first_listener(first, balancer, *args, **fields):
+    first(balancer, *args, **fields)
     target = f"TCP:{balancer.listeners[0].instance_port}"
     balancer.health_check = moto.elb.models.FakeHealthCheck("5", "10", "2", "30", target)
 
 
-@after(moto.elbv2.models.FakeLoadBalancer, "__init__")
-def is_named_as_its_type(balancer):
-    """A network load balancer has `elb` before the region; one without a scheme is internet-facing."""
+@corrected(moto.elbv2.models.FakeLoadBalancer, "__init__")
+def a_network_load_balancer_has_elb_before_the_region_and_a_scheme(first, balancer, *args, **fields):
+    first(balancer, *args, **fields)
     balancer.scheme = balancer.scheme or "internet-facing"
     if balancer.type == "network":
         balancer.dns_name = f"{balancer.name}-1.elb.{REGION}.amazonaws.com"
 
 
+@corrected(ELBv2Backend, "describe_target_groups")
+def a_load_balancer_may_have_no_target_groups(first, backend, arn, arns, names):
+    try:
+        return first(backend, arn, arns, names)
+    except moto.elbv2.exceptions.TargetGroupNotFoundError:
+        if arn:
+            return []
+        raise
+
+
+@corrected(ELBv2Backend, "create_target_group")
+def a_target_group_is_made_once(first, backend, name, **settings):
+    for group in backend.target_groups.values():
+        if group.name == name and group.settings == settings:
+            return group
+    group = first(backend, name, **settings)
+    group.settings = settings
+    return group
+
+
+@corrected(ELBv2Backend, "delete_target_group")
+def a_target_group_that_is_gone_can_be_deleted(first, backend, target_group_arn):
+    if target_group_arn in backend.target_groups:
+        first(backend, target_group_arn)
+
+
+class TargetGroupAssociationLimit(moto.elbv2.exceptions.ELBClientError):
+    code = "TargetGroupAssociationLimit"
+    message = "You've reached the limit on the number of load balancers per target group."
+
+
+@corrected(ELBv2Backend, "create_listener")
+def a_target_group_is_of_one_load_balancer(first, backend, **settings):
+    for action in settings["actions"]:
+        group = backend.target_groups.get(action.get("TargetGroupArn"))
+        owners = set(group.load_balancer_arns if group else []) & set(backend.load_balancers)
+        if owners - {settings["load_balancer_arn"]}:
+            raise TargetGroupAssociationLimit()
+    return first(backend, **settings)
+
+
+@corrected(moto.ec2.models.instances.InstanceBackend, "get_reservations_by_instance_ids")
+def an_instance_may_be_named_twice(first, backend, ids, filters=None):
+    return first(backend, list(dict.fromkeys(ids)), filters)
+
+
 # A route to a terminated instance leads nowhere.
 moto.ec2.models.route_tables.Route.state = property(
     lambda route: "blackhole" if route.instance and route.instance.state == "terminated" else "active"
-)
-
-# A load balancer whose making was cut off has no target groups yet, and can be deleted all the same.
-groups_of = moto.elbv2.models.ELBv2Backend.describe_target_groups
-moto.elbv2.models.ELBv2Backend.describe_target_groups = lambda backend, arn, groups, names: (
-    [] if arn and has_no_groups(backend, arn) else groups_of(backend, arn, groups, names)
-)
-
-
-def has_no_groups(backend, arn):
-    return arn in backend.load_balancers and not any(
-        arn in group.load_balancer_arns for group in backend.target_groups.values()
-    )
-
-
-# An id that is named twice is one instance.
-by_ids = moto.ec2.models.instances.InstanceBackend.get_reservations_by_instance_ids
-moto.ec2.models.instances.InstanceBackend.get_reservations_by_instance_ids = (
-    lambda backend, ids, filters=None: by_ids(backend, list(dict.fromkeys(ids)), filters)
 )
 
 # Few types of instances have a topology, and those used here have none.
@@ -110,12 +137,21 @@ class Simulation:
         if self.is_off:
             start_response("503 Service Unavailable", [("Content-Length", "0")])
             return []
+        time.sleep(LATENCY)
         with self.lock:  # moto's models are not made for calls at one time
             body = self.moto._get_body(environ)
             action = self.moto.get_action_from_body(body) or ""
             if not action.startswith(("Describe", "Get", "List")):
                 self.changes += 1
-            return list(self.moto(environ, start_response))
+            statuses = []
+
+            def start(status, *args):
+                statuses.append(status)
+                return start_response(status, *args)
+
+            answer = list(self.moto(environ, start))
+            print(time.strftime("%H:%M:%S"), action, *statuses, flush=True)
+            return answer
 
     def control(self, environ, start_response):
         query = urllib.parse.parse_qs(environ["QUERY_STRING"])
@@ -135,8 +171,7 @@ class Simulation:
         return [answer.encode()]
 
     def is_used(self):
-        self.providers = {pid for pid in self.providers.copy() if os.path.exists(f"/proc/{pid}")}
-        return bool(self.providers)
+        return any(os.path.exists(f"/proc/{pid}") for pid in self.providers.copy())
 
 
 # --- The machines.
@@ -203,6 +238,7 @@ def main():
 
     mock_random.seed(1)  # equal ids each time
     simulation = Simulation()
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
     server = make_server("127.0.0.1", flags.port, simulation, threaded=True, request_handler=MotoRequestHandler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     flags.cloud_config.write_text(populate(f"http://127.0.0.1:{flags.port}", flags.instances))
