@@ -201,6 +201,15 @@ fn is_target_dir(dir: &Path) -> bool {
         .any(|mark| dir.join(mark).is_file())
 }
 
+/// This machine's architecture, as Go and images name it.
+pub(crate) fn architecture() -> &'static str {
+    match env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
 /// Not `eprintln`: the test harness would hide it just when a test seems to hang.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "testbed: {line}");

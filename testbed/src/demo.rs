@@ -9,12 +9,14 @@
 //! - `live` registers nodes and watches them lose their taint and get their Pod CIDRs and routes,
 //! - `services` makes Services and watches them get addresses,
 //! - `volumes` makes a volume by hand and watches it get its labels,
+//! - `pod` is the other demo: controller and provider as a Pod on a real kubelet,
 //! - `report` prints the result, `narrator` the progress.
 
 mod cluster;
 mod error;
 mod live;
 mod narrator;
+mod pod;
 mod programs;
 mod report;
 mod services;
@@ -63,6 +65,9 @@ pub struct Demo {
     /// Time limit for the initialisation of all nodes, again for the Services, and for the volume.
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
     timeout: Duration,
+    /// Run controller and provider as a Pod instead, on a real kubelet. Needs root, buildah, containerd and runc.
+    #[arg(long, conflicts_with_all = ["nodes", "services", "json", "kubeconfig"])]
+    pod: bool,
     /// Print a JSON document instead of a table.
     #[arg(long)]
     json: bool,
@@ -131,6 +136,9 @@ enum Failure {
 /// Runs the demo. Returns the exit code of the process.
 pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
     let mut signals = Signals::install()?;
+    if demo.pod {
+        return pod::run(demo.once, demo.timeout, &mut signals).await;
+    }
     let narrator = Narrator::new(demo.json);
     let mut stage = tokio::select! {
         stage = Stage::set_up(demo.kubeconfig.as_deref(), &narrator) => stage?,

@@ -9,8 +9,12 @@
 
 mod manifest;
 mod pod;
+mod steps;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use k8s_openapi::{
     api::core::v1::{Node, Service},
@@ -22,9 +26,11 @@ use kube::{
 };
 use tokio::time::{Instant, sleep};
 
+pub use self::steps::Passed;
 use self::{
     manifest::{Images, Manifest},
     pod::{CONTROLLER, PROVIDER, Workload},
+    steps::Steps,
 };
 use crate::{ControlPlane, Error, Options, RealNode, Result, nodes::UNINITIALIZED_TAINT, services};
 
@@ -48,15 +54,6 @@ pub struct PodCheck {
     pub timeout: Duration,
 }
 
-/// A step that passed.
-#[derive(Debug, Clone)]
-pub struct Passed {
-    /// The step, as a sentence.
-    pub step: String,
-    /// Its time.
-    pub took: Duration,
-}
-
 /// Components that run. Dropped in the order of the fields.
 struct Stage<'a> {
     check: &'a PodCheck,
@@ -64,36 +61,43 @@ struct Stage<'a> {
     workload: Workload,
     manifest: Manifest,
     node: RealNode,
-    _plane: ControlPlane,
+    plane: ControlPlane,
     /// The Service that is served all the time, as it was seen first.
     served: Option<Service>,
     extra: usize,
 }
 
+/// The Pod runs and serves a Service. Dropping it ends everything.
+pub struct Deployed<'a>(Stage<'a>);
+
+impl Deployed<'_> {
+    /// Writes an administrator's kubeconfig of the cluster and returns its path.
+    pub fn kubeconfig(&self) -> Result<PathBuf> {
+        self.0.plane.admin_kubeconfig()
+    }
+
+    /// The directory with the logs of the node and its Pods.
+    pub fn logs(&self) -> &Path {
+        self.0.node.dir()
+    }
+}
+
 impl PodCheck {
-    /// Starts a control plane and a kubelet, and goes through all steps. `passed` is called after each.
+    /// Starts a control plane and a kubelet, and deploys the Pod. `passed` is called after each step.
+    pub async fn deploy(&self, passed: impl FnMut(Passed)) -> Result<Deployed<'_>> {
+        self.begin(&mut Steps::new(passed)).await.map(Deployed)
+    }
+
+    /// Deploys the Pod and goes through all steps. `passed` is called after each.
     ///
     /// Ends at the first step that fails, with [`Error::Unfulfilled`], which has the end of both containers' logs.
     pub async fn run(&self, passed: impl FnMut(Passed)) -> Result<()> {
-        let mut steps = Steps {
-            started: Instant::now(),
-            passed,
-        };
-        let mut stage = Stage::set_up(self).await?;
-        steps.done("a kubelet has registered its Node, with the taint of an uninitialised one");
-
-        let initialised = stage.deploy().await?;
-        steps.done(&format!(
-            "the Pod has started on that Node and initialised it, {initialised:.1} s after its controller started"
-        ));
-        stage.served = Some(stage.serve(FIRST).await?);
-        steps.done("a Service is served");
-
+        let mut steps = Steps::new(passed);
+        let mut stage = self.begin(&mut steps).await?;
         for (container, name) in [(CONTROLLER, "controller"), (PROVIDER, "provider")] {
             stage.kill(&[container]).await?;
-            steps.done(&format!(
-                "the {name}'s container was killed, and nothing is lost"
-            ));
+            let step = format!("the {name}'s container was killed, and nothing is lost");
+            steps.done(&step);
         }
         stage.kill(&[PROVIDER, CONTROLLER]).await?;
         steps.done("both containers were killed, and nothing is lost");
@@ -116,27 +120,22 @@ impl PodCheck {
             }
         }
         stage.roll_out(&old, false).await?;
-        steps.done(
-            "the provider starts after the controller, as second container, and nothing is lost",
-        );
+        steps.done("the provider starts after the controller, as second container");
         stage.withdraw(FIRST).await?;
         steps.done("a deleted Service is gone");
         Ok(())
     }
-}
 
-struct Steps<F> {
-    started: Instant,
-    passed: F,
-}
-
-impl<F: FnMut(Passed)> Steps<F> {
-    fn done(&mut self, step: &str) {
-        (self.passed)(Passed {
-            step: step.to_owned(),
-            took: self.started.elapsed(),
-        });
-        self.started = Instant::now();
+    async fn begin<F: FnMut(Passed)>(&self, steps: &mut Steps<F>) -> Result<Stage<'_>> {
+        let mut stage = Stage::set_up(self).await?;
+        steps.done("a kubelet has registered its Node, with the taint of an uninitialised one");
+        let initialised = stage.deploy().await?;
+        steps.done(&format!(
+            "the Pod has started on that Node and initialised it, {initialised:.1} s after its controller started"
+        ));
+        stage.served = Some(stage.serve(FIRST).await?);
+        steps.done("a Service is served");
+        Ok(stage)
     }
 }
 
@@ -168,7 +167,7 @@ impl<'a> Stage<'a> {
             manifest: manifest.on(&plane, controller, provider, check.provider_args.clone()),
             client,
             node,
-            _plane: plane,
+            plane,
             served: None,
             extra: 0,
         };

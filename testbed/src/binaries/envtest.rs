@@ -13,7 +13,7 @@ use std::{
 use sha2::{Digest, Sha512};
 use tokio::{process::Command, task};
 
-use super::{Binaries, KUBE_APISERVER, build::lock, say};
+use super::{Binaries, KUBE_APISERVER, architecture, build::lock, say};
 use crate::{Error, Result};
 
 const RELEASES: &str = "https://github.com/kubernetes-sigs/controller-tools/releases/download";
@@ -234,12 +234,7 @@ fn patch(version: &str, minor: &str) -> Option<u32> {
 
 /// As Go names it.
 fn platform() -> String {
-    let arch = match env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
-    format!("{}-{arch}", env::consts::OS)
+    format!("{}-{}", env::consts::OS, architecture())
 }
 
 /// `1.36` of the kube-apiserver that would be built.

@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{duration, note, print};
 use crate::{
@@ -37,6 +38,9 @@ pub(super) struct CheckPod {
     /// Where a kubelet cannot run, say why and succeed.
     #[arg(long)]
     or_skip: bool,
+    /// Disturb nothing, and keep the cluster with its Pod until Ctrl-C; prints the path of an administrator's kubeconfig.
+    #[arg(long)]
+    stay: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -57,11 +61,19 @@ impl CheckPod {
             note(&format!("passed in {seconds:.1} s: {step}"));
             steps.push(json!({"step": step, "seconds": seconds}));
         };
-        match check.run(passed).await {
+        let ended = if self.stay {
+            stay(&check, passed).await
+        } else {
+            check.run(passed).await
+        };
+        match ended {
             Err(error @ Error::NoKubelet(_)) if self.or_skip => {
                 return print(&format!("skipped: {error}\n"));
             }
             ended => ended?,
+        }
+        if self.stay {
+            return Ok(());
         }
         let passed = steps.len();
         if self.json {
@@ -70,5 +82,30 @@ impl CheckPod {
         print(&format!(
             "the Pod works on a real kubelet: {passed} steps passed\n"
         ))
+    }
+}
+
+async fn stay(check: &PodCheck, passed: impl FnMut(Passed)) -> Result<()> {
+    // Before anything is started: a signal must not find only half of it.
+    let signals = || {
+        Ok((
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+        ))
+    };
+    let (mut interrupt, mut terminate) = signals().map_err(Error::io("wait for signals"))?;
+    let all = async {
+        let deployed = check.deploy(passed).await?;
+        print(&format!("{}\n", deployed.kubeconfig()?.display()))?;
+        let logs = deployed.logs().display();
+        note(&format!(
+            "the logs of the node and its Pods are in {logs}; Ctrl-C ends it"
+        ));
+        std::future::pending().await
+    };
+    tokio::select! {
+        ended = all => ended,
+        _ = interrupt.recv() => Ok(()),
+        _ = terminate.recv() => Ok(()),
     }
 }

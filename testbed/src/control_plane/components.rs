@@ -108,6 +108,8 @@ pub(super) fn apiserver_args(dir: &Path, address: SocketAddr, options: &Options)
     if options.workloads {
         args.push("--authorization-mode=Node,RBAC".to_owned());
         args.push("--enable-admission-plugins=NodeRestriction".to_owned());
+        // Nothing resolves the name of a Node here.
+        args.push("--kubelet-preferred-address-types=InternalIP".to_owned());
         for (flag, name) in [("certificate", "crt"), ("key", "key")] {
             let path = file(&format!("kubelet-client.{name}"));
             args.push(format!("--kubelet-client-{flag}={path}"));

@@ -6,7 +6,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
-use crate::{Error, Result};
+use crate::{Error, Result, binaries::architecture};
 
 /// The name that containerd's configuration has.
 pub(super) const IMAGE: &str = "outrigger.dev/pause:testbed";
@@ -24,13 +24,8 @@ pub(super) async fn write(program: &Path, dir: &Path) -> Result<()> {
     let layer = fs::read(image.join("layer.tar")).map_err(failed())?;
     let digest = Sha256::digest(&layer);
     let digest: Vec<String> = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let arch = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
     let config = json!({
-        "architecture": arch,
+        "architecture": architecture(),
         "os": "linux",
         "config": {"Entrypoint": ["/pause"], "User": "65535:65535"},
         "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", digest.concat())]},
