@@ -1,0 +1,146 @@
+"""The root directory of each image."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import zipfile
+
+import bill
+
+TRIPLES = {"amd64": "x86_64-unknown-linux-gnu", "arm64": "aarch64-unknown-linux-gnu"}
+
+
+class Unavailable(Exception):
+    """An image cannot be built for this architecture here, with the reason."""
+
+
+def rust(package, program, destination):
+    """A program with its dynamic libraries, and CA certificates."""
+
+    def lay(root, packages, source, options):
+        triple = TRIPLES[options.arch]
+        if options.profile == "dev":
+            built = cargo_dev(program, source)
+        else:
+            built = cargo_release(package, program, triple, source)
+        packages.unpack(root, "libc6", "libgcc-s1")
+        packages.authorities(root)
+        place(built, root / destination)
+        return list(bill.rust(package, triple, source.repository))
+
+    return lay
+
+
+def cargo_dev(program, source):
+    # Of the whole workspace, so that crates have the features that a plain `cargo build` gives them.
+    subprocess.run(["cargo", "build", "--quiet", "--locked", "--workspace", "--bin", program], check=True, cwd=source.repository)
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or source.repository / "target")
+    stripped = source.repository / "target/images-cache" / program
+    stripped.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["strip", "-o", stripped, target / "debug" / program], check=True)
+    return stripped
+
+
+def cargo_release(package, program, triple, source):
+    available = subprocess.run(["rustup", "target", "add", triple], cwd=source.repository, capture_output=True, text=True)
+    if available.returncode != 0:
+        raise Unavailable(f"rustup has no target {triple} here: {available.stderr.strip().splitlines()[-1]}")
+    environment = dict(os.environ)
+    # Only these decide how the program is compiled.
+    for name in [name for name in environment if name.startswith(("CARGO_PROFILE_", "CARGO_INCREMENTAL", "RUSTFLAGS"))]:
+        del environment[name]
+    home = os.environ.get("CARGO_HOME") or pathlib.Path.home() / ".cargo"
+    environment |= {
+        "RUSTFLAGS": f"--remap-path-prefix={home}=/cargo --remap-path-prefix={source.repository}=/outrigger",
+        "OUTRIGGER_GIT_COMMIT": source.revision,
+        "OUTRIGGER_GIT_TREE_STATE": "clean" if source.is_clean else "dirty",
+        "OUTRIGGER_BUILD_DATE": timestamp(source.epoch),
+    }
+    if triple.startswith("aarch64") and os.uname().machine != "aarch64":
+        compiler = "aarch64-linux-gnu-gcc"
+        if not shutil.which(compiler):
+            raise Unavailable(f"there is no {compiler}, which is in Debian's gcc-aarch64-linux-gnu")
+        environment |= {"CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER": compiler, "CC_aarch64_unknown_linux_gnu": compiler}
+    subprocess.run(["cargo", "build", "--quiet", "--locked", "--release", "--target", triple, "--package", package,
+                    "--bin", program], check=True, cwd=source.repository, env=environment)
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or source.repository / "target")
+    return target / triple / "release" / program
+
+
+def go(directory, package):
+    """A static program, and CA certificates."""
+
+    def lay(root, packages, source, options):
+        binary = root / "provider"
+        subprocess.run(["go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", binary, package],
+                       check=True, cwd=source.repository / directory,
+                       env=os.environ | {"CGO_ENABLED": "0", "GOOS": "linux", "GOARCH": options.arch, "GOWORK": "off"})
+        packages.authorities(root)
+        return list(bill.go(binary))
+
+    return lay
+
+
+def python(root, packages, source, options):
+    """Debian's interpreter, wheels by their checksums, and the example."""
+    packages.unpack(root, "libc6", "libgcc-s1", "libstdc++6", "python3.13-minimal", "libpython3.13-minimal",
+                    "libpython3.13-stdlib", "libexpat1", "zlib1g", "libssl3t64", "libzstd1", "libffi8")
+    packages.authorities(root)
+    site = root / "provider"
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}[options.arch]
+    with tempfile.TemporaryDirectory() as wheels:
+        pip = ["python3", "-m", "pip", "--disable-pip-version-check", "--quiet"]
+        subprocess.run([*pip, "download", "--no-deps", "--require-hashes", "--only-binary=:all:", "--dest", wheels,
+                        "--python-version", "3.13", "--implementation", "cp", "--platform", f"manylinux2014_{machine}",
+                        "--requirement", source.repository / "deploy/images/python.txt"], check=True)
+        subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", wheels, source.repository / "examples/python"], check=True)
+        for wheel in sorted(pathlib.Path(wheels).glob("*.whl")):
+            zipfile.ZipFile(wheel).extractall(site)
+    for record in site.glob("*.dist-info/RECORD"):
+        record.unlink()
+    return list(bill.python(site))
+
+
+def node(root, packages, source, options):
+    """Debian's interpreter, packages of the lock file, and the example."""
+    packages.unpack(root, "libc6", "libgcc-s1", "libstdc++6", "nodejs", "libnode115", "libbrotli1", "libcares2", "libicu76",
+                    "libnghttp2-14", "libuv1t64", "node-acorn", "node-cjs-module-lexer", "node-undici", "zlib1g", "libssl3t64",
+                    "libzstd1")
+    packages.authorities(root)
+    example = source.repository / "examples/node"
+    npm = ["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"]
+    subprocess.run(npm, check=True, cwd=example, stdout=subprocess.DEVNULL)
+    subprocess.run(["npm", "run", "--loglevel=error", "build"], check=True, cwd=example, stdout=subprocess.DEVNULL)
+    site = root / "provider"
+    site.mkdir()
+    for name in ["package.json", "package-lock.json"]:
+        shutil.copy(example / name, site)
+    for part in ["src", "gen"]:
+        shutil.copytree(example / "dist" / part, site / "dist" / part)
+    subprocess.run([*npm, "--omit=dev", "--ignore-scripts"], check=True, cwd=site, stdout=subprocess.DEVNULL)
+    # npm's own notes about the installation.
+    (site / "node_modules/.package-lock.json").unlink(missing_ok=True)
+    return list(bill.node(site))
+
+
+def place(program, path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(program, path)
+
+
+def timestamp(epoch):
+    return subprocess.run(["date", "--utc", f"--date=@{epoch}", "+%Y-%m-%dT%H:%M:%SZ"],
+                          check=True, capture_output=True, text=True).stdout.strip()
+
+
+IMAGES = {
+    "cloud-controller-manager": rust("outrigger-controller", "cloud-controller-manager", "cloud-controller-manager"),
+    "provider-mock": rust("outrigger-provider-mock", "provider-mock", "provider"),
+    "provider-fake": go("adapters/go", "./examples/fake"),
+    "provider-aws": go("providers/aws", "."),
+    "provider-digitalocean": go("providers/digitalocean", "."),
+    "provider-example-python": python,
+    "provider-example-node": node,
+}
