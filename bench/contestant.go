@@ -24,6 +24,8 @@ type contestant struct {
 	id, title string
 	// agent is the beginning of its user agent, up to the slash.
 	agent string
+	// once: one round shows its times, which its own rate limit decides and which are long.
+	once bool
 	// command is the package of the bench that it needs besides; empty: none.
 	command string
 	start   func(*rig, string) (*replica, error)
@@ -41,10 +43,19 @@ var tuned = []string{
 }
 
 var contestants = []contestant{
-	{"upstream", "upstream, default flags", upstreamAgent, "./cmd/upstream", inProcess()},
-	{"upstream-tuned", "upstream, tuned", upstreamAgent, "./cmd/upstream", inProcess(tuned...)},
-	{"adapter", "Outrigger, Go adapter", outriggerAgent, "./cmd/provider", behindAdapter},
-	{"mock", "Outrigger, mock", outriggerAgent, "", beforeMock},
+	{
+		id: "upstream", title: "upstream, default flags", agent: upstreamAgent, once: true,
+		command: "./cmd/upstream", start: inProcess(),
+	},
+	{
+		id: "upstream-tuned", title: "upstream, tuned", agent: upstreamAgent,
+		command: "./cmd/upstream", start: inProcess(tuned...),
+	},
+	{
+		id: "adapter", title: "Outrigger, Go adapter", agent: outriggerAgent,
+		command: "./cmd/provider", start: behindAdapter,
+	},
+	{id: "mock", title: "Outrigger, mock", agent: outriggerAgent, start: beforeMock},
 }
 
 // replica is a controller with its provider, as in a Pod; upstream's has the provider in process.

@@ -11,9 +11,9 @@ import (
 const (
 	nodePrefix = "bench-"
 	// quiet is how long nothing is written until work counts as done.
-	quiet = 3 * time.Second
+	quiet = 2 * time.Second
 	// standbyTime is how long a standby has run when the leader ends; it has looked at the Lease by then.
-	standbyTime = 5 * time.Second
+	standbyTime = 3 * time.Second
 )
 
 // measures of one contestant in one round.

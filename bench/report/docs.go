@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -63,8 +64,19 @@ func (r *Report) replaced(text string) (string, error) {
 // conditions under which the figures were measured.
 func (r *Report) conditions() string {
 	return fmt.Sprintf("%s, Kubernetes %s, upstream's library %s, %d processors, which API server and etcd share; %d nodes, "+
-		"%d Services, %s a call to the cloud. Rounds: %d; the median, with the least and the most.",
-		r.Date, r.Kubernetes, r.Upstream, r.Processors, r.Nodes, r.Services, r.Latency, r.Rounds)
+		"%d Services, %s a call to the cloud. Rounds: %s; the median, with the least and the most.",
+		r.Date, r.Kubernetes, r.Upstream, r.Processors, r.Nodes, r.Services, r.Latency, r.rounds())
+}
+
+// rounds of all, and of each contestant that ran in fewer.
+func (r *Report) rounds() string {
+	text := strconv.Itoa(r.Rounds)
+	for _, one := range r.Contestants {
+		if ran := len(one.Measured["cold.seconds"]); ran < r.Rounds {
+			text += fmt.Sprintf(" (%s: %d)", one.Title, ran)
+		}
+	}
+	return text
 }
 
 func markdown(table [][]string) string {
