@@ -36,7 +36,7 @@ func TestTableHasMedianAndSpread(t *testing.T) {
 	}{
 		{full, []string{seconds, "12.3 (3.46–250)"}}, {summary, []string{seconds, "12.3"}},
 		{full, []string{writes, "0"}}, {summary, []string{writes, "0"}},
-		{full, []string{"provider", "–"}},
+		{full, []string{"CPU: provider", "–"}},
 	} {
 		row := rowOf(t, report.table(expected.shown), expected.row[0])
 		if !slices.Equal(row, expected.row) {
