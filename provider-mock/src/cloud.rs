@@ -289,6 +289,7 @@ impl Cloud {
                 self.create(spec)?;
             }
         }
+        self.add_volumes(description.volumes);
         Ok(())
     }
 

@@ -6,12 +6,15 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::instances::{InstanceSpec, LabelKey, LabelValue};
+use crate::volumes::Volume;
 
-/// The instances that a cloud starts with.
+/// The instances and volumes that a cloud starts with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Description {
     /// Each with the defaults of the file filled in.
     pub instances: Vec<InstanceSpec>,
+    /// No handle twice.
+    pub volumes: Vec<Volume>,
 }
 
 /// Why a description was refused.
@@ -41,6 +44,8 @@ struct File {
     #[serde(default)]
     defaults: Defaults,
     instances: Vec<InstanceSpec>,
+    #[serde(default)]
+    volumes: Vec<Volume>,
 }
 
 #[derive(Default, Deserialize)]
@@ -90,12 +95,24 @@ impl Description {
                 ));
             }
         }
+        let mut handles = BTreeMap::new();
+        for (index, volume) in file.volumes.iter().enumerate() {
+            if let Some(first) = handles.insert(&volume.handle, index) {
+                return Err(format!(
+                    "volumes[{index}] has the handle {} of volumes[{first}]; handles are unique",
+                    volume.handle
+                ));
+            }
+        }
         let instances = file
             .instances
             .into_iter()
             .map(|spec| file.defaults.fill(spec))
             .collect();
-        Ok(Self { instances })
+        Ok(Self {
+            instances,
+            volumes: file.volumes,
+        })
     }
 }
 

@@ -17,6 +17,15 @@ impl Cloud {
         self.0.volumes.lock().values().cloned().collect()
     }
 
+    /// Adds those whose handles no volume has.
+    pub(super) fn add_volumes(&self, described: Vec<Volume>) {
+        self.edit_volumes(|volumes| {
+            for volume in described {
+                volumes.entry(volume.handle.clone()).or_insert(volume);
+            }
+        });
+    }
+
     /// Makes, changes and deletes volumes behind every provider's back.
     pub fn edit_volumes<T>(&self, edit: impl FnOnce(&mut BTreeMap<String, Volume>) -> T) -> T {
         let edited = edit(&mut self.0.volumes.lock());

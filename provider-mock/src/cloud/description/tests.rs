@@ -75,6 +75,10 @@ fn errors_are_named_with_their_place() {
             "instances:\n- {name: a, id: i-1}\n- {name: b, id: i-1}\n",
             &["instances[1]", "id i-1", "instances[0]"],
         ),
+        (
+            "instances: []\nvolumes: [{handle: a}, {handle: a}]\n",
+            &["volumes[1]", "handle a", "volumes[0]"],
+        ),
         ("instances: 3", &["line 1"]),
         ("defaults: {}", &["instances"]),
         ("instances: [", &["line 1"]),
