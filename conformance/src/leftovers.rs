@@ -15,49 +15,58 @@ use crate::{
 
 /// Objects that may be in the cloud still.
 #[derive(Debug, Default)]
-pub(crate) struct Leftovers {
+pub(crate) struct Leftovers(Mutex<Objects>);
+
+/// The objects themselves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
     /// Services by their UID. One stays here until its Delete has ended.
-    services: Mutex<BTreeMap<String, Service>>,
+    services: BTreeMap<String, Service>,
     /// Destinations of routes. One stays here until no list shows it.
-    routes: Mutex<BTreeSet<IpNet>>,
+    routes: BTreeSet<IpNet>,
 }
 
 impl Leftovers {
     /// A load balancer of this Service may be made from now on.
     pub(crate) fn expect(&self, service: Service) {
-        self.services.lock().insert(service.uid.clone(), service);
+        let mut objects = self.0.lock();
+        objects.services.insert(service.uid.clone(), service);
     }
 
     /// A route with this destination may be made from now on.
     pub(crate) fn expect_route(&self, destination: IpNet) {
-        self.routes.lock().insert(destination);
+        self.0.lock().routes.insert(destination);
     }
 
-    /// Nothing was made, since the case changes nothing.
-    pub(crate) fn clear(&self) {
-        self.services.lock().clear();
-        self.routes.lock().clear();
+    /// All that may be there.
+    pub(crate) fn objects(&self) -> Objects {
+        self.0.lock().clone()
+    }
+
+    /// These are there, since a case that changes nothing has made no other.
+    pub(crate) fn set(&self, objects: Objects) {
+        *self.0.lock() = objects;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.services.lock().is_empty() && self.routes.lock().is_empty()
+        let objects = self.0.lock();
+        objects.services.is_empty() && objects.routes.is_empty()
     }
 
     /// All, for people.
     pub(crate) fn names(&self) -> Vec<String> {
-        let services = self.services.lock();
+        let objects = self.0.lock();
         let name = |one: &Service| format!("load balancer of Service {} ({})", one.name, one.uid);
-        let routes = self.routes.lock();
-        let routes = routes.iter().map(|one| format!("route to {one}"));
-        services.values().map(name).chain(routes).collect()
-    }
-
-    fn services(&self) -> Vec<Service> {
-        self.services.lock().values().cloned().collect()
+        let routes = objects.routes.iter().map(|one| format!("route to {one}"));
+        objects.services.values().map(name).chain(routes).collect()
     }
 
     fn forget(&self, service: &Service) {
-        self.services.lock().remove(&service.uid);
+        self.0.lock().services.remove(&service.uid);
+    }
+
+    fn forget_routes(&self) {
+        self.0.lock().routes.clear();
     }
 }
 
@@ -66,7 +75,7 @@ impl Subject {
     pub(crate) async fn clean_up(&self) -> Verdict {
         let client = self.connect().await?;
         let mut verdict = Ok(());
-        for service in self.leftovers().services() {
+        for service in self.leftovers().objects().services.into_values() {
             let deleted = self.remove(&client, &service).await;
             verdict = verdict.and(deleted);
         }
@@ -75,7 +84,7 @@ impl Subject {
 
     /// Deletes, as they are listed, the routes that cases have made, until a list has none of them.
     async fn remove_routes(&self, client: &Client) -> Verdict {
-        let expected = self.leftovers().routes.lock().clone();
+        let expected = self.leftovers().objects().routes;
         if expected.is_empty() {
             return Ok(());
         }
@@ -94,7 +103,7 @@ impl Subject {
         };
         self.wait_for("a list has no route of the case", within, look)
             .await?;
-        self.leftovers().routes.lock().clear();
+        self.leftovers().forget_routes();
         Ok(())
     }
 

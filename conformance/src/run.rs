@@ -17,7 +17,7 @@ use crate::{
     connection::AUTHORITY,
     inputs::{Inputs, limit},
     ledger::Ledger,
-    leftovers::Leftovers,
+    leftovers::{Leftovers, Objects},
     report::{Judged, Outcome, Report, Skip},
     subject::{Subject, Suite, declares, handshake_request},
     verdict::{Failure, Stop, Verdict},
@@ -140,6 +140,7 @@ impl Run {
         if let Some(skip) = self.skip(case) {
             return skip;
         }
+        let before = self.suite.leftovers.objects();
         let mut verdict = self.check(case).await;
         if let Some(ended) = self.suite.ended().await {
             let gone = Failure {
@@ -151,7 +152,7 @@ impl Run {
                 eprintln!("provider-conformance: the provider does not start again: {error}");
             }
         }
-        self.clean_up(case).await;
+        self.clean_up(case, before).await;
         let failure = match verdict {
             Ok(()) => None,
             Err(Stop::Skipped(reason)) => return Outcome::Skipped(Skip::NothingToJudge(reason)),
@@ -223,11 +224,11 @@ impl Run {
         }
     }
 
-    /// Deletes what the case has made. The rest stays in the list.
-    async fn clean_up(&self, case: &Case) {
+    /// Deletes what the case has made. The rest stays in the list, as that of earlier cases does.
+    async fn clean_up(&self, case: &Case, before: Objects) {
         let leftovers = &self.suite.leftovers;
         if !case.mutates {
-            leftovers.clear();
+            leftovers.set(before);
             return;
         }
         if leftovers.is_empty() {
