@@ -1,6 +1,7 @@
 //! The command line.
 
 pub(crate) mod ctl;
+pub(crate) mod defects;
 pub(crate) mod serve;
 mod show;
 mod values;
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     Serve(Box<serve::ServeCommand>),
     /// Change the cloud of a running mock, break it, read its counters
     Ctl(Box<ctl::CtlCommand>),
+    /// List the mistakes that `serve --defect` can make
+    Defects,
     /// Ask a running provider how it is, for exec probes
     Probe(ProbeArgs),
 }

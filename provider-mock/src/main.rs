@@ -26,6 +26,7 @@ fn main() -> ExitCode {
             runtime.block_on(cli::serve::run(*args))
         }
         Command::Ctl(args) => runtime.block_on(cli::ctl::run(*args)),
+        Command::Defects => cli::defects::run(),
         Command::Probe(args) => runtime
             .block_on(args.probe())
             .map(|sentence| println!("{sentence}"))

@@ -1,11 +1,14 @@
 //! The provider: what the contract asks, answered from the cloud.
 
+use std::sync::Arc;
+
 use outrigger_provider_sdk::{
     CallClass, Context, EffectsCapability, Provider, ProviderInfo, ProviderStatus, Quota,
     RateLimit, Server,
 };
 
 use crate::cloud::Cloud;
+use crate::defects::{Defect, DefectLayer};
 use crate::load_balancers::{self, ANNOTATION_PREFIX};
 use crate::wire::FaultLayer;
 
@@ -191,6 +194,11 @@ impl MockProvider {
     ///
     /// Before its end [`Cloud::clear_faults`] ends calls that hang.
     pub fn into_server(self) -> Server {
+        self.into_server_with(None)
+    }
+
+    /// The same, with a defect between the callers and the provider.
+    pub fn into_server_with(self, defect: Option<Arc<Defect>>) -> Server {
         let faults = FaultLayer::new(self.cloud.clone());
         let options = self.options.clone();
         let mut server = Server::new(self.clone()).instances(self.clone());
@@ -209,6 +217,10 @@ impl MockProvider {
         server.wrap(move |mut routes| {
             let router = routes.axum_router_mut();
             *router = std::mem::take(router).layer(faults);
+            // Outside: to a provider with a mistake a fault is one of its cloud.
+            if let Some(defect) = defect {
+                *router = std::mem::take(router).layer(DefectLayer::new(defect));
+            }
             routes
         })
     }

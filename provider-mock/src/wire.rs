@@ -5,9 +5,9 @@
 //! provider sends on purpose.
 
 mod count;
-mod frames;
+pub(crate) mod frames;
 mod peek;
-mod spoil;
+pub(crate) mod spoil;
 
 use std::future::Future;
 use std::pin::Pin;

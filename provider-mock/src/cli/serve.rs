@@ -7,6 +7,7 @@ mod volumes;
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -14,6 +15,7 @@ use clap::{Args, ValueEnum};
 use outrigger_provider_mock::cidr::Cidr;
 use outrigger_provider_mock::cloud::{Clock, Description, Holdings, Jitter, Preference, Quota};
 use outrigger_provider_mock::control::{self, About};
+use outrigger_provider_mock::defects::{self, DEFECT_ENV, Defect};
 use outrigger_provider_mock::instances::{
     LabelKey, LabelValue, Placement, PodCidrRange, ProviderName,
 };
@@ -113,6 +115,10 @@ pub(crate) struct ServeCommand {
     /// that is created and deleted, and for each change of a route that begins and ends
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
+
+    /// Make a mistake on purpose, as the provider of another author may; `provider-mock defects` lists them
+    #[arg(long, env = DEFECT_ENV, value_parser = defects::named, value_name = "NAME")]
+    defect: Option<Arc<Defect>>,
 
     #[command(flatten)]
     load_balancers: LoadBalancerArgs,
@@ -285,7 +291,13 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
     // The sockets before the state: who finds another mock there must not write its file. The
     // provider's own socket appears last, so that whoever sees it finds everything in place.
     let control_socket = Listener::bind(&control_endpoint).await?;
+    if let Some(defect) = &args.defect {
+        defect.begins(endpoint.path())?;
+    }
     let socket = Listener::bind(&endpoint).await?;
+    if let Some(defect) = &args.defect {
+        defect.made(endpoint.path())?;
+    }
     let keeper = match state_file {
         Some(file) => {
             let keeper = Keeper::new(file, cloud.clone(), args.state_interval);
@@ -315,13 +327,20 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
     };
     let serving = async {
         let incoming = Box::pin(cloud.connections().incoming(socket));
-        let served = provider
-            .into_server()
-            .serve_with_connected(incoming, stopping)
-            .await;
+        let server = provider.into_server_with(args.defect.clone());
+        let served = match &args.defect {
+            None => server.serve_with_connected(incoming, stopping).await,
+            Some(defect) => {
+                let guarded = defect.guard(incoming);
+                server.serve_with_connected(guarded, stopping).await
+            }
+        };
         // Only now: calls that were drained may still have changed the cloud.
         ended.cancel();
-        served
+        if let Some(defect) = &args.defect {
+            defect.ended(endpoint.path())?;
+        }
+        anyhow::Ok(served?)
     };
     let keeping = async {
         match keeper {
@@ -332,9 +351,7 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
     let controlling = control::serve(control_socket, cloud.clone(), about, ended.clone());
     let all = async {
         let (served, kept, ()) = tokio::join!(serving, keeping, controlling);
-        served
-            .map_err(anyhow::Error::from)
-            .and(kept.map_err(anyhow::Error::from))
+        served.and(kept.map_err(anyhow::Error::from))
     };
     tokio::pin!(all);
     let (mut terminate, mut interrupt) = (

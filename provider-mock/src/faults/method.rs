@@ -90,6 +90,11 @@ impl Method {
         (service == found.service()).then_some(found)
     }
 
+    /// The path of its gRPC requests.
+    pub(crate) fn path(self) -> String {
+        format!("/cloudprovider.v1.{}/{self}", self.service())
+    }
+
     fn service(self) -> &'static str {
         match self {
             Self::Handshake | Self::GetStatus => "ProviderService",

@@ -1,17 +1,17 @@
 //! gRPC messages inside an HTTP body.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, Response, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame};
 use prost::Message;
-use tonic::Status;
 use tonic::body::Body;
+use tonic::{Code, Status};
 
 /// Flag and length before each message.
 const PREFIX: usize = 5;
 
 /// The whole messages of a body, or of a part that begins with one.
-pub(super) fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (prefix, tail) = rest.split_first_chunk::<PREFIX>()?;
         let [_, length @ ..] = *prefix;
@@ -21,16 +21,27 @@ pub(super) fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
+/// Messages as a body has them.
+pub(crate) fn framed<'a>(messages: impl IntoIterator<Item = &'a Vec<u8>>) -> Bytes {
+    let mut bytes = Vec::new();
+    for message in messages {
+        bytes.push(0);
+        bytes.extend((message.len() as u32).to_be_bytes());
+        bytes.extend(message);
+    }
+    bytes.into()
+}
+
 /// A whole answer: its messages, and the trailers that carry the status.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     messages: Vec<Vec<u8>>,
     trailers: HeaderMap,
 }
 
 impl Answer {
     /// Reads a body to its end.
-    pub(super) async fn read(body: Body) -> Result<Self, Status> {
+    pub(crate) async fn read(body: Body) -> Result<Self, Status> {
         let collected = body.collect().await?;
         let trailers = collected.trailers().cloned().unwrap_or_default();
         let bytes = collected.to_bytes();
@@ -38,8 +49,58 @@ impl Answer {
         Ok(Self { messages, trailers })
     }
 
+    /// Reads a response to its end, an error that came without a body included.
+    pub(crate) async fn of(response: Response<Body>) -> Self {
+        let (head, body) = response.into_parts();
+        if head.headers.contains_key(Status::GRPC_STATUS) {
+            return Self {
+                messages: Vec::new(),
+                trailers: head.headers,
+            };
+        }
+        Self::read(body).await.unwrap_or_else(Self::failed)
+    }
+
+    /// One message.
+    pub(crate) fn ok(message: &impl Message) -> Self {
+        let mut trailers = HeaderMap::new();
+        trailers.insert(Status::GRPC_STATUS, HeaderValue::from_static("0"));
+        Self {
+            messages: vec![message.encode_to_vec()],
+            trailers,
+        }
+    }
+
+    /// An error.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "an error is passed on as a value"
+    )]
+    pub(crate) fn failed(status: Status) -> Self {
+        let mut trailers = HeaderMap::new();
+        // A status with metadata that is no header is none that this program makes.
+        let _ = status.add_header(&mut trailers);
+        Self {
+            messages: Vec::new(),
+            trailers,
+        }
+    }
+
+    /// The error, if it is one.
+    pub(crate) fn error(&self) -> Option<Status> {
+        Status::from_header_map(&self.trailers).filter(|status| status.code() != Code::Ok)
+    }
+
+    /// The messages of a type.
+    pub(crate) fn messages<M: Message + Default>(&self) -> Vec<M> {
+        let decoded = self.messages.iter();
+        decoded
+            .filter_map(|bytes| M::decode(bytes.as_slice()).ok())
+            .collect()
+    }
+
     /// Changes each message of a type.
-    pub(super) fn each<M: Message + Default>(&mut self, mut change: impl FnMut(&mut M)) {
+    pub(crate) fn each<M: Message + Default>(&mut self, mut change: impl FnMut(&mut M)) {
         for bytes in &mut self.messages {
             if let Ok(mut message) = M::decode(bytes.as_slice()) {
                 change(&mut message);
@@ -49,11 +110,8 @@ impl Answer {
     }
 
     /// Changes all messages of a type together: there may be more or fewer of them then.
-    pub(super) fn all<M: Message + Default>(&mut self, change: impl FnOnce(&mut Vec<M>)) {
-        let decoded = self.messages.iter();
-        let mut decoded: Vec<M> = decoded
-            .filter_map(|bytes| M::decode(bytes.as_slice()).ok())
-            .collect();
+    pub(crate) fn all<M: Message + Default>(&mut self, change: impl FnOnce(&mut Vec<M>)) {
+        let mut decoded = self.messages();
         change(&mut decoded);
         self.messages = decoded.iter().map(Message::encode_to_vec).collect();
     }
@@ -74,20 +132,22 @@ impl Answer {
         }
     }
 
+    /// The response again.
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(self.into_body());
+        let kind = HeaderValue::from_static("application/grpc");
+        response.headers_mut().insert(header::CONTENT_TYPE, kind);
+        response
+    }
+
     /// The body again.
     pub(super) fn into_body(self) -> Body {
-        let data = self.messages.into_iter().map(|message| {
-            let mut framed = Vec::with_capacity(PREFIX + message.len());
-            framed.push(0);
-            framed.extend((message.len() as u32).to_be_bytes());
-            framed.extend(message);
-            Frame::data(Bytes::from(framed))
-        });
-        let frames = data
+        let data = self.messages.iter();
+        let data = data.map(|message| Frame::data(framed([message])));
+        let frames: Vec<_> = data
             .chain([Frame::trailers(self.trailers)])
-            .map(Ok::<_, Status>);
-        Body::new(StreamBody::new(futures::stream::iter(
-            frames.collect::<Vec<_>>(),
-        )))
+            .map(Ok::<_, Status>)
+            .collect();
+        Body::new(StreamBody::new(futures::stream::iter(frames)))
     }
 }

@@ -13,7 +13,7 @@ use tonic::body::Body;
 use super::frames::Answer;
 use super::peek::Handles;
 use crate::cloud::Cloud;
-use crate::faults::{About, BadAnswer, Fault, Method};
+use crate::faults::{About, BadAnswer, Effect, Fault, Method};
 
 /// Beyond what any caller accepts that named no limit of its own (4 MiB).
 const OVERSIZED_BYTES: usize = 5 << 20;
@@ -142,6 +142,12 @@ fn fail_items(cloud: &Cloud, method: Method, volumes: &Handles, answer: &mut Ans
         }),
         _ => {}
     }
+}
+
+/// Spoils an answer of a provider with a mistake: each of its items, always.
+pub(crate) fn spoil_all(bad: BadAnswer, method: Method, answer: &mut Answer) {
+    let always = Fault::on(method, Effect::BadAnswer(bad));
+    spoil_with(bad, &always, method, &Handles::new(), answer);
 }
 
 fn spoil_with(
