@@ -5,7 +5,9 @@
 //! tested: a mistake that no case catches is a case that is missing.
 
 mod cancelled;
+mod errors;
 mod exchange;
+mod handshake;
 mod layer;
 mod listening;
 mod transport;
@@ -55,6 +57,8 @@ pub struct Defect {
 pub fn all() -> Vec<Defect> {
     let areas = [
         transport::defects(),
+        handshake::defects(),
+        errors::defects(),
     ];
     areas.into_iter().flatten().collect()
 }

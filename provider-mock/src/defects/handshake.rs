@@ -1,0 +1,271 @@
+//! Mistakes of the handshake and of the heartbeat.
+
+mod declarations;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use outrigger_api::MINOR;
+use outrigger_api::v1::{
+    BatchGetInstancesRequest, CallContext, ErrorReason, GetStatusResponse, HandshakeRequest,
+    HandshakeResponse, Node, Readiness,
+};
+use parking_lot::Mutex;
+use tokio::time::sleep;
+use tonic::Status;
+
+use super::exchange::On;
+use super::{Defect, refusal};
+use crate::faults::Method::{BatchGetInstances, GetStatus, Handshake, UpdateLoadBalancerNodes};
+use crate::wire::frames::Answer;
+
+pub(super) fn defects() -> Vec<Defect> {
+    let mut defects = vec![
+        Defect::new(
+            "own-minor",
+            "The provider answers the minor that it was built with, whatever the controller speaks.",
+            &["IDN-01"],
+        )
+        .answer(Handshake, |answer: &mut HandshakeResponse| {
+            answer.minor = 1_000_000;
+        }),
+        Defect::new(
+            "any-minor",
+            "The provider shakes hands for every range of minors.",
+            &["IDN-02"],
+        )
+        .request(Handshake, |request: &mut HandshakeRequest| {
+            if request.min_minor > MINOR {
+                request.min_minor = MINOR;
+            }
+        }),
+        Defect::new(
+            "no-range",
+            "The provider takes a range of minors from 0 to 0 for one without limits.",
+            &["IDN-14"],
+        )
+        .request(Handshake, |request: &mut HandshakeRequest| {
+            if request.max_minor == 0 {
+                (request.min_minor, request.max_minor) = (1, MINOR);
+            }
+        }),
+        Defect::new(
+            "name-for-people",
+            "The provider's name is one for people, with capitals and a space.",
+            &["IDN-03"],
+        )
+        .answer(Handshake, |answer: &mut HandshakeResponse| {
+            let prefix = format!("{}://", answer.provider_name);
+            "Mock Cloud".clone_into(&mut answer.provider_name);
+            let declared = answer.capabilities.get_or_insert_default();
+            let instances = declared.instances.get_or_insert_default();
+            instances.provider_id_prefixes = vec![prefix];
+        }),
+        Defect::new(
+            "long-boot-id",
+            "The provider's boot_id is longer than 64 bytes.",
+            &["IDN-04"],
+        )
+        .answer(Handshake, |answer: &mut HandshakeResponse| {
+            answer.boot_id.push_str(&"x".repeat(64));
+        })
+        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+            answer.boot_id.push_str(&"x".repeat(64));
+        }),
+        Defect::new(
+            "boot-id-of-status",
+            "The provider makes a boot_id of its own for GetStatus.",
+            &["IDN-05"],
+        )
+        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+            answer.boot_id.push_str("-status");
+        }),
+        boot_id_of_each_handshake(),
+        status_after_handshake(),
+        Defect::new(
+            "handshake-needs-uid",
+            "The provider refuses a handshake as long as the cluster's UID is not known.",
+            &["IDN-08"],
+        )
+        .refuses(Handshake, |request: &HandshakeRequest| {
+            let uid = request.cluster.as_ref().map(|cluster| &cluster.uid);
+            let text = "cluster.uid is required";
+            let unknown = uid.is_none_or(String::is_empty);
+            unknown.then(|| refusal(ErrorReason::InvalidRequest, text))
+        }),
+        Defect::new(
+            "slow-status",
+            "GetStatus takes 150 ms, since it asks the cloud.",
+            &["IDN-09", "IDN-10"],
+        )
+        .around(GetStatus, |call, next| async move {
+            sleep(Duration::from_millis(150)).await;
+            next.serve(call).await
+        }),
+        status_of_the_cloud(),
+        Defect::new(
+            "broken-for-good",
+            "The provider says BROKEN though a restart would not help it.",
+            &["IDN-11"],
+        )
+        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+            answer.set_readiness(Readiness::Broken);
+        })
+        .answer(On::Health, not_serving),
+        Defect::new(
+            "no-health",
+            "The provider does not serve grpc.health.v1.",
+            &["IDN-12"],
+        )
+        .around(On::Health, |_, _| async {
+            Answer::failed(Status::unimplemented(""))
+        }),
+        Defect::new(
+            "health-of-its-own",
+            "grpc.health.v1 stays NOT_SERVING, since the library begins so.",
+            &["IDN-13"],
+        )
+        .answer(On::Health, not_serving),
+        Defect::new(
+            "update-is-missing",
+            "The provider declares load balancers, and has no UpdateLoadBalancerNodes.",
+            &["IDN-30", "LBS-15", "LBS-16", "LBS-17", "LBS-34"],
+        )
+        .around(UpdateLoadBalancerNodes, |_, _| async {
+            Answer::failed(Status::unimplemented(""))
+        }),
+        session_of_each_connection(),
+    ];
+    defects.extend(declarations::defects());
+    defects
+}
+
+fn not_serving(answer: &mut HealthCheck) {
+    answer.status = NOT_SERVING;
+}
+
+/// `grpc.health.v1.HealthCheckResponse`.
+#[derive(Clone, PartialEq, prost::Message)]
+struct HealthCheck {
+    #[prost(int32, tag = "1")]
+    status: i32,
+}
+
+const NOT_SERVING: i32 = 2;
+
+fn boot_id_of_each_handshake() -> Defect {
+    let latest = Arc::new(AtomicU64::new(0));
+    let known = Arc::clone(&latest);
+    let boot_id = |number| format!("boot-of-handshake-{number}");
+    Defect::new(
+        "boot-id-of-each-handshake",
+        "The provider makes a boot_id for each handshake.",
+        &["IDN-06"],
+    )
+    .answer(Handshake, move |answer: &mut HandshakeResponse| {
+        answer.boot_id = boot_id(latest.fetch_add(1, Ordering::Relaxed) + 1);
+    })
+    .answer(GetStatus, move |answer: &mut GetStatusResponse| {
+        answer.boot_id = boot_id(known.load(Ordering::Relaxed));
+    })
+}
+
+/// The numbers of connections with a handshake.
+type Shaken = Arc<Mutex<BTreeSet<u64>>>;
+
+/// Remembers the handshakes of connections.
+fn remembering(defect: Defect) -> (Defect, Shaken) {
+    let shaken = Shaken::default();
+    let known = Arc::clone(&shaken);
+    let defect = defect.around(Handshake, move |call, next| {
+        shaken.lock().insert(call.connection());
+        next.serve(call)
+    });
+    (defect, known)
+}
+
+fn without_handshake() -> Answer {
+    let text = "no handshake on this connection";
+    Answer::failed(refusal(ErrorReason::NotHandshaked, text))
+}
+
+fn status_after_handshake() -> Defect {
+    let (defect, shaken) = remembering(Defect::new(
+        "status-after-handshake",
+        "The provider refuses GetStatus on a connection before the handshake.",
+        // The calls to other authorities are such.
+        &["IDN-07", "TRN-02"],
+    ));
+    defect.around(GetStatus, move |call, next| {
+        let is_shaken = shaken.lock().contains(&call.connection());
+        async move {
+            if is_shaken {
+                next.serve(call).await
+            } else {
+                without_handshake()
+            }
+        }
+    })
+}
+
+fn session_of_each_connection() -> Defect {
+    let (defect, shaken) = remembering(Defect::new(
+        "session-of-each-connection",
+        "The provider keeps the handshake with the connection, and serves no other one.",
+        &["IDN-32"],
+    ));
+    defect.around(BatchGetInstances, move |call, next| {
+        let is_shaken = shaken.lock().contains(&call.connection());
+        async move {
+            if is_shaken {
+                next.serve(call).await
+            } else {
+                without_handshake()
+            }
+        }
+    })
+}
+
+/// A lookup as a check of the cloud.
+fn status_of_the_cloud() -> Defect {
+    let cluster: Arc<Mutex<CallContext>> = Arc::default();
+    let known = Arc::clone(&cluster);
+    Defect::new(
+        "status-of-the-cloud",
+        "GetStatus fails while the cloud does.",
+        &["IDN-10"],
+    )
+    .around(Handshake, move |call, next| {
+        let shaken: HandshakeRequest = call.message();
+        let named = shaken.cluster.unwrap_or_default();
+        *cluster.lock() = CallContext {
+            request_id: "status".to_owned(),
+            cluster_name: named.name,
+            cluster_uid: named.uid,
+        };
+        next.serve(call)
+    })
+    .around(GetStatus, move |call, next| {
+        let check = BatchGetInstancesRequest {
+            context: Some(known.lock().clone()),
+            nodes: vec![Node {
+                name: "status".to_owned(),
+                uid: "status".to_owned(),
+                ..Node::default()
+            }],
+            ..BatchGetInstancesRequest::default()
+        };
+        async move {
+            let checked = next.correct(call.other(BatchGetInstances, &check)).await;
+            if checked.error().is_some_and(|error| {
+                // Before the first handshake the cloud is not asked.
+                error.code() == tonic::Code::Unavailable
+            }) {
+                return checked;
+            }
+            next.serve(call).await
+        }
+    })
+}
