@@ -8,8 +8,10 @@ mod cancelled;
 mod errors;
 mod exchange;
 mod handshake;
+mod instances;
 mod layer;
 mod listening;
+mod node_sets;
 mod transport;
 
 use std::fmt;
@@ -59,6 +61,8 @@ pub fn all() -> Vec<Defect> {
         transport::defects(),
         handshake::defects(),
         errors::defects(),
+        instances::defects(),
+        node_sets::defects(),
     ];
     areas.into_iter().flatten().collect()
 }

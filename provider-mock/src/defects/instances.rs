@@ -1,0 +1,313 @@
+//! Mistakes about instances.
+
+mod content;
+mod lists;
+
+use std::sync::Arc;
+
+use outrigger_api::v1::{
+    AbsenceCertainty, BatchGetInstancesRequest, BatchGetInstancesResponse, ErrorReason,
+    InstanceAbsent, InstanceResult, Node, PowerState, instance_result::Outcome,
+};
+
+use super::exchange::{Call, Next};
+use super::{Defect, item};
+use crate::faults::Method::BatchGetInstances;
+use crate::wire::frames::Answer;
+
+pub(super) fn defects() -> Vec<Defect> {
+    let mut defects = vec![
+        outcomes(
+            "spells-ids-differently",
+            "The provider ID of an answer has the zone in it, that of the Node has not.",
+            &["INS-01", "INS-02", "INS-17"],
+            |_, _, outcome| {
+                if let Some(Outcome::Found(instance)) = outcome {
+                    let zonal = format!("://{}/", instance.zone);
+                    instance.provider_id = instance.provider_id.replacen("://", &zonal, 1);
+                }
+            },
+        ),
+        outcomes(
+            "no-lookup-by-name",
+            "A Node without a provider ID has no instance.",
+            &["INS-02"],
+            |_, node, outcome| {
+                if node.provider_id.is_empty() {
+                    *outcome = Some(absent());
+                }
+            },
+        ),
+        outcomes(
+            "uncertain-absence",
+            "The provider does not say how certain an absence is.",
+            &["INS-03"],
+            |_, _, outcome| {
+                if let Some(Outcome::Absent(absent)) = outcome {
+                    *absent = InstanceAbsent::default();
+                }
+            },
+        ),
+        outcomes(
+            "no-answer-from-the-cache",
+            "Where staleness is allowed, an instance that is not in the cache is an error.",
+            &["INS-04"],
+            |request, _, outcome| {
+                let stale = request.max_staleness.unwrap_or_default();
+                if stale.seconds > 0 && matches!(outcome, Some(Outcome::Absent(_))) {
+                    let error = item(ErrorReason::DependencyNotReady, "not in the cache");
+                    *outcome = Some(Outcome::Error(error));
+                }
+            },
+        ),
+        absent_while_the_cloud_fails(),
+        outcomes(
+            "foreign-is-absent",
+            "A node of another provider is absent.",
+            &["INS-06", "INS-20"],
+            |_, _, outcome| {
+                if let Some(Outcome::NotManaged(_)) = outcome {
+                    *outcome = Some(absent());
+                }
+            },
+        ),
+        outcomes(
+            "stopped-is-absent",
+            "A stopped instance is absent.",
+            &["INS-11"],
+            |_, _, outcome| {
+                if let Some(Outcome::Found(instance)) = outcome
+                    && instance.power_state() == PowerState::Shutdown
+                {
+                    *outcome = Some(absent());
+                }
+            },
+        ),
+        outcomes(
+            "confirms-from-the-cache",
+            "An absence of an hour ago is CONFIRMED.",
+            &["INS-13"],
+            |_, _, outcome| {
+                if let Some(Outcome::Absent(absent)) = outcome {
+                    absent.age = Some(prost_types::Duration {
+                        seconds: 3600,
+                        nanos: 0,
+                    });
+                }
+            },
+        ),
+        name_before_provider_id(),
+        falls_back_to_the_name(),
+        outcomes(
+            "unknown-name-is-an-error",
+            "A name that no instance has is an error, as in the cloud's API.",
+            &["INS-19"],
+            |_, node, outcome| {
+                if node.provider_id.is_empty() && matches!(outcome, Some(Outcome::Absent(_))) {
+                    let error = item(ErrorReason::CloudError, "404: no such server");
+                    *outcome = Some(Outcome::Error(error));
+                }
+            },
+        ),
+        results(
+            "malformed-fails-the-call",
+            "One malformed provider ID is an error of the whole call.",
+            &["INS-07"],
+            |results| {
+                let errors = results.iter().find_map(|one| match &one.outcome {
+                    Some(Outcome::Error(error)) => Some(error.message.clone()),
+                    _ => None,
+                });
+                errors.map(|text| super::refusal(ErrorReason::MalformedProviderId, &text))
+            },
+        ),
+        results(
+            "first-page-of-a-batch",
+            "The provider answers the nodes of the cloud's first page.",
+            &["INS-08"],
+            |results| {
+                results.truncate(100);
+                None
+            },
+        ),
+        results(
+            "foreign-node-fails-the-batch",
+            "One node of another provider makes the whole batch not managed.",
+            &["INS-20"],
+            |results| {
+                let foreign = results.iter().map(|one| one.outcome.clone());
+                let foreign = foreign.flatten();
+                let foreign = { foreign }.find(|one| matches!(one, Outcome::NotManaged(_)));
+                if let Some(foreign) = foreign {
+                    for one in results {
+                        one.outcome = Some(foreign.clone());
+                    }
+                }
+                None
+            },
+        ),
+        any_size(),
+        Defect::new(
+            "empty-batch",
+            "A batch without nodes is answered without results.",
+            &["INS-10"],
+        )
+        .around(BatchGetInstances, |call, next| async move {
+            let request: BatchGetInstancesRequest = call.message();
+            if request.nodes.is_empty() {
+                return Answer::ok(&BatchGetInstancesResponse::default());
+            }
+            next.serve(call).await
+        }),
+    ];
+    defects.extend(content::defects());
+    defects.extend(lists::defects());
+    defects
+}
+
+fn absent() -> Outcome {
+    Outcome::Absent(InstanceAbsent {
+        certainty: AbsenceCertainty::Confirmed.into(),
+        age: None,
+    })
+}
+
+/// Changes the outcome of each node.
+fn outcomes(
+    name: &'static str,
+    sentence: &'static str,
+    cases: &'static [&'static str],
+    change: fn(&BatchGetInstancesRequest, &Node, &mut Option<Outcome>),
+) -> Defect {
+    let each = move |request: &BatchGetInstancesRequest, answer: &mut BatchGetInstancesResponse| {
+        for result in &mut answer.results {
+            let named = |node: &&Node| node.name == result.node_name;
+            if let Some(node) = request.nodes.iter().find(named) {
+                change(request, node, &mut result.outcome);
+            }
+        }
+    };
+    Defect::new(name, sentence, cases).answer_to(BatchGetInstances, each)
+}
+
+/// Changes the results of a call together, or makes an error of them.
+fn results(
+    name: &'static str,
+    sentence: &'static str,
+    cases: &'static [&'static str],
+    change: fn(&mut Vec<InstanceResult>) -> Option<tonic::Status>,
+) -> Defect {
+    Defect::new(name, sentence, cases).around(BatchGetInstances, move |call, next| async move {
+        let mut answer = next.serve(call).await;
+        let mut error = None;
+        answer.each(|message: &mut BatchGetInstancesResponse| {
+            error = change(&mut message.results);
+        });
+        error.map_or(answer, Answer::failed)
+    })
+}
+
+fn absent_while_the_cloud_fails() -> Defect {
+    Defect::new(
+        "absent-while-the-cloud-fails",
+        "A lookup that fails in the cloud has no instances.",
+        &["INS-05"],
+    )
+    .around(BatchGetInstances, |call, next| async move {
+        let request: BatchGetInstancesRequest = call.message();
+        let answer = next.serve(call).await;
+        let error = answer.error();
+        if error.is_none_or(|error| error.code() != tonic::Code::Unavailable) {
+            return answer;
+        }
+        let result = |node: Node| InstanceResult {
+            node_name: node.name,
+            outcome: Some(absent()),
+            ..InstanceResult::default()
+        };
+        Answer::ok(&BatchGetInstancesResponse {
+            results: request.nodes.into_iter().map(result).collect(),
+        })
+    })
+}
+
+/// The results of the same lookup by the names of its nodes alone.
+async fn by_name(call: &Call, next: &Next) -> Vec<InstanceResult> {
+    let mut request: BatchGetInstancesRequest = call.message();
+    for node in &mut request.nodes {
+        node.provider_id.clear();
+    }
+    let answer = next.correct(call.clone().with(&request)).await;
+    let answers: Vec<BatchGetInstancesResponse> = answer.messages();
+    answers.into_iter().flat_map(|one| one.results).collect()
+}
+
+/// Answers a node as by its name, if `prefers` wants it instead of the correct outcome.
+fn named(
+    name: &'static str,
+    sentence: &'static str,
+    cases: &'static [&'static str],
+    prefers: fn(&Outcome) -> bool,
+) -> Defect {
+    Defect::new(name, sentence, cases).around(BatchGetInstances, move |call, next| async move {
+        let by_name = Arc::new(by_name(&call, &next).await);
+        let mut answer = next.serve(call).await;
+        answer.each(|message: &mut BatchGetInstancesResponse| {
+            for result in &mut message.results {
+                let same = |one: &&InstanceResult| one.node_name == result.node_name;
+                let other = by_name.iter().find(same);
+                let other = other.and_then(|one| one.outcome.clone());
+                let is_found = matches!(other, Some(Outcome::Found(_)));
+                if is_found && result.outcome.as_ref().is_some_and(prefers) {
+                    result.outcome = other;
+                }
+            }
+        });
+        answer
+    })
+}
+
+fn name_before_provider_id() -> Defect {
+    named(
+        "name-before-provider-id",
+        "A Node is looked up by its name first, then by its provider ID.",
+        &["INS-17", "INS-18"],
+        |_| true,
+    )
+}
+
+fn falls_back_to_the_name() -> Defect {
+    named(
+        "falls-back-to-the-name",
+        "A provider ID that does not exist is looked up by the name of the Node.",
+        &["INS-18"],
+        |outcome| matches!(outcome, Outcome::Absent(_)),
+    )
+}
+
+/// Two calls for a batch that is too large.
+fn any_size() -> Defect {
+    Defect::new(
+        "any-batch-size",
+        "A batch beyond the declared size is answered.",
+        &["INS-09"],
+    )
+    .around(BatchGetInstances, |call, next| async move {
+        let mut request: BatchGetInstancesRequest = call.message();
+        if request.nodes.len() <= 500 {
+            return next.serve(call).await;
+        }
+        let rest = BatchGetInstancesRequest {
+            nodes: request.nodes.split_off(500),
+            ..request.clone()
+        };
+        let second = next.correct(call.clone().with(&rest)).await;
+        let second: Vec<BatchGetInstancesResponse> = second.messages();
+        let mut answer = next.serve(call.with(&request)).await;
+        answer.each(|message: &mut BatchGetInstancesResponse| {
+            let further = second.iter().flat_map(|one| one.results.clone());
+            message.results.extend(further);
+        });
+        answer
+    })
+}

@@ -1,0 +1,397 @@
+//! Mistakes about node sets.
+
+mod upload;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use outrigger_api::v1::{
+    EnsureLoadBalancerRequest, ErrorReason, InlineNodes, Node, NodeSetBegin, NodeSetChunk,
+    NodeTargets, SyncNodeSetResponse, node_targets::Targets,
+};
+use parking_lot::Mutex;
+use tonic::Status;
+
+use super::exchange::{Call, Next};
+use super::{Defect, reason, refusal};
+use crate::faults::Method::{EnsureLoadBalancer, SyncNodeSet};
+use crate::wire::frames::Answer;
+use upload::Upload;
+
+/// Serves another upload than the one that came.
+fn uploads(
+    name: &'static str,
+    sentence: &'static str,
+    cases: &'static [&'static str],
+    change: fn(&mut Upload),
+) -> Defect {
+    Defect::new(name, sentence, cases).around(SyncNodeSet, move |call, next| {
+        let mut upload = Upload::of(&call);
+        change(&mut upload);
+        next.serve(upload.of_call(call))
+    })
+}
+
+/// Answers some uploads without the correct provider.
+fn answers(
+    name: &'static str,
+    sentence: &'static str,
+    cases: &'static [&'static str],
+    answer: fn(&Upload) -> Option<Answer>,
+) -> Defect {
+    Defect::new(name, sentence, cases).around(SyncNodeSet, move |call, next| async move {
+        match answer(&Upload::of(&call)) {
+            Some(answer) => answer,
+            None => next.serve(call).await,
+        }
+    })
+}
+
+fn applied(begin: &NodeSetBegin) -> Answer {
+    Answer::ok(&SyncNodeSetResponse {
+        revision: begin.revision.clone(),
+    })
+}
+
+fn invalid(text: &str) -> Answer {
+    Answer::failed(refusal(ErrorReason::InvalidRequest, text))
+}
+
+fn mismatch() -> Answer {
+    let text = "the base revision is not held";
+    Answer::failed(refusal(ErrorReason::NodeSetBaseMismatch, text))
+}
+
+pub(super) fn defects() -> Vec<Defect> {
+    vec![
+        answers(
+            "few-chunks",
+            "An upload may have 32 chunks.",
+            &["NDS-01"],
+            |upload| (upload.chunks.len() > 32).then(|| invalid("too many chunks")),
+        ),
+        uploads(
+            "no-removals",
+            "A delta adds and changes nodes, and removes none.",
+            &["NDS-02"],
+            |upload| {
+                let mut removed = 0;
+                for chunk in &mut upload.chunks {
+                    removed += chunk.removals.len() as u32;
+                    chunk.removals.clear();
+                }
+                upload.committed = upload.committed.map(|count| count - removed);
+                if let Some(begin) = &mut upload.begin {
+                    begin.node_count += removed;
+                }
+            },
+        ),
+        base_unchecked(),
+        half_close_commits(),
+        unknown_is_empty(),
+        latest_only(),
+        unknown_set_is_internal(),
+        Defect::new(
+            "slow-upload",
+            "An upload of many nodes waits for the cloud.",
+            &["NDS-09"],
+        )
+        .around(SyncNodeSet, |call, next| async move {
+            if Upload::of(&call).changes() > 1_000 {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+            }
+            next.serve(call).await
+        }),
+        answers(
+            "no-upserts-on-the-same-revision",
+            "A delta must lead to another revision.",
+            &["NDS-10"],
+            |upload| {
+                let begin = upload.begin();
+                let same = begin.base_revision == begin.revision && upload.changes() > 0;
+                same.then(|| invalid("base_revision and revision are equal"))
+            },
+        ),
+        answers(
+            "empty-set-is-refused",
+            "A snapshot without nodes is refused.",
+            // Load balancers without targets have such a set.
+            &["LBS-15", "LBS-16", "LBS-27", "LBS-33", "LBS-34", "NDS-11"],
+            |upload| {
+                let begin = upload.begin();
+                let empty = begin.base_revision.is_empty()
+                    && begin.node_count == 0
+                    && upload.committed.is_some();
+                empty.then(|| invalid("the set has no nodes"))
+            },
+        ),
+        few_sets(),
+        Defect::new(
+            "revision-of-its-own",
+            "The answer names a revision of the provider's own.",
+            &["NDS-13"],
+        )
+        .answer(SyncNodeSet, |answer: &mut SyncNodeSetResponse| {
+            "1".clone_into(&mut answer.revision);
+        }),
+        one_space_of_revisions(),
+        uploads(
+            "node-count-unchecked",
+            "The number of nodes in a snapshot is not held against node_count.",
+            &["NDS-07"],
+            |upload| {
+                let upserts = upload.chunks.iter().flat_map(|chunk| &chunk.upserts);
+                let names: BTreeSet<_> = upserts.map(|node| node.name.clone()).collect();
+                if let Some(begin) = &mut upload.begin
+                    && begin.base_revision.is_empty()
+                {
+                    begin.node_count = names.len() as u32;
+                }
+            },
+        ),
+        uploads(
+            "change-count-unchecked",
+            "The number of changes in an upload is not held against change_count.",
+            &["NDS-20"],
+            |upload| {
+                if upload.committed.is_some() {
+                    upload.counted();
+                }
+            },
+        ),
+        uploads(
+            "last-name-wins",
+            "Of two nodes with one name in an upload the last one counts.",
+            &["NDS-21"],
+            |upload| {
+                let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
+                let all = upload.changes() as usize;
+                for chunk in &mut upload.chunks {
+                    let upserts = std::mem::take(&mut chunk.upserts);
+                    nodes.extend(upserts.into_iter().map(|node| (node.name.clone(), node)));
+                }
+                let upserts = nodes.into_values().collect();
+                upload.chunks.push(NodeSetChunk {
+                    upserts,
+                    removals: Vec::new(),
+                });
+                let lost = all as u32 - upload.changes();
+                upload.committed = upload.committed.map(|count| count - lost);
+            },
+        ),
+        removal_of_none(),
+        answers(
+            "begin-is-optional",
+            "An upload without begin is applied to no set, and answered.",
+            &["NDS-23"],
+            |upload| {
+                let is_broken = upload.begin.is_none() && !upload.chunks.is_empty();
+                is_broken.then(|| applied(&NodeSetBegin::default()))
+            },
+        ),
+        answers(
+            "no-parts-is-no-change",
+            "An upload without parts changes nothing, and is answered.",
+            &["NDS-24"],
+            |upload| {
+                let is_empty = upload.begin.is_none() && upload.chunks.is_empty();
+                is_empty.then(|| applied(&NodeSetBegin::default()))
+            },
+        ),
+    ]
+}
+
+fn base_unchecked() -> Defect {
+    Defect::new(
+        "base-unchecked",
+        "A delta on a revision that is not held is answered as if it were.",
+        // A delta shows these cases that nothing was applied.
+        &[
+            "NDS-02", "NDS-03", "NDS-04", "NDS-07", "NDS-14", "NDS-20", "NDS-21", "NDS-22",
+        ],
+    )
+    .around(SyncNodeSet, |call, next| async move {
+        let begin = Upload::of(&call).begin();
+        let answer = next.serve(call).await;
+        match reason(&answer) {
+            Some(ErrorReason::NodeSetBaseMismatch) => applied(&begin),
+            _ => answer,
+        }
+    })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the mistake is that no owner watches it"
+)]
+fn half_close_commits() -> Defect {
+    Defect::new(
+        "half-close-commits",
+        "The end of the stream is the end of the upload, with a commit or without.",
+        &["NDS-03", "NDS-04"],
+    )
+    .around(SyncNodeSet, |call, next| async move {
+        let mut upload = Upload::of(&call);
+        if upload.begin.is_some() && upload.committed.is_none() {
+            upload.counted();
+        }
+        // A caller that is gone does not end it.
+        let served = tokio::spawn(next.serve(upload.of_call(call)));
+        served
+            .await
+            .unwrap_or_else(|error| Answer::failed(Status::internal(error.to_string())))
+    })
+}
+
+fn unknown_is_empty() -> Defect {
+    Defect::new(
+        "unknown-revision-is-empty",
+        "An Ensure that names a revision that is not held has no targets.",
+        &["NDS-05"],
+    )
+    .around(EnsureLoadBalancer, |call, next| async move {
+        let mut request: EnsureLoadBalancerRequest = call.message();
+        let answer = next.correct(call.clone()).await;
+        if reason(&answer) != Some(ErrorReason::NodeSetUnknown) {
+            return answer;
+        }
+        request.targets = Some(NodeTargets {
+            targets: Some(Targets::Inline(InlineNodes::default())),
+        });
+        next.serve(call.with(&request)).await
+    })
+}
+
+/// Sees each upload before and after it was served; `refuse` looks at those that were applied.
+fn remembering<T: Default + Send + 'static>(
+    defect: Defect,
+    refuse: fn(&T, &NodeSetBegin) -> Option<Answer>,
+    remember: fn(&mut T, NodeSetBegin),
+) -> Defect {
+    let known: Arc<Mutex<T>> = Arc::default();
+    let around = move |call: Call, next: Next| -> BoxFuture<'static, Answer> {
+        let known = Arc::clone(&known);
+        Box::pin(async move {
+            let begin = Upload::of(&call).begin();
+            let refused = refuse(&known.lock(), &begin);
+            if let Some(refused) = refused {
+                return refused;
+            }
+            let answer = next.serve(call).await;
+            if answer.error().is_none() {
+                remember(&mut known.lock(), begin);
+            }
+            answer
+        })
+    };
+    defect.around(SyncNodeSet, around)
+}
+
+fn latest_only() -> Defect {
+    let defect = Defect::new(
+        "latest-revision-only",
+        "The provider holds the latest revision of a set alone.",
+        &["NDS-06"],
+    );
+    remembering(
+        defect,
+        |latest: &BTreeMap<String, String>, begin| {
+            let held = latest.get(&begin.set_id);
+            let is_old = held.is_some_and(|held| *held != begin.base_revision);
+            (is_old && !begin.base_revision.is_empty()).then(mismatch)
+        },
+        |latest, begin| {
+            latest.insert(begin.set_id, begin.revision);
+        },
+    )
+}
+
+fn unknown_set_is_internal() -> Defect {
+    let defect = Defect::new(
+        "unknown-set-is-internal",
+        "A delta on a set that this process has never seen is INTERNAL, a key that is missing.",
+        // Each asks for a set that was never synced.
+        &["NDS-04", "NDS-08", "NDS-14", "NDS-21"],
+    );
+    remembering(
+        defect,
+        |seen: &BTreeSet<String>, begin| {
+            let is_unknown = !begin.base_revision.is_empty() && !seen.contains(&begin.set_id);
+            is_unknown.then(|| Answer::failed(Status::internal("KeyError")))
+        },
+        |seen, begin| {
+            seen.insert(begin.set_id);
+        },
+    )
+}
+
+fn few_sets() -> Defect {
+    let defect = Defect::new(
+        "eight-sets",
+        "The provider holds the eight sets that were synced last.",
+        &["NDS-12"],
+    );
+    remembering(
+        defect,
+        |held: &VecDeque<String>, begin| {
+            let is_held = held.contains(&begin.set_id);
+            (!begin.base_revision.is_empty() && !is_held).then(mismatch)
+        },
+        |held, begin| {
+            held.retain(|set| *set != begin.set_id);
+            held.push_back(begin.set_id);
+            if held.len() > 8 {
+                held.pop_front();
+            }
+        },
+    )
+}
+
+fn one_space_of_revisions() -> Defect {
+    let defect = Defect::new(
+        "one-space-of-revisions",
+        "A revision of one set is held for all sets.",
+        &["NDS-14"],
+    );
+    remembering(
+        defect,
+        |held: &BTreeMap<String, BTreeSet<String>>, begin| {
+            let others = held.iter().filter(|(set, _)| **set != begin.set_id);
+            let mut others = others.map(|(_, revisions)| revisions);
+            let of_another = others.any(|one| one.contains(&begin.base_revision));
+            let own = held.get(&begin.set_id);
+            let is_own = own.is_some_and(|one| one.contains(&begin.base_revision));
+            (of_another && !is_own).then(|| applied(begin))
+        },
+        |held, begin| {
+            let revisions = held.entry(begin.set_id).or_default();
+            revisions.insert(begin.revision);
+        },
+    )
+}
+
+fn removal_of_none() -> Defect {
+    Defect::new(
+        "removal-of-none",
+        "A removal of a node that is not there is passed over.",
+        &["NDS-22"],
+    )
+    .around(SyncNodeSet, |call, next| async move {
+        let mut upload = Upload::of(&call);
+        if upload.chunks.iter().all(|chunk| chunk.removals.is_empty()) {
+            return next.serve(call).await;
+        }
+        let answer = next.correct(call.clone()).await;
+        if answer.error().is_none() {
+            return answer;
+        }
+        upload
+            .chunks
+            .iter_mut()
+            .for_each(|chunk| chunk.removals.clear());
+        upload.counted();
+        next.serve(upload.of_call(call)).await
+    })
+}
