@@ -11,6 +11,7 @@ mod handshake;
 mod instances;
 mod layer;
 mod listening;
+mod load_balancers;
 mod node_sets;
 mod transport;
 
@@ -62,6 +63,7 @@ pub fn all() -> Vec<Defect> {
         handshake::defects(),
         errors::defects(),
         instances::defects(),
+        load_balancers::defects(),
         node_sets::defects(),
     ];
     areas.into_iter().flatten().collect()

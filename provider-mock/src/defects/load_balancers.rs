@@ -1,0 +1,145 @@
+//! Mistakes about load balancers.
+
+mod answers;
+mod keys;
+mod lifecycle;
+mod queries;
+mod refusals;
+mod targets;
+
+use outrigger_api::v1::{
+    CallContext, DeleteLoadBalancerRequest, DeleteLoadBalancerResponse, EnsureLoadBalancerRequest,
+    EnsureLoadBalancerResponse, GetLoadBalancerRequest, GetLoadBalancerResponse,
+    ListLoadBalancersRequest, ListLoadBalancersResponse, LoadBalancerAnswer, OwnedLoadBalancer,
+    Service,
+};
+
+use super::Defect;
+use super::exchange::{Call, Next};
+use crate::faults::Method::{
+    DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer, ListLoadBalancers,
+};
+
+pub(super) fn defects() -> Vec<Defect> {
+    let areas = [
+        answers::defects(),
+        queries::defects(),
+        lifecycle::defects(),
+        keys::defects(),
+        targets::defects(),
+        refusals::defects(),
+    ];
+    areas.into_iter().flatten().collect()
+}
+
+/// The Service of a call about one; it has the same place in each request.
+pub(super) fn service_of(call: &Call) -> Service {
+    let request: GetLoadBalancerRequest = call.message();
+    request.service.unwrap_or_default()
+}
+
+/// The key of such a call.
+pub(super) fn key_of(call: &Call) -> String {
+    service_of(call).uid
+}
+
+/// The context of a call; it has the same place in each request.
+pub(super) fn context_of(call: &Call) -> CallContext {
+    let request: ListLoadBalancersRequest = call.message();
+    request.context.unwrap_or_default()
+}
+
+impl Defect {
+    /// Changes the Service of each Ensure.
+    pub(super) fn ensured(self, change: impl Fn(&mut Service) + Send + Sync + 'static) -> Self {
+        self.request(
+            EnsureLoadBalancer,
+            move |request: &mut EnsureLoadBalancerRequest| {
+                request.service.iter_mut().for_each(&change);
+            },
+        )
+    }
+
+    /// Changes the Service of each Get.
+    pub(super) fn got(self, change: impl Fn(&mut Service) + Send + Sync + 'static) -> Self {
+        self.request(
+            GetLoadBalancer,
+            move |request: &mut GetLoadBalancerRequest| {
+                request.service.iter_mut().for_each(&change);
+            },
+        )
+    }
+
+    /// Changes the Service of each Delete.
+    pub(super) fn deleted(self, change: impl Fn(&mut Service) + Send + Sync + 'static) -> Self {
+        self.request(
+            DeleteLoadBalancer,
+            move |request: &mut DeleteLoadBalancerRequest| {
+                request.service.iter_mut().for_each(&change);
+            },
+        )
+    }
+
+    /// Changes the answer to each Get.
+    pub(super) fn get_answer(
+        self,
+        change: impl Fn(&Service, &mut LoadBalancerAnswer) + Send + Sync + 'static,
+    ) -> Self {
+        self.answer_to(
+            GetLoadBalancer,
+            move |request: &GetLoadBalancerRequest, message: &mut GetLoadBalancerResponse| {
+                let service = request.service.clone().unwrap_or_default();
+                change(&service, message.answer.get_or_insert_default());
+            },
+        )
+    }
+
+    /// Changes the answer to each Ensure.
+    pub(super) fn ensure_answer(
+        self,
+        change: impl Fn(&Service, &mut LoadBalancerAnswer) + Send + Sync + 'static,
+    ) -> Self {
+        self.answer_to(
+            EnsureLoadBalancer,
+            move |request: &EnsureLoadBalancerRequest, message: &mut EnsureLoadBalancerResponse| {
+                let service = request.service.clone().unwrap_or_default();
+                change(&service, message.answer.get_or_insert_default());
+            },
+        )
+    }
+
+    /// Changes the entries of a list.
+    pub(super) fn listed(
+        self,
+        change: impl Fn(&mut Vec<OwnedLoadBalancer>) + Send + Sync + 'static,
+    ) -> Self {
+        self.answer(
+            ListLoadBalancers,
+            move |message: &mut ListLoadBalancersResponse| change(&mut message.load_balancers),
+        )
+    }
+}
+
+/// The correct answer to a Get about the Service of a call.
+pub(super) async fn seen(call: &Call, next: &Next) -> LoadBalancerAnswer {
+    let request = GetLoadBalancerRequest {
+        context: Some(context_of(call)),
+        service: Some(service_of(call)),
+        targets: None,
+    };
+    let answer = next.correct(call.other(GetLoadBalancer, &request)).await;
+    let mut answers: Vec<GetLoadBalancerResponse> = answer.messages();
+    answers.pop().and_then(|one| one.answer).unwrap_or_default()
+}
+
+/// Deletes the load balancer of a Service, whatever comes of it.
+pub(super) async fn delete(call: &Call, next: &Next, service: Service) {
+    let request = DeleteLoadBalancerRequest {
+        context: Some(context_of(call)),
+        service: Some(service),
+    };
+    let _: Vec<DeleteLoadBalancerResponse> = next
+        .correct(call.other(DeleteLoadBalancer, &request))
+        .await
+        .messages();
+}

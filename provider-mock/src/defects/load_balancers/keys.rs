@@ -1,0 +1,159 @@
+//! Mistakes about the key of a load balancer: cluster UID and Service UID.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use outrigger_api::v1::{
+    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, HandshakeRequest,
+    ListLoadBalancersRequest, ListLoadBalancersResponse, PlanLoadBalancerRequest, Service,
+    UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse,
+};
+use parking_lot::Mutex;
+
+use super::{context_of, delete};
+use crate::defects::Defect;
+use crate::faults::Method::{
+    DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer, Handshake, ListLoadBalancers,
+    PlanLoadBalancer, UpdateLoadBalancerNodes,
+};
+
+pub(super) fn defects() -> Vec<Defect> {
+    vec![
+        key_is_the_name(),
+        cluster_of_the_handshake(),
+        Defect::new(
+            "needs-the-type",
+            "A Delete of a Service that has another type now deletes nothing.",
+            &["LBS-23"],
+        )
+        .deleted(|service| {
+            if service.r#type != "LoadBalancer" {
+                service.uid.push_str("-of-another-type");
+            }
+        }),
+        deletes_all(),
+    ]
+}
+
+/// The UIDs of Services by the names that stand for them.
+type Uids = Arc<Mutex<BTreeMap<String, String>>>;
+
+/// Names a Service by its name, and remembers its UID.
+fn by_name(uids: &Uids, service: &mut Service) {
+    if !service.uid.is_empty() {
+        let name = format!("{}/{}", service.namespace, service.name);
+        let uid = std::mem::replace(&mut service.uid, name.clone());
+        uids.lock().insert(name, uid);
+    }
+}
+
+fn key_is_the_name() -> Defect {
+    let uids = Uids::default();
+    let known = || Arc::clone(&uids);
+    let (ensured, got, deleted) = (known(), known(), known());
+    let (planned, updated) = (known(), known());
+    let (of_updates, of_lists) = (known(), known());
+    Defect::new(
+        "key-is-the-name",
+        "The key of a load balancer is the namespace and name of its Service.",
+        &["LBS-14"],
+    )
+    .ensured(move |service| by_name(&ensured, service))
+    .got(move |service| by_name(&got, service))
+    .deleted(move |service| by_name(&deleted, service))
+    .request(
+        PlanLoadBalancer,
+        move |request: &mut PlanLoadBalancerRequest| {
+            let service = request.service.iter_mut();
+            service.for_each(|service| by_name(&planned, service));
+        },
+    )
+    .request(
+        UpdateLoadBalancerNodes,
+        move |request: &mut UpdateLoadBalancerNodesRequest| {
+            let services = request.services.iter_mut();
+            services.for_each(|service| by_name(&updated, service));
+        },
+    )
+    .answer(
+        UpdateLoadBalancerNodes,
+        move |message: &mut UpdateLoadBalancerNodesResponse| {
+            if let Some(service) = &mut message.service
+                && let Some(uid) = of_updates.lock().get(&service.uid)
+            {
+                service.uid.clone_from(uid);
+            }
+        },
+    )
+    .listed(move |entries| {
+        for tag in entries.iter_mut().filter_map(|one| one.service.as_mut()) {
+            if let Some(uid) = of_lists.lock().get(&tag.uid) {
+                tag.uid.clone_from(uid);
+            }
+        }
+    })
+}
+
+/// All but lists, which show only what is tagged.
+fn cluster_of_the_handshake() -> Defect {
+    let cluster: Arc<Mutex<String>> = Arc::default();
+    let known = || Arc::clone(&cluster);
+    let (shaken, ensured, got, deleted) = (known(), known(), known(), known());
+    Defect::new(
+        "cluster-of-the-handshake",
+        "A call is about the cluster of the handshake, whichever it names.",
+        &["LBS-25"],
+    )
+    .request(Handshake, move |request: &mut HandshakeRequest| {
+        if let Some(cluster) = request.cluster.as_ref().filter(|one| !one.uid.is_empty()) {
+            shaken.lock().clone_from(&cluster.uid);
+        }
+    })
+    .request(
+        EnsureLoadBalancer,
+        move |request: &mut EnsureLoadBalancerRequest| {
+            let context = request.context.iter_mut();
+            context.for_each(|context| context.cluster_uid.clone_from(&ensured.lock()));
+        },
+    )
+    .request(
+        GetLoadBalancer,
+        move |request: &mut GetLoadBalancerRequest| {
+            let context = request.context.iter_mut();
+            context.for_each(|context| context.cluster_uid.clone_from(&got.lock()));
+        },
+    )
+    .request(
+        DeleteLoadBalancer,
+        move |request: &mut DeleteLoadBalancerRequest| {
+            let context = request.context.iter_mut();
+            context.for_each(|context| context.cluster_uid.clone_from(&deleted.lock()));
+        },
+    )
+}
+
+fn deletes_all() -> Defect {
+    Defect::new(
+        "deletes-all",
+        "A Delete removes each load balancer of the cluster.",
+        &["LBS-14", "LBS-24"],
+    )
+    .around(DeleteLoadBalancer, |call, next| async move {
+        let request = ListLoadBalancersRequest {
+            context: Some(context_of(&call)),
+        };
+        let answer = next.correct(call.other(ListLoadBalancers, &request)).await;
+        let listed: Vec<ListLoadBalancersResponse> = answer.messages();
+        let entries = listed.into_iter().flat_map(|one| one.load_balancers);
+        for tag in entries.filter_map(|one| one.service) {
+            let service = Service {
+                namespace: tag.namespace,
+                name: tag.name,
+                uid: tag.uid,
+                ..Service::default()
+            };
+            delete(&call, &next, service).await;
+        }
+        next.serve(call).await
+    })
+}

@@ -1,0 +1,201 @@
+//! Mistakes about the targets of load balancers.
+
+use outrigger_api::v1::LoadBalancerDisposition as D;
+use outrigger_api::v1::{
+    EnsureLoadBalancerRequest, EnsureLoadBalancerResponse, ErrorReason, GetLoadBalancerRequest,
+    GetLoadBalancerResponse, InlineNodes, LoadBalancerAnswer, NodeTargets, Service, ServiceRef,
+    UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse, node_targets::Targets,
+    update_load_balancer_nodes_response::Outcome,
+};
+
+use super::{context_of, service_of};
+use crate::defects::exchange::{Call, Next};
+use crate::defects::{Defect, item};
+use crate::faults::Method::{EnsureLoadBalancer, GetLoadBalancer, UpdateLoadBalancerNodes};
+use crate::wire::frames::Answer;
+
+pub(super) fn defects() -> Vec<Defect> {
+    vec![
+        waits_for_a_target(),
+        update_changes_nothing(),
+        update_creates(),
+        update_resets_ports(),
+        one_fails_the_update(),
+    ]
+}
+
+/// The answer about a load balancer to a Get with these targets.
+async fn get(
+    call: &Call,
+    next: &Next,
+    service: &Service,
+    targets: Option<NodeTargets>,
+) -> LoadBalancerAnswer {
+    let request = GetLoadBalancerRequest {
+        context: Some(context_of(call)),
+        service: Some(service.clone()),
+        targets,
+    };
+    let got = next.correct(call.other(GetLoadBalancer, &request)).await;
+    let mut got: Vec<GetLoadBalancerResponse> = got.messages();
+    got.pop().and_then(|one| one.answer).unwrap_or_default()
+}
+
+fn waits_for_a_target() -> Defect {
+    Defect::new(
+        "waits-for-a-target",
+        "A load balancer without targets stays IN_PROGRESS.",
+        &["LBS-33"],
+    )
+    .around(EnsureLoadBalancer, |call, next| async move {
+        let mut answer = next.correct(call.clone()).await;
+        let none = NodeTargets {
+            targets: Some(Targets::Inline(InlineNodes::default())),
+        };
+        let seen = get(&call, &next, &service_of(&call), Some(none)).await;
+        if seen.disposition() == D::Ready {
+            answer.each(|message: &mut EnsureLoadBalancerResponse| {
+                let answer = message.answer.get_or_insert_default();
+                answer.set_disposition(D::InProgress);
+                answer.retry_after = Some(prost_types::Duration {
+                    seconds: 1,
+                    nanos: 0,
+                });
+            });
+        }
+        answer
+    })
+}
+
+fn result(service: &Service, outcome: Outcome) -> UpdateLoadBalancerNodesResponse {
+    UpdateLoadBalancerNodesResponse {
+        service: Some(ServiceRef {
+            namespace: service.namespace.clone(),
+            name: service.name.clone(),
+            uid: service.uid.clone(),
+        }),
+        outcome: Some(outcome),
+    }
+}
+
+/// Each load balancer that exists is READY, unchanged.
+fn update_changes_nothing() -> Defect {
+    Defect::new(
+        "update-changes-nothing",
+        "An update is READY, and the targets are those of the last Ensure.",
+        &["LBS-15"],
+    )
+    .around(UpdateLoadBalancerNodes, |call, next| async move {
+        let request: UpdateLoadBalancerNodesRequest = call.message();
+        if request.services.is_empty() {
+            return next.serve(call).await;
+        }
+        let mut results = Vec::new();
+        for service in &request.services {
+            let seen = get(&call, &next, service, None).await;
+            let exists = seen.disposition() != D::Absent;
+            let disposition = if exists { D::Ready } else { D::Absent };
+            let answer = LoadBalancerAnswer {
+                disposition: disposition.into(),
+                ..LoadBalancerAnswer::default()
+            };
+            results.push(result(service, Outcome::Answer(answer)));
+        }
+        let mut answer = Answer::ok(&UpdateLoadBalancerNodesResponse::default());
+        answer.all(|messages| *messages = results);
+        answer
+    })
+}
+
+/// Ensures the Services of an update with its targets, after it.
+async fn ensure(
+    call: &Call,
+    next: &Next,
+    services: impl IntoIterator<Item = Service> + Send,
+    targets: Option<NodeTargets>,
+) {
+    let services: Vec<Service> = services.into_iter().collect();
+    for service in services {
+        let request: UpdateLoadBalancerNodesRequest = call.message();
+        let ensure = EnsureLoadBalancerRequest {
+            context: request.context,
+            service: Some(service),
+            targets: targets.clone(),
+            held_addresses: None,
+        };
+        next.correct(call.other(EnsureLoadBalancer, &ensure)).await;
+    }
+}
+
+fn update_creates() -> Defect {
+    Defect::new(
+        "update-creates",
+        "An update of a Service without a load balancer makes one.",
+        &["LBS-17"],
+    )
+    .around(UpdateLoadBalancerNodes, |call, next| async move {
+        let request: UpdateLoadBalancerNodesRequest = call.message();
+        let answer = next.correct(call.clone()).await;
+        ensure(&call, &next, request.services, request.targets).await;
+        answer
+    })
+}
+
+fn update_resets_ports() -> Defect {
+    Defect::new(
+        "update-resets-ports",
+        "An update writes the ports of the Service that the process saw first.",
+        &["LBS-15", "LBS-34"],
+    )
+    .around(UpdateLoadBalancerNodes, |call, next| async move {
+        let request: UpdateLoadBalancerNodesRequest = call.message();
+        let answer = next.correct(call.clone()).await;
+        let results: Vec<UpdateLoadBalancerNodesResponse> = answer.messages();
+        let exists = |service: &Service| {
+            results.iter().any(|one| {
+                let is_it = one
+                    .service
+                    .as_ref()
+                    .is_some_and(|tag| tag.uid == service.uid);
+                let ready = matches!(&one.outcome, Some(Outcome::Answer(answer))
+                    if answer.disposition() == D::Ready);
+                is_it && ready
+            })
+        };
+        let services = request.services.into_iter().filter(exists);
+        let services = services.map(|mut service| {
+            for port in &mut service.ports {
+                port.port = 8_080;
+            }
+            service
+        });
+        let services: Vec<_> = services.collect();
+        ensure(&call, &next, services, request.targets).await;
+        answer
+    })
+}
+
+fn one_fails_the_update() -> Defect {
+    Defect::new(
+        "one-fails-the-update",
+        "A Service without a load balancer fails the others of its update.",
+        &["LBS-16"],
+    )
+    .around(UpdateLoadBalancerNodes, |call, next| async move {
+        let mut answer = next.serve(call).await;
+        answer.all(|results: &mut Vec<UpdateLoadBalancerNodesResponse>| {
+            let is_absent = |one: &UpdateLoadBalancerNodesResponse| {
+                matches!(&one.outcome, Some(Outcome::Answer(answer))
+                    if answer.disposition() == D::Absent)
+            };
+            if results.iter().any(is_absent) {
+                let text = "404: there is no such load balancer";
+                for one in results {
+                    let error = item(ErrorReason::CloudError, text);
+                    one.outcome = Some(Outcome::Error(error));
+                }
+            }
+        });
+        answer
+    })
+}
