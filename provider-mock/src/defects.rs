@@ -13,7 +13,10 @@ mod layer;
 mod listening;
 mod load_balancers;
 mod node_sets;
+mod resilience;
+mod routes;
 mod transport;
+mod volumes;
 
 use std::fmt;
 use std::future::Future;
@@ -65,6 +68,9 @@ pub fn all() -> Vec<Defect> {
         instances::defects(),
         load_balancers::defects(),
         node_sets::defects(),
+        routes::defects(),
+        volumes::defects(),
+        resilience::defects(),
     ];
     areas.into_iter().flatten().collect()
 }

@@ -1,0 +1,147 @@
+//! Mistakes where creates are duplicated, lose their answer, or are cut off.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outrigger_api::v1::{
+    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, ListRoutesResponse, Route,
+};
+use parking_lot::Mutex;
+use tokio::time::sleep;
+
+use crate::defects::Defect;
+use crate::defects::cancelled::Cancelled;
+use crate::faults::Method::{BatchCreateRoutes, BatchDeleteRoutes, ListRoutes};
+
+/// How long a cloud may take, so that calls meet.
+const A_WHILE: Duration = Duration::from_millis(20);
+
+/// Destinations.
+type Cidrs = Arc<Mutex<BTreeSet<String>>>;
+
+pub(super) fn defects() -> Vec<Defect> {
+    vec![creates_twice(), creates_at_once(), half_made()]
+}
+
+fn destinations(request: &BatchCreateRoutesRequest) -> BTreeSet<String> {
+    let routes = request.routes.iter();
+    routes.map(|route| route.destination_cidr.clone()).collect()
+}
+
+/// Shows some routes twice, as long as they are there.
+fn twice(defect: Defect, cidrs: Cidrs) -> Defect {
+    defect.answer(ListRoutes, move |message: &mut ListRoutesResponse| {
+        let cidrs = cidrs.lock();
+        let is_double = |route: &&Route| cidrs.contains(&route.destination_cidr);
+        let doubles = message.routes.iter().filter(is_double);
+        let doubles: Vec<_> = doubles.cloned().collect();
+        message.routes.extend(doubles);
+    })
+}
+
+fn creates_twice() -> Defect {
+    let (once, doubled) = (Cidrs::default(), Cidrs::default());
+    let (known, both) = (Arc::clone(&once), Arc::clone(&doubled));
+    let defect = Defect::new(
+        "creates-routes-twice",
+        "Each create makes a route: a repeated one leaves two.",
+        &["RTE-01", "RTE-02", "RTE-05", "RTE-07", "RTE-08", "RTE-09"],
+    );
+    twice(defect, Arc::clone(&doubled))
+        .request(
+            BatchCreateRoutes,
+            move |request: &mut BatchCreateRoutesRequest| {
+                for destination in destinations(request) {
+                    if !once.lock().insert(destination.clone()) {
+                        doubled.lock().insert(destination);
+                    }
+                }
+            },
+        )
+        .request(
+            BatchDeleteRoutes,
+            move |request: &mut BatchDeleteRoutesRequest| {
+                // Both at once, as the list shows them.
+                let mut named = BTreeSet::new();
+                request.routes.retain(|route| {
+                    let destination = &route.destination_cidr;
+                    named.insert(destination.clone()) || !both.lock().contains(destination)
+                });
+                for route in &request.routes {
+                    known.lock().remove(&route.destination_cidr);
+                    both.lock().remove(&route.destination_cidr);
+                }
+            },
+        )
+}
+
+fn creates_at_once() -> Defect {
+    let (running, doubled) = (Cidrs::default(), Cidrs::default());
+    let defect = Defect::new(
+        "creates-routes-at-once",
+        "Two creates for one CIDR at once both find no route, and make one each.",
+        &["RTE-08"],
+    );
+    let defect = defect.by_chance(&["RTE-09"]);
+    twice(defect, Arc::clone(&doubled)).around(BatchCreateRoutes, move |call, next| {
+        let (running, doubled) = (Arc::clone(&running), Arc::clone(&doubled));
+        async move {
+            let wanted = destinations(&call.message());
+            for destination in &wanted {
+                if !running.lock().insert(destination.clone()) {
+                    doubled.lock().insert(destination.clone());
+                }
+            }
+            // Dropped at the end of the call, whichever it is.
+            let _ended = Cancelled::new(move || {
+                running.lock().retain(|one| !wanted.contains(one));
+            });
+            sleep(A_WHILE).await;
+            next.serve(call).await
+        }
+    })
+}
+
+/// A route without a target, until a create completes it.
+fn half_made() -> Defect {
+    let broken = Cidrs::default();
+    let (known, removed) = (Arc::clone(&broken), Arc::clone(&broken));
+    Defect::new(
+        "half-made-routes",
+        "A batch that is cut off leaves routes without a target.",
+        &["RTE-09"],
+    )
+    .around(BatchCreateRoutes, move |call, next| {
+        let broken = Arc::clone(&broken);
+        async move {
+            let wanted = destinations(&call.message());
+            let left = Arc::clone(&broken);
+            let of_call = wanted.clone();
+            let cancelled = Cancelled::new(move || left.lock().extend(of_call));
+            sleep(A_WHILE).await;
+            let answer = next.serve(call).await;
+            cancelled.done();
+            broken.lock().retain(|one| !wanted.contains(one));
+            answer
+        }
+    })
+    .request(
+        BatchDeleteRoutes,
+        move |request: &mut BatchDeleteRoutesRequest| {
+            let is_named = |one: &String| {
+                let mut routes = request.routes.iter();
+                routes.any(|route| route.destination_cidr == *one)
+            };
+            removed.lock().retain(|one| !is_named(one));
+        },
+    )
+    .answer(ListRoutes, move |message: &mut ListRoutesResponse| {
+        let half = known.lock();
+        let half = half.iter().map(|destination| Route {
+            destination_cidr: destination.clone(),
+            ..Route::default()
+        });
+        message.routes.extend(half);
+    })
+}
