@@ -18,7 +18,6 @@ use outrigger_conformance::{
 };
 use outrigger_provider_mock::{
     Cloud, CloudConfig, MockProvider, ProviderOptions, ServedRoutes, ServedVolumes,
-    faults::{BadAnswer, Effect, Fault, Method},
     instances::{InstanceSpec, Power},
     volumes::{Volume as CloudVolume, VolumeState},
 };
@@ -278,90 +277,6 @@ fn the_table_of_the_documents_is_that_of_list() {
             page == wanted,
             "write the table anew: UPDATE_CASES=1 cargo test -p outrigger-conformance"
         );
-    }
-}
-
-/// A fault of the mock and a case that must fail by it.
-const FAULTS: &[(BadAnswer, Method, &str)] = &[
-    (
-        BadAnswer::MalformedAddress,
-        Method::BatchGetInstances,
-        "INS-22",
-    ),
-    (
-        BadAnswer::MissingResult,
-        Method::BatchGetInstances,
-        "INS-08",
-    ),
-    (
-        BadAnswer::DuplicateResult,
-        Method::BatchGetInstances,
-        "INS-08",
-    ),
-    (BadAnswer::BadLabel, Method::BatchGetInstances, "INS-12"),
-    (BadAnswer::WrongPrefix, Method::BatchGetInstances, "INS-24"),
-    (
-        BadAnswer::EmptyProviderId,
-        Method::BatchGetInstances,
-        "INS-25",
-    ),
-    (
-        BadAnswer::UncertainAbsence,
-        Method::BatchGetInstances,
-        "INS-01",
-    ),
-    (BadAnswer::NotManaged, Method::BatchGetInstances, "INS-01"),
-    (BadAnswer::Empty, Method::BatchGetInstances, "INS-01"),
-    (BadAnswer::Empty, Method::ListInstances, "INS-14"),
-    (BadAnswer::DuplicateResult, Method::ListInstances, "INS-30"),
-    (
-        BadAnswer::MissingStatus,
-        Method::EnsureLoadBalancer,
-        "LBS-02",
-    ),
-    (
-        BadAnswer::MissingDisposition,
-        Method::EnsureLoadBalancer,
-        "LBS-41",
-    ),
-    (BadAnswer::FalseAbsence, Method::GetLoadBalancer, "LBS-26"),
-    (
-        BadAnswer::ForeignResult,
-        Method::UpdateLoadBalancerNodes,
-        "LBS-16",
-    ),
-    (
-        BadAnswer::MissingResult,
-        Method::BatchCreateRoutes,
-        "RTE-01",
-    ),
-    (
-        BadAnswer::DuplicateResult,
-        Method::BatchDeleteRoutes,
-        "RTE-10",
-    ),
-    (BadAnswer::MissingResult, Method::ListRoutes, "RTE-07"),
-    (BadAnswer::DuplicateResult, Method::ListRoutes, "RTE-08"),
-    (BadAnswer::Empty, Method::ListRoutes, "RTE-01"),
-    (BadAnswer::BadLabel, Method::BatchGetVolumes, "VOL-05"),
-    (BadAnswer::FalseAbsence, Method::BatchGetVolumes, "VOL-01"),
-    (BadAnswer::NotManaged, Method::BatchGetVolumes, "VOL-03"),
-    (BadAnswer::ForeignResult, Method::BatchGetVolumes, "VOL-07"),
-];
-
-#[tokio::test]
-async fn each_fault_of_the_mock_fails_its_case() {
-    for &(bad, method, id) in FAULTS {
-        let mock = Mock::start();
-        mock.cloud.inject(Fault::on(method, Effect::BadAnswer(bad)));
-        let report = mock.run(|settings| {
-            settings.inputs.limits.ready = jiff::SignedDuration::from_millis(200);
-            settings.inputs.limits.gone = jiff::SignedDuration::from_millis(200);
-            // Something has to be seen before the rules of the run are judged.
-            settings.only = vec!["LBS-02".to_owned(), id.to_owned()];
-        });
-        let report = Box::pin(report).await;
-        assert!(report.failed().contains(&id), "{bad:?}: {}", lines(&report));
     }
 }
 

@@ -1,0 +1,177 @@
+//! The conformance suite against each defect: its cases fail by it, and no other does.
+//!
+//! A run has the areas of cases that the defect concerns. The whole suite for each defect takes minutes:
+//! `cargo test --package outrigger-provider-mock --test defects -- --ignored`. `DEFECTS=NAME,NAME` chooses some.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy does not see that functions shared by tests are tests"
+)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use outrigger_conformance::cases;
+use outrigger_conformance::inputs::Inputs;
+use outrigger_conformance::report::{self, Report};
+use outrigger_conformance::run::{Settings, run};
+use outrigger_conformance::waivers::Waivers;
+use outrigger_provider_mock::defects::{self, DEFECT_ENV, Defect};
+use outrigger_provider_mock::faults::Method;
+use outrigger_provider_sdk::Endpoint;
+
+const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../conformance/examples/");
+
+/// Cases that measure time or wait long: run only where the defect names them.
+const TIMED: [&str; 2] = ["NDS-09", "RES-03"];
+
+/// Cases that no defect turns red, with the reason.
+const WITHOUT_DEFECT: &[(&str, &str)] = &[
+    (
+        "INS-29",
+        "of level INFO, and the mock does not look instances up by system UUID",
+    ),
+    (
+        "LBS-37",
+        "the mock itself fails it: where the UID is missing, it tags with the cluster's name",
+    ),
+];
+
+fn area(case: &str) -> &str {
+    case.split('-').next().unwrap_or_default()
+}
+
+fn areas(method: Method) -> &'static [&'static str] {
+    match method {
+        Method::Handshake | Method::GetStatus => &["TRN", "IDN"],
+        Method::BatchGetInstances | Method::ListInstances => &["INS"],
+        Method::SyncNodeSet => &["NDS"],
+        Method::ListRoutes | Method::BatchCreateRoutes | Method::BatchDeleteRoutes => &["RTE"],
+        Method::BatchGetVolumes => &["VOL"],
+        _ => &["LBS"],
+    }
+}
+
+/// The cases of the areas that a defect concerns.
+fn concerned(defect: &Defect) -> Vec<String> {
+    let mut concerned: BTreeSet<&str> = defect.methods().flat_map(areas).copied().collect();
+    concerned.extend(defect.cases.iter().map(|case| area(case)));
+    let all = cases::all().into_iter().map(|case| case.id);
+    let chosen = all.filter(|id| {
+        concerned.contains(area(id)) && (!TIMED.contains(id) || defect.cases.contains(id))
+    });
+    chosen.map(str::to_owned).collect()
+}
+
+/// The inputs of the documents, for the programs of this build.
+fn inputs(folder: &Path, defect: &str) -> Inputs {
+    let text = std::fs::read_to_string(Path::new(EXAMPLES).join("mock.yaml")).unwrap();
+    let text = text
+        .replace("provider-mock", env!("CARGO_BIN_EXE_provider-mock"))
+        .replace("conformance/examples/", EXAMPLES);
+    let path = folder.join("inputs.yaml");
+    std::fs::write(&path, text).unwrap();
+    let mut inputs = Inputs::read(&path).unwrap();
+    let env = &mut inputs.provider.env;
+    env.insert(DEFECT_ENV.to_owned(), defect.to_owned());
+    inputs.limits.ready = jiff::SignedDuration::from_secs(5);
+    inputs.limits.gone = jiff::SignedDuration::from_secs(5);
+    inputs
+}
+
+fn run_suite(defect: &Defect, only: Vec<String>) -> Report {
+    let folder = tempfile::tempdir().unwrap();
+    let waivers = Path::new(EXAMPLES).join("mock-waivers.yaml");
+    let settings = Settings {
+        endpoint: Endpoint::unix(folder.path().join("provider.sock")).unwrap(),
+        inputs: inputs(folder.path(), defect.name),
+        waivers: Waivers::read(&waivers, &cases::all()).unwrap(),
+        only,
+        profiles: BTreeSet::new(),
+        allow_mutations: true,
+        run_id: "defects".to_owned(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    runtime.block_on(run(settings, |_| ())).unwrap()
+}
+
+/// The difference between the cases that failed and those that had to.
+fn difference(defect: &Defect, report: &Report) -> Option<String> {
+    let failed: BTreeSet<_> = report.failed().into_iter().collect();
+    let wanted: BTreeSet<_> = defect.cases.iter().copied().collect();
+    let missed: Vec<_> = wanted.difference(&failed).collect();
+    let others = failed.difference(&wanted);
+    let others: Vec<_> = others.filter(|id| !defect.by_chance.contains(id)).collect();
+    if missed.is_empty() && others.is_empty() {
+        return None;
+    }
+    let lines = report.judged.iter();
+    let lines = lines.filter(|one| others.contains(&&one.case.id));
+    let lines: Vec<_> = lines.filter_map(|one| report::line(one, false)).collect();
+    let name = defect.name;
+    Some(format!(
+        "{name}: not red {missed:?}, red besides {others:?}\n{}",
+        lines.join("\n")
+    ))
+}
+
+/// Runs the suite once for each defect, some at a time.
+fn each_defect(only: impl Fn(&Defect) -> Vec<String> + Sync) {
+    let mut chosen = defects::all();
+    if let Ok(names) = std::env::var("DEFECTS") {
+        chosen.retain(|one| names.split(',').any(|name| name == one.name));
+    }
+    let next = AtomicUsize::new(0);
+    let wrong = std::sync::Mutex::new(Vec::new());
+    // Much of the time of a run is waiting.
+    let workers = std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(defect) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let report = run_suite(defect, only(defect));
+                    eprintln!("{:>6.1} s  {}", report.seconds, defect.name);
+                    let different = difference(defect, &report);
+                    wrong.lock().unwrap().extend(different);
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn each_defect_fails_its_cases_and_no_other() {
+    each_defect(concerned);
+}
+
+#[test]
+#[ignore = "takes minutes; each_defect_fails_its_cases_and_no_other runs the areas concerned"]
+fn each_defect_fails_its_cases_of_the_whole_suite() {
+    each_defect(|_| Vec::new());
+}
+
+#[test]
+fn each_case_has_a_defect_or_a_reason() {
+    let defects = defects::all();
+    let red: BTreeSet<_> = defects.iter().flat_map(|one| one.cases).copied().collect();
+    let known: BTreeSet<_> = cases::all().into_iter().map(|case| case.id).collect();
+    let unknown: Vec<_> = red.difference(&known).collect();
+    assert!(unknown.is_empty(), "no cases: {unknown:?}");
+    let mut names = BTreeSet::new();
+    for one in &defects {
+        assert!(names.insert(one.name), "{} twice", one.name);
+        assert!(!one.cases.is_empty(), "{}: a case is missing", one.name);
+    }
+    for (id, reason) in WITHOUT_DEFECT {
+        assert!(known.contains(id) && !reason.is_empty(), "{id}");
+        assert!(!red.contains(id), "{id} has a defect");
+    }
+    let excused: BTreeSet<_> = WITHOUT_DEFECT.iter().map(|(id, _)| *id).collect();
+    let without = known.difference(&red).filter(|id| !excused.contains(*id));
+    let without: Vec<_> = without.collect();
+    assert!(without.is_empty(), "no defect turns them red: {without:?}");
+}
