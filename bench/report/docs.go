@@ -42,8 +42,8 @@ func (r *Report) WriteInto(path string) error {
 func (r *Report) replaced(text string) (string, error) {
 	found := false
 	for mark, block := range map[string]string{
-		fullMark:    r.conditions() + "\n\n" + markdown(r.table(full)),
-		summaryMark: markdown(r.table(summary)),
+		fullMark:    r.conditions() + "; the median, with the least and the most.\n\n" + markdown(r.table(full)),
+		summaryMark: "Side by side, by [one command](bench/README.md): " + r.conditions() + "; medians.\n\n" + markdown(r.table(summary)),
 	} {
 		before, rest, begins := strings.Cut(text, mark)
 		if !begins {
@@ -64,7 +64,7 @@ func (r *Report) replaced(text string) (string, error) {
 // conditions under which the figures were measured.
 func (r *Report) conditions() string {
 	return fmt.Sprintf("%s, Kubernetes %s, upstream's library %s, %d processors, which API server and etcd share; %d nodes, "+
-		"%d Services, %s a call to the cloud. Rounds: %s; the median, with the least and the most.",
+		"%d Services, %s a call to the cloud. Rounds: %s",
 		r.Date, r.Kubernetes, r.Upstream, r.Processors, r.Nodes, r.Services, r.Latency, r.rounds())
 }
 
