@@ -87,6 +87,7 @@ def python(root, packages, source, options):
     """Debian's interpreter, wheels by their checksums, and the example."""
     packages.unpack(root, "libc6", "libgcc-s1", "libstdc++6", "python3.13-minimal", "libpython3.13-minimal",
                     "libpython3.13-stdlib", "libexpat1", "zlib1g", "libssl3t64", "libzstd1", "libffi8")
+    starts(root, options, "/usr/bin/python3.13", "-B", "-c", "import asyncio, ctypes, ssl")
     packages.authorities(root)
     site = root / "provider"
     machine = {"amd64": "x86_64", "arm64": "aarch64"}[options.arch]
@@ -106,8 +107,9 @@ def python(root, packages, source, options):
 def node(root, packages, source, options):
     """Debian's interpreter, packages of the lock file, and the example."""
     packages.unpack(root, "libc6", "libgcc-s1", "libstdc++6", "nodejs", "libnode115", "libbrotli1", "libcares2", "libicu76",
-                    "libnghttp2-14", "libuv1t64", "node-acorn", "node-cjs-module-lexer", "node-undici", "zlib1g", "libssl3t64",
-                    "libzstd1")
+                    "libnghttp2-14", "libuv1t64", "node-acorn", "node-cjs-module-lexer", "node-minimatch", "node-undici",
+                    "zlib1g", "libssl3t64", "libzstd1")
+    starts(root, options, "/usr/bin/node", "--eval", "fetch")
     packages.authorities(root)
     example = source.repository / "examples/node"
     npm = ["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"]
@@ -123,6 +125,12 @@ def node(root, packages, source, options):
     # npm's own notes about the installation.
     (site / "node_modules/.package-lock.json").unlink(missing_ok=True)
     return list(bill.node(site))
+
+
+def starts(root, options, *command):
+    """An error if a library of an interpreter is missing, which would else be seen in a cluster."""
+    if options.arch == {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine):
+        subprocess.run(["unshare", "--map-root-user", "chroot", root, *command], check=True)
 
 
 def place(program, path):
