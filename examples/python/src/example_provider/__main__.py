@@ -11,16 +11,22 @@ from .server import serve
 from .socket_file import SocketError, path_of
 
 
+def instance(text: str) -> Instance:
+    name, _, power = text.partition("=")
+    return Instance.named(name, running=power != "off")
+
+
 async def main() -> None:
     endpoint = os.environ.get("CLOUDPROVIDER_ENDPOINT") or "unix:///run/outrigger/provider.sock"
     parser = argparse.ArgumentParser(prog="python -m example_provider")
     parser.add_argument("--endpoint", default=endpoint, help="unix:///absolute/path of the socket")
-    parser.add_argument("--instance", action="append", default=[], metavar="NAME", help="can be repeated")
+    power = "can be repeated; NAME=off is stopped"
+    parser.add_argument("--instance", action="append", default=[], type=instance, metavar="NAME", help=power)
     parser.add_argument("--synthesize-instances", action="store_true", help="each Node has an instance")
     parser.add_argument("--latency", type=float, default=0.02, help="seconds that a cloud call takes")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    instances = {instance.id: instance for instance in map(Instance.named, args.instance)}
+    instances = {one.id: one for one in args.instance}
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def end(number: signal.Signals) -> None:

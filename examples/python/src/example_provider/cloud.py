@@ -20,10 +20,10 @@ class Instance:
     running: bool = True
 
     @staticmethod
-    def named(name: str) -> "Instance":
+    def named(name: str, running: bool = True) -> "Instance":
         """The same id and address for a name in each process: this cloud has no other memory."""
         seed = hashlib.sha256(name.encode()).digest()
-        return Instance(f"i-{seed.hex()[:12]}", name, f"10.{seed[0]}.{seed[1]}.{seed[2]}")
+        return Instance(f"i-{seed.hex()[:12]}", name, f"10.{seed[0]}.{seed[1]}.{seed[2]}", running)
 
 
 @dataclass(frozen=True)
