@@ -1,4 +1,6 @@
-//! The command line: `list`, `explain`, `run`, `sweep`.
+//! The command line: `list`, `explain`, `run`, `table`, `stress`, `sweep`.
+
+mod table;
 
 use std::{
     collections::BTreeSet,
@@ -12,6 +14,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use outrigger_provider_sdk::Endpoint;
 
+use self::table::Table;
 use crate::{
     case::{Capability, Case},
     cases, describe,
@@ -47,6 +50,8 @@ enum Command {
     },
     /// Run the cases against a provider
     Run(Box<Run>),
+    /// Make the table of cases and providers from JSON reports
+    Table(Table),
     /// Put load on a provider and show how long its calls take
     Stress(Stress),
     /// Delete load balancers that earlier runs have left in the cloud
@@ -191,6 +196,7 @@ impl Cli {
             Command::List(list) => list.run(),
             Command::Explain { case } => explain(&case),
             Command::Run(command) => Box::pin(command.run()).await,
+            Command::Table(command) => command.run(),
             Command::Stress(command) => Box::pin(command.run()).await,
             Command::Sweep(command) => Box::pin(command.run()).await,
         }

@@ -17,6 +17,7 @@ pub mod client;
 pub mod describe;
 pub mod inputs;
 pub mod report;
+pub mod results;
 pub mod run;
 pub mod subject;
 pub mod verdict;

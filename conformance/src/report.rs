@@ -91,6 +91,22 @@ pub enum Skip {
     NothingToJudge(String),
 }
 
+/// The kind of a [`Skip`], as reports for machines name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SkipKind {
+    /// The provider does not declare the capability.
+    Capability,
+    /// The inputs lack a key.
+    Input,
+    /// It would change the cloud.
+    ReadOnly,
+    /// It was left out.
+    NotSelected,
+    /// The run showed nothing to judge.
+    NothingToJudge,
+}
+
 /// How many cases ended how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -158,6 +174,19 @@ impl Outcome {
             (Self::Failed { .. }, Level::Info) => "note",
             (Self::Waived { .. }, _) => "waived",
             (Self::Skipped(_), _) => "skipped",
+        }
+    }
+}
+
+impl Skip {
+    /// Its kind.
+    pub const fn kind(&self) -> SkipKind {
+        match self {
+            Self::Capability(_) => SkipKind::Capability,
+            Self::Input(_) => SkipKind::Input,
+            Self::ReadOnly => SkipKind::ReadOnly,
+            Self::NotSelected => SkipKind::NotSelected,
+            Self::NothingToJudge(_) => SkipKind::NothingToJudge,
         }
     }
 }

@@ -42,7 +42,10 @@ fn case(judged: &Judged) -> Value {
             entry["failure"] = json!(failure);
             entry["waiver"] = json!(waiver);
         }
-        Outcome::Skipped(skip) => entry["because"] = json!(skip.to_string()),
+        Outcome::Skipped(skip) => {
+            entry["skip"] = json!(skip.kind());
+            entry["because"] = json!(skip.to_string());
+        }
     }
     entry
 }
