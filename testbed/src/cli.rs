@@ -1,5 +1,6 @@
 //! The commands of `outrigger-testbed`.
 
+mod conformance;
 mod pod_check;
 mod provider_check;
 mod services;
@@ -21,7 +22,10 @@ use kube::{
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::{pod_check::CheckPod, provider_check::CheckProvider, services::Services};
+use self::{
+    conformance::Conformance, pod_check::CheckPod, provider_check::CheckProvider,
+    services::Services,
+};
 use crate::{
     ControlPlane, Error, Options, RealNode, Result,
     binaries::Binaries,
@@ -53,6 +57,8 @@ enum Command {
     CheckProvider(CheckProvider),
     /// Run controller and provider as a Pod on a real kubelet: kill, upgrade, roll back. Needs root.
     CheckPod(CheckPod),
+    /// Hold a provider of this repository against the contract.
+    Conformance(Conformance),
 }
 
 #[derive(Debug, Args)]
@@ -146,6 +152,7 @@ pub async fn run(cli: Cli) -> Result<()> {
         Command::Floor(floor) => floor.run().await,
         Command::CheckProvider(check) => check.run().await,
         Command::CheckPod(check) => check.run().await,
+        Command::Conformance(conformance) => conformance.run().await,
     }
 }
 

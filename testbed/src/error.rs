@@ -28,6 +28,52 @@ pub enum Error {
         /// The last lines it printed.
         output: String,
     },
+    /// A program that a provider of this repository is built with is not installed.
+    #[error(
+        "cannot build the provider {provider}: there is no `{program}` command. Install {requires}"
+    )]
+    NoTool {
+        /// The provider.
+        provider: &'static str,
+        /// The program that is missing.
+        program: &'static str,
+        /// The programs that it is built and run with.
+        requires: &'static str,
+    },
+    /// A provider of this repository could not be built.
+    #[error(
+        "cannot build the provider {provider}, which needs {requires}: `{command}` failed ({status}):\n{output}"
+    )]
+    ProviderBuild {
+        /// The provider.
+        provider: &'static str,
+        /// The programs that it is built and run with.
+        requires: &'static str,
+        /// The command that failed.
+        command: String,
+        /// How it ended.
+        status: std::process::ExitStatus,
+        /// The last lines it printed.
+        output: String,
+    },
+    /// A provider of this repository has a conformance run of its own.
+    #[error(
+        "the provider {provider} is held against the contract by providers/{provider}/conformance/run"
+    )]
+    NoConformanceRun {
+        /// The provider.
+        provider: &'static str,
+    },
+    /// A provider of this repository failed its conformance run.
+    #[error("the conformance run of the provider {provider} failed ({status}); its report is {}", report.display())]
+    NotConforming {
+        /// The provider.
+        provider: &'static str,
+        /// How the suite ended.
+        status: std::process::ExitStatus,
+        /// The report in JSON, if the suite came to one.
+        report: PathBuf,
+    },
     /// `KUBEBUILDER_ASSETS` is set, but a program is not there.
     #[error(
         "KUBEBUILDER_ASSETS is {}, but it has no {program}. Correct the variable, or unset it to \

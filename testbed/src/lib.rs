@@ -37,6 +37,7 @@ pub mod pod_check;
 mod process;
 pub mod prometheus;
 pub mod provider_check;
+pub mod providers;
 mod real_node;
 pub mod services;
 mod shared;

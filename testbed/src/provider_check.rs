@@ -17,6 +17,7 @@ use crate::{
     ControlPlane, Error, Options, Result,
     nodes::{self, Load, Machine, UNINITIALIZED_TAINT},
     process::{Process, Scratch},
+    providers::Launch,
     services,
 };
 
@@ -32,8 +33,8 @@ pub struct ProviderCheck {
     pub controller: PathBuf,
     /// Further flags of the controller.
     pub controller_args: Vec<String>,
-    /// Command of the provider. It inherits the environment, with `CLOUDPROVIDER_ENDPOINT` set.
-    pub provider: Vec<String>,
+    /// The provider.
+    pub provider: Launch,
     /// Names of Nodes, each of which has an instance in the provider's cloud. The last one joins
     /// after a restart of the provider.
     pub nodes: Vec<String>,
@@ -50,6 +51,7 @@ struct Stage<'a> {
     check: &'a ProviderCheck,
     controller: Process,
     provider: Process,
+    cloud: Option<Process>,
     client: Client,
     scratch: Scratch,
     _plane: ControlPlane,
@@ -98,15 +100,13 @@ impl ProviderCheck {
     }
 
     fn start_provider(&self, scratch: &Path) -> Result<Process> {
-        let mut args = vec![format!("CLOUDPROVIDER_ENDPOINT=unix://{}", socket(scratch))];
-        args.extend_from_slice(&self.provider);
-        let log = scratch.join("provider.log");
-        Process::start(PROVIDER, Path::new("/usr/bin/env"), &args, log)
+        self.provider
+            .start(&socket(scratch), scratch.join("provider.log"))
     }
 }
 
-fn socket(scratch: &Path) -> String {
-    scratch.join("provider.sock").display().to_string()
+fn socket(scratch: &Path) -> PathBuf {
+    scratch.join("provider.sock")
 }
 
 impl<'a> Stage<'a> {
@@ -114,10 +114,17 @@ impl<'a> Stage<'a> {
         let plane = ControlPlane::start(Options::default()).await?;
         let client = plane.client()?;
         let scratch = Scratch::new(false)?;
+        let cloud = check
+            .provider
+            .start_cloud(scratch.path().join("cloud.log"))
+            .await?;
         let provider = check.start_provider(scratch.path())?;
         let mut args = vec![
             format!("--kubeconfig={}", plane.admin_kubeconfig()?.display()),
-            format!("--provider-endpoint=unix://{}", socket(scratch.path())),
+            format!(
+                "--provider-endpoint=unix://{}",
+                socket(scratch.path()).display()
+            ),
             "--leader-elect=false".to_owned(),
             "--secure-port=0".to_owned(),
         ];
@@ -132,6 +139,7 @@ impl<'a> Stage<'a> {
             check,
             controller,
             provider,
+            cloud,
             client,
             scratch,
             _plane: plane,
@@ -144,7 +152,7 @@ impl<'a> Stage<'a> {
         let socket = socket(self.scratch.path());
         let probe = async || match UnixStream::connect(&socket).await {
             Ok(_) => Ok(None),
-            Err(error) => Ok(Some(format!("{socket}: {error}"))),
+            Err(error) => Ok(Some(format!("{}: {error}", socket.display()))),
         };
         self.until("the provider listens", probe).await
     }
@@ -253,8 +261,12 @@ impl<'a> Stage<'a> {
         const EVERY: Duration = Duration::from_millis(50);
         let end = Instant::now() + self.check.timeout;
         loop {
-            self.provider.check()?;
-            self.controller.check()?;
+            for process in [&mut self.provider, &mut self.controller]
+                .into_iter()
+                .chain(&mut self.cloud)
+            {
+                process.check()?;
+            }
             let Some(seen) = lacks().await? else {
                 return Ok(());
             };

@@ -1,12 +1,20 @@
 //! `outrigger-testbed check-provider`.
 
-use std::{env, path::PathBuf, time::Duration};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Args;
 use serde_json::json;
 
 use super::{duration, note, print};
-use crate::{Error, Result, provider_check::ProviderCheck};
+use crate::{
+    Error, Result,
+    provider_check::ProviderCheck,
+    providers::{self, Launch, Provider},
+};
 
 #[derive(Debug, Args)]
 pub(super) struct CheckProvider {
@@ -20,15 +28,19 @@ pub(super) struct CheckProvider {
         allow_hyphen_values = true
     )]
     controller_args: Vec<String>,
+    /// A provider of this repository: it is built first, and checked in all that it serves.
+    #[arg(long, value_name = "NAME", value_parser = providers::by_name)]
+    provider: Option<&'static Provider>,
     /// Name of a Node that has an instance in the provider's cloud; can be repeated. The last of
     /// several joins after the provider was killed and started again.
-    #[arg(long = "node", value_name = "NAME", default_values = ["node-1", "node-2"])]
+    /// [default: two machines of the provider of --provider, else node-1 and node-2]
+    #[arg(long = "node", value_name = "NAME")]
     nodes: Vec<String>,
     /// The provider serves no load balancers.
     #[arg(long)]
     without_services: bool,
     /// The provider serves routes: check them too.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "provider")]
     routes: bool,
     /// Time limit of each step.
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
@@ -37,8 +49,13 @@ pub(super) struct CheckProvider {
     #[arg(long)]
     json: bool,
     /// Command that starts the provider, at `CLOUDPROVIDER_ENDPOINT`.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    provider: Vec<String>,
+    #[arg(
+        last = true,
+        required_unless_present = "provider",
+        conflicts_with = "provider",
+        value_name = "COMMAND"
+    )]
+    command: Vec<String>,
 }
 
 impl CheckProvider {
@@ -47,13 +64,27 @@ impl CheckProvider {
             Some(path) => path,
             None => beside("cloud-controller-manager")?,
         };
+        let nodes = match (self.nodes, self.provider) {
+            (given, _) if !given.is_empty() => given,
+            (_, Some(known)) => known.machines("node-", 2),
+            (_, None) => ["node-1", "node-2"].map(str::to_owned).to_vec(),
+        };
+        let (provider, routes) = match self.provider {
+            None => (Launch::of_command(self.command), self.routes),
+            Some(known) => {
+                known.build(note).await?;
+                let programs = beside("provider-mock")?;
+                let programs = programs.parent().unwrap_or(Path::new("."));
+                (known.launch(programs, &nodes)?, known.routes)
+            }
+        };
         let check = ProviderCheck {
             controller,
             controller_args: self.controller_args,
-            provider: self.provider,
-            nodes: self.nodes,
+            provider,
+            nodes,
             services: !self.without_services,
-            routes: self.routes,
+            routes,
             timeout: self.timeout,
         };
         let mut steps = Vec::new();
@@ -73,7 +104,8 @@ impl CheckProvider {
     }
 }
 
-fn beside(program: &'static str) -> Result<PathBuf> {
+/// A program of this project, which lies beside this one.
+pub(super) fn beside(program: &'static str) -> Result<PathBuf> {
     let this = env::current_exe().map_err(Error::io("find the running program"))?;
     let path = this.with_file_name(program);
     if path.is_file() {

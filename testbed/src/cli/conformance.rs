@@ -1,0 +1,54 @@
+//! `outrigger-testbed conformance`.
+
+use std::{fs, path::Path};
+
+use clap::Args;
+use tokio::process::Command;
+
+use super::{note, provider_check::beside};
+use crate::{
+    Error, Result,
+    process::Scratch,
+    providers::{self, Provider, Run},
+};
+
+#[derive(Debug, Args)]
+pub(super) struct Conformance {
+    /// The provider. It is built first, and a fake of its cloud is started if it needs one. The report is
+    /// target/conformance/NAME.json.
+    #[arg(value_name = "NAME", value_parser = providers::by_name)]
+    provider: &'static Provider,
+    /// Further arguments of `provider-conformance run`.
+    #[arg(last = true, value_name = "ARGUMENT")]
+    args: Vec<String>,
+}
+
+impl Conformance {
+    pub(super) async fn run(self) -> Result<()> {
+        let provider = self.provider;
+        let suite = beside("provider-conformance")?;
+        let programs = suite.parent().unwrap_or(Path::new("."));
+        provider.build(note).await?;
+        let Run {
+            command,
+            report,
+            launch,
+        } = provider.conformance(programs)?;
+        let folder = report.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(Error::io(format!("make {}", folder.display())))?;
+        let scratch = Scratch::new(false)?;
+        let _cloud = launch.start_cloud(scratch.path().join("cloud.log")).await?;
+        let mut suite = Command::new("/usr/bin/env");
+        suite.args(command).args(self.args).kill_on_drop(true);
+        let status = suite.status().await;
+        let status = status.map_err(Error::io("run provider-conformance"))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(Error::NotConforming {
+            provider: provider.name,
+            status,
+            report,
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! A provider that can be started, with the fake of its cloud.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::{
+    net::TcpStream,
+    time::{Instant, sleep},
+};
+
+use super::{Command, Conformance, Provider, source_tree};
+use crate::{Error, Result, process::Process};
+
+const PROVIDER: &str = "the provider";
+const CLOUD: &str = "the fake cloud";
+
+/// Commands that start a provider and its cloud.
+#[derive(Debug)]
+pub struct Launch {
+    /// Arguments of env(1) before the command: the folder and variables.
+    environment: Vec<String>,
+    command: Vec<String>,
+    cloud: Option<(Vec<String>, u16)>,
+}
+
+/// A run of the conformance suite.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// Arguments of env(1).
+    pub(crate) command: Vec<String>,
+    /// The report in JSON that it writes.
+    pub(crate) report: PathBuf,
+    /// Its cloud is started before the run.
+    pub(crate) launch: Launch,
+}
+
+impl Launch {
+    /// A provider of any origin: a program and its arguments, with the environment of this process.
+    pub const fn of_command(command: Vec<String>) -> Self {
+        Self {
+            environment: Vec::new(),
+            command,
+            cloud: None,
+        }
+    }
+
+    /// Starts the provider at this socket; its output is appended to `log`.
+    pub(crate) fn start(&self, socket: &Path, log: PathBuf) -> Result<Process> {
+        let mut args = self.environment.clone();
+        args.push(format!(
+            "CLOUDPROVIDER_ENDPOINT=unix://{}",
+            socket.display()
+        ));
+        args.extend_from_slice(&self.command);
+        Process::start(PROVIDER, Path::new("/usr/bin/env"), &args, log)
+    }
+
+    /// Starts the fake of the provider's cloud, if it is a process of its own, and waits until it listens.
+    pub(crate) async fn start_cloud(&self, log: PathBuf) -> Result<Option<Process>> {
+        const DEADLINE: Duration = Duration::from_mins(1);
+        const EVERY: Duration = Duration::from_millis(20);
+        let Some((command, port)) = &self.cloud else {
+            return Ok(None);
+        };
+        let args = [self.environment.as_slice(), command].concat();
+        let mut cloud = Process::start(CLOUD, Path::new("/usr/bin/env"), &args, log)?;
+        let end = Instant::now() + DEADLINE;
+        while let Err(error) = TcpStream::connect(("127.0.0.1", *port)).await {
+            cloud.check()?;
+            if Instant::now() > end {
+                return Err(Error::NotReady {
+                    program: CLOUD,
+                    deadline: DEADLINE,
+                    last: error.to_string(),
+                    log: cloud.log().to_owned(),
+                    log_end: cloud.log_end(),
+                });
+            }
+            sleep(EVERY).await;
+        }
+        Ok(Some(cloud))
+    }
+}
+
+impl Provider {
+    /// Its launch with these machines. `programs` is the folder of this project's programs.
+    ///
+    /// Fails outside of the source tree, for a provider that is built there.
+    pub fn launch(&self, programs: &Path, machines: &[String]) -> Result<Launch> {
+        let mut environment = vec![path_with(programs)];
+        if !self.steps.is_empty() {
+            environment.insert(0, chdir(&source_tree()?));
+        }
+        let cloud = self.cloud.as_ref();
+        Ok(Launch {
+            environment,
+            command: with_machines(self.start, machines),
+            cloud: cloud.map(|cloud| (with_machines(cloud.command, machines), cloud.port)),
+        })
+    }
+
+    /// Its run against the contract, in the source tree. The suite itself starts the provider.
+    pub(crate) fn conformance(&self, programs: &Path) -> Result<Run> {
+        let root = source_tree()?;
+        let Some(Conformance {
+            inputs,
+            waivers,
+            machines,
+        }) = self.conformance
+        else {
+            return Err(Error::NoConformanceRun {
+                provider: self.name,
+            });
+        };
+        let report = root.join(format!("target/conformance/{}.json", self.name));
+        let mut command = vec![chdir(&root), path_with(programs)];
+        let run = ["provider-conformance", "run", "--allow-mutations"];
+        command.extend(run.map(str::to_owned));
+        command.push(format!("--inputs={inputs}"));
+        command.extend(waivers.map(|path| format!("--waivers={path}")));
+        command.push(format!("--report=json={}", report.display()));
+        let machines: Vec<_> = machines.iter().map(|name| (*name).to_owned()).collect();
+        Ok(Run {
+            command,
+            report,
+            launch: self.launch(programs, &machines)?,
+        })
+    }
+}
+
+fn chdir(root: &Path) -> String {
+    format!("--chdir={}", root.display())
+}
+
+/// A PATH on which this project's programs come first.
+fn path_with(programs: &Path) -> String {
+    let rest = env::var("PATH").unwrap_or_default();
+    format!("PATH={}:{rest}", programs.display())
+}
+
+pub(super) fn with_machines(command: Command, machines: &[String]) -> Vec<String> {
+    let expand = |word: &&str| match *word {
+        "{nodes...}" => machines.to_vec(),
+        word => vec![word.replace("{nodes}", &machines.join(","))],
+    };
+    command.iter().flat_map(expand).collect()
+}

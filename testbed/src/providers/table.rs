@@ -1,0 +1,217 @@
+//! The table.
+
+use super::{Cloud, Conformance, Makes, Provider, Step};
+
+const GO: &str = "Go 1.26 or newer";
+
+/// All providers of this repository.
+pub static PROVIDERS: &[Provider] = &[
+    Provider {
+        name: "mock",
+        requires: "Rust",
+        steps: &[],
+        cloud: None,
+        start: &[
+            "provider-mock",
+            "serve",
+            "--synthesize-instances",
+            "--routes",
+            "--csi-driver=disk.mock.example",
+            "--latency=20ms",
+        ],
+        conformance: Some(Conformance {
+            inputs: "conformance/examples/mock.yaml",
+            waivers: Some("conformance/examples/mock-waivers.yaml"),
+            machines: &[],
+        }),
+        machine: None,
+        routes: true,
+        provided_ips: true,
+        is_mock: true,
+    },
+    // Upstream's fake behind the adapter.
+    Provider {
+        name: "go",
+        requires: GO,
+        steps: &[Step {
+            action: "building adapters/go/examples/fake",
+            folder: "adapters/go",
+            command: &[
+                "go",
+                "build",
+                "-o",
+                "../../target/providers/go/",
+                "./examples/fake",
+            ],
+            makes: None,
+        }],
+        cloud: None,
+        start: &["env", "FAKE_MACHINES={nodes}", "target/providers/go/fake"],
+        conformance: Some(Conformance {
+            inputs: "adapters/go/examples/fake/conformance.yaml",
+            waivers: Some("adapters/go/examples/fake/waivers.yaml"),
+            machines: &[],
+        }),
+        machine: None,
+        routes: true,
+        provided_ips: false,
+        is_mock: false,
+    },
+    Provider {
+        name: "digitalocean",
+        requires: GO,
+        steps: &[Step {
+            action: "building providers/digitalocean and the fake of its API",
+            folder: "providers/digitalocean",
+            command: &[
+                "go",
+                "build",
+                "-o",
+                "../../target/providers/digitalocean/",
+                ".",
+                "./cmd/fake-digitalocean",
+            ],
+            makes: None,
+        }],
+        cloud: Some(Cloud {
+            command: &[
+                "sh",
+                "-c",
+                "exec target/providers/digitalocean/fake-digitalocean --token a-token-that-no-text-may-have \
+                 --droplets {nodes} --provisioning \"${PROVISIONING:-0s}\"",
+            ],
+            port: 8780,
+        }),
+        start: &[
+            "env",
+            "DIGITALOCEAN_ACCESS_TOKEN=a-token-that-no-text-may-have",
+            "target/providers/digitalocean/digitalocean",
+            "--region=nyc3",
+            "--api-url=http://127.0.0.1:8780",
+        ],
+        conformance: Some(Conformance {
+            inputs: "providers/digitalocean/conformance/inputs.yaml",
+            waivers: None,
+            machines: &["worker-1", "worker-2", "stopped-1=off"],
+        }),
+        machine: None,
+        routes: false,
+        provided_ips: false,
+        is_mock: false,
+    },
+    Provider {
+        name: "python",
+        requires: "Python 3.11 or newer, with venv",
+        steps: &[
+            Step {
+                action: "making a virtual environment for examples/python",
+                folder: ".",
+                command: &["python3", "-m", "venv", "target/providers/python"],
+                makes: Some(Makes {
+                    file: "target/providers/python/bin/pip",
+                    from: &[],
+                }),
+            },
+            Step {
+                action: "installing examples/python, and generating the code of the contract",
+                folder: ".",
+                command: &[
+                    "target/providers/python/bin/pip",
+                    "install",
+                    "--disable-pip-version-check",
+                    "--editable",
+                    "examples/python",
+                ],
+                makes: Some(Makes {
+                    file: "examples/python/src/cloudprovider/v1/py.typed",
+                    from: &[
+                        "target/providers/python/pyvenv.cfg",
+                        "examples/python/pyproject.toml",
+                        "examples/python/setup.py",
+                        "proto",
+                    ],
+                }),
+            },
+        ],
+        cloud: None,
+        start: &[
+            "target/providers/python/bin/python",
+            "-m",
+            "example_provider",
+            "--synthesize-instances",
+        ],
+        conformance: Some(Conformance {
+            inputs: "examples/python/conformance.yaml",
+            waivers: None,
+            machines: &[],
+        }),
+        machine: None,
+        routes: false,
+        provided_ips: false,
+        is_mock: false,
+    },
+    Provider {
+        name: "node",
+        requires: "Node.js 20.19 or newer, with npm",
+        steps: &[
+            Step {
+                action: "installing the packages of examples/node",
+                folder: "examples/node",
+                command: &["npm", "ci", "--no-audit", "--no-fund"],
+                makes: Some(Makes {
+                    file: "examples/node/node_modules/.package-lock.json",
+                    from: &["examples/node/package-lock.json"],
+                }),
+            },
+            Step {
+                action: "generating the code of the contract and compiling examples/node",
+                folder: "examples/node",
+                command: &["npm", "run", "build"],
+                makes: Some(Makes {
+                    file: "examples/node/dist/src/main.js",
+                    from: &[
+                        "examples/node/node_modules/.package-lock.json",
+                        "examples/node/src",
+                        "proto",
+                    ],
+                }),
+            },
+        ],
+        cloud: None,
+        start: &["node", "examples/node/dist/src/main.js", "{nodes...}"],
+        conformance: Some(Conformance {
+            inputs: "examples/node/conformance.yaml",
+            waivers: None,
+            machines: &[],
+        }),
+        machine: None,
+        routes: false,
+        provided_ips: false,
+        is_mock: false,
+    },
+    // Its folder has a conformance run of its own, with two files of inputs.
+    Provider {
+        name: "aws",
+        requires: "Go 1.26 or newer, and Python 3 with venv",
+        steps: &[Step {
+            action: "building providers/aws, and installing the simulated AWS (minutes the first time)",
+            folder: ".",
+            command: &["providers/aws/simulated/build"],
+            makes: None,
+        }],
+        cloud: None,
+        start: &[
+            "sh",
+            "-c",
+            // The last instance is stopped.
+            "SIMULATED_AWS_INSTANCES=$(($# + 1)) exec providers/aws/simulated/provider",
+            "sh",
+            "{nodes...}",
+        ],
+        conformance: None,
+        machine: Some("ip-10-0-1-{number}.ec2.internal"),
+        routes: true,
+        provided_ips: false,
+        is_mock: false,
+    },
+];

@@ -1,0 +1,135 @@
+use std::{fs, path::Path, time::Duration};
+
+use super::*;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+const fn provider(steps: &'static [Step]) -> Provider {
+    Provider {
+        name: "test",
+        requires: "Test 1.0 or newer",
+        steps,
+        cloud: None,
+        start: &["true"],
+        conformance: None,
+        machine: None,
+        routes: false,
+        provided_ips: false,
+        is_mock: false,
+    }
+}
+
+#[test]
+fn rows_name_files_that_exist_and_no_name_twice() {
+    let is_there = |path: &str| Path::new(ROOT).join(path).exists();
+    for (index, provider) in PROVIDERS.iter().enumerate() {
+        let name = provider.name;
+        assert!(
+            PROVIDERS[..index].iter().all(|other| other.name != name),
+            "{name} twice"
+        );
+        let files = provider.conformance.iter();
+        let files = files.flat_map(|files| std::iter::once(files.inputs).chain(files.waivers));
+        for path in files {
+            assert!(is_there(path), "{name}: {path}");
+        }
+        for step in provider.steps {
+            assert!(is_there(step.folder), "{name}: {}", step.folder);
+            let from = step.makes.iter().flat_map(|makes| makes.from);
+            for path in
+                from.filter(|path| !path.contains("target/") && !path.contains("node_modules"))
+            {
+                assert!(is_there(path), "{name}: {path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn names_are_those_of_the_table_and_machines_those_of_the_cloud() {
+    assert_eq!(by_name("python").unwrap().name, "python");
+    let aws = by_name("aws").unwrap().machines("node-", 2);
+    assert_eq!(
+        aws,
+        ["ip-10-0-1-1.ec2.internal", "ip-10-0-1-2.ec2.internal"]
+    );
+    let error = by_name("ruby").unwrap_err();
+    assert!(
+        error.contains("mock, go, digitalocean, python, node, aws"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_missing_tool_is_one_sentence_with_the_version_that_is_needed() {
+    static STEPS: [Step; 1] = [Step {
+        action: "building it",
+        folder: ".",
+        command: &["no-such-compiler", "build"],
+        makes: None,
+    }];
+    let mut begun = Vec::new();
+    let built = provider(&STEPS)
+        .build(|action| begun.push(action.to_owned()))
+        .await;
+    let error = built.unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "cannot build the provider test: there is no `no-such-compiler` command. Install Test 1.0 or newer"
+    );
+    assert_eq!(begun, ["building it"]);
+}
+
+#[tokio::test]
+async fn a_step_that_fails_shows_its_output() {
+    static STEPS: [Step; 1] = [Step {
+        action: "building it",
+        folder: "testbed",
+        command: &["sh", "-c", "pwd; echo no such option >&2; exit 3"],
+        makes: None,
+    }];
+    let error = provider(&STEPS)
+        .build(|_| {})
+        .await
+        .unwrap_err()
+        .to_string();
+    for part in [
+        "needs Test 1.0 or newer",
+        "exit status: 3",
+        "/testbed\nno such option",
+    ] {
+        assert!(error.contains(part), "{part} is not in {error}");
+    }
+}
+
+#[test]
+fn a_step_is_left_out_while_its_file_is_the_youngest() {
+    const MAKES: Makes = Makes {
+        file: "made",
+        from: &["from"],
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    fs::create_dir_all(root.join("from/inner")).unwrap();
+    let source = root.join("from/inner/source");
+    fs::write(&source, "").unwrap();
+    assert!(!MAKES.is_current(root), "there is nothing yet");
+    fs::write(root.join("made"), "").unwrap();
+    assert!(MAKES.is_current(root));
+    let made = fs::metadata(root.join("made")).unwrap().modified().unwrap();
+    let later = made + Duration::from_mins(1);
+    fs::File::open(&source)
+        .unwrap()
+        .set_modified(later)
+        .unwrap();
+    assert!(!MAKES.is_current(root), "the source is younger");
+    fs::remove_dir_all(root.join("from")).unwrap();
+    assert!(!MAKES.is_current(root), "the source is not there");
+}
+
+#[test]
+fn machines_are_one_argument_or_many() {
+    let machines = ["a".to_owned(), "b".to_owned()];
+    let words = launch::with_machines(&["x", "NAMES={nodes}", "{nodes...}", "y"], &machines);
+    assert_eq!(words, ["x", "NAMES=a,b", "a", "b", "y"]);
+}
