@@ -39,20 +39,28 @@ use self::{
     live::Live, narrator::Narrator, report::Report, services::Exposing, signals::Signals,
     stage::Stage, volumes::Labelling,
 };
-use crate::{cli::duration, nodes::Machine};
+use crate::{
+    cli::duration,
+    nodes::Machine,
+    providers::{self, Provider},
+};
 
 /// The label on the demo's nodes; its value differs from run to run.
 const LABEL: &str = "outrigger.dev/demo";
 
 /// Watch a cloud-controller-manager at work on a real API server, with a fake cloud.
 ///
-/// Builds what is missing, starts etcd, kube-apiserver, provider-mock and
+/// Builds what is missing, starts etcd, kube-apiserver, a provider and
 /// cloud-controller-manager, registers nodes as kubelets do, makes Services that want a load
 /// balancer and a volume without a provisioner, and shows how nodes become usable, with Pod CIDRs and routes, Services
-/// reachable, and the volume known to be in its zone. Ctrl-C ends everything and leaves nothing behind.
+/// reachable, and the volume known to be in its zone, as far as the provider serves these. Ctrl-C ends everything
+/// and leaves nothing behind.
 #[derive(Debug, Parser)]
 #[command(name = "cargo demo", version, max_term_width = 100)]
 pub struct Demo {
+    /// The provider, of this repository. It is built first; its cloud is in memory.
+    #[arg(long, value_name = "NAME", default_value = "mock", value_parser = providers::by_name)]
+    provider: &'static Provider,
     /// How many nodes to register.
     #[arg(long, value_name = "N", default_value = "10", value_parser = at_least_one)]
     nodes: usize,
@@ -109,12 +117,17 @@ impl Run {
     }
 
     /// Of each three nodes, one kubelet has no address set, one an IPv4 address, and one
-    /// an address of each family: the controller treats them differently.
-    fn machines(&self, count: usize) -> Vec<Machine> {
-        let numbered = Machine::numbered(&self.prefix, count).zip(1_u32..);
-        numbered
-            .map(|(machine, number)| {
-                let machine = machine.label(LABEL, &self.id);
+    /// an address of each family: the controller treats them differently. A cloud that does not
+    /// know such addresses gets none.
+    fn machines(&self, count: usize, provider: &Provider) -> Vec<Machine> {
+        let names = provider.machines(&self.prefix, count).into_iter();
+        names
+            .zip(1_u32..)
+            .map(|(name, number)| {
+                let machine = Machine::new(name).label(LABEL, &self.id);
+                if !provider.provided_ips {
+                    return machine;
+                }
                 let v4 = Ipv4Addr::from(0x0a4d_0000 | (number & 0xffff));
                 let v6 = Ipv6Addr::from((0xfd4d << 112) | u128::from(number));
                 match number % 3 {
@@ -141,7 +154,7 @@ pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
     }
     let narrator = Narrator::new(demo.json);
     let mut stage = tokio::select! {
-        stage = Stage::set_up(demo.kubeconfig.as_deref(), &narrator) => stage?,
+        stage = Stage::set_up(&demo, &narrator) => stage?,
         () = signals.next() => return Ok(interrupted()),
     };
     let played = Box::pin(demo.play(&mut stage, &narrator, &mut signals)).await;
@@ -153,6 +166,10 @@ pub async fn run(demo: Demo) -> Result<ExitCode, Error> {
 }
 
 impl Demo {
+    fn machines(&self, run: &Run) -> Vec<Machine> {
+        run.machines(self.nodes, self.provider)
+    }
+
     async fn play(
         &self,
         stage: &mut Stage,
@@ -163,8 +180,8 @@ impl Demo {
         let live = Live {
             client: stage.cluster.client().clone(),
             selector: stage.run.selector(),
-            machines: stage.run.machines(self.nodes),
-            is_routed: is_own,
+            machines: self.machines(&stage.run),
+            is_routed: is_own && self.provider.routes,
             timeout: self.timeout,
         };
         let exposing = Exposing {
@@ -175,7 +192,7 @@ impl Demo {
         };
         let labelling = Labelling {
             client: live.client.clone(),
-            volume: is_own.then(|| stage.run.volume()),
+            volume: (is_own && self.provider.is_mock).then(|| stage.run.volume()),
             selector: live.selector.clone(),
             mock: &stage.programs.mock.clone(),
             endpoint: stage.endpoint(),
@@ -215,7 +232,8 @@ impl Demo {
             }
         };
         narrator.clear();
-        Report::new(&nodes, &services, &volumes, stage).print(self.json, !self.once)?;
+        Report::new(&nodes, &services, &volumes, stage, self.provider)
+            .print(self.json, !self.once)?;
         if self.once {
             return Ok(ExitCode::SUCCESS);
         }
@@ -258,9 +276,17 @@ mod tests {
     }
 
     #[test]
+    fn a_provider_that_is_not_known_is_answered_with_those_that_are() {
+        let error = parse(&["--provider", "ruby"]).unwrap_err();
+        assert!(error.contains("the providers are mock, go"), "{error}");
+        assert_eq!(parse(&[]).unwrap().provider.name, "mock");
+    }
+
+    #[test]
     fn nodes_in_a_cluster_of_others_have_unique_names() {
-        let (one, other) = (Run::new(false), Run::new(false));
-        assert_ne!(one.machines(1)[0].name(), other.machines(1)[0].name());
-        assert_eq!(Run::new(true).machines(2)[1].name(), "demo-00001");
+        let mock = providers::by_name("mock").unwrap();
+        let name = |run: Run| run.machines(1, mock)[0].name().to_owned();
+        assert_ne!(name(Run::new(false)), name(Run::new(false)));
+        assert_eq!(name(Run::new(true)), "demo-00001");
     }
 }

@@ -47,6 +47,15 @@ pub enum Error {
         /// Some of their names.
         names: String,
     },
+    /// Nodes of others could have these names.
+    #[error(
+        "the cloud of the provider {provider} names its machines itself, and the demo could not tell its \
+         nodes from others: leave --kubeconfig out to let the demo run its own cluster"
+    )]
+    NamedMachines {
+        /// The provider.
+        provider: &'static str,
+    },
     /// A program is not there and cannot be built.
     #[error(
         "there is no {program} beside the demo in {}. Run `cargo demo` in the source tree: it \

@@ -1,6 +1,11 @@
 //! Finds the programs that the demo starts, and builds what is missing.
 
-use std::{cell::Cell, env, path::PathBuf, pin::pin};
+use std::{
+    cell::Cell,
+    env,
+    path::{Path, PathBuf},
+    pin::pin,
+};
 
 use futures::{FutureExt, try_join};
 
@@ -19,6 +24,13 @@ pub(super) struct Programs {
     pub(super) controller: PathBuf,
     /// provider-mock.
     pub(super) mock: PathBuf,
+}
+
+impl Programs {
+    /// The folder in which all of them are.
+    pub(super) fn folder(&self) -> &Path {
+        self.mock.parent().unwrap_or(Path::new("."))
+    }
 }
 
 /// Finds the programs of this project and, at the same time, those of a control plane if one

@@ -4,7 +4,8 @@ mod rows;
 
 use std::{
     env,
-    io::{self, IsTerminal, Write},
+    fmt::Write as _,
+    io::{self, IsTerminal, Write as _},
     path::Path,
 };
 
@@ -14,12 +15,13 @@ use serde::Serialize;
 
 use self::rows::{NodeRow, Row, ServiceRow, VolumeRow, milliseconds};
 use super::{live, narrator, stage::Stage};
-use crate::{Error, services::Created};
+use crate::{Error, providers::Provider, services::Created};
 
 /// The result, for people and for programs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
+    provider: &'static str,
     kubeconfig: String,
     provider_endpoint: String,
     controller_log: String,
@@ -34,9 +36,11 @@ pub(super) struct Report {
     seconds_to_labels: f64,
     volumes: Vec<VolumeRow>,
     #[serde(skip)]
-    mock: String,
+    mock: Option<String>,
     #[serde(skip)]
     own_cluster: bool,
+    #[serde(skip)]
+    state: &'static str,
 }
 
 impl Report {
@@ -45,12 +49,15 @@ impl Report {
         services: &Created<Service>,
         volumes: &Created<PersistentVolume>,
         stage: &Stage,
+        provider: &Provider,
     ) -> Self {
+        let own_cluster = stage.cluster.own_dir().is_some();
         Self {
+            provider: provider.name,
             kubeconfig: stage.cluster.kubeconfig().display().to_string(),
             provider_endpoint: stage.endpoint(),
             controller_log: stage.controller.log().display().to_string(),
-            provider_log: stage.mock.log().display().to_string(),
+            provider_log: stage.provider.log().display().to_string(),
             seconds: milliseconds(nodes.ready),
             nodes: nodes
                 .objects
@@ -69,8 +76,9 @@ impl Report {
                 .iter()
                 .map(|(volume, waited)| VolumeRow::new(volume, *waited))
                 .collect(),
-            mock: as_typed(&stage.programs.mock),
-            own_cluster: stage.cluster.own_dir().is_some(),
+            mock: provider.is_mock.then(|| as_typed(&stage.programs.mock)),
+            own_cluster,
+            state: live::state(own_cluster && provider.routes),
         }
     }
 
@@ -102,7 +110,7 @@ impl Report {
 
     fn summary(&self) -> String {
         let nodes = narrator::nodes(self.nodes.len());
-        let state = live::state(self.own_cluster);
+        let state = self.state;
         format!("{nodes} {state} in {:.2} s\n", self.seconds)
     }
 
@@ -121,14 +129,10 @@ impl Report {
     fn things_to_try(&self) -> String {
         let Self {
             kubeconfig,
-            provider_endpoint,
             controller_log,
             provider_log,
-            mock,
             ..
         } = self;
-        let node = self.nodes.first().map_or("NODE", |row| &*row.name);
-        let ctl = format!("{mock} ctl --endpoint {provider_endpoint}");
         let more = "cargo run -p outrigger-testbed --bin outrigger-testbed -- nodes";
         let services = self.services.first().map_or_else(String::new, |row| {
             let name = &row.name;
@@ -137,18 +141,6 @@ impl Report {
   kubectl get services
   kubectl wait --for=condition=outrigger.dev/Provisioned service/{name}
   kubectl delete service {name}
-
-  {ctl} lb list
-  {ctl} lb show {}/{name}",
-                super::services::NAMESPACE
-            )
-        });
-        let cidr = self.nodes.first().and_then(|row| row.pod_cidrs.first());
-        let routes = cidr.map_or_else(String::new, |cidr| {
-            format!(
-                "
-  {ctl} routes list
-  {ctl} routes remove {cidr}  # made again within 10 s
 "
             )
         });
@@ -157,15 +149,24 @@ impl Report {
                 "
   kubectl get persistentvolumes -L topology.kubernetes.io/zone
   kubectl annotate persistentvolume {} outrigger.dev/volume-labelled-  # asked about once more
-  {ctl} volumes list
 ",
                 row.name
             )
         });
-        let whose = if self.own_cluster {
-            ""
+        let cloud = self
+            .mock
+            .as_deref()
+            .map_or_else(String::new, |mock| self.changes_of_the_cloud(mock));
+        let nodes = if self.mock.is_none() {
+            // Another provider has no machines for them.
+            String::new()
         } else {
-            "\n  (those are yours to delete: the same with --delete)"
+            let whose = if self.own_cluster {
+                ""
+            } else {
+                "\n  (those are yours to delete: the same with --delete)"
+            };
+            format!("\n  {more} --kubeconfig {kubeconfig} --count 5 --prefix more-{whose}\n")
         };
         format!(
             "
@@ -174,18 +175,40 @@ Everything runs until Ctrl-C. Things to try in another terminal:
   export KUBECONFIG={kubeconfig}
   kubectl get nodes -L topology.kubernetes.io/zone
   kubectl get events
-{services}
-{routes}{volumes}
-  {ctl} list
-  {ctl} stop {node}
-  {ctl} set latency 500ms
-  {ctl} set errors --method BatchGetInstances --code UNAVAILABLE --count 3
-  {more} --kubeconfig {kubeconfig} --count 5 --prefix more-{whose}
-
+{services}{volumes}{cloud}{nodes}
   tail -f {controller_log}
   tail -f {provider_log}
 "
         )
+    }
+
+    /// The mock's control command, which is run as `mock`.
+    fn changes_of_the_cloud(&self, mock: &str) -> String {
+        let ctl = format!("{mock} ctl --endpoint {}", self.provider_endpoint);
+        let node = self.nodes.first();
+        let name = node.map_or("NODE", |row| &*row.name);
+        let mut text = format!(
+            "
+  {ctl} list
+  {ctl} stop {name}
+  {ctl} set latency 500ms
+  {ctl} set errors --method BatchGetInstances --code UNAVAILABLE --count 3
+"
+        );
+        if let Some(row) = self.services.first() {
+            let (namespace, name) = (super::services::NAMESPACE, &row.name);
+            let _ = writeln!(text, "  {ctl} lb list\n  {ctl} lb show {namespace}/{name}");
+        }
+        if let Some(cidr) = node.and_then(|row| row.pod_cidrs.first()) {
+            let _ = writeln!(
+                text,
+                "  {ctl} routes list\n  {ctl} routes remove {cidr}  # made again within 10 s"
+            );
+        }
+        if !self.volumes.is_empty() {
+            let _ = writeln!(text, "  {ctl} volumes list");
+        }
+        text
     }
 }
 

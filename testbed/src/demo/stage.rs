@@ -12,25 +12,24 @@ use tokio::{
 };
 
 use super::{
-    Error, Run,
+    Demo, Error, Run,
     cluster::Cluster,
     narrator::Narrator,
     programs::{self, Programs},
     signals::Signals,
-    volumes,
 };
 use crate::{
     ControlPlane, Options,
     process::{Process, Scratch},
 };
 
-const MOCK: &str = "provider-mock";
 const CONTROLLER: &str = "cloud-controller-manager";
 
 /// Everything that runs. Dropping it ends everything, in the order of its fields.
 pub(super) struct Stage {
     pub(super) controller: Process,
-    pub(super) mock: Process,
+    pub(super) provider: Process,
+    cloud: Option<Process>,
     pub(super) cluster: Cluster,
     pub(super) programs: Programs,
     pub(super) run: Run,
@@ -38,18 +37,24 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Builds what is missing and starts everything, on the cluster of `kubeconfig` if there
+    /// Builds what is missing and starts everything, on the cluster of `--kubeconfig` if there
     /// is one.
-    pub(super) async fn set_up(
-        kubeconfig: Option<&Path>,
-        narrator: &Narrator,
-    ) -> Result<Self, Error> {
+    pub(super) async fn set_up(demo: &Demo, narrator: &Narrator) -> Result<Self, Error> {
+        let kubeconfig = demo.kubeconfig.as_deref();
+        if kubeconfig.is_some() && demo.provider.machine.is_some() {
+            return Err(Error::NamedMachines {
+                provider: demo.provider.name,
+            });
+        }
         // First: it fails fast, and a build is long.
         let existing = match kubeconfig {
             Some(path) => Some(Cluster::existing(path).await?),
             None => None,
         };
         let programs = programs::find(existing.is_none(), narrator).await?;
+        let provider = demo.provider;
+        provider.build(|action| narrator.begin(action)).await?;
+        narrator.clear();
         let cluster = if let Some(cluster) = existing {
             cluster
         } else {
@@ -59,29 +64,32 @@ impl Stage {
         let run = Run::new(kubeconfig.is_none());
         let scratch = Scratch::new(false)?;
 
-        narrator.begin("starting provider-mock and cloud-controller-manager");
-        let endpoint = format!("--endpoint={}", endpoint(scratch.path()));
-        let args = [
-            "serve",
-            "--synthesize-instances",
-            "--routes",
-            &format!("--csi-driver={}", volumes::DRIVER),
-            "--latency=20ms",
-            &endpoint,
-        ];
-        let log = scratch.path().join("provider-mock.log");
-        let mut mock = Process::start(MOCK, &programs.mock, &args.map(str::to_owned), log)?;
-        wait_for(&mut mock, &socket(scratch.path())).await?;
+        let name = provider.name;
+        narrator.begin(&format!(
+            "starting the provider {name} and cloud-controller-manager"
+        ));
+        let machines = demo.machines(&run);
+        let machines: Vec<_> = machines
+            .iter()
+            .map(|machine| machine.name().to_owned())
+            .collect();
+        let launch = provider.launch(programs.folder(), &machines)?;
+        let place = |file| scratch.path().join(file);
+        let cloud = launch.start_cloud(place("cloud.log")).await?;
+        let socket = socket(scratch.path());
+        let mut provider = launch.start(&socket, place("provider.log"))?;
+        wait_for(&mut provider, &socket).await?;
         let controller = Process::start(
             CONTROLLER,
             &programs.controller,
             &controller_args(&cluster, scratch.path()),
-            scratch.path().join("cloud-controller-manager.log"),
+            place("cloud-controller-manager.log"),
         )?;
         narrator.clear();
         let stage = Self {
             controller,
-            mock,
+            provider,
+            cloud,
             cluster,
             programs,
             run,
@@ -103,7 +111,7 @@ impl Stage {
         let mut places = vec![
             ("kubeconfig", self.cluster.kubeconfig().to_owned()),
             ("controller's log", self.controller.log().to_owned()),
-            ("provider's log", self.mock.log().to_owned()),
+            ("provider's log", self.provider.log().to_owned()),
         ];
         if let Some(dir) = self.cluster.own_dir() {
             places.push(("API server's log", dir.join("kube-apiserver.log")));
@@ -115,13 +123,14 @@ impl Stage {
     /// Returns when something has ended that should run.
     pub(super) async fn failure(&mut self) -> Error {
         const EVERY: Duration = Duration::from_millis(100);
-        let (controller, mock) = (&mut self.controller, &mut self.mock);
+        // The controller last: it may end for want of the others.
+        let mut processes: Vec<_> = self.cloud.iter_mut().collect();
+        processes.extend([&mut self.provider, &mut self.controller]);
         let process = async {
             let mut tick = interval(EVERY);
             loop {
                 tick.tick().await;
-                // The mock first: a controller may end for want of it.
-                if let Err(error) = check(mock).and_then(|()| check(controller)) {
+                if let Err(error) = processes.iter_mut().try_for_each(|process| check(process)) {
                     return error;
                 }
             }
@@ -140,7 +149,8 @@ impl Stage {
     ) -> Result<(), Error> {
         let Self {
             controller,
-            mock,
+            provider,
+            cloud,
             cluster,
             run,
             scratch,
@@ -151,7 +161,8 @@ impl Stage {
         // while they are deleted.
         let processes = task::spawn_blocking(move || {
             drop(controller);
-            drop(mock);
+            drop(provider);
+            drop(cloud);
         });
         let processes = processes.await;
         let cleaned = cluster.clean_up(&run, signals).await;

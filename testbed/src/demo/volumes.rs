@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The CSI driver of the demo's volume.
-pub(super) const DRIVER: &str = "disk.mock.example";
+const DRIVER: &str = "disk.mock.example";
 
 /// Its place in the fake cloud.
 const PLACE: [&str; 4] = ["--region", "mock-1", "--zone", "mock-1a"];
