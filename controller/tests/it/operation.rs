@@ -9,4 +9,5 @@ mod migration;
 mod permissions;
 mod provider_gone;
 mod serving;
+mod shipped;
 mod stop;

@@ -28,7 +28,10 @@ pub(crate) struct Rights(Vec<Value>);
 impl Rights {
     /// The rules below a heading.
     pub(crate) fn documented(heading: &str) -> Self {
-        let page = read("docs/rbac.md");
+        Self::below(heading, &read("docs/rbac.md"))
+    }
+
+    fn below(heading: &str, page: &str) -> Self {
         let mut sections = page.split("\n## ");
         let section = sections.find(|section| section.lines().next() == Some(heading));
         let section = section.unwrap_or_else(|| panic!("no heading {heading:?}"));
@@ -37,6 +40,21 @@ impl Rights {
         let objects: Vec<Value> = yaml.flat_map(objects).collect();
         assert!(!objects.is_empty(), "nothing below {heading:?}");
         Self(objects)
+    }
+
+    /// The rules that always hold, of these parts; a comment of the page names the part.
+    pub(crate) fn of_parts(parts: &[&str]) -> Self {
+        let mut wanted = true;
+        let page = read("docs/rbac.md");
+        let rules = page.lines().filter(|line| {
+            if let Some(part) = line.strip_prefix("  # ") {
+                wanted = parts.contains(&part);
+            } else if !line.starts_with("  ") {
+                wanted = true;
+            }
+            wanted
+        });
+        Self::below(ALWAYS, &rules.collect::<Vec<_>>().join("\n"))
     }
 
     /// Those that `deploy/kustomize` grants for [`shipped_flags`].

@@ -43,7 +43,7 @@ fn pod_cidrs(node: &Node) -> Vec<String> {
 }
 
 /// `status reason` of the condition.
-fn network(node: &Node) -> String {
+pub(crate) fn network(node: &Node) -> String {
     let conditions = node.status.iter().flat_map(|status| &status.conditions);
     let mut conditions = conditions.flatten();
     let found = conditions.find(|condition| condition.type_ == "NetworkUnavailable");

@@ -1,4 +1,4 @@
-//! The rights that `docs/rbac.md` lists and `deploy/` grants are enough, and one that is missing is named.
+//! The rights that `docs/rbac.md` lists are enough, and one that is missing is named.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use crate::{
     cluster::{Cluster, SYSTEM},
     look::{answered, reason},
     replica::Replica,
-    rights::{ACCOUNTS, ALWAYS, Rights, shipped_flags},
+    rights::{ACCOUNTS, ALWAYS, Rights},
     stage::Setup,
     wait::{holds, until},
 };
 
 /// Waits until the Lease has this event about a leader of that name.
-async fn elected(cluster: &Cluster, identity: &str) {
+pub(super) async fn elected(cluster: &Cluster, identity: &str) {
     let events: Api<Event> = Api::namespaced(cluster.admin(), SYSTEM);
     let message = format!("{identity} became leader");
     until("the event of the election", async || {
@@ -63,7 +63,7 @@ async fn delete_service(cluster: &Cluster, name: &str) {
 }
 
 /// Has a load balancer made and deleted.
-async fn serve_a_service(cluster: &Cluster, name: &str) {
+pub(super) async fn serve_a_service(cluster: &Cluster, name: &str) {
     ask_for_load_balancer(cluster, name).await;
     let services = services(cluster);
     until(&format!("the address of {name}"), async || {
@@ -124,29 +124,6 @@ async fn the_documented_rights_are_enough() {
         assert!(did(&replica, &method, path), "{method} {path}");
     }
     replica.was_allowed_everything();
-}
-
-#[tokio::test]
-async fn the_shipped_manifests_grant_what_their_flags_need() {
-    let cluster = Setup::without_provider().prepare().await;
-    let rights = Rights::shipped().of("shipped");
-    rights.grant(&cluster.plane).await;
-    let mut part = cluster.part("shipped").user("shipped");
-    // The port is the test's.
-    let flags = shipped_flags().into_iter();
-    for flag in flags.filter(|flag| !flag.starts_with("--secure-port=")) {
-        part = part.flag(&flag);
-    }
-    let mut replica = part.start().await;
-    replica.leads().await;
-    replica.own_node(&cluster, "shipped").await;
-    cluster.synced("shipped").await;
-    serve_a_service(&cluster, "shipped").await;
-    elected(&cluster, &replica.identity().await).await;
-    replica.port.anonymous().gets("/readyz", 200).await;
-    replica.controller.terminate().await;
-    replica.was_allowed_everything();
-    rights.revoke(&cluster.plane).await;
 }
 
 /// PROC-40 … PROC-42.

@@ -13,11 +13,6 @@ the controller run with exactly that.
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
-{{- if $loops.serviceLb }}
-- apiGroups: [""]
-  resources: [services]
-  verbs: [list, watch]
-{{- end }}
 {{- if $loops.cloudNode }}
 # cloud-node
 - apiGroups: [""]
@@ -43,7 +38,7 @@ the controller run with exactly that.
   verbs: [get]
 - apiGroups: [""]
   resources: [services]
-  verbs: [get]
+  verbs: [get, list, watch]
 - apiGroups: [""]
   resources: [services/status]
   verbs: [patch]
