@@ -134,6 +134,9 @@ fn each_defect(only: impl Fn(&Defect) -> Vec<String> + Sync) {
                     let report = run_suite(defect, only(defect));
                     eprintln!("{:>6.1} s  {}", report.seconds, defect.name);
                     let different = difference(defect, &report);
+                    if let Some(text) = &different {
+                        eprintln!("{text}");
+                    }
                     wrong.lock().unwrap().extend(different);
                 }
             });
