@@ -19,7 +19,7 @@ const GET_STATUS: &str = "/cloudprovider.v1.ProviderService/GetStatus";
 pub(super) fn cases() -> Vec<Case> {
     vec![
         must("TRN-01", "the socket has mode 0660")
-            .clause("common.proto", "", "It has mode 0660 and a group that both processes are in;")
+            .clause("common.proto", "", "The socket has mode 0660 and a group that both processes are in;")
             .check(|subject| Box::pin(async { mode(subject) })),
         must("TRN-02", "calls with any authority are served")
             .clause("common.proto", "", "Any :authority is accepted.")
