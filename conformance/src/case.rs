@@ -105,6 +105,8 @@ pub enum Input {
     BothIpFamilies,
     /// `cluster.podCIDRs`: of both IP families.
     BothPodCidrFamilies,
+    /// `services.limit`.
+    LoadBalancerLimit,
     /// `routes.limit`.
     RouteLimit,
     /// `volumes.existing`.
@@ -115,14 +117,24 @@ pub enum Input {
     MalformedVolume,
     /// `volumes.foreign`.
     ForeignVolume,
+    /// `volumes.young`.
+    YoungVolume,
     /// `secrets`.
     Secrets,
     /// `provider.command`: the provider is a process of the suite, which can stop and kill it.
     Process,
     /// `commands.cloudOff` and `commands.cloudOn`.
     CloudSwitch,
+    /// `commands.cloudLimited` and `commands.cloudOn`.
+    RateLimitSwitch,
+    /// `commands.credentialsOff` and `commands.cloudOn`.
+    CredentialsSwitch,
+    /// `commands.blackhole`.
+    Blackhole,
     /// `commands.cloudChanges`.
     CloudChanges,
+    /// `commands.cloudCalls`.
+    CloudCalls,
 }
 
 /// A case that a provider MUST pass.
@@ -280,15 +292,21 @@ impl Input {
             Self::SecondProtocol => "services.secondProtocol",
             Self::BothIpFamilies => "services.ipFamilies (two)",
             Self::BothPodCidrFamilies => "cluster.podCIDRs (of both IP families)",
+            Self::LoadBalancerLimit => "services.limit",
             Self::RouteLimit => "routes.limit",
             Self::ExistingVolume => "volumes.existing",
             Self::AbsentVolume => "volumes.absent",
             Self::MalformedVolume => "volumes.malformed",
             Self::ForeignVolume => "volumes.foreign",
+            Self::YoungVolume => "volumes.young",
             Self::Secrets => "secrets",
             Self::Process => "provider.command",
             Self::CloudSwitch => "commands.cloudOff and commands.cloudOn",
+            Self::RateLimitSwitch => "commands.cloudLimited and commands.cloudOn",
+            Self::CredentialsSwitch => "commands.credentialsOff and commands.cloudOn",
+            Self::Blackhole => "commands.blackhole",
             Self::CloudChanges => "commands.cloudChanges",
+            Self::CloudCalls => "commands.cloudCalls",
         }
     }
 }

@@ -14,13 +14,17 @@ use outrigger_api::v1::{
     provider_service_client::ProviderServiceClient, routes_service_client::RoutesServiceClient,
     volumes_service_client::VolumesServiceClient,
 };
-use tonic::transport::Channel;
+use tokio::sync::watch;
+use tonic::{metadata::MetadataMap, transport::Channel};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse, health_client::HealthClient};
 
 pub use error::CallError;
 pub use lists::Listed;
 
-use crate::{connection, ledger::Ledger};
+use crate::{
+    connection::{self, Manner},
+    ledger::Ledger,
+};
 
 /// One connection to the provider. Clones share it.
 #[derive(Clone, Debug)]
@@ -29,6 +33,10 @@ pub struct Client {
     ledger: Arc<Ledger>,
     /// Takes the place of every deadline of the contract.
     deadline: Option<Duration>,
+    /// Of every call.
+    metadata: MetadataMap,
+    /// True: streams of answers are read.
+    reads: Option<watch::Receiver<bool>>,
 }
 
 /// The methods that have one request and one answer.
@@ -76,16 +84,18 @@ unary! {
 }
 
 impl Client {
-    /// Connects to the socket, with an authority of the caller's choice.
+    /// Connects to the socket.
     pub(crate) async fn dial(
         socket: &Path,
-        authority: &str,
+        manner: Manner<'_>,
         ledger: Arc<Ledger>,
     ) -> Result<Self, String> {
         Ok(Self {
-            channel: connection::dial(socket, authority).await?,
+            channel: connection::dial(socket, manner).await?,
             ledger,
             deadline: None,
+            metadata: MetadataMap::new(),
+            reads: None,
         })
     }
 
@@ -94,6 +104,24 @@ impl Client {
     pub fn with_deadline(&self, deadline: Duration) -> Self {
         Self {
             deadline: Some(deadline),
+            ..self.clone()
+        }
+    }
+
+    /// The same connection; streams of answers are not read before `reads` is true.
+    #[must_use]
+    pub fn reading_when(&self, reads: watch::Receiver<bool>) -> Self {
+        Self {
+            reads: Some(reads),
+            ..self.clone()
+        }
+    }
+
+    /// The same connection, with metadata on every call.
+    #[must_use]
+    pub fn with_metadata(&self, metadata: MetadataMap) -> Self {
+        Self {
+            metadata,
             ..self.clone()
         }
     }

@@ -8,11 +8,27 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-/// The authority that the controller sends.
-pub(crate) const AUTHORITY: &str = "localhost";
+/// How a connection is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner<'a> {
+    pub(crate) authority: &'a str,
+    /// Bytes of one answer that the provider may send before they are read; none: as tonic has it.
+    pub(crate) window: Option<u32>,
+}
+
+impl Default for Manner<'_> {
+    /// As the controller does.
+    fn default() -> Self {
+        Self {
+            authority: "localhost",
+            window: None,
+        }
+    }
+}
 
 /// Connects once: a channel whose connection was lost fails, and does not make another one.
-pub(crate) async fn dial(socket: &Path, authority: &str) -> Result<Channel, String> {
+pub(crate) async fn dial(socket: &Path, manner: Manner<'_>) -> Result<Channel, String> {
+    let Manner { authority, window } = manner;
     let at = socket.display();
     let stream = UnixStream::connect(socket)
         .await
@@ -26,6 +42,7 @@ pub(crate) async fn dial(socket: &Path, authority: &str) -> Result<Channel, Stri
         .parse()
         .map_err(|error| format!("{authority:?} is no authority: {error}"))?;
     Endpoint::from(uri)
+        .initial_stream_window_size(window)
         .connect_with_connector(once)
         .await
         .map_err(|error| format!("{at} does not speak gRPC: {}", with_sources(&error)))

@@ -128,6 +128,8 @@ pub struct Services {
     pub refused_protocol: Option<String>,
     /// A protocol beside TCP that is served.
     pub second_protocol: Option<String>,
+    /// How many load balancers the account has room for; more are refused.
+    pub limit: Option<usize>,
 }
 
 /// Routes that the suite makes.
@@ -152,6 +154,8 @@ pub struct Volumes {
     pub malformed: Option<Volume>,
     /// One of another account or project.
     pub foreign: Option<Volume>,
+    /// One that was made a moment ago, and that the cloud may not show yet.
+    pub young: Option<Volume>,
 }
 
 /// A volume of a CSI driver.
@@ -199,10 +203,18 @@ impl Default for Limits {
 pub struct Commands {
     /// Makes every call to the cloud fail.
     pub cloud_off: Vec<String>,
-    /// Undoes it.
+    /// Makes the rate limit of the cloud refuse all calls, or all but a few.
+    pub cloud_limited: Vec<String>,
+    /// Makes the cloud refuse the provider's credentials.
+    pub credentials_off: Vec<String>,
+    /// Undoes each of these.
     pub cloud_on: Vec<String>,
+    /// With a destination CIDR as its last argument: the route to it leads nowhere from now on.
+    pub blackhole: Vec<String>,
     /// Prints how many changes the cloud has had so far: one number.
     pub cloud_changes: Vec<String>,
+    /// Prints how many calls the cloud has had so far, changes or not: one number.
+    pub cloud_calls: Vec<String>,
 }
 
 impl Inputs {
@@ -250,6 +262,7 @@ impl Inputs {
             commands,
             ..
         } = self;
+        let has_switch = |off: &[String]| !off.is_empty() && !commands.cloud_on.is_empty();
         match input {
             Input::ExistingInstance => !instances.existing.is_empty(),
             Input::TwoExistingInstances => instances.existing.len() > 1,
@@ -264,15 +277,21 @@ impl Inputs {
                 let is_ipv4 = |net: &IpNet| matches!(net, IpNet::V4(_));
                 cluster.pod_cidrs.iter().any(is_ipv4) && !cluster.pod_cidrs.iter().all(is_ipv4)
             }
+            Input::LoadBalancerLimit => services.limit.is_some(),
             Input::RouteLimit => routes.limit.is_some(),
             Input::ExistingVolume => !volumes.existing.is_empty(),
             Input::AbsentVolume => volumes.absent.is_some(),
             Input::MalformedVolume => volumes.malformed.is_some(),
             Input::ForeignVolume => volumes.foreign.is_some(),
+            Input::YoungVolume => volumes.young.is_some(),
             Input::Secrets => !self.secrets.is_empty(),
             Input::Process => !self.provider.command.is_empty(),
-            Input::CloudSwitch => !commands.cloud_off.is_empty() && !commands.cloud_on.is_empty(),
+            Input::CloudSwitch => has_switch(&commands.cloud_off),
+            Input::RateLimitSwitch => has_switch(&commands.cloud_limited),
+            Input::CredentialsSwitch => has_switch(&commands.credentials_off),
+            Input::Blackhole => !commands.blackhole.is_empty(),
             Input::CloudChanges => !commands.cloud_changes.is_empty(),
+            Input::CloudCalls => !commands.cloud_calls.is_empty(),
         }
     }
 }

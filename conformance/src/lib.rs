@@ -28,6 +28,7 @@ mod connection;
 mod labels;
 mod ledger;
 mod leftovers;
+mod log;
 
 mod proxy;
 pub mod stress;

@@ -14,10 +14,11 @@ use crate::{
     case::{Capability, Case, Level},
     cases,
     client::Client,
-    connection::AUTHORITY,
+    connection::Manner,
     inputs::{Inputs, limit},
     ledger::Ledger,
     leftovers::{Leftovers, Objects},
+    log::Log,
     report::{Judged, Outcome, Report, Skip},
     subject::{Subject, Suite, declares, handshake_request},
     verdict::{Failure, Stop, Verdict},
@@ -254,15 +255,16 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<Suite, String> {
         endpoint, inputs, ..
     } = settings;
     let ledger = Arc::new(Ledger::default());
+    let log = Arc::new(Log::new(&inputs.secrets));
     let provider = if inputs.provider.command.is_empty() {
         None
     } else {
         let within = limit(inputs.limits.start);
-        let started = crate::commands::Provider::start(&inputs.provider, endpoint, within);
+        let started = crate::commands::Provider::start(&inputs.provider, endpoint, &log, within);
         Some(started.await?)
     };
     let socket = endpoint.path();
-    let dial = || Client::dial(socket, AUTHORITY, Arc::clone(&ledger));
+    let dial = || Client::dial(socket, Manner::default(), Arc::clone(&ledger));
     let shake = |client: Client| async move {
         let answered = client.handshake(handshake_request(inputs)).await;
         answered.map_err(|error| format!("the handshake fails: {error}"))
@@ -279,5 +281,6 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<Suite, String> {
         leftovers: Leftovers::default(),
         idle,
         provider: Mutex::new(provider),
+        log,
     })
 }

@@ -32,10 +32,11 @@ use crate::{
     case::Capability,
     client::Client,
     commands::{self, Provider},
-    connection::AUTHORITY,
+    connection::Manner,
     inputs::Inputs,
     ledger::{Ledger, Seen},
     leftovers::Leftovers,
+    log::Log,
     verdict::{Verdict, failed, skipped},
 };
 
@@ -53,6 +54,8 @@ pub(crate) struct Suite {
     /// Connected at the start, and not used before the case about idle connections.
     pub(crate) idle: Client,
     pub(crate) provider: Mutex<Option<Provider>>,
+    /// Of each process of the provider that the suite has started.
+    pub(crate) log: Arc<Log>,
 }
 
 /// The provider under test, in the hands of one case.
@@ -107,6 +110,11 @@ impl Subject {
         self.suite.ledger.seen()
     }
 
+    /// Lines with a secret of the inputs in the log of the provider.
+    pub(crate) fn secrets_in_log(&self) -> Vec<String> {
+        self.suite.log.found()
+    }
+
     pub(crate) fn leftovers(&self) -> &Leftovers {
         &self.suite.leftovers
     }
@@ -118,20 +126,20 @@ impl Subject {
 
     /// A new connection without a handshake.
     pub async fn dial(&self) -> Verdict<Client> {
-        self.dial_with(AUTHORITY).await
+        self.dial_with(Manner::default()).await
     }
 
-    /// A new connection with another authority, without a handshake.
-    pub async fn dial_with(&self, authority: &str) -> Verdict<Client> {
+    /// A new connection made in another way, without a handshake.
+    pub(crate) async fn dial_with(&self, manner: Manner<'_>) -> Verdict<Client> {
         let ledger = Arc::clone(&self.suite.ledger);
-        let dialed = Client::dial(self.endpoint().path(), authority, ledger).await;
+        let dialed = Client::dial(self.endpoint().path(), manner, ledger).await;
         dialed.map_err(|error| failed("the provider accepts a connection", error))
     }
 
     /// A new connection to another socket, such as that of a proxy; with a handshake.
     pub(crate) async fn connect_to(&self, socket: &std::path::Path) -> Verdict<Client> {
         let ledger = Arc::clone(&self.suite.ledger);
-        let dialed = Client::dial(socket, AUTHORITY, ledger).await;
+        let dialed = Client::dial(socket, Manner::default(), ledger).await;
         let client = dialed.map_err(|error| failed("the provider accepts a connection", error))?;
         client.handshake(self.handshake_request()).await?;
         Ok(client)
@@ -186,29 +194,46 @@ impl Subject {
         format!("conformance-{}-{case}-{number}", self.suite.run_id)
     }
 
+    /// Runs a command of the inputs; its standard output.
+    pub async fn command(&self, command: &[String]) -> Verdict<String> {
+        let ran = commands::run(command, self.endpoint()).await;
+        ran.map_err(|error| failed("the command of the inputs works", error))
+    }
+
     /// Fails every call of the provider to its cloud while `work` runs, and undoes it at its end.
     pub async fn without_cloud<T>(&self, work: impl Future<Output = Verdict<T>>) -> Verdict<T> {
-        let switches = &self.inputs().commands;
-        let switch = async |command: &[String]| {
-            let switched = commands::run(command, self.endpoint()).await;
-            switched.map_err(|error| failed("the command of the inputs works", error))
-        };
-        switch(&switches.cloud_off).await?;
+        self.switched(&self.inputs().commands.cloud_off, work).await
+    }
+
+    /// Runs a switch of the inputs before `work`, and `commands.cloudOn` after it.
+    pub async fn switched<T>(
+        &self,
+        switch: &[String],
+        work: impl Future<Output = Verdict<T>>,
+    ) -> Verdict<T> {
+        self.command(switch).await?;
         let ended = work.await;
-        switch(&switches.cloud_on).await?;
+        self.command(&self.inputs().commands.cloud_on).await?;
         ended
     }
 
     /// How many changes the cloud has had, by the command of the inputs.
     pub async fn cloud_changes(&self) -> Verdict<u64> {
-        let command = &self.inputs().commands.cloud_changes;
-        let printed = commands::run(command, self.endpoint()).await;
-        let number = printed.and_then(|text| {
-            let text = text.trim();
-            text.parse()
-                .map_err(|_| format!("{text:?} is not one number"))
-        });
-        number.map_err(|error| failed("commands.cloudChanges prints a number", error))
+        self.number(&self.inputs().commands.cloud_changes).await
+    }
+
+    /// How many calls the cloud has had, by the command of the inputs.
+    pub async fn cloud_calls(&self) -> Verdict<u64> {
+        self.number(&self.inputs().commands.cloud_calls).await
+    }
+
+    async fn number(&self, command: &[String]) -> Verdict<u64> {
+        let printed = self.command(command).await?;
+        let printed = printed.trim();
+        printed.parse().map_err(|_| {
+            let expected = format!("{} prints one number", command.join(" "));
+            failed(expected, format!("{printed:?}"))
+        })
     }
 
     /// Calls `look` until it gives a value, at most for `limit`.

@@ -34,8 +34,13 @@ pub(super) fn cases() -> Vec<Case> {
             .check(|subject| Box::pin(each(subject, refused_codes))),
         must("ERR-04", "no text has a secret of the inputs")
             .needs(Input::Secrets)
-            .clause("provider.proto", "DependencyStatus.message", "Why, for people. No secrets.")
+            .clause(FILE, "", "Credentials of the cloud MUST NOT be in any text of an answer")
             .check(|subject| Box::pin(secrets(subject))),
+        must("ERR-12", "the log of the provider has no secret of the inputs")
+            .needs(Input::Secrets)
+            .needs(Input::Process)
+            .clause(FILE, "", "Credentials of the cloud MUST NOT be in any text of an answer, and MUST NOT be in the provider's log.")
+            .check(|subject| Box::pin(secrets_in_log(subject))),
         must("ERR-05", "the message of an error has at most 1 KiB, its details 4 KiB")
             .clause(FILE, "", "The message MUST be <= 1 KiB, all details together <= 4 KiB:")
             .check(|subject| Box::pin(each(subject, sizes))),
@@ -167,6 +172,16 @@ async fn secrets(subject: &Subject) -> Verdict {
         found.is_none(),
         "texts without the secrets of the inputs",
         format!("a text of {} bytes with one", found.map_or(0, String::len)),
+    )
+}
+
+async fn secrets_in_log(subject: &Subject) -> Verdict {
+    provoke(subject).await?;
+    let found = subject.secrets_in_log();
+    expect(
+        found.is_empty(),
+        "a log without the secrets of the inputs",
+        format!("one in {}", found.join(", ")),
     )
 }
 

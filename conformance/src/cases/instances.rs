@@ -1,6 +1,7 @@
 //! `InstancesService`: lookups and lists.
 
 mod batches;
+mod cloud;
 mod content;
 mod lists;
 mod lookups;
@@ -25,6 +26,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(batches::cases());
     cases.extend(content::cases());
     cases.extend(lists::cases());
+    cases.extend(cloud::cases());
     cases
 }
 

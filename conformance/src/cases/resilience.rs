@@ -1,6 +1,7 @@
 //! Broken connections, deadlines, restarts, and nothing left behind.
 
 mod load_balancers;
+mod process;
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use outrigger_api::v1::{
 };
 
 use crate::{
-    case::{Capability, Case, Input, must, should},
+    case::{Capability, Case, must},
     client::{CallError, Client},
     proxy::{Fault, Proxy},
     subject::{NAMESPACE, Subject},
@@ -37,23 +38,12 @@ pub(super) fn cases() -> Vec<Case> {
             .of(Capability::Instances)
             .clause("provider.proto", "GetStatus", "Cheap status and the heartbeat of the connection")
             .check(|subject| Box::pin(late_replies(subject))),
-        must("RES-14", "a provider that was killed starts over the socket that it left behind")
-            .needs(Input::Process)
-            .clause(FILE, "", "The provider makes the socket and MUST replace one that a dead process left.")
-            .check(|subject| Box::pin(stale_socket(subject))),
-        must("RES-15", "a new process has a new boot_id")
-            .needs(Input::Process)
-            .clause("provider.proto", "HandshakeResponse.boot_id", "Another value tells that caches are gone.")
-            .check(|subject| Box::pin(new_boot_id(subject))),
         must("RES-20", "a list whose reader goes away leaves the provider healthy")
             .of(Capability::InstancesList)
             .clause(FILE, "", "leaves a state from which the next call converges")
             .check(|subject| Box::pin(abandoned_list(subject))),
-        should("RES-10", "SIGTERM ends the provider within 30 s, and removes its socket")
-            .needs(Input::Process)
-            .clause(FILE, "ERROR_REASON_SHUTTING_DOWN", "UNAVAILABLE: the provider is ending; the controller connects again.")
-            .check(|subject| Box::pin(terminated(subject))),
     ];
+    cases.extend(process::cases());
     cases.extend(load_balancers::cases());
     cases
 }
@@ -140,28 +130,6 @@ async fn late_replies(subject: &Subject) -> Verdict {
     Ok(())
 }
 
-async fn stale_socket(subject: &Subject) -> Verdict {
-    subject.restart().await?;
-    let client = subject.connect().await?;
-    client.get_status(GetStatusRequest {}).await?;
-    Ok(())
-}
-
-async fn new_boot_id(subject: &Subject) -> Verdict {
-    let boot_id = async || -> Verdict<String> {
-        let client = subject.dial().await?;
-        Ok(client.handshake(subject.handshake_request()).await?.boot_id)
-    };
-    let before = boot_id().await?;
-    subject.restart().await?;
-    let after = boot_id().await?;
-    expect(
-        before != after,
-        format!("another boot_id than {before:?} after a restart"),
-        format!("{after:?}"),
-    )
-}
-
 async fn nothing_left(subject: &Subject) -> Verdict {
     // Once more: a Delete that failed after its case may work by now.
     subject.clean_up().await?;
@@ -195,20 +163,4 @@ async fn abandoned_list(subject: &Subject) -> Verdict {
         let _ = tokio::time::timeout(Duration::from_millis(wait), listed).await;
     }
     is_healthy(subject).await
-}
-
-async fn terminated(subject: &Subject) -> Verdict {
-    subject.terminate().await?;
-    let ended = subject.wait_for_end(Duration::from_secs(30)).await;
-    let is_left = subject.endpoint().path().exists();
-    if ended.is_err() {
-        subject.kill().await?;
-    }
-    subject.start().await?;
-    ended?;
-    expect(
-        !is_left,
-        "no socket after a graceful end",
-        "the socket is there",
-    )
 }

@@ -1,20 +1,35 @@
 //! The socket, HTTP/2, messages and methods.
 
+mod slow_readers;
+
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 use futures::future::try_join_all;
-use outrigger_api::{DEFAULT_MAX_MESSAGE_BYTES, code_name, v1::GetStatusRequest};
-use prost::encoding::{WireType, encode_key, encode_varint};
-use tonic::Code;
+use outrigger_api::{
+    DEFAULT_MAX_MESSAGE_BYTES, code_name,
+    v1::{BatchGetInstancesRequest, GetStatusRequest, Node},
+};
+use prost::{
+    Message as _,
+    encoding::{WireType, encode_key, encode_varint},
+};
+use tonic::{
+    Code,
+    metadata::{MetadataMap, MetadataValue},
+};
 
 use crate::{
     case::{Capability, Case, must, should},
+    client::CallError,
+    connection::Manner,
     inputs::limit,
-    subject::Subject,
+    subject::{Subject, declares},
     verdict::{Verdict, expect, failed},
 };
 
+const HANDSHAKE: &str = "/cloudprovider.v1.ProviderService/Handshake";
 const GET_STATUS: &str = "/cloudprovider.v1.ProviderService/GetStatus";
+const BATCH_GET_INSTANCES: &str = "/cloudprovider.v1.InstancesService/BatchGetInstances";
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -52,6 +67,12 @@ pub(super) fn cases() -> Vec<Case> {
             .of(Capability::Core)
             .clause("common.proto", "", "After cancel, deadline or loss of the connection a provider starts no further cloud change for that call")
             .check(|subject| Box::pin(cancelled(subject))),
+        must("TRN-13", "metadata that the provider does not know is ignored, such as traceparent")
+            .clause("common.proto", "", "Metadata that the provider does not know is ignored; a caller MAY send traceparent (W3C Trace Context).")
+            .check(|subject| Box::pin(unknown_metadata(subject))),
+        must("TRN-14", "lists that are not read delay no other call, and are whole once they are read")
+            .clause("common.proto", "", "A stream that is read slowly MUST NOT delay other calls.")
+            .check(|subject| Box::pin(slow_readers::check(subject))),
     ]
 }
 
@@ -69,7 +90,11 @@ fn mode(subject: &Subject) -> Verdict {
 
 async fn authorities(subject: &Subject) -> Verdict {
     for authority in ["localhost", "provider.example:443", "[::1]", "a"] {
-        let client = subject.dial_with(authority).await?;
+        let manner = Manner {
+            authority,
+            ..Manner::default()
+        };
+        let client = subject.dial_with(manner).await?;
         let answered = client.get_status(GetStatusRequest {}).await;
         answered.map_err(|error| {
             failed(
@@ -147,10 +172,38 @@ async fn too_large_message(subject: &Subject) -> Verdict {
 }
 
 async fn unknown_field(subject: &Subject) -> Verdict {
-    let client = subject.connect().await?;
-    let answered = client.send_bytes("GetStatus", GET_STATUS, padding(100));
-    let answered = answered.await;
-    answered.map_err(|error| failed("a request with an unknown field is answered", error))?;
+    let client = subject.dial().await?;
+    // Of a controller of a later minor, from its first call on.
+    let mut calls = vec![
+        (
+            "Handshake",
+            HANDSHAKE,
+            subject.handshake_request().encode_to_vec(),
+        ),
+        ("GetStatus", GET_STATUS, Vec::new()),
+    ];
+    if declares(subject.handshake(), Capability::Instances) {
+        let request = BatchGetInstancesRequest {
+            context: subject.context(),
+            nodes: vec![Node {
+                name: subject.name(),
+                uid: "u".to_owned(),
+                ..Node::default()
+            }],
+            ..BatchGetInstancesRequest::default()
+        };
+        calls.push((
+            "BatchGetInstances",
+            BATCH_GET_INSTANCES,
+            request.encode_to_vec(),
+        ));
+    }
+    for (rpc, path, mut request) in calls {
+        request.extend(padding(100));
+        let answered = client.send_bytes(rpc, path, request).await;
+        answered
+            .map_err(|error| failed(format!("{rpc} with an unknown field is answered"), error))?;
+    }
     Ok(())
 }
 
@@ -196,5 +249,29 @@ async fn cancelled(subject: &Subject) -> Verdict {
     }
     let answered = client.get_status(GetStatusRequest {}).await;
     answered.map_err(|error| failed("the call after cancelled ones is answered", error))?;
+    Ok(())
+}
+
+async fn unknown_metadata(subject: &Subject) -> Verdict {
+    let mut metadata = MetadataMap::new();
+    for (key, value) in [
+        (
+            "traceparent",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        ),
+        ("tracestate", "conformance=1"),
+        ("x-conformance", "1"),
+    ] {
+        metadata.insert(key, MetadataValue::from_static(value));
+    }
+    metadata.insert_bin("x-conformance-bin", MetadataValue::from_bytes(&[0, 255]));
+    let client = subject.dial().await?.with_metadata(metadata);
+    let expected = |rpc: &'static str| {
+        move |error: CallError| failed(format!("{rpc} with further metadata is answered"), error)
+    };
+    let shaken = client.handshake(subject.handshake_request()).await;
+    shaken.map_err(expected("Handshake"))?;
+    let status = client.get_status(GetStatusRequest {}).await;
+    status.map_err(expected("GetStatus"))?;
     Ok(())
 }

@@ -41,6 +41,11 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(Input::CloudSwitch)
             .clause(FILE, "VolumeAbsent", "There is no such volume. A provider that cannot be certain, since a young volume may not be visible, answers DEPENDENCY_NOT_READY instead.")
             .check(|subject| Box::pin(failing_cloud(subject))),
+        should("VOL-06", "a volume that was made a moment ago is found or DEPENDENCY_NOT_READY, not absent")
+            .of(Volumes)
+            .needs(Input::YoungVolume)
+            .clause(FILE, "VolumeAbsent", "A provider that cannot be certain, since a young volume may not be visible, answers DEPENDENCY_NOT_READY instead.")
+            .check(|subject| Box::pin(young(subject))),
         should("VOL-09", "a batch without volumes, or with one key twice, is INVALID_REQUEST")
             .of(Volumes)
             .clause(FILE, "BatchGetVolumesRequest.volumes", "1 to VolumesCapability.max_batch_size, no key twice.")
@@ -189,6 +194,26 @@ async fn foreign(subject: &Subject) -> Verdict {
     expect(
         matches!(outcome, Outcome::NotManaged(_)),
         format!("{} of {} is not_managed", input.handle, input.driver),
+        describe(&outcome),
+    )
+}
+
+async fn young(subject: &Subject) -> Verdict {
+    let input = subject.inputs().volumes.young.clone().unwrap_or_default();
+    let outcome = alone(subject, &input).await?;
+    let right = match &outcome {
+        Outcome::Found(_) => true,
+        Outcome::Error(status) => {
+            CallError::of_item("BatchGetVolumes", status).is(ErrorReason::DependencyNotReady)
+        }
+        Outcome::Absent(_) | Outcome::NotManaged(_) => false,
+    };
+    expect(
+        right,
+        format!(
+            "{} of {} is found or DEPENDENCY_NOT_READY",
+            input.handle, input.driver
+        ),
         describe(&outcome),
     )
 }

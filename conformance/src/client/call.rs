@@ -31,6 +31,7 @@ impl Client {
     pub(super) fn timed<Q>(&self, deadline: Duration, request: Q) -> (Duration, Request<Q>) {
         let deadline = self.deadline.unwrap_or(deadline);
         let mut request = Request::new(request);
+        *request.metadata_mut() = self.metadata.clone();
         request.set_timeout(deadline);
         (deadline, request)
     }

@@ -93,6 +93,10 @@ impl Client {
     where
         M: Send,
     {
+        if let Some(reads) = &self.reads {
+            // Where its other end is gone, the stream is read.
+            let _ = reads.clone().wait_for(|reads| *reads).await;
+        }
         let mut messages = Vec::new();
         while let Some(message) = self.awaited(rpc, BETWEEN, stream.message()).await? {
             messages.push(message);

@@ -1,6 +1,6 @@
 //! The end and the start of a provider that is a process of the suite.
 
-use std::time::Duration;
+use std::{process::ExitStatus, time::Duration};
 
 use super::{Subject, Suite};
 use crate::{
@@ -17,7 +17,7 @@ impl Suite {
             return Ok(());
         }
         let within = limit(self.inputs.limits.start);
-        let started = Provider::start(process, &self.endpoint, within).await?;
+        let started = Provider::start(process, &self.endpoint, &self.log, within).await?;
         *self.provider.lock().await = Some(started);
         Ok(())
     }
@@ -48,6 +48,19 @@ impl Subject {
     pub async fn start(&self) -> Verdict {
         let started = self.suite.start().await;
         started.map_err(|error| failed("the provider starts again", error))
+    }
+
+    /// Starts a second process beside the provider; how it ended, or none if it had to be killed.
+    pub async fn start_second(&self) -> Verdict<Option<ExitStatus>> {
+        let Suite {
+            inputs,
+            endpoint,
+            log,
+            ..
+        } = &*self.suite;
+        let within = limit(inputs.limits.start);
+        let second = Provider::run(&inputs.provider, endpoint, log, within).await;
+        second.map_err(|error| failed("a second process of the provider can be started", error))
     }
 
     /// Ends the provider with SIGKILL and starts it again.

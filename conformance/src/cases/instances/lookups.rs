@@ -212,7 +212,7 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
         }
         Ok(())
     };
-    subject.without_cloud(asked).await?;
+    Box::pin(subject.without_cloud(asked)).await?;
     let limit = Duration::from_mins(1);
     let look = async || {
         let asked = subject.ask(&client, Query::now(nodes.clone())).await;

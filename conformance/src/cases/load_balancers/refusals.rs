@@ -47,6 +47,10 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(Input::RefusedAnnotations)
             .clause(FILE, "DeleteLoadBalancerRequest.service", "Its Service as last seen; it may be gone from Kubernetes already.")
             .check(|subject| Box::pin(delete_of_refused(subject))),
+        case(should("LBS-45", "an Ensure beyond the room of the account is QUOTA_EXCEEDED, and is READY once there is room"))
+            .needs(Input::LoadBalancerLimit)
+            .clause("common.proto", "ERROR_REASON_QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED: an account or object limit. Concerns this key only.")
+            .check(|subject| Box::pin(full_account(subject))),
         must("LBS-40", "a volatile provider gives no address that another Service holds")
             .of(LoadBalancersVolatile)
             .mutates()
@@ -263,4 +267,37 @@ async fn held_addresses(subject: &Subject) -> Verdict {
         format!("none of {ips:?}"),
         format!("{:?}", taken.map(|point| &point.ip)),
     )
+}
+
+async fn full_account(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let room = subject.inputs().services.limit.unwrap_or_default();
+    let nodes = subject.target_nodes();
+    let targets = subject.targets(&client, &nodes).await?;
+    let mut made = Vec::new();
+    let refused = loop {
+        let service = subject.service();
+        match subject
+            .ensure_once(&client, &service, targets.clone())
+            .await
+        {
+            Ok(_) => made.push(service),
+            Err(error) if error.is(ErrorReason::QuotaExceeded) => break service,
+            Err(error) => return Err(failed("QUOTA_EXCEEDED, or an answer", error)),
+        }
+        expect(
+            made.len() <= room,
+            format!("an Ensure beyond {room} load balancers is QUOTA_EXCEEDED"),
+            format!("{} are made", made.len()),
+        )?;
+    };
+    let Some(first) = made.first() else {
+        return Err(failed(
+            format!("of {room} load balancers one is made"),
+            "the first is QUOTA_EXCEEDED",
+        ));
+    };
+    subject.delete(&client, first).await?;
+    subject.ensure(&client, &refused, &nodes).await?;
+    Ok(())
 }

@@ -30,6 +30,10 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(Input::CloudChanges)
             .clause(FILE, "", "After cancel, deadline or loss of the connection a provider starts no further cloud change for that call")
             .check(|subject| Box::pin(no_change_after_cancel(subject))),
+        case(must("RES-23", "an Ensure after a cancelled one finds what that one made, and nothing changes after its answer"))
+            .needs(Input::CloudChanges)
+            .clause(FILE, "", "the lock is held until the work has ended, also when the call was cancelled.")
+            .check(|subject| Box::pin(repeated_after_cancel(subject))),
         case(must("RES-05", "Ensures of twelve Services at once all end"))
             .clause("load_balancers.proto", "LoadBalancersService", "Within a process it serialises by key;")
             .check(|subject| Box::pin(many_at_once(subject))),
@@ -120,6 +124,28 @@ async fn no_change_after_cancel(subject: &Subject) -> Verdict {
         expect(
             before == after,
             format!("no cloud change between {RUNNING_CHANGE:?} and twice that after the cancel"),
+            format!("{} changes", after.saturating_sub(before)),
+        )?;
+        converges(subject, &service).await?;
+    }
+    Ok(())
+}
+
+async fn repeated_after_cancel(subject: &Subject) -> Verdict {
+    for moment in [1, 50] {
+        let service = subject.service();
+        let client = subject.connect().await?;
+        cut_off(subject, &client, &service, moment).await?;
+        // At once: a change of the cancelled call may run still.
+        subject
+            .ensure(&client, &service, &subject.target_nodes())
+            .await?;
+        let before = subject.cloud_changes().await?;
+        sleep(RUNNING_CHANGE).await;
+        let after = subject.cloud_changes().await?;
+        expect(
+            before == after,
+            "no cloud change after the repeated Ensure is READY",
             format!("{} changes", after.saturating_sub(before)),
         )?;
         converges(subject, &service).await?;

@@ -29,6 +29,17 @@ pub(super) fn cases() -> Vec<Case> {
             "It lists, changes and deletes routes of that cluster only.",
         )
         .check(|subject| Box::pin(delete_of_another(subject))),
+        changing(must(
+            "RTE-17",
+            "a route that leads nowhere is listed with blackhole, and no other",
+        ))
+        .needs(Input::Blackhole)
+        .clause(
+            FILE,
+            "Route.blackhole",
+            "the route leads nowhere, since its target is gone or cannot forward.",
+        )
+        .check(|subject| Box::pin(blackhole(subject))),
         must("RTE-11", "only the last message of a list has complete")
             .of(Routes)
             .clause(
@@ -155,5 +166,33 @@ async fn failing_cloud(subject: &Subject) -> Verdict {
     subject
         .wait_for("lists work again with the cloud", limit, look)
         .await?;
+    Ok(())
+}
+
+async fn blackhole(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let node = &subject.route_targets(&client).await?[0];
+    let routes = subject.new_routes(&client, node, 2).await?;
+    subject.create_routes(&client, &routes).await?;
+    listed(subject, &client, &routes, node).await?;
+    let (lost, kept) = routes.split_at(1);
+    let mut command = subject.inputs().commands.blackhole.clone();
+    command.push(lost[0].destination_cidr.clone());
+    subject.command(&command).await?;
+    let seen = subject.list_routes(&client).await?;
+    let seen = routes_to(&seen, &lost[0]);
+    expect(
+        matches!(&*seen, [one] if one.blackhole),
+        format!(
+            "the list has one route to {}, with blackhole",
+            lost[0].destination_cidr
+        ),
+        format!("{seen:?}"),
+    )?;
+    listed(subject, &client, kept, node).await?;
+    // As the controller does: away, and made again.
+    subject.delete_routes(&client, lost).await?;
+    subject.create_routes(&client, lost).await?;
+    listed(subject, &client, &routes, node).await?;
     Ok(())
 }

@@ -1,0 +1,152 @@
+//! Lookups over a cloud that refuses, and what a lookup costs it.
+
+use outrigger_api::v1::{
+    ErrorReason, GetStatusRequest, LookupPreference, Readiness, instance_result::Outcome,
+};
+
+use super::{Query, one_each, outcome};
+use crate::{
+    case::{Capability::Instances, Case, Input, must, should},
+    client::{CallError, Client},
+    subject::Subject,
+    verdict::{Verdict, expect, failed, skipped},
+};
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        should("INS-16", "a lookup of several nodes costs the cloud fewer calls than nodes, where the provider prefers batches")
+            .of(Instances)
+            .needs(Input::TwoExistingInstances)
+            .needs(Input::CloudCalls)
+            .clause("provider.proto", "LOOKUP_PREFERENCE_BATCH", "One cloud call answers many ids.")
+            .check(|subject| Box::pin(cost(subject))),
+        must("INS-33", "a lookup that the rate limit of the cloud refuses is RATE_LIMITED, and no instance is absent")
+            .of(Instances)
+            .needs(Input::ExistingInstance)
+            .needs(Input::RateLimitSwitch)
+            .clause("common.proto", "ERROR_REASON_RATE_LIMITED", "RESOURCE_EXHAUSTED: the cloud API said slow down.")
+            .check(|subject| Box::pin(rate_limited(subject))),
+        must("INS-34", "a lookup with credentials that the cloud refuses is CREDENTIALS_INVALID, and no instance is absent")
+            .of(Instances)
+            .needs(Input::ExistingInstance)
+            .needs(Input::CredentialsSwitch)
+            .clause("common.proto", "ERROR_REASON_CREDENTIALS_INVALID", "UNAUTHENTICATED: the cloud refuses the credentials; all classes pause.")
+            .check(|subject| Box::pin(refused_credentials(subject))),
+        should("IDN-15", "GetStatus is DEGRADED after the cloud has refused the credentials")
+            .of(Instances)
+            .needs(Input::ExistingInstance)
+            .needs(Input::CredentialsSwitch)
+            .clause("provider.proto", "READINESS_DEGRADED", "Serves, but expect errors; see dependencies.")
+            .check(|subject| Box::pin(degraded(subject))),
+    ]
+}
+
+/// Other work of the provider may call the cloud meanwhile, but not each time.
+const TRIES: usize = 3;
+
+async fn cost(subject: &Subject) -> Verdict {
+    let preference = subject.instances().lookup_preference();
+    if ![LookupPreference::Unspecified, LookupPreference::Batch].contains(&preference) {
+        return Err(skipped(format!(
+            "the provider declares {}",
+            preference.as_str_name()
+        )));
+    }
+    let client = subject.connect().await?;
+    let nodes = subject.target_nodes();
+    let mut least = u64::MAX;
+    for _ in 0..TRIES {
+        let before = subject.cloud_calls().await?;
+        subject.look_up(&client, Query::now(nodes.clone())).await?;
+        let after = subject.cloud_calls().await?;
+        least = least.min(after.saturating_sub(before));
+    }
+    expect(
+        (1..nodes.len() as u64).contains(&least),
+        format!(
+            "a lookup of {} nodes is at least 1 call to the cloud, and fewer than nodes",
+            nodes.len()
+        ),
+        format!("{least} calls"),
+    )
+}
+
+/// The error of the first lookup that fails, of the call or of a node; fails if a node is absent.
+async fn refusal(subject: &Subject, client: &Client, tries: usize) -> Verdict<Option<CallError>> {
+    let node = subject.node(&subject.existing());
+    let names = [node.name.clone()];
+    for _ in 0..tries {
+        let asked = subject.ask(client, Query::now(vec![node.clone()])).await;
+        let results = match asked {
+            Ok(results) => one_each(&names, &results)?,
+            Err(error) => return Ok(Some(error)),
+        };
+        match &results[0].outcome {
+            Some(Outcome::Found(_)) => {}
+            Some(Outcome::Error(status)) => {
+                return Ok(Some(CallError::of_item("BatchGetInstances", status)));
+            }
+            other => {
+                return Err(failed(
+                    "an error while the cloud refuses calls",
+                    outcome(other.as_ref()),
+                ));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The rate limit may let a few calls pass.
+const CALLS: usize = 20;
+
+async fn rate_limited(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let asked = refusal(subject, &client, CALLS);
+    let switch = &subject.inputs().commands.cloud_limited;
+    let Some(error) = subject.switched(switch, asked).await? else {
+        return Err(skipped(format!("none of {CALLS} lookups was refused")));
+    };
+    let meant = error.is(ErrorReason::RateLimited);
+    expect(
+        meant && error.retry_after.is_some_and(|wait| !wait.is_zero()),
+        "RATE_LIMITED with a RetryInfo",
+        error,
+    )
+}
+
+/// The error of a lookup and the readiness after it, while the cloud refuses the credentials.
+async fn without_credentials(subject: &Subject) -> Verdict<(Option<CallError>, Readiness)> {
+    let client = subject.connect().await?;
+    let asked = async {
+        let error = refusal(subject, &client, 1).await?;
+        let status = client.get_status(GetStatusRequest {}).await?;
+        Ok((error, status.readiness()))
+    };
+    let switch = &subject.inputs().commands.credentials_off;
+    subject.switched(switch, asked).await
+}
+
+async fn refused_credentials(subject: &Subject) -> Verdict {
+    let (error, readiness) = without_credentials(subject).await?;
+    let expected = "CREDENTIALS_INVALID";
+    match error {
+        Some(error) => expect(error.is(ErrorReason::CredentialsInvalid), expected, error)?,
+        None => return Err(failed(expected, "the instance is found")),
+    }
+    // A restart brings no other credentials, and takes the provider away from its other work.
+    expect(
+        readiness != Readiness::Broken,
+        "GetStatus is not BROKEN after that",
+        readiness.as_str_name(),
+    )
+}
+
+async fn degraded(subject: &Subject) -> Verdict {
+    let (_, readiness) = without_credentials(subject).await?;
+    expect(
+        readiness == Readiness::Degraded,
+        "GetStatus is READINESS_DEGRADED after a lookup with refused credentials",
+        readiness.as_str_name(),
+    )
+}

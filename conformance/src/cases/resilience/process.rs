@@ -1,0 +1,171 @@
+//! The end and the start of the provider's process.
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, stream};
+use outrigger_api::v1::{ErrorReason, GetStatusRequest, SyncNodeSetRequest};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep},
+};
+
+use super::FILE;
+use crate::{
+    case::{Capability, Case, Input, must, should},
+    client::Client,
+    subject::Subject,
+    verdict::{Verdict, expect, failed},
+};
+
+const END: &str = "On SIGTERM a provider SHOULD answer new calls and GetStatus with SHUTTING_DOWN, let running calls end, remove its socket unless another process has replaced it, and end.";
+
+pub(super) fn cases() -> Vec<Case> {
+    vec![
+        must("RES-14", "a provider that was killed starts over the socket that it left behind")
+            .needs(Input::Process)
+            .clause(FILE, "", "The provider makes the socket and MUST replace one that a dead process left.")
+            .check(|subject| Box::pin(stale_socket(subject))),
+        must("RES-15", "a new process has a new boot_id")
+            .needs(Input::Process)
+            .clause("provider.proto", "HandshakeResponse.boot_id", "Another value tells that caches are gone.")
+            .check(|subject| Box::pin(new_boot_id(subject))),
+        should("RES-10", "SIGTERM ends the provider within 30 s, and removes its socket")
+            .needs(Input::Process)
+            .clause(FILE, "", END)
+            .check(|subject| Box::pin(terminated(subject))),
+        should("RES-21", "after SIGTERM new calls are SHUTTING_DOWN, or the connection is closed; one that runs is answered")
+            .of(Capability::NodeSets)
+            .needs(Input::Process)
+            .clause(FILE, "", END)
+            .check(|subject| Box::pin(drained(subject))),
+        must("RES-22", "a second process at the socket of the first ends with an error, and the first serves on")
+            .needs(Input::Process)
+            .clause(FILE, "", "It MUST NOT take the socket of a process that serves: the second one ends with an error.")
+            .check(|subject| Box::pin(second_process(subject))),
+    ]
+}
+
+async fn stale_socket(subject: &Subject) -> Verdict {
+    subject.restart().await?;
+    let client = subject.connect().await?;
+    client.get_status(GetStatusRequest {}).await?;
+    Ok(())
+}
+
+async fn new_boot_id(subject: &Subject) -> Verdict {
+    let boot_id = async || -> Verdict<String> {
+        let client = subject.dial().await?;
+        Ok(client.handshake(subject.handshake_request()).await?.boot_id)
+    };
+    let before = boot_id().await?;
+    subject.restart().await?;
+    let after = boot_id().await?;
+    expect(
+        before != after,
+        format!("another boot_id than {before:?} after a restart"),
+        format!("{after:?}"),
+    )
+}
+
+async fn terminated(subject: &Subject) -> Verdict {
+    subject.terminate().await?;
+    let ended = subject.wait_for_end(Duration::from_secs(30)).await;
+    let is_left = subject.endpoint().path().exists();
+    if ended.is_err() {
+        subject.kill().await?;
+    }
+    subject.start().await?;
+    ended?;
+    expect(
+        !is_left,
+        "no socket after a graceful end",
+        "the socket is there",
+    )
+}
+
+async fn drained(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let (commit, committed) = oneshot::channel();
+    let upload = upload_until(subject, committed);
+    let running = client.sync_node_set(upload);
+    let ending = async {
+        let refused = refused_after_sigterm(subject, &client).await;
+        // Where the upload has ended already, its own answer says so.
+        let _ = commit.send(());
+        refused
+    };
+    // The upload is first: its request is on the way before the other calls.
+    let (answered, refused) = tokio::join!(running, ending);
+    let ended = subject.wait_for_end(Duration::from_secs(30)).await;
+    if ended.is_err() {
+        subject.kill().await?;
+    }
+    subject.start().await?;
+    refused?;
+    answered.map_err(|error| failed("the call that ran at SIGTERM is answered", error))?;
+    Ok(())
+}
+
+/// A snapshot whose commit is sent once `committed` has a value.
+fn upload_until(
+    subject: &Subject,
+    committed: oneshot::Receiver<()>,
+) -> impl tokio_stream::Stream<Item = SyncNodeSetRequest> + Send + use<> {
+    let mut parts = subject.snapshot(&subject.name(), &subject.target_nodes());
+    let last = parts.pop();
+    let last = async move {
+        // Dropped, it commits too: the case has ended.
+        let _ = committed.await;
+        stream::iter(last)
+    };
+    stream::iter(parts).chain(stream::once(last).flatten())
+}
+
+/// How long calls may be answered as before after SIGTERM.
+const NOTICE: Duration = Duration::from_secs(10);
+
+async fn refused_after_sigterm(subject: &Subject, client: &Client) -> Verdict {
+    // Answered after the provider has read what was sent before.
+    client.get_status(GetStatusRequest {}).await?;
+    subject.terminate().await?;
+    let signalled = Instant::now();
+    while signalled.elapsed() < NOTICE {
+        if let Err(error) = client.get_status(GetStatusRequest {}).await {
+            // Without an ErrorInfo: the connection is closed, and the controller connects again too.
+            let ending = error.is(ErrorReason::ShuttingDown) || error.infos.is_empty();
+            let expected = "GetStatus after SIGTERM is SHUTTING_DOWN, or the connection is closed";
+            return expect(ending, expected, error);
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    Err(failed(
+        format!("GetStatus is SHUTTING_DOWN within {NOTICE:?} after SIGTERM"),
+        "it is answered as before",
+    ))
+}
+
+async fn second_process(subject: &Subject) -> Verdict {
+    let first = subject.connect().await?;
+    let before = first.get_status(GetStatusRequest {}).await?.boot_id;
+    let second = subject.start_second().await?;
+    let client = subject.dial().await;
+    let after = match &client {
+        Ok(client) => client.get_status(GetStatusRequest {}).await.ok(),
+        Err(_) => None,
+    };
+    let serves = after.is_some_and(|status| status.boot_id == before);
+    if !serves {
+        // The socket was the second one's.
+        subject.restart().await?;
+    }
+    expect(
+        second.as_ref().is_some_and(|status| !status.success()),
+        "a second process at the same endpoint ends with an error",
+        second.map_or("it runs".to_owned(), |status| status.to_string()),
+    )?;
+    expect(
+        serves,
+        "the first process serves at the socket after that",
+        "it does not",
+    )
+}

@@ -1,0 +1,96 @@
+//! Lists that are opened, and read only after other calls have ended.
+
+use std::time::Duration;
+
+use futures::future::try_join_all;
+use outrigger_api::v1::{
+    GetStatusRequest, ListInstancesRequest, ListLoadBalancersRequest, ListRoutesRequest,
+};
+use tokio::sync::watch;
+
+use crate::{
+    case::Capability::{self, InstancesList, LoadBalancersList, Routes},
+    client::{CallError, Client},
+    connection::Manner,
+    subject::{Subject, declares},
+    verdict::{Verdict, expect, failed, skipped},
+};
+
+/// Lists of each method that are open at once.
+const OPEN: usize = 4;
+/// Less than one entry of a list has, so that no list is sent before it is read.
+const WINDOW: u32 = 16;
+/// For a call beside lists that nothing reads.
+const BESIDE: Duration = Duration::from_secs(5);
+
+pub(super) async fn check(subject: &Subject) -> Verdict {
+    let lists = [InstancesList, LoadBalancersList, Routes];
+    let lists = lists.map(|list| declares(subject.handshake(), list).then_some(list));
+    let lists: Vec<_> = lists.into_iter().flatten().collect();
+    if lists.is_empty() {
+        return Err(skipped("the provider declares no list"));
+    }
+    let manner = Manner {
+        window: Some(WINDOW),
+        ..Manner::default()
+    };
+    let (client, other) = (subject.dial_with(manner).await?, subject.connect().await?);
+    let (read, reads) = watch::channel(false);
+    let slow = client.reading_when(reads);
+    let open = lists.iter().flat_map(|list| [*list; OPEN]);
+    let unread = try_join_all(open.map(|list| is_whole(subject, &slow, list)));
+    let served = async {
+        let served = serves(subject, &client, &other, &lists).await;
+        read.send_replace(true);
+        served
+    };
+    // The lists are first: their requests are on the way before those of the other calls.
+    let (whole, served) = tokio::join!(unread, served);
+    served?;
+    expect(
+        whole?.into_iter().all(|whole| whole),
+        "a list that is read late has complete on its last message",
+        "it has not",
+    )
+}
+
+/// On the connection of the lists, and on another one.
+async fn serves(
+    subject: &Subject,
+    client: &Client,
+    other: &Client,
+    lists: &[Capability],
+) -> Verdict {
+    for client in [client, other] {
+        let client = client.with_deadline(BESIDE);
+        let answered = client.get_status(GetStatusRequest {}).await;
+        answered.map_err(|error| failed("GetStatus beside lists is answered", error))?;
+    }
+    let other = other.with_deadline(BESIDE);
+    for list in lists {
+        let listed = is_whole(subject, &other, *list).await;
+        listed.map_err(|error| failed("a list beside lists is answered", error))?;
+    }
+    Ok(())
+}
+
+async fn is_whole(subject: &Subject, client: &Client, list: Capability) -> Result<bool, CallError> {
+    let context = subject.context();
+    Ok(match list {
+        InstancesList => {
+            let request = ListInstancesRequest {
+                context,
+                ..ListInstancesRequest::default()
+            };
+            client.list_instances(request).await?.is_complete()
+        }
+        LoadBalancersList => {
+            let request = ListLoadBalancersRequest { context };
+            client.list_load_balancers(request).await?.is_complete()
+        }
+        _ => {
+            let request = ListRoutesRequest { context };
+            client.list_routes(request).await?.is_complete()
+        }
+    })
+}
