@@ -8,6 +8,7 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     str::FromStr,
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail};
@@ -141,6 +142,11 @@ struct Stress {
     #[arg(long, default_value_t = 16, value_parser = parallel, value_name = "N")]
     parallel: usize,
 
+    /// Repeat the load for so long, for example 10m, and fail if the memory or the open files of the
+    /// provider's process grow, where it is that of the inputs [default: the load once]
+    #[arg(long, value_parser = duration, value_name = "DURATION")]
+    duration: Option<Duration>,
+
     /// Make and delete load balancers
     #[arg(long)]
     allow_mutations: bool,
@@ -178,6 +184,14 @@ impl FromStr for ReportFile {
 fn parallel(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| "write a number above 0".to_owned())
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let read: jiff::SignedDuration = text
+        .parse()
+        .map_err(|_| "write a duration, such as 90s or 10m".to_owned())?;
+    read.try_into()
+        .map_err(|_| "write a duration above 0".to_owned())
 }
 
 fn run_id(text: &str) -> Result<String, String> {
@@ -296,12 +310,14 @@ impl Stress {
             nodes: self.nodes,
             services: self.services,
             parallel: self.parallel,
+            duration: self.duration.unwrap_or_default(),
         };
         let settings = Settings::plain(endpoint, inputs, random_run_id());
         match Box::pin(stress::stress(settings, load)).await {
-            Ok(latencies) => {
-                print(&latencies.to_string())?;
-                Ok(ExitCode::from(u8::from(latencies.errors() > 0)))
+            Ok(stressed) => {
+                print(&stressed.to_string())?;
+                let failed = stressed.latencies.errors() > 0 || stressed.course.grew();
+                Ok(ExitCode::from(u8::from(failed)))
             }
             Err(error) => {
                 eprintln!("provider-conformance: {error}");

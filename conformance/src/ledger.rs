@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 
 use crate::client::CallError;
 
-/// Errors that are kept: a stress run makes many.
-const MAX_ERRORS: usize = 10_000;
+/// Errors, answers and effects that are kept, of each: a stress run makes many.
+const MOST: usize = 10_000;
 
 /// The record of one run.
 #[derive(Debug, Default)]
@@ -37,14 +37,24 @@ pub(crate) struct Seen {
 impl Ledger {
     pub(crate) fn record(&self, error: CallError) {
         let mut seen = self.seen.lock();
-        if seen.errors.len() < MAX_ERRORS {
+        if seen.errors.len() < MOST {
             seen.errors.push(error);
         }
     }
 
     /// Keeps the parts of an answer that are judged later.
     pub(crate) fn see(&self, answer: &impl Evidence) {
-        answer.leave(&mut self.seen.lock());
+        let mut seen = self.seen.lock();
+        let kept = [
+            seen.errors.len(),
+            seen.answers.len(),
+            seen.node_effects.len(),
+            seen.service_effects.len(),
+            seen.texts.len(),
+        ];
+        if kept.into_iter().all(|kept| kept < MOST) {
+            answer.leave(&mut seen);
+        }
     }
 
     pub(crate) fn seen(&self) -> Seen {

@@ -1,9 +1,12 @@
-//! Load on a provider: many calls at once, and how long they took.
+//! Load on a provider: many calls at once, how long they took, and whether its process grew meanwhile.
+
+mod soak;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use futures::{StreamExt as _, stream};
 use outrigger_api::v1::{BatchGetInstancesRequest, GetStatusRequest, InstanceView, Node};
+pub use soak::Course;
 use tokio::time::Instant;
 
 use crate::{
@@ -23,6 +26,23 @@ pub struct Load {
     pub services: usize,
     /// Calls at one time.
     pub parallel: usize,
+    /// The load is repeated for so long; once at least.
+    pub duration: Duration,
+}
+
+/// Calls and the process that served them.
+#[derive(Debug, Default)]
+pub struct Stressed {
+    /// How long the calls took.
+    pub latencies: Latencies,
+    /// How large the provider's process was, where the suite has started it.
+    pub course: Course,
+}
+
+impl fmt::Display for Stressed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.latencies, self.course)
+    }
 }
 
 /// How long the calls of each method took.
@@ -93,28 +113,50 @@ impl fmt::Display for Latencies {
 /// # Errors
 ///
 /// The provider cannot be reached, or does not answer at all.
-pub async fn stress(settings: Settings, load: Load) -> Result<Latencies, String> {
+pub async fn stress(settings: Settings, load: Load) -> Result<Stressed, String> {
     let suite = Arc::new(run::prepare(&settings).await?);
-    let handshake = suite.handshake.clone();
     let subject = Subject::new(suite, "stress");
-    let reason = |stop: Stop| format!("{stop:?}");
-    let client = subject.connect().await.map_err(reason)?;
-    let mut latencies = Latencies::default();
-    if declares(&handshake, Capability::Instances) {
-        look_up(&subject, &client, load, &mut latencies).await;
+    let mut stressed = Stressed::default();
+    let repeated = repeat(&subject, load, &mut stressed.latencies);
+    tokio::select! {
+        ended = repeated => ended.map_err(|stop: Stop| format!("{stop:?}"))?,
+        () = stressed.course.watch(&subject, load.duration) => {}
     }
-    if declares(&handshake, Capability::NodeSets) {
+    Ok(stressed)
+}
+
+async fn repeat(subject: &Subject, load: Load, latencies: &mut Latencies) -> Result<(), Stop> {
+    let started = Instant::now();
+    loop {
+        // Of its own, as after each restart of a controller.
+        let client = subject.connect().await?;
+        once(subject, &client, load, latencies).await?;
+        if started.elapsed() >= load.duration {
+            return Ok(());
+        }
+    }
+}
+
+async fn once(
+    subject: &Subject,
+    client: &Client,
+    load: Load,
+    latencies: &mut Latencies,
+) -> Result<(), Stop> {
+    let handshake = subject.handshake();
+    if declares(handshake, Capability::Instances) {
+        look_up(subject, client, load, latencies).await;
+    }
+    if declares(handshake, Capability::NodeSets) {
         let upload = subject.snapshot("stress", &nodes(load.nodes));
         let began = Instant::now();
         let answered = client.sync_node_set(stream::iter(upload)).await;
         latencies.add("SyncNodeSet", began.elapsed(), answered);
     }
-    if load.services > 0 && declares(&handshake, Capability::LoadBalancers) {
-        balance(&subject, &client, load, &mut latencies)
-            .await
-            .map_err(reason)?;
+    if load.services > 0 && declares(handshake, Capability::LoadBalancers) {
+        balance(subject, client, load, latencies).await?;
     }
-    Ok(latencies)
+    Ok(())
 }
 
 fn nodes(count: usize) -> Vec<Node> {

@@ -110,6 +110,11 @@ impl Subject {
         self.suite.ledger.seen()
     }
 
+    /// The process id of the provider, if it is a process of the suite and runs.
+    pub(crate) async fn process_id(&self) -> Option<u32> {
+        self.suite.process_id().await
+    }
+
     /// Lines with a secret of the inputs in the log of the provider.
     pub(crate) fn secrets_in_log(&self) -> Vec<String> {
         self.suite.log.found()
