@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 	"outrigger.dev/adapters/go/provider"
@@ -225,5 +227,31 @@ func TestVersionsAreNegotiated(t *testing.T) {
 		if reason := reasonOf(t, err); reason != test.reason || (err == nil && told.Minor != 1) {
 			t.Errorf("%d..%d: %v %v", test.least, test.most, told, err)
 		}
+	}
+}
+
+// later appends a field that no message of ours has.
+func later[M proto.Message](message M) M {
+	message.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 99))
+	return message
+}
+
+func TestWhatALaterMinorSaysBeyondOursIsIgnored(t *testing.T) {
+	s := serve(t, &provider.Provider{Instances: &cloud{
+		lookup: func(_ context.Context, node *v1.Node) (provider.Lookup, error) {
+			return provider.Found(&v1.Instance{ProviderId: "test://" + node.Name}), nil
+		},
+	}})
+	told, err := v1.NewProviderServiceClient(s.client).Handshake(t.Context(), later(&v1.HandshakeRequest{
+		MinMinor: 1, MaxMinor: 9, Cluster: later(&v1.ClusterInfo{Name: "c", Uid: "u"}),
+	}))
+	if err != nil || told.Minor != 1 {
+		t.Fatal(told, err)
+	}
+	response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(t.Context(), later(&v1.BatchGetInstancesRequest{
+		Context: later(attempt()), Nodes: []*v1.Node{later(&v1.Node{Name: "a"})}, View: 99,
+	}))
+	if err != nil || len(response.Results) != 1 || response.Results[0].GetFound().GetProviderId() != "test://a" {
+		t.Fatal(response, err)
 	}
 }
