@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use outrigger_provider_sdk::{
-    CallClass, Context, EffectsCapability, Provider, ProviderInfo, ProviderStatus, Quota,
-    RateLimit, Server,
+    CallClass, Context, Dependency, EffectsCapability, Provider, ProviderInfo, ProviderStatus,
+    Quota, RateLimit, Readiness, Server,
 };
 
 use crate::cloud::Cloud;
@@ -266,6 +266,13 @@ impl Provider for MockProvider {
         let quotas = cost.quota.zip(cost.remaining).map(|(quota, remaining)| {
             Quota::new("cloud-calls", quota.burst.into(), remaining.into())
         });
-        ProviderStatus::ready().with_quotas(quotas.into_iter().collect::<Vec<_>>())
+        let status = if self.cloud.faults().refuse_credentials() {
+            let credentials = Dependency::new("credentials", Readiness::Degraded)
+                .with_message("the cloud refuses the credentials");
+            ProviderStatus::new(Readiness::Degraded).with_dependencies([credentials])
+        } else {
+            ProviderStatus::ready()
+        };
+        status.with_quotas(quotas.into_iter().collect::<Vec<_>>())
     }
 }

@@ -61,6 +61,15 @@ impl Faults {
         self.set.lock().faults.clone()
     }
 
+    /// Whether calls fail since the cloud refuses the credentials.
+    pub(crate) fn refuse_credentials(&self) -> bool {
+        let set = self.set.lock();
+        set.faults.iter().any(|fault| match &fault.effect {
+            Effect::Error(error) => error.code.0 == tonic::Code::Unauthenticated,
+            _ => false,
+        })
+    }
+
     /// Hangs the call, then fails it, as the faults are set.
     pub(crate) async fn interfere(
         &self,

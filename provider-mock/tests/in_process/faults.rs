@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use outrigger_api::v1::instance_result::Outcome;
-use outrigger_api::v1::{AbsenceCertainty, ErrorReason, GetStatusRequest, InstanceResult};
+use outrigger_api::v1::{
+    AbsenceCertainty, ErrorReason, GetStatusRequest, InstanceResult, Readiness,
+};
 use outrigger_provider_mock::faults::{BadAnswer, Effect, Fault, InjectedError, Method};
 use tokio::time::Instant;
 use tonic::Code;
@@ -106,6 +108,21 @@ async fn an_error_concerns_its_method_and_without_one_all() {
     assert_eq!(counters.calls("GetStatus", "INTERNAL"), 1);
     assert_eq!(counters.calls("ListInstances", "INTERNAL"), 1);
     assert_eq!(counters.calls("Handshake", "OK"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_credentials_degrade_the_status() {
+    let mut mock = mock().await;
+    let mut readiness = async || {
+        let status = mock.provider.get_status(GetStatusRequest {}).await;
+        status.unwrap().into_inner().readiness()
+    };
+    assert_eq!(readiness().await, Readiness::Ready);
+    let refused = InjectedError::new(Code::Unauthenticated);
+    mock.cloud.inject(fails(refused));
+    assert_eq!(readiness().await, Readiness::Degraded);
+    mock.cloud.clear_faults();
+    assert_eq!(readiness().await, Readiness::Ready);
 }
 
 #[tokio::test(start_paused = true)]
