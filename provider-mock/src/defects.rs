@@ -5,6 +5,7 @@
 //! tested: a mistake that no case catches is a case that is missing.
 
 mod cancelled;
+mod cloud;
 mod errors;
 mod exchange;
 mod handshake;
@@ -71,6 +72,7 @@ pub fn all() -> Vec<Defect> {
         routes::defects(),
         volumes::defects(),
         resilience::defects(),
+        cloud::defects(),
     ];
     areas.into_iter().flatten().collect()
 }

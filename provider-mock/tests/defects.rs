@@ -24,7 +24,7 @@ use outrigger_provider_sdk::Endpoint;
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../conformance/examples/");
 
 /// Cases that measure time or wait long: run only where the defect names them.
-const TIMED: [&str; 2] = ["NDS-09", "RES-03"];
+const TIMED: [&str; 3] = ["NDS-09", "RES-03", "RES-23"];
 
 /// Cases that no defect turns red, with the reason.
 const WITHOUT_DEFECT: &[(&str, &str)] = &[

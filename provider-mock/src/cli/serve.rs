@@ -290,10 +290,10 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
 
     // The sockets before the state: who finds another mock there must not write its file. The
     // provider's own socket appears last, so that whoever sees it finds everything in place.
-    let control_socket = Listener::bind(&control_endpoint).await?;
     if let Some(defect) = &args.defect {
         defect.begins(endpoint.path())?;
     }
+    let control_socket = Listener::bind(&control_endpoint).await?;
     let socket = Listener::bind(&endpoint).await?;
     if let Some(defect) = &args.defect {
         defect.made(endpoint.path())?;

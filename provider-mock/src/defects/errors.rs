@@ -50,6 +50,15 @@ pub(super) fn defects() -> Vec<Defect> {
             with(status.code(), &text, &status)
         }),
         Defect::new(
+            "secret-in-log",
+            "The provider logs its token once the controller has connected.",
+            &["ERR-12"],
+        )
+        .around(Handshake, |call, next| {
+            eprintln!("provider-mock: the cloud accepts Authorization: Bearer {TOKEN}");
+            next.serve(call)
+        }),
+        Defect::new(
             "long-message",
             "The message of an error is the whole answer of the cloud.",
             // Both judge all errors of the run.

@@ -271,7 +271,7 @@ fn name_before_provider_id() -> Defect {
     named(
         "name-before-provider-id",
         "A Node is looked up by its name first, then by its provider ID.",
-        &["INS-17", "INS-18"],
+        &["INS-17", "INS-18", "INS-16"],
         |_| true,
     )
 }
@@ -280,7 +280,7 @@ fn falls_back_to_the_name() -> Defect {
     named(
         "falls-back-to-the-name",
         "A provider ID that does not exist is looked up by the name of the Node.",
-        &["INS-18"],
+        &["INS-18", "INS-16"],
         |outcome| matches!(outcome, Outcome::Absent(_)),
     )
 }

@@ -22,6 +22,8 @@ pub(super) struct Listening {
     pub(super) idle: Option<Duration>,
     /// A socket that is there already is taken for that of a process that lives.
     pub(super) keeps_stale: bool,
+    /// A socket that is there already is taken for that of a process that has ended.
+    pub(super) takes_live: bool,
     /// The socket is there after the end of the process.
     pub(super) leaves_behind: bool,
 }
@@ -32,6 +34,10 @@ impl Listening {
         if self.keeps_stale && socket.exists() {
             std::fs::remove_file(socket)?;
             return Err(io::ErrorKind::AddrInUse.into());
+        }
+        if self.takes_live && socket.exists() {
+            std::fs::remove_file(socket)?;
+            std::fs::remove_file(format!("{}.ctl", socket.display()))?;
         }
         Ok(())
     }

@@ -30,6 +30,7 @@ pub(super) fn defects() -> Vec<Defect> {
         cancelled_lookup_locks(),
         abandoned_list_locks(),
         goes_on_after_cancel(),
+        rolls_back_late(),
         Defect::new(
             "eight-at-once",
             "The provider fails the ninth Ensure of as many at once.",
@@ -67,7 +68,7 @@ fn cancelled_lookup_locks() -> Defect {
         "cancelled-lookup-locks",
         "A lookup that is cancelled leaves the lock of the cache taken.",
         // Until the process ends.
-        &["RES-02", "RES-11", "RES-12", "RES-13"],
+        &["RES-02", "RES-11", "RES-12", "RES-13", "RES-20"],
     )
     .around(BatchGetInstances, move |call, next| {
         let lock = Arc::clone(&taken_by);
@@ -122,7 +123,7 @@ fn goes_on_after_cancel() -> Defect {
     Defect::new(
         "goes-on-after-cancel",
         "An Ensure that is cancelled makes its cloud changes later all the same.",
-        &["RES-03"],
+        &["RES-03", "RES-23"],
     )
     .around(EnsureLoadBalancer, |call, next| async move {
         let (later, service) = (call.clone(), service_of(&call));
@@ -131,6 +132,28 @@ fn goes_on_after_cancel() -> Defect {
             tokio::spawn(async move {
                 sleep(Duration::from_millis(2_800)).await;
                 behind.correct(later.clone()).await;
+                delete(&later, &behind, service).await;
+            });
+        });
+        sleep(A_WHILE / 2).await;
+        let answer = next.serve(call).await;
+        cancelled.done();
+        answer
+    })
+}
+
+fn rolls_back_late() -> Defect {
+    Defect::new(
+        "rolls-back-late",
+        "An Ensure that is cancelled is undone a second later, also where another one came since.",
+        &["RES-23"],
+    )
+    .around(EnsureLoadBalancer, |call, next| async move {
+        let (later, service) = (call.clone(), service_of(&call));
+        let behind = next.clone();
+        let cancelled = Cancelled::new(move || {
+            tokio::spawn(async move {
+                sleep(Duration::from_secs(1)).await;
                 delete(&later, &behind, service).await;
             });
         });

@@ -14,7 +14,7 @@ use super::cancelled::Cancelled;
 use super::exchange::On;
 use super::listening::Listening;
 use super::{Defect, refusal};
-use crate::faults::Method::{GetStatus, Handshake};
+use crate::faults::Method::{GetStatus, Handshake, ListInstances};
 use crate::wire::frames::Answer;
 
 /// How long a heartbeat of a slow provider takes: less than the contract allows.
@@ -111,7 +111,44 @@ pub(super) fn defects() -> Vec<Defect> {
             ..Listening::default()
         }),
         cancelled_lock(),
+        Defect::new(
+            "refuses-tracing",
+            "The provider refuses a call with a traceparent.",
+            &["TRN-13"],
+        )
+        .around(GetStatus, |call, next| async move {
+            if call.head.headers.contains_key("traceparent") {
+                let text = "unknown metadata traceparent";
+                return Answer::failed(refusal(ErrorReason::InvalidRequest, text));
+            }
+            next.serve(call).await
+        }),
+        lock_while_sent(),
     ]
+}
+
+fn lock_while_sent() -> Defect {
+    let cache = Arc::new(tokio::sync::Mutex::new(()));
+    let lock = Arc::clone(&cache);
+    Defect::new(
+        "lock-while-sent",
+        "The provider holds the lock of its cache until a list is sent.",
+        &["TRN-14"],
+    )
+    .around(ListInstances, move |call, next| {
+        let cache = Arc::clone(&cache);
+        async move {
+            let held = cache.lock_owned().await;
+            next.serve(call).await.holding(held)
+        }
+    })
+    .around(GetStatus, move |call, next| {
+        let lock = Arc::clone(&lock);
+        async move {
+            let _held = lock.lock_owned().await;
+            next.serve(call).await
+        }
+    })
 }
 
 fn one_authority() -> Defect {

@@ -6,6 +6,7 @@ use outrigger_api::v1::{
     BatchGetVolumesRequest, BatchGetVolumesResponse, ErrorReason, VolumeAbsent, VolumeNodeTerm,
     VolumeResult, VolumeTopology, volume_result::Outcome,
 };
+use tonic::Code;
 
 use super::{Defect, item};
 use crate::faults::Method::BatchGetVolumes;
@@ -31,7 +32,17 @@ pub(super) fn defects() -> Vec<Defect> {
             "A malformed handle is that of a volume which does not exist.",
             &["VOL-02"],
             |outcome| {
-                if let Outcome::Error(_) = outcome {
+                if is_error(outcome, Code::InvalidArgument) {
+                    *outcome = absent();
+                }
+            },
+        ),
+        outcomes(
+            "young-volume-is-absent",
+            "A volume that the cloud does not show yet is absent.",
+            &["VOL-06"],
+            |outcome| {
+                if is_error(outcome, Code::FailedPrecondition) {
                     *outcome = absent();
                 }
             },
@@ -87,6 +98,10 @@ pub(super) fn defects() -> Vec<Defect> {
     ]
 }
 
+fn is_error(outcome: &Outcome, code: Code) -> bool {
+    matches!(outcome, Outcome::Error(status) if Code::from(status.code) == code)
+}
+
 fn absent() -> Outcome {
     let reason = "404: no such volume".to_owned();
     Outcome::Absent(VolumeAbsent { reason })
@@ -131,7 +146,7 @@ fn volumes_absent_while_the_cloud_fails() -> Defect {
         let request: BatchGetVolumesRequest = call.message();
         let answer = next.serve(call).await;
         let error = answer.error();
-        if error.is_none_or(|error| error.code() != tonic::Code::Unavailable) {
+        if error.is_none_or(|error| error.code() != Code::Unavailable) {
             return answer;
         }
         let result = |key| VolumeResult {

@@ -1,14 +1,27 @@
 //! gRPC messages inside an HTTP body.
 
+use futures::StreamExt as _;
 use http::{HeaderMap, HeaderValue, Response, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Bytes, Frame};
 use prost::Message;
+use tokio::sync::OwnedMutexGuard;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
 /// Flag and length before each message.
 const PREFIX: usize = 5;
+
+/// Bytes of an answer that holds a lock which go out at once: the rest waits for a reader that is slow.
+const PIECE: usize = 16;
+
+/// The bytes in parts of at most so many.
+fn pieces(mut bytes: Bytes, most: usize) -> impl Iterator<Item = Bytes> {
+    std::iter::from_fn(move || {
+        let piece = bytes.split_to(most.min(bytes.len()));
+        (!piece.is_empty()).then_some(piece)
+    })
+}
 
 /// The whole messages of a body, or of a part that begins with one.
 pub(crate) fn messages(mut rest: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -37,6 +50,8 @@ pub(crate) fn framed<'a>(messages: impl IntoIterator<Item = &'a Vec<u8>>) -> Byt
 pub(crate) struct Answer {
     messages: Vec<Vec<u8>>,
     trailers: HeaderMap,
+    /// Until it is sent.
+    held: Option<OwnedMutexGuard<()>>,
 }
 
 impl Answer {
@@ -46,7 +61,11 @@ impl Answer {
         let trailers = collected.trailers().cloned().unwrap_or_default();
         let bytes = collected.to_bytes();
         let messages = messages(&bytes).map(<[u8]>::to_vec).collect();
-        Ok(Self { messages, trailers })
+        Ok(Self {
+            messages,
+            trailers,
+            held: None,
+        })
     }
 
     /// Reads a response to its end, an error that came without a body included.
@@ -56,9 +75,18 @@ impl Answer {
             return Self {
                 messages: Vec::new(),
                 trailers: head.headers,
+                held: None,
             };
         }
         Self::read(body).await.unwrap_or_else(Self::failed)
+    }
+
+    /// Holds a lock until it is sent.
+    pub(crate) fn holding(self, held: OwnedMutexGuard<()>) -> Self {
+        Self {
+            held: Some(held),
+            ..self
+        }
     }
 
     /// One message.
@@ -68,6 +96,7 @@ impl Answer {
         Self {
             messages: vec![message.encode_to_vec()],
             trailers,
+            held: None,
         }
     }
 
@@ -83,6 +112,7 @@ impl Answer {
         Self {
             messages: Vec::new(),
             trailers,
+            held: None,
         }
     }
 
@@ -142,12 +172,23 @@ impl Answer {
 
     /// The body again.
     pub(super) fn into_body(self) -> Body {
+        let piece = if self.held.is_some() {
+            PIECE
+        } else {
+            usize::MAX
+        };
         let data = self.messages.iter();
-        let data = data.map(|message| Frame::data(framed([message])));
+        let data = data.flat_map(|message| pieces(framed([message]), piece));
+        let data = data.map(Frame::data);
         let frames: Vec<_> = data
             .chain([Frame::trailers(self.trailers)])
             .map(Ok::<_, Status>)
             .collect();
-        Body::new(StreamBody::new(futures::stream::iter(frames)))
+        let held = self.held;
+        let frames = futures::stream::iter(frames).map(move |frame| {
+            let _held = &held;
+            frame
+        });
+        Body::new(StreamBody::new(frames))
     }
 }

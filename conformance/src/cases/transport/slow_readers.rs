@@ -35,6 +35,7 @@ pub(super) async fn check(subject: &Subject) -> Verdict {
         ..Manner::default()
     };
     let (client, other) = (subject.dial_with(manner).await?, subject.connect().await?);
+    client.handshake(subject.handshake_request()).await?;
     let (read, reads) = watch::channel(false);
     let slow = client.reading_when(reads);
     let open = lists.iter().flat_map(|list| [*list; OPEN]);

@@ -9,6 +9,7 @@ use outrigger_api::v1::LoadBalancerDisposition as D;
 use outrigger_api::v1::{ErrorReason, GetStatusResponse, HandshakeResponse};
 use parking_lot::Mutex;
 use tokio::time::sleep;
+use tonic::Code;
 
 use crate::defects::cancelled::Cancelled;
 use crate::defects::listening::Listening;
@@ -24,7 +25,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "keeps-a-stale-socket",
             "A provider that finds a socket ends, and removes the socket for its next start.",
             // Each of them kills it.
-            &["NDS-08", "RES-01", "RES-14", "RES-15", "RES-18"],
+            &["NDS-08", "RES-01", "RES-14", "RES-15", "RES-18", "RES-22"],
         )
         .listening(Listening {
             keeps_stale: true,
@@ -51,6 +52,24 @@ pub(super) fn defects() -> Vec<Defect> {
             ..Listening::default()
         }),
         forgets_at_restart(),
+        Defect::new(
+            "takes-a-live-socket",
+            "The provider takes each socket that is there for one of a dead process.",
+            &["RES-22"],
+        )
+        .listening(Listening {
+            takes_live: true,
+            ..Listening::default()
+        }),
+        Defect::new(
+            "ends-as-an-outage",
+            "A call after SIGTERM is CLOUD_UNAVAILABLE.",
+            &["RES-21"],
+        )
+        .error(GetStatus, |status| match status.code() {
+            Code::Unavailable => refusal(ErrorReason::CloudUnavailable, status.message()),
+            _ => status,
+        }),
     ]
 }
 

@@ -1,0 +1,94 @@
+//! Mistakes over a cloud that refuses, and in what calls cost it.
+
+use std::collections::BTreeSet;
+
+use outrigger_api::v1::{
+    BatchGetInstancesRequest, BatchGetInstancesResponse, ErrorReason, GetStatusResponse, Readiness,
+};
+use tonic::{Code, Status};
+
+use super::exchange::{Call, Next};
+use super::{Defect, refusal};
+use crate::faults::Method::{BatchGetInstances, EnsureLoadBalancer, GetStatus};
+use crate::wire::frames::Answer;
+
+pub(super) fn defects() -> Vec<Defect> {
+    vec![
+        Defect::new(
+            "looks-up-one-by-one",
+            "A lookup of many nodes is one call to the cloud for each of them.",
+            &["INS-16"],
+        )
+        .around(BatchGetInstances, one_by_one),
+        Defect::new(
+            "rate-limit-is-an-outage",
+            "A lookup that the rate limit refuses is CLOUD_UNAVAILABLE.",
+            &["INS-33"],
+        )
+        .error(
+            BatchGetInstances,
+            instead_of(Code::ResourceExhausted, ErrorReason::CloudUnavailable),
+        ),
+        Defect::new(
+            "credentials-are-a-permission",
+            "A lookup with refused credentials is PERMISSION_MISSING.",
+            &["INS-34"],
+        )
+        .error(
+            BatchGetInstances,
+            instead_of(Code::Unauthenticated, ErrorReason::PermissionMissing),
+        ),
+        Defect::new(
+            "ready-without-credentials",
+            "GetStatus is READY as long as the process runs.",
+            &["IDN-15"],
+        )
+        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+            answer.set_readiness(Readiness::Ready);
+        }),
+        Defect::new(
+            "quota-is-a-rate-limit",
+            "A load balancer beyond the quota of the account is RATE_LIMITED.",
+            &["LBS-45"],
+        )
+        .error(
+            EnsureLoadBalancer,
+            instead_of(Code::ResourceExhausted, ErrorReason::RateLimited),
+        ),
+    ]
+}
+
+/// Another reason for the errors of a code.
+fn instead_of(code: Code, reason: ErrorReason) -> impl Fn(Status) -> Status + Send + Sync {
+    move |status| {
+        if status.code() == code {
+            refusal(reason, status.message())
+        } else {
+            status
+        }
+    }
+}
+
+async fn one_by_one(call: Call, next: Next) -> Answer {
+    let request: BatchGetInstancesRequest = call.message();
+    let names: BTreeSet<_> = request.nodes.iter().map(|node| &node.name).collect();
+    // A batch that breaks the contract is refused as one.
+    if names.len() < request.nodes.len() || !(2..=500).contains(&names.len()) {
+        return next.serve(call).await;
+    }
+    let mut all = BatchGetInstancesResponse::default();
+    for node in &request.nodes {
+        let one = BatchGetInstancesRequest {
+            nodes: vec![node.clone()],
+            ..request.clone()
+        };
+        let answer = next.correct(call.clone().with(&one)).await;
+        if answer.error().is_some() {
+            return answer;
+        }
+        for part in answer.messages::<BatchGetInstancesResponse>() {
+            all.results.extend(part.results);
+        }
+    }
+    Answer::ok(&all)
+}
