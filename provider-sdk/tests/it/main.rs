@@ -16,5 +16,6 @@ mod process;
 mod raw;
 mod route_tables;
 mod routes;
+mod skew;
 mod sockets;
 mod volumes;

@@ -14,13 +14,13 @@ use tonic::{Code, Status};
 
 use crate::harness::{Each, Named, Rig, ask, finds_all, reason};
 
-struct Client {
+pub(crate) struct Client {
     send: SendRequest<Full<Bytes>>,
     _connection: JoinSet<Result<(), hyper::Error>>,
 }
 
 impl Client {
-    async fn dial(rig: &Rig) -> Self {
+    pub(crate) async fn dial(rig: &Rig) -> Self {
         let io = TokioIo::new(rig.dial_raw().await);
         let (send, connection) = handshake(TokioExecutor::new(), io).await.unwrap();
         let mut tasks = JoinSet::new();
@@ -32,9 +32,14 @@ impl Client {
     }
 
     async fn call(&mut self, uri: &str, timeout: &str, message: &impl Message) -> Status {
+        self.send(uri, timeout, &message.encode_to_vec()).await
+    }
+
+    /// A message as bytes.
+    pub(crate) async fn send(&mut self, uri: &str, timeout: &str, message: &[u8]) -> Status {
         let mut body = vec![0];
-        body.extend_from_slice(&u32::try_from(message.encoded_len()).unwrap().to_be_bytes());
-        body.extend_from_slice(&message.encode_to_vec());
+        body.extend_from_slice(&u32::try_from(message.len()).unwrap().to_be_bytes());
+        body.extend_from_slice(message);
         let request = Request::post(uri)
             .header("content-type", "application/grpc")
             .header("te", "trailers")
@@ -57,7 +62,7 @@ impl Client {
     }
 }
 
-const BATCH_GET: &str = "/cloudprovider.v1.InstancesService/BatchGetInstances";
+pub(crate) const BATCH_GET: &str = "/cloudprovider.v1.InstancesService/BatchGetInstances";
 
 #[tokio::test]
 async fn any_authority_is_accepted() {
