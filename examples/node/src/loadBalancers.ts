@@ -4,7 +4,7 @@ import type { CallContext, Node, Service } from "../gen/cloudprovider/v1/common.
 import * as api from "../gen/cloudprovider/v1/load_balancers.js";
 import { type Calls, clusterUid, type Locks } from "./calls.js";
 import type { Balancer, Cloud, Wanted } from "./cloud.js";
-import { ProviderError } from "./errors.js";
+import { errorOfItem, ProviderError } from "./errors.js";
 import { checkKeys } from "./instances.js";
 import type { NodeSets } from "./nodeSets.js";
 
@@ -42,13 +42,14 @@ export function loadBalancers(cloud: Cloud, calls: Calls, locks: Locks, sets: No
       const targets = addressesOf(sets.resolve(request.targets));
       checkKeys(request.services.map(({ uid }) => uid), MAX_SERVICES);
       await Promise.all(request.services.map(async (service) => {
-        const { answer: value } = await locks.hold(service.uid, signal, async () => {
+        const outcome = await locks.hold(service.uid, signal, async () => {
           if (service.loadBalancerClass) return response(NOT_MANAGED);
           const known = await cloud.find(signal, cluster, service.uid);
           if (!known) return response(ABSENT);
           return { answer: answer(await cloud.put(signal, { ...known, wanted: { ...known.wanted, targets } }), READY) };
-        });
-        await send({ service: refOf(service), outcome: { $case: "answer", value } });
+        }).then(({ answer: value }) => ({ $case: "answer" as const, value }),
+          (error: unknown) => ({ $case: "error" as const, value: errorOfItem(error) }));
+        await send({ service: refOf(service), outcome });
       }));
     }),
     deleteLoadBalancer: calls.unary(async (request: api.DeleteLoadBalancerRequest, signal) => {
