@@ -48,10 +48,11 @@ type Spread struct {
 	Max    float64 `json:"max"`
 }
 
-// spreadOf some values; of an even number the lower one in the middle is the median, which was measured.
+// spreadOf some values.
 func spreadOf(values []float64) Spread {
 	sorted := slices.Sorted(slices.Values(values))
-	return Spread{Min: sorted[0], Median: sorted[(len(sorted)-1)/2], Max: sorted[len(sorted)-1]}
+	last := len(sorted) - 1
+	return Spread{Min: sorted[0], Median: (sorted[last/2] + sorted[(last+1)/2]) / 2, Max: sorted[last]}
 }
 
 // Show writes a table to a terminal and JSON to all else.

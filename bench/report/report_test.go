@@ -45,8 +45,8 @@ func TestTableHasMedianAndSpread(t *testing.T) {
 	}
 }
 
-func TestMedianOfAnEvenNumberWasMeasured(t *testing.T) {
-	if spread := spreadOf([]float64{4, 1, 3, 2}); spread != (Spread{1, 2, 4}) {
+func TestMedianOfAnEvenNumberIsBetweenTheTwoInTheMiddle(t *testing.T) {
+	if spread := spreadOf([]float64{4, 1, 3, 2}); spread != (Spread{1, 2.5, 4}) {
 		t.Errorf("%+v", spread)
 	}
 }
