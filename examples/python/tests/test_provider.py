@@ -95,15 +95,16 @@ async def test_sigterm_lets_a_call_in_flight_end(tmp_path: Path) -> None:
 
     async def says(text: bytes) -> None:
         async with asyncio.timeout(30):
-            while text not in await lines.readline():
-                pass
+            while text not in (line := await lines.readline()):
+                assert line, f"the provider has ended without saying {text!r}"
 
     await says(b"serving")
     client = Client(path)
     await client.shake_hands()
     request = BatchGetInstancesRequest(context=CONTEXT, nodes=[Node(name="a")])
     call = asyncio.ensure_future(client.instances.BatchGetInstances(request))
-    # On the same connection: once it is answered, the lookup has arrived as well.
+    # On the same connection: the second was sent after the lookup, whose handler has begun once it is answered.
+    await client.provider.GetStatus(GetStatusRequest())
     await client.provider.GetStatus(GetStatusRequest())
     process.send_signal(signal.SIGTERM)
     await says(b"ending: 1 calls")
