@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use outrigger_testbed::{Error, provider_check::ProviderCheck};
+use outrigger_testbed::{Error, provider_check::ProviderCheck, providers::Launch};
 
 use crate::{mock, wait::DEADLINE};
 
@@ -10,7 +10,7 @@ fn check(provider: &[&str]) -> ProviderCheck {
     ProviderCheck {
         controller: PathBuf::from(env!("CARGO_BIN_EXE_cloud-controller-manager")),
         controller_args: Vec::new(),
-        provider: provider.iter().map(|&part| part.to_owned()).collect(),
+        provider: Launch::of_command(provider.iter().map(|&part| part.to_owned()).collect()),
         nodes: vec!["first".to_owned(), "late".to_owned()],
         services: true,
         routes: true,
