@@ -1,4 +1,4 @@
-"""The bill of materials of an image, as CycloneDX, from what the tools of each language say is in it."""
+"""The bill of materials of an image or a program, as CycloneDX, from what the tools of each language say is in it."""
 
 import datetime
 import json
@@ -6,7 +6,7 @@ import subprocess
 import urllib.parse
 
 
-def document(reference, digest, source, components):
+def document(kind, name, digest, source, components):
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -14,7 +14,7 @@ def document(reference, digest, source, components):
         "metadata": {
             "timestamp": datetime.datetime.fromtimestamp(int(source.epoch), datetime.UTC).isoformat(),
             "component": {
-                "type": "container", "name": reference.rsplit(":", 1)[0], "version": source.version,
+                "type": kind, "name": name, "version": source.version,
                 "hashes": [{"alg": "SHA-256", "content": digest.removeprefix("sha256:")}],
             },
         },

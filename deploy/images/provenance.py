@@ -1,21 +1,20 @@
-"""The provenance of an image: an in-toto statement in the form of SLSA. It is not signed here."""
+"""The provenance of an artifact: an in-toto statement in the form of SLSA. It is not signed here."""
 
 import hashlib
 
 HOME = "https://github.com/outrigger-dev/outrigger"
 
 
-def statement(reference, digest, source, options, components):
+def statement(subjects, builder, parameters, source, components):
+    """Subjects are digests by name; the builder is a command of this repository, started with these parameters."""
     return {
         "_type": "https://in-toto.io/Statement/v1",
-        "subject": [{"name": reference, "digest": {"sha256": digest.removeprefix("sha256:")}}],
+        "subject": [{"name": name, "digest": {"sha256": digest.removeprefix("sha256:")}} for name, digest in subjects.items()],
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
             "buildDefinition": {
-                "buildType": f"{HOME}/deploy/images/build@v1",
-                "externalParameters": {
-                    "image": reference, "arch": options.arch, "profile": options.profile, "version": source.version,
-                },
+                "buildType": f"{HOME}/{builder}@v1",
+                "externalParameters": parameters,
                 "internalParameters": {"SOURCE_DATE_EPOCH": source.epoch, "uncommittedChanges": not source.is_clean},
                 "resolvedDependencies": [
                     {"uri": f"git+{HOME}", "digest": {"gitCommit": source.revision}},
@@ -23,7 +22,7 @@ def statement(reference, digest, source, options, components):
                     *({"uri": part["purl"], "digest": {"sha256": part["sha256"]}} for part in components if part.get("sha256")),
                 ],
             },
-            "runDetails": {"builder": {"id": f"{HOME}/deploy/images/build"}},
+            "runDetails": {"builder": {"id": f"{HOME}/{builder}"}},
         },
     }
 
