@@ -1,0 +1,65 @@
+"""The version: the one list of places where it stands."""
+
+import re
+
+# Of SemVer, without build metadata, which no tag of an image can have.
+NUMBER = r"\d+\.\d+\.\d+(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+
+# Files, and the text before the version. In one with an example it is that of the images that the example uses.
+PLACES = {
+    "Cargo.toml": r'\[workspace\.package\]\nversion = "',
+    "Cargo.lock": r'\nname = "outrigger-[a-z-]+"\nversion = "',
+    "deploy/chart/outrigger/Chart.yaml": r"\n(?:version|appVersion): ",
+    "deploy/kustomize/base/*.yaml": r'app\.kubernetes\.io/version: "',
+    "deploy/kustomize/overlays/*/*.yaml": r'app\.kubernetes\.io/version: "|/cloud-controller-manager:',
+    "docs/deploy.md": r"/provider-digitalocean, (?:tag|newTag): ",
+    "docs/images.md": r"/provider-mock:",
+    "examples/node/package.json": r'"name": "outrigger-example-provider",\n\s+"version": "',
+    "examples/node/package-lock.json": r'"name": "outrigger-example-provider",\n\s+"version": "',
+    "examples/node/src/provider.ts": r'providerVersion: "',
+    "examples/python/pyproject.toml": r'name = "outrigger-example-provider"\nversion = "',
+    "provider-mock/README.md": r"\nprovider +mock ",
+    "providers/digitalocean/settings.go": r'number = "',
+}
+FIRST = "Cargo.toml"
+
+
+def current(repository):
+    return next(found for file, _, found in places(repository) if file == FIRST)
+
+
+def faults(repository, version):
+    """Places that have another version, and files that have none."""
+    seen = set()
+    for file, line, found in places(repository):
+        seen.add(file)
+        if found != version:
+            yield f"{file}:{line} has the version {found}, not {version}"
+    for pattern in PLACES:
+        if not any(name in seen for name in names(repository, pattern)):
+            yield f"{pattern}: no version stands where deploy/releases/versions.py looks for it"
+
+
+def change(repository, version):
+    """Writes the version at all places, and returns the files that changed."""
+    changed = []
+    for pattern, before in PLACES.items():
+        for name in names(repository, pattern):
+            text = (repository / name).read_text()
+            edited = re.sub(f"({before})({NUMBER})", lambda found: found[1] + version, text)
+            if edited != text:
+                (repository / name).write_text(edited)
+                changed.append(name)
+    return changed
+
+
+def places(repository):
+    for pattern, before in PLACES.items():
+        for name in names(repository, pattern):
+            text = (repository / name).read_text()
+            for found in re.finditer(f"({before})({NUMBER})", text):
+                yield name, text.count("\n", 0, found.start(2)) + 1, found[2]
+
+
+def names(repository, pattern):
+    return sorted(str(path.relative_to(repository)) for path in repository.glob(pattern))
