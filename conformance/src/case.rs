@@ -4,10 +4,13 @@ use std::fmt;
 
 use futures::future::LocalBoxFuture;
 
-use crate::{subject::Subject, verdict::Verdict};
+use crate::{client::CallError, subject::Subject, verdict::Verdict};
 
 /// The check of a case. It runs with a timeout, and a panic of it is a failure.
 pub type Body = fn(&Subject) -> LocalBoxFuture<'_, Verdict>;
+
+/// A rule that every error keeps, whichever call it came from.
+pub type ErrorRule = fn(&CallError) -> Verdict;
 
 /// One thing that the contract asks of a provider, and the check of it.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub struct Case {
     pub clause: Clause,
     /// Without one of these it cannot run.
     pub needs: Vec<Input>,
+    /// Every error of a run is held to it, also where the case is not selected.
+    pub of_errors: Option<ErrorRule>,
     /// The check.
     pub body: Body,
 }
@@ -162,6 +167,7 @@ pub struct Builder {
     mutates: bool,
     clause: Clause,
     needs: Vec<Input>,
+    of_errors: Option<ErrorRule>,
 }
 
 impl Builder {
@@ -178,6 +184,7 @@ impl Builder {
                 text: "",
             },
             needs: Vec::new(),
+            of_errors: None,
         }
     }
 
@@ -210,6 +217,12 @@ impl Builder {
         self
     }
 
+    /// Every error of each run is held to this rule.
+    pub const fn of_errors(mut self, rule: ErrorRule) -> Self {
+        self.of_errors = Some(rule);
+        self
+    }
+
     /// The case, with its check.
     pub fn check(self, body: Body) -> Case {
         Case {
@@ -220,6 +233,7 @@ impl Builder {
             mutates: self.mutates,
             clause: self.clause,
             needs: self.needs,
+            of_errors: self.of_errors,
             body,
         }
     }

@@ -316,7 +316,9 @@ impl Stress {
         match Box::pin(stress::stress(settings, load)).await {
             Ok(stressed) => {
                 print(&stressed.to_string())?;
-                let failed = stressed.latencies.errors() > 0 || stressed.course.grew();
+                let failed = stressed.latencies.errors() > 0
+                    || !stressed.breaches.is_empty()
+                    || stressed.course.grew();
                 Ok(ExitCode::from(u8::from(failed)))
             }
             Err(error) => {

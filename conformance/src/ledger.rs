@@ -9,7 +9,11 @@ use outrigger_api::v1::{
 };
 use parking_lot::Mutex;
 
-use crate::client::CallError;
+use crate::{
+    case::ErrorRule,
+    client::CallError,
+    verdict::{Failure, Stop},
+};
 
 /// Errors, answers and effects that are kept, of each: a stress run makes many.
 const MOST: usize = 10_000;
@@ -34,6 +38,18 @@ pub(crate) struct Seen {
     pub(crate) texts: BTreeSet<String>,
 }
 
+impl Seen {
+    /// The errors that break a rule.
+    pub(crate) fn breaches(&self, rule: ErrorRule) -> impl Iterator<Item = Failure> {
+        self.errors
+            .iter()
+            .filter_map(move |error| match rule(error) {
+                Err(Stop::Failed(failure)) => Some(failure),
+                Ok(()) | Err(Stop::Skipped(_)) => None,
+            })
+    }
+}
+
 impl Ledger {
     pub(crate) fn record(&self, error: CallError) {
         let mut seen = self.seen.lock();
@@ -45,15 +61,13 @@ impl Ledger {
     /// Keeps the parts of an answer that are judged later.
     pub(crate) fn see(&self, answer: &impl Evidence) {
         let mut seen = self.seen.lock();
-        let kept = [
-            seen.errors.len(),
-            seen.answers.len(),
-            seen.node_effects.len(),
-            seen.service_effects.len(),
-            seen.texts.len(),
-        ];
-        if kept.into_iter().all(|kept| kept < MOST) {
-            answer.leave(&mut seen);
+        answer.leave(&mut seen);
+        seen.errors.truncate(MOST);
+        seen.answers.truncate(MOST);
+        seen.node_effects.truncate(MOST);
+        seen.service_effects.truncate(MOST);
+        while seen.texts.len() > MOST {
+            seen.texts.pop_last();
         }
     }
 

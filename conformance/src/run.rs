@@ -159,6 +159,17 @@ impl Run {
             Err(Stop::Skipped(reason)) => return Outcome::Skipped(Skip::NothingToJudge(reason)),
             Err(Stop::Failed(failure)) => Some(failure),
         };
+        self.outcome(case, failure)
+    }
+
+    /// The first error of the run that breaks the rule of a case.
+    fn breach(&self, case: &Case) -> Option<Failure> {
+        let rule = case.of_errors?;
+        let seen = self.suite.ledger.seen();
+        seen.breaches(rule).next()
+    }
+
+    fn outcome(&self, case: &Case, failure: Option<Failure>) -> Outcome {
         let waiver = self.settings.waivers.of(case, Zoned::now().date());
         match (failure, waiver) {
             (None, waiver) => Outcome::Passed {
@@ -178,7 +189,9 @@ impl Run {
     /// Why a case is not run.
     fn skip(&self, case: &Case) -> Option<Outcome> {
         if !self.settings.selects(case) {
-            return Some(Outcome::Skipped(Skip::NotSelected));
+            let breach = self.breach(case);
+            let failed = breach.map(|failure| self.outcome(case, Some(failure)));
+            return Some(failed.unwrap_or(Outcome::Skipped(Skip::NotSelected)));
         }
         let profiles = &self.settings.profiles;
         if !declares(&self.suite.handshake, case.capability) {

@@ -10,11 +10,12 @@ pub use soak::Course;
 use tokio::time::Instant;
 
 use crate::{
-    case::Capability,
+    case::{Capability, Case},
+    cases,
     client::{CallError, Client},
     run::{self, Settings},
     subject::{Subject, declares},
-    verdict::Stop,
+    verdict::{Failure, Stop},
 };
 
 /// The amount of load.
@@ -35,13 +36,47 @@ pub struct Load {
 pub struct Stressed {
     /// How long the calls took.
     pub latencies: Latencies,
+    /// Errors that break a rule of the contract.
+    pub breaches: Vec<Breach>,
     /// How large the provider's process was, where the suite has started it.
     pub course: Course,
 }
 
+/// Errors that break one rule.
+#[derive(Debug)]
+pub struct Breach {
+    /// The case that holds errors to the rule.
+    pub case: Case,
+    /// How many, of calls and of items.
+    pub errors: usize,
+    /// The first of them.
+    pub first: Failure,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            case,
+            errors,
+            first,
+        } = self;
+        writeln!(
+            f,
+            "{:<7}  {}  {} ({errors} errors)",
+            case.id, case.level, case.title
+        )?;
+        writeln!(f, "        first     {}", first.came)?;
+        writeln!(f, "        clause    {}", case.clause)
+    }
+}
+
 impl fmt::Display for Stressed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.latencies, self.course)
+        write!(f, "{}", self.latencies)?;
+        for breach in &self.breaches {
+            write!(f, "{breach}")?;
+        }
+        write!(f, "{}", self.course)
     }
 }
 
@@ -122,7 +157,24 @@ pub async fn stress(settings: Settings, load: Load) -> Result<Stressed, String> 
         ended = repeated => ended.map_err(|stop: Stop| format!("{stop:?}"))?,
         () = stressed.course.watch(&subject, load.duration) => {}
     }
+    stressed.breaches = breaches(&subject);
     Ok(stressed)
+}
+
+/// The rules of errors that the run has seen broken.
+fn breaches(subject: &Subject) -> Vec<Breach> {
+    let seen = subject.seen();
+    let of_case = |case: Case| {
+        let mut failures = seen.breaches(case.of_errors?);
+        let first = failures.next()?;
+        let errors = 1 + failures.count();
+        Some(Breach {
+            case,
+            errors,
+            first,
+        })
+    };
+    cases::all().into_iter().filter_map(of_case).collect()
 }
 
 async fn repeat(subject: &Subject, load: Load, latencies: &mut Latencies) -> Result<(), Stop> {

@@ -14,10 +14,12 @@ use outrigger_conformance::{
     inputs::{Inputs, Machine, Volume},
     report::{self, Outcome, Report, Skip},
     run::{Settings, run},
+    stress::{self, Load},
     waivers::Waivers,
 };
 use outrigger_provider_mock::{
     Cloud, CloudConfig, MockProvider, ProviderOptions, ServedRoutes, ServedVolumes,
+    faults::{Effect, Fault, InjectedError, Method},
     instances::{InstanceSpec, Power},
     volumes::{Volume as CloudVolume, VolumeState},
 };
@@ -225,6 +227,42 @@ async fn cases_that_are_not_selected_are_counted() {
     let of_sets = |case: &cases::Case| case.id.starts_with("NDS");
     let selected = 1 + cases::all().iter().filter(|case| of_sets(case)).count();
     assert_eq!(counts.not_selected, report.judged.len() - selected);
+}
+
+/// `RATE_LIMITED` that does not say how long to wait.
+fn without_wait() -> InjectedError {
+    InjectedError::new(tonic::Code::ResourceExhausted).without_retry_info()
+}
+
+#[tokio::test]
+async fn an_error_that_breaks_a_rule_fails_also_where_its_case_is_left_out() {
+    let mock = Mock::start();
+    let limited = Effect::Error(without_wait());
+    let fault = Fault::on(Method::EnsureLoadBalancer, limited);
+    mock.cloud.inject(fault.times(1));
+    let only = |settings: &mut Settings| settings.only = vec!["LBS-02".to_owned()];
+    let report = Box::pin(mock.run(only)).await;
+    assert_eq!(report.failed(), ["ERR-02"], "{}", lines(&report));
+    assert!(lines(&report).contains("EnsureLoadBalancer"));
+}
+
+#[tokio::test]
+async fn stress_names_errors_of_items_that_break_a_rule() {
+    let mock = Mock::start();
+    let limited = Effect::ItemError(without_wait());
+    let fault = Fault::on(Method::BatchGetInstances, limited);
+    mock.cloud.inject(fault.times(1));
+    let settings = mock.settings().await;
+    let load = Load {
+        nodes: 10,
+        services: 0,
+        parallel: 1,
+        duration: std::time::Duration::ZERO,
+    };
+    let stressed = Box::pin(stress::stress(settings, load)).await.unwrap();
+    assert_eq!(stressed.latencies.errors(), 0, "{stressed}");
+    let broken: Vec<_> = stressed.breaches.iter().map(|one| one.case.id).collect();
+    assert_eq!(broken, ["ERR-02"], "{stressed}");
 }
 
 /// The comments of a file of the contract as one text.

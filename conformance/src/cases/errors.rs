@@ -1,4 +1,6 @@
 //! How errors look. The last cases of a run: they judge every error that was seen in it.
+//!
+//! Those with a rule of errors judge them in each run, also in one that leaves them out.
 
 use outrigger_api::{
     code_name, code_of,
@@ -12,7 +14,7 @@ use tonic::Code;
 use crate::{
     case::{
         Capability::{Instances, LoadBalancers},
-        Case, Input, must, should,
+        Case, ErrorRule, Input, must, should,
     },
     client::{CallError, Client},
     subject::{Subject, declares},
@@ -25,12 +27,15 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         must("ERR-01", "an error with our ErrorInfo has one of them, a known reason, and its code")
             .clause(FILE, "", "A deliberate error is a google.rpc.Status whose details hold exactly one google.rpc.ErrorInfo{domain: \"cloudprovider.v1\", reason} with a reason of ErrorReason under the code that stands there;")
+            .of_errors(reason_and_code)
             .check(|subject| Box::pin(each(subject, reason_and_code))),
         must("ERR-02", "RATE_LIMITED has a RetryInfo above 0")
             .clause(FILE, "ERROR_REASON_RATE_LIMITED", "RetryInfo REQUIRED;")
+            .of_errors(says_how_long)
             .check(|subject| Box::pin(async { rate_limited(subject) })),
         must("ERR-03", "no error has the code NOT_FOUND, ALREADY_EXISTS or OUT_OF_RANGE")
             .clause(FILE, "", "NOT_FOUND, ALREADY_EXISTS and OUT_OF_RANGE MUST NOT be used.")
+            .of_errors(refused_codes)
             .check(|subject| Box::pin(each(subject, refused_codes))),
         must("ERR-04", "no text has a secret of the inputs")
             .needs(Input::Secrets)
@@ -43,6 +48,7 @@ pub(super) fn cases() -> Vec<Case> {
             .check(|subject| Box::pin(secrets_in_log(subject))),
         must("ERR-05", "the message of an error has at most 1 KiB, its details 4 KiB")
             .clause(FILE, "", "The message MUST be <= 1 KiB, all details together <= 4 KiB:")
+            .of_errors(sizes)
             .check(|subject| Box::pin(each(subject, sizes))),
         must("ERR-06", "a call with a long provider ID is answered within the limits of errors")
             .of(Instances)
@@ -92,13 +98,13 @@ async fn ask(subject: &Subject, client: &Client, nodes: Vec<Node>) -> Result<(),
     client.batch_get_instances(request).await.map(drop)
 }
 
-async fn each(subject: &Subject, check: fn(&CallError) -> Verdict) -> Verdict {
+async fn each(subject: &Subject, rule: ErrorRule) -> Verdict {
     provoke(subject).await?;
     let seen = subject.seen();
     if seen.errors.is_empty() {
         return Err(skipped("no error was seen in this run"));
     }
-    seen.errors.iter().try_for_each(check)
+    seen.errors.iter().try_for_each(rule)
 }
 
 fn reason_and_code(error: &CallError) -> Verdict {
@@ -146,15 +152,20 @@ fn sizes(error: &CallError) -> Verdict {
 
 fn rate_limited(subject: &Subject) -> Verdict {
     let seen = subject.seen();
-    let limited = |error: &&CallError| error.is(ErrorReason::RateLimited);
-    let mut limited = seen.errors.iter().filter(limited).peekable();
-    if limited.peek().is_none() {
+    let limited = |error: &CallError| error.is(ErrorReason::RateLimited);
+    if !seen.errors.iter().any(limited) {
         return Err(skipped("RATE_LIMITED was not seen in this run"));
     }
-    limited.try_for_each(|error| {
-        let waits = error.retry_after.is_some_and(|wait| !wait.is_zero());
-        expect(waits, "RATE_LIMITED has a RetryInfo above 0", error)
-    })
+    seen.errors.iter().try_for_each(says_how_long)
+}
+
+fn says_how_long(error: &CallError) -> Verdict {
+    let waits = error.retry_after.is_some_and(|wait| !wait.is_zero());
+    expect(
+        waits || !error.is(ErrorReason::RateLimited),
+        "RATE_LIMITED has a RetryInfo above 0",
+        error,
+    )
 }
 
 async fn secrets(subject: &Subject) -> Verdict {
