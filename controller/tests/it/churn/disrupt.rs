@@ -1,5 +1,9 @@
 //! Carries out the disruptions of a drill, one after the other.
 
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::{
     disruption::{Disruption, What},
     killer::{Crew, make_trouble},
@@ -7,13 +11,16 @@ use super::{
 };
 
 impl Crew<'_> {
-    /// Carries out the plan. At the end all processes are as before, and nothing is edited any more.
-    pub(super) async fn disrupt(&mut self, disruptions: Vec<Disruption>) {
+    /// Carries out the plan, or as much of it as fits into a time. At the end all processes are as before, and
+    /// nothing is edited any more.
+    pub(super) async fn disrupt(&mut self, disruptions: Vec<Disruption>, lasts: Option<Duration>) {
         make_trouble(self.stage).await;
+        let end = lasts.map(|time| Instant::now() + time);
         let count = disruptions.len();
         for (number, Disruption { after, what }) in disruptions.into_iter().enumerate() {
             self.pass(after).await;
-            self.is_last = number + 1 == count;
+            let is_late = end.is_some_and(|end| Instant::now() >= end);
+            self.is_last = is_late || number + 1 == count;
             // Those of an hour would fill the memory.
             self.stage.proxy.take_requests();
             self.journal.note(&format!("begin: {what:?}"));
@@ -35,6 +42,9 @@ impl Crew<'_> {
                 What::Revoke(resource, time) => meddler::revoke(self, resource, *time).await,
             }
             self.journal.note(&format!("end: {what:?}"));
+            if self.is_last {
+                break;
+            }
         }
         self.over.cancel();
         self.keep_alive();

@@ -20,6 +20,10 @@ pub(super) struct Plan {
     /// Nodes that are there from the start.
     pub(super) nodes: usize,
     pub(super) families: Vec<Family>,
+    /// The churn ends after this time, not after so many disruptions.
+    pub(super) lasts: Option<Duration>,
+    /// How many times longer all pauses are.
+    pub(super) slower: u32,
 }
 
 impl fmt::Display for Plan {
@@ -29,17 +33,27 @@ impl fmt::Display for Plan {
         let families: Vec<_> = families
             .map(|family| format!("{family:?}").to_lowercase())
             .collect();
+        let (minutes, test) = self.lasts.map_or_else(
+            || (String::new(), "one"),
+            |time| {
+                (
+                    format!("OUTRIGGER_TEST_MINUTES={} ", time.as_secs() / 60),
+                    "soak",
+                )
+            },
+        );
         writeln!(
             f,
-            "OUTRIGGER_TEST_SEED={} OUTRIGGER_TEST_DISRUPTIONS={} OUTRIGGER_TEST_SERVICES={} \
-             OUTRIGGER_TEST_NODES={} OUTRIGGER_TEST_FAULTS={} cargo test -p outrigger-controller --test it -- churn::one",
+            "{minutes}OUTRIGGER_TEST_SEED={} OUTRIGGER_TEST_DISRUPTIONS={} OUTRIGGER_TEST_SERVICES={} \
+             OUTRIGGER_TEST_NODES={} OUTRIGGER_TEST_FAULTS={} cargo test -p outrigger-controller --test it -- churn::{test}",
             self.seed,
             self.disruptions,
             self.services,
             self.nodes,
             families.join(","),
         )?;
-        for disruption in self.disruptions() {
+        // Those of hours follow from the seed too.
+        for disruption in self.disruptions().iter().take(200) {
             writeln!(f, "{disruption}")?;
         }
         Ok(())
@@ -99,7 +113,15 @@ impl Plan {
     /// Everything that happens to the processes.
     pub(super) fn disruptions(&self) -> Vec<Disruption> {
         let mut random = self.random(0);
-        disruptions(&mut random, &self.families, self.disruptions, self.elects())
+        // None is over in less than the third of a second before it.
+        let count = self
+            .lasts
+            .map_or(self.disruptions, |time| 3 * time.as_secs() as usize);
+        let mut all = disruptions(&mut random, &self.families, count, self.elects());
+        for disruption in &mut all {
+            disruption.after *= self.slower;
+        }
+        all
     }
 
     /// Changes that one user makes to a Service, without end. Every third Service keeps its type and is
@@ -109,9 +131,10 @@ impl Plan {
         // As many changes a second, however many make them.
         let longest = 30 + 75 * self.services as u64;
         let (is_steady, has_odd) = (number.is_multiple_of(3), self.has(Family::Objects));
+        let slower = self.slower;
         std::iter::repeat_with(move || {
             let mut act = Act {
-                pause: millis(&mut random, 30..longest),
+                pause: millis(&mut random, 30..longest) * slower,
                 what: what(&mut random),
                 shape: shape(&mut random),
             };
@@ -143,10 +166,11 @@ impl Plan {
         ];
         let mut random = self.random(1 << 32);
         let (has_odd, names) = (self.has(Family::Objects), self.most_nodes());
+        let slower = self.slower;
         std::iter::repeat_with(move || {
             let what = ALL[random.usize(..ALL.len())];
             Move {
-                pause: millis(&mut random, 100..1_200),
+                pause: millis(&mut random, 100..1_200) * slower,
                 node: format!("base-{:05}", random.usize(..names)),
                 what: if what == NodeChange::Odd && !has_odd {
                     NodeChange::Relabel
