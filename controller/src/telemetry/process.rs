@@ -1,6 +1,6 @@
 //! The kernel's counters of this process: `process_*`, as all of Prometheus' clients name it.
 
-use std::fmt;
+use std::{fmt, sync::OnceLock};
 
 use procfs::{
     ProcResult,
@@ -14,12 +14,16 @@ use prometheus_client::{
 };
 
 pub(super) fn register(registry: &mut Registry) {
-    registry.register_collector(Box::new(FromProc));
+    registry.register_collector(Box::new(FromProc::default()));
 }
 
 /// Reads `/proc/self` with each scrape.
-#[derive(Debug)]
-struct FromProc;
+#[derive(Debug, Default)]
+struct FromProc {
+    /// As of the first scrape: a correction of the clock moves the time of boot from which the kernel counts starts, and
+    /// another start would look like another process.
+    started: OnceLock<f64>,
+}
 
 /// In seconds and bytes.
 struct Usage {
@@ -96,9 +100,10 @@ const GAUGES: [Gauge; 6] = [
 impl Collector for FromProc {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         // Without /proc these are missing, and all others are there.
-        let Ok(usage) = Usage::read() else {
+        let Ok(mut usage) = Usage::read() else {
             return Ok(());
         };
+        usage.started = *self.started.get_or_init(|| usage.started);
         let cpu = encoder.encode_descriptor(
             "process_cpu_seconds",
             "Total user and system CPU time spent in seconds",
@@ -119,8 +124,20 @@ mod tests {
     use std::fs;
 
     use jiff::Timestamp;
+    use prometheus_client::encoding::text::encode;
 
     use super::*;
+
+    #[test]
+    fn the_start_stays_as_it_was_first_read() {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(FromProc {
+            started: OnceLock::from(7.5),
+        }));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        assert!(text.contains("process_start_time_seconds 7.5\n"), "{text}");
+    }
 
     #[test]
     fn the_kernel_counts_this_process() {
