@@ -22,6 +22,7 @@
 //! ([`Cluster::change_node`]); the store of Services follows the API server ([`Fixture::watch_services`]).
 
 mod cluster;
+mod days;
 mod merge;
 mod nodes;
 mod provider;
@@ -49,6 +50,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::{
     cluster::Cluster,
+    days::{days_and_hours, each_costs_as_much},
     nodes::{UNINITIALIZED, node, settled},
     provider::Wire,
     services::service,

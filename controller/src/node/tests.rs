@@ -1,5 +1,6 @@
 //! The loop hosted by the fixture.
 
+mod days;
 mod effects;
 mod refresh;
 

@@ -2,6 +2,7 @@ mod absence;
 mod applied;
 mod background;
 mod batches;
+mod days;
 mod ends;
 mod handshakes;
 mod released;

@@ -78,6 +78,11 @@ impl Inner {
 }
 
 impl Store {
+    /// Forgets the requests so far.
+    pub(crate) fn forget_log(&self) {
+        self.0.lock().log = Vec::new();
+    }
+
     pub(crate) fn api(&self) -> Api {
         let store = self.clone();
         Api::new(scripted::client(move |request| {

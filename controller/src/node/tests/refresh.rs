@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// So many nodes, initialised, in a cloud that is best asked like this.
-async fn fleet(count: usize, preference: Preference) -> Fixture {
+pub(super) async fn fleet(count: usize, preference: Preference) -> Fixture {
     let fixture = start_in(synthesizing(|config| config.preference = preference));
     for n in 0..count {
         fixture.register(node(&format!("n{n}")));
