@@ -28,6 +28,7 @@ def rust(package, program, destination):
         packages.unpack(root, "libc6", "libgcc-s1")
         packages.authorities(root)
         place(built, root / destination)
+        starts(root, options, f"/{destination}", "--version")
         return list(bill.rust(package, triple, source.repository))
 
     return lay
@@ -128,9 +129,12 @@ def node(root, packages, source, options):
 
 
 def starts(root, options, *command):
-    """An error if a library of an interpreter is missing, which would else be seen in a cluster."""
+    """An error if a library is missing, which would else be seen in a cluster."""
+    emulator = shutil.which(f"qemu-{TRIPLES[options.arch].split('-')[0]}-static")
     if options.arch == {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine):
-        subprocess.run(["unshare", "--map-root-user", "chroot", root, *command], check=True)
+        subprocess.run(["unshare", "--map-root-user", "chroot", root, *command], check=True, stdout=subprocess.DEVNULL)
+    elif emulator:
+        subprocess.run([emulator, "-L", root, f"{root}{command[0]}", *command[1:]], check=True, stdout=subprocess.DEVNULL)
 
 
 def place(program, path):
