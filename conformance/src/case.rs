@@ -102,6 +102,8 @@ pub enum Input {
     MalformedProviderId,
     /// `services.refusedAnnotations`.
     RefusedAnnotations,
+    /// `services.refusedAnnotations` or `services.refusedProtocol`.
+    RefusedService,
     /// `services.refusedProtocol`.
     RefusedProtocol,
     /// `services.secondProtocol`.
@@ -302,6 +304,7 @@ impl Input {
             Self::AbsentInstance => "instances.absent",
             Self::MalformedProviderId => "instances.malformedProviderID",
             Self::RefusedAnnotations => "services.refusedAnnotations",
+            Self::RefusedService => "services.refusedAnnotations or services.refusedProtocol",
             Self::RefusedProtocol => "services.refusedProtocol",
             Self::SecondProtocol => "services.secondProtocol",
             Self::BothIpFamilies => "services.ipFamilies (two)",

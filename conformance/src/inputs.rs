@@ -270,6 +270,9 @@ impl Inputs {
             Input::AbsentInstance => instances.absent.is_some(),
             Input::MalformedProviderId => instances.malformed_provider_id.is_some(),
             Input::RefusedAnnotations => !services.refused_annotations.is_empty(),
+            Input::RefusedService => {
+                !services.refused_annotations.is_empty() || services.refused_protocol.is_some()
+            }
             Input::RefusedProtocol => services.refused_protocol.is_some(),
             Input::SecondProtocol => services.second_protocol.is_some(),
             Input::BothIpFamilies => services.ip_families.len() > 1,

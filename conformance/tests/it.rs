@@ -265,6 +265,28 @@ async fn stress_names_errors_of_items_that_break_a_rule() {
     assert_eq!(broken, ["ERR-02"], "{stressed}");
 }
 
+#[tokio::test]
+async fn a_case_about_something_that_the_provider_does_not_offer_is_skipped() {
+    let mut mock = Mock::start();
+    let other = ("other.example/mode".to_owned(), "nonsense".to_owned());
+    mock.inputs.services.refused_annotations = BTreeMap::from([other]);
+    let unsupported =
+        InjectedError::new(tonic::Code::InvalidArgument).with_reason("UNSUPPORTED_FEATURE");
+    let fault = Fault::on(Method::EnsureLoadBalancer, Effect::Error(unsupported));
+    mock.cloud.inject(fault.times(1));
+    let cases = ["LBS-09", "LBS-07", "LBS-38", "LBS-39"];
+    let report = Box::pin(mock.run(|settings| settings.only = cases.map(str::to_owned).to_vec()));
+    let report = report.await;
+    let outcome = |id: &str| {
+        let judged = report.judged.iter().find(|one| one.case.id == id).unwrap();
+        judged.outcome.word(judged.case.level)
+    };
+    let outcomes = cases.map(outcome);
+    // The refused protocol is left for the last two.
+    let wanted = ["skipped", "skipped", "passed", "passed"];
+    assert_eq!(outcomes, wanted, "{}", lines(&report));
+}
+
 /// The comments of a file of the contract as one text.
 fn comments(file: &str) -> String {
     let path = Path::new(ROOT).join("proto/cloudprovider/v1").join(file);

@@ -10,6 +10,9 @@ use crate::case::Case;
 
 const FILE: &str = "load_balancers.proto";
 
+/// A class that no provider declares.
+const NOT_SERVED: &str = "conformance.example/not-served";
+
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = queries::cases();
     cases.extend(lifecycle::cases());

@@ -13,7 +13,7 @@ use crate::{
     },
     client::{CallError, Client},
     subject::{Subject, describe, port},
-    verdict::{Verdict, expect, failed},
+    verdict::{Verdict, expect, failed, skipped},
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -118,8 +118,14 @@ async fn local_traffic(subject: &Subject) -> Verdict {
     let mut service = subject.service();
     "Local".clone_into(&mut service.external_traffic_policy);
     service.health_check_node_port = 32_100;
-    let targets = subject.target_nodes();
-    subject.ensure(&client, &service, &targets).await?;
+    let nodes = subject.target_nodes();
+    let targets = subject.targets(&client, &nodes).await?;
+    let first = subject.ensure_once(&client, &service, targets).await;
+    if first.is_err_and(|error| error.is(ErrorReason::UnsupportedFeature)) {
+        let reason = "the cloud has no externalTrafficPolicy Local: UNSUPPORTED_FEATURE";
+        return Err(skipped(reason));
+    }
+    subject.ensure(&client, &service, &nodes).await?;
     service.health_check_node_port = 32_200;
     let answer = subject.get(&client, &service, None).await?;
     expect(

@@ -4,7 +4,7 @@ use outrigger_api::v1::{
     CallContext, ErrorReason, LoadBalancerDisposition as Disposition, Service,
 };
 
-use super::FILE;
+use super::{FILE, NOT_SERVED};
 use crate::{
     case::{
         Builder,
@@ -13,7 +13,7 @@ use crate::{
     },
     client::{CallError, Client},
     subject::{Subject, describe, port},
-    verdict::{Verdict, expect, failed, skipped},
+    verdict::{Stop, Verdict, expect, failed, skipped},
 };
 
 pub(super) fn cases() -> Vec<Case> {
@@ -40,11 +40,11 @@ pub(super) fn cases() -> Vec<Case> {
             .clause("provider.proto", "HandshakeResponse.service_annotation_prefixes", "Prefixes of the Service annotations that the provider reads;")
             .check(|subject| Box::pin(foreign_annotation(subject))),
         case(must("LBS-38", "an Ensure that is refused leaves the load balancer that exists"))
-            .needs(Input::RefusedAnnotations)
+            .needs(Input::RefusedService)
             .clause("common.proto", "ERROR_REASON_INVALID_ANNOTATION", "Shown on the object; not repeated until the object changes or the provider's process is another one;")
             .check(|subject| Box::pin(refused_change(subject))),
         case(must("LBS-39", "a Delete of a Service that would be refused deletes"))
-            .needs(Input::RefusedAnnotations)
+            .needs(Input::RefusedService)
             .clause(FILE, "DeleteLoadBalancerRequest.service", "Its Service as last seen; it may be gone from Kubernetes already.")
             .check(|subject| Box::pin(delete_of_refused(subject))),
         case(should("LBS-45", "an Ensure beyond the room of the account is QUOTA_EXCEEDED, and is READY once there is room"))
@@ -109,43 +109,73 @@ async fn judge(
     nothing_made(subject, &client, plain).await
 }
 
-/// The Service with the annotations of the inputs that must be refused.
-fn with_bad_annotations(subject: &Subject, service: &Service) -> Service {
+/// A Service that must be refused, and the reasons for it.
+pub(super) type Refused = (Service, [ErrorReason; 2]);
+
+/// The Service with the annotations of the inputs that must be refused, those that the controller would send.
+pub(super) fn with_bad_annotations(subject: &Subject, service: &Service) -> Option<Refused> {
+    let prefixes = &subject.handshake().service_annotation_prefixes;
+    let is_read = |key: &str| {
+        prefixes.is_empty()
+            || prefixes
+                .iter()
+                .any(|prefix| key.starts_with(prefix.as_str()))
+    };
     let mut bad = service.clone();
-    let annotations = &subject.inputs().services.refused_annotations;
-    bad.annotations.extend(annotations.clone());
-    bad
+    let annotations = subject.inputs().services.refused_annotations.clone();
+    let read = annotations.into_iter().filter(|(key, _)| is_read(key));
+    bad.annotations.extend(read);
+    let reasons = [
+        ErrorReason::InvalidAnnotation,
+        ErrorReason::UnsupportedFeature,
+    ];
+    (bad.annotations != service.annotations).then_some((bad, reasons))
 }
 
-const OF_ANNOTATIONS: [ErrorReason; 2] = [
-    ErrorReason::InvalidAnnotation,
-    ErrorReason::UnsupportedFeature,
-];
-
-async fn bad_annotation(subject: &Subject) -> Verdict {
-    let service = subject.service();
-    let bad = with_bad_annotations(subject, &service);
-    judge(subject, &service, &bad, &OF_ANNOTATIONS).await
-}
-
-async fn bad_protocol(subject: &Subject) -> Verdict {
-    let service = subject.service();
-    let protocol = subject.inputs().services.refused_protocol.clone();
+/// The Service with the protocol of the inputs that must be refused.
+pub(super) fn with_bad_protocol(subject: &Subject, service: &Service) -> Option<Refused> {
+    let protocol = subject.inputs().services.refused_protocol.as_ref()?;
     let bad = Service {
-        ports: vec![port(&protocol.unwrap_or_default(), 80, 30080)],
+        ports: vec![port(protocol, 80, 30080)],
         ..service.clone()
     };
     let reasons = [
         ErrorReason::UnsupportedProtocol,
         ErrorReason::UnsupportedFeature,
     ];
+    Some((bad, reasons))
+}
+
+/// The Service with either.
+fn with_bad_part(subject: &Subject, service: &Service) -> Verdict<Refused> {
+    let bad = with_bad_annotations(subject, service);
+    let bad = bad.or_else(|| with_bad_protocol(subject, service));
+    bad.ok_or_else(annotations_are_not_read)
+}
+
+fn annotations_are_not_read() -> Stop {
+    skipped("the provider declares to read none of services.refusedAnnotations")
+}
+
+async fn bad_annotation(subject: &Subject) -> Verdict {
+    let service = subject.service();
+    let bad = with_bad_annotations(subject, &service);
+    let (bad, reasons) = bad.ok_or_else(annotations_are_not_read)?;
+    judge(subject, &service, &bad, &reasons).await
+}
+
+async fn bad_protocol(subject: &Subject) -> Verdict {
+    let service = subject.service();
+    let bad = with_bad_protocol(subject, &service);
+    let (bad, reasons) =
+        bad.ok_or_else(|| skipped("the inputs have no services.refusedProtocol"))?;
     judge(subject, &service, &bad, &reasons).await
 }
 
 async fn other_class(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     let service = Service {
-        load_balancer_class: Some("conformance.example/not-served".to_owned()),
+        load_balancer_class: Some(NOT_SERVED.to_owned()),
         ..subject.service()
     };
     match try_ensure(subject, &client, &service).await? {
@@ -220,8 +250,8 @@ async fn refused_change(subject: &Subject) -> Verdict {
     subject
         .ensure(&client, &service, &subject.target_nodes())
         .await?;
-    let bad = with_bad_annotations(subject, &service);
-    refused(try_ensure(subject, &client, &bad).await?, &OF_ANNOTATIONS)?;
+    let (bad, reasons) = with_bad_part(subject, &service)?;
+    refused(try_ensure(subject, &client, &bad).await?, &reasons)?;
     let seen = subject.get(&client, &service, None).await?;
     expect(
         seen.disposition() == Disposition::Ready,
@@ -236,7 +266,7 @@ async fn delete_of_refused(subject: &Subject) -> Verdict {
     subject
         .ensure(&client, &service, &subject.target_nodes())
         .await?;
-    let bad = with_bad_annotations(subject, &service);
+    let (bad, _) = with_bad_part(subject, &service)?;
     let ended = subject.delete(&client, &bad).await?;
     expect(
         ended.disposition() == Disposition::Absent,
