@@ -117,7 +117,7 @@ pub fn explain(case: &Case) -> String {
     let _ = writeln!(text, "{:12} {:?}", "", clause.text);
     let _ = writeln!(
         text,
-        "\nrun it alone: provider-conformance run --only {}{}",
+        "\nrun it alone: provider-conformance run --inputs inputs.yaml --only {}{}",
         case.id,
         if case.mutates {
             " --allow-mutations"
