@@ -131,7 +131,7 @@ pub(super) fn defects() -> Vec<Defect> {
         Defect::new(
             "update-is-missing",
             "The provider declares load balancers, and has no UpdateLoadBalancerNodes.",
-            &["IDN-30", "LBS-15", "LBS-16", "LBS-17", "LBS-34"],
+            &["IDN-30", "LBS-15", "LBS-16", "LBS-17", "LBS-34", "LBS-46"],
         )
         .around(UpdateLoadBalancerNodes, |_, _| async {
             Answer::failed(Status::unimplemented(""))

@@ -5,7 +5,10 @@ use outrigger_api::v1::{
     UpdateLoadBalancerNodesRequest, update_load_balancer_nodes_response::Outcome,
 };
 
-use super::FILE;
+use super::{
+    FILE, NOT_SERVED,
+    refusals::{with_bad_annotations, with_bad_protocol},
+};
 use crate::{
     case::{Builder, Capability::LoadBalancers, Case, Input, must},
     client::{CallError, Client},
@@ -40,6 +43,16 @@ pub(super) fn cases() -> Vec<Case> {
             "Exactly one per requested Service;",
         )
         .check(|subject| Box::pin(many(subject))),
+        case(must(
+            "LBS-46",
+            "an update with a Service that is refused has a result for each, and takes the others",
+        ))
+        .clause(
+            FILE,
+            "UpdateLoadBalancerNodesResponse.error",
+            "It concerns this Service only, unless its reason is about the class of calls.",
+        )
+        .check(|subject| Box::pin(refused_among_others(subject))),
         case(must(
             "LBS-17",
             "an update of a Service without a load balancer makes none",
@@ -175,23 +188,62 @@ async fn many(subject: &Subject) -> Verdict {
         subject.ensure(&client, service, &nodes).await?;
     }
     let outcomes = update(subject, &client, &services, &[]).await?;
-    for (service, outcome) in services.iter().zip(&outcomes) {
-        if service.uid == without.uid {
-            continue;
+    let though = format!("though {} has no load balancer", without.name);
+    let mut of_others = with.iter().zip(&outcomes);
+    of_others.try_for_each(|(service, outcome)| taken(service, outcome, &though))
+}
+
+/// Holds the outcome of an update against one whose targets were taken.
+fn taken(
+    service: &Service,
+    outcome: &Result<LoadBalancerAnswer, CallError>,
+    though: &str,
+) -> Verdict {
+    let taken = [Disposition::Ready, Disposition::InProgress];
+    let (taken, came) = match outcome {
+        Ok(answer) => (taken.contains(&answer.disposition()), describe(answer)),
+        Err(error) => (crate::subject::is_passing(error), error.to_string()),
+    };
+    expect(
+        taken,
+        format!("{} is READY or IN_PROGRESS, {though}", service.name),
+        came,
+    )
+}
+
+async fn refused_among_others(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let (good, edited) = (subject.service(), subject.service());
+    let nodes = subject.target_nodes();
+    subject.ensure(&client, &good, &nodes).await?;
+    subject.ensure(&client, &edited, &nodes).await?;
+    let other_class = Service {
+        load_balancer_class: Some(NOT_SERVED.to_owned()),
+        ..edited.clone()
+    };
+    let mut refused = vec![("has a class that is not served", other_class)];
+    for (why, bad) in [
+        (
+            "has a refused annotation",
+            with_bad_annotations(subject, &edited),
+        ),
+        (
+            "has a refused protocol",
+            with_bad_protocol(subject, &edited),
+        ),
+    ] {
+        refused.extend(bad.map(|(service, _)| (why, service)));
+    }
+    let room = subject.load_balancers().max_services_per_update > 1;
+    for (why, bad) in refused {
+        let though = format!("though {} {why}", bad.name);
+        // First, for a provider that ends at the first error.
+        let mut services = vec![bad];
+        services.extend(room.then(|| good.clone()));
+        let outcomes = update(subject, &client, &services, &[]).await?;
+        if let Some(outcome) = outcomes.get(1) {
+            taken(&good, outcome, &though)?;
         }
-        let taken = [Disposition::Ready, Disposition::InProgress];
-        let (taken, came) = match outcome {
-            Ok(answer) => (taken.contains(&answer.disposition()), describe(answer)),
-            Err(error) => (crate::subject::is_passing(error), error.to_string()),
-        };
-        expect(
-            taken,
-            format!(
-                "{} is READY or IN_PROGRESS, though {} has no load balancer",
-                service.name, without.name
-            ),
-            came,
-        )?;
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use outrigger_api::v1::{
 
 use super::{context_of, service_of};
 use crate::defects::exchange::{Call, Next};
-use crate::defects::{Defect, item};
+use crate::defects::{Defect, item, refusal};
 use crate::faults::Method::{EnsureLoadBalancer, GetLoadBalancer, UpdateLoadBalancerNodes};
 use crate::wire::frames::Answer;
 
@@ -21,6 +21,23 @@ pub(super) fn defects() -> Vec<Defect> {
         update_creates(),
         update_resets_ports(),
         one_fails_the_update(),
+        fails_as_a_whole(
+            "class-fails-the-update",
+            "A Service of a class that is not served fails its whole update.",
+            ErrorReason::InvalidRequest,
+            |service| service.load_balancer_class.is_some(),
+        ),
+        fails_as_a_whole(
+            "annotation-fails-the-update",
+            "A Service with a bad annotation fails its whole update.",
+            ErrorReason::InvalidAnnotation,
+            |service| {
+                service
+                    .annotations
+                    .values()
+                    .any(|value| value == "nonsense")
+            },
+        ),
     ]
 }
 
@@ -198,4 +215,19 @@ fn one_fails_the_update() -> Defect {
         });
         answer
     })
+}
+
+fn fails_as_a_whole(
+    name: &'static str,
+    sentence: &'static str,
+    reason: ErrorReason,
+    is_bad: fn(&Service) -> bool,
+) -> Defect {
+    Defect::new(name, sentence, &["LBS-46"]).refuses(
+        UpdateLoadBalancerNodes,
+        move |request: &UpdateLoadBalancerNodesRequest| {
+            let bad = request.services.iter().find(|service| is_bad(service));
+            bad.map(|service| refusal(reason, &format!("{} is refused", service.name)))
+        },
+    )
 }
