@@ -21,7 +21,7 @@ pub static PROVIDERS: &[Provider] = &[
         ],
         conformance: Some(Conformance {
             inputs: "conformance/examples/mock.yaml",
-            waivers: Some("conformance/examples/mock-waivers.yaml"),
+            waivers: None,
             machines: &[],
         }),
         machine: None,

@@ -1,7 +1,8 @@
 //! Services that are refused, or that are another controller's.
 
 use outrigger_api::v1::{
-    CallContext, ErrorReason, LoadBalancerDisposition as Disposition, Service,
+    CallContext, DeleteLoadBalancerRequest, ErrorReason, GetLoadBalancerRequest,
+    LoadBalancerAnswer, LoadBalancerDisposition as Disposition, Service,
 };
 
 use super::{FILE, NOT_SERVED};
@@ -33,7 +34,7 @@ pub(super) fn cases() -> Vec<Case> {
         case(must("LBS-36", "an Ensure without targets set is INVALID_REQUEST, and nothing is made"))
             .clause("node_sets.proto", "NodeTargets.targets", "REQUIRED: neither set is INVALID_REQUEST, not an empty set.")
             .check(|subject| Box::pin(without_targets(subject))),
-        case(should("LBS-37", "an Ensure without the cluster's UID is INVALID_REQUEST, and nothing is made"))
+        case(should("LBS-37", "an Ensure without the cluster's UID is INVALID_REQUEST, or about the cluster of the handshake"))
             .clause("common.proto", "CallContext.cluster_uid", "A provider that tags with the UID SHOULD answer such a call with INVALID_REQUEST and change nothing, unless it was configured to leave resources untagged:")
             .check(|subject| Box::pin(without_uid(subject))),
         case(should("LBS-08", "annotations outside the declared prefixes change nothing"))
@@ -63,16 +64,13 @@ async fn try_ensure(
     subject: &Subject,
     client: &Client,
     service: &Service,
-) -> Verdict<Result<outrigger_api::v1::LoadBalancerAnswer, CallError>> {
+) -> Verdict<Result<LoadBalancerAnswer, CallError>> {
     let targets = subject.targets(client, &subject.target_nodes()).await?;
     Ok(subject.ensure_once(client, service, targets).await)
 }
 
 /// Holds an answer against an error with one of these reasons.
-fn refused(
-    answered: Result<outrigger_api::v1::LoadBalancerAnswer, CallError>,
-    reasons: &[ErrorReason],
-) -> Verdict {
+fn refused(answered: Result<LoadBalancerAnswer, CallError>, reasons: &[ErrorReason]) -> Verdict {
     let names: Vec<_> = reasons.iter().map(ErrorReason::as_str_name).collect();
     let expected = format!("an error with {}", names.join(" or "));
     match answered {
@@ -205,17 +203,34 @@ async fn without_uid(subject: &Subject) -> Verdict {
     let mut request = subject.ensure_request(&service, targets);
     request.context = request.context.map(without_uid_in);
     let answered = client.ensure_load_balancer(request).await;
-    let made = answered.as_ref().is_ok();
-    if made {
-        // By the same name it is found again, and only so.
-        let request = outrigger_api::v1::DeleteLoadBalancerRequest {
-            context: subject.context().map(without_uid_in),
-            service: Some(service.clone()),
-        };
-        client.delete_load_balancer(request).await?;
-    }
     let answered = answered.map(|answer| answer.answer.unwrap_or_default());
-    refused(answered, &[ErrorReason::InvalidRequest])
+    if answered.is_err() {
+        return refused(answered, &[ErrorReason::InvalidRequest]);
+    }
+    let own = subject.get(&client, &service, None).await?;
+    let request = GetLoadBalancerRequest {
+        context: subject.context_of_another_cluster(),
+        service: Some(service.clone()),
+        targets: None,
+    };
+    let of_another = client.get_load_balancer(request).await?;
+    let of_another = of_another.answer.unwrap_or_default();
+    // By the same name it is found again, and perhaps only so.
+    let request = DeleteLoadBalancerRequest {
+        context: subject.context().map(without_uid_in),
+        service: Some(service.clone()),
+    };
+    client.delete_load_balancer(request).await?;
+    let exists = |seen: &LoadBalancerAnswer| seen.disposition() != Disposition::Absent;
+    expect(
+        exists(&own) && !exists(&of_another),
+        "INVALID_REQUEST, or a load balancer of the cluster of the handshake alone",
+        format!(
+            "it is answered; then GetLoadBalancer is {} for that cluster, {} for another one",
+            describe(&own),
+            describe(&of_another)
+        ),
+    )
 }
 
 fn without_uid_in(context: CallContext) -> CallContext {

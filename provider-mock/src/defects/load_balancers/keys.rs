@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use outrigger_api::v1::{
-    DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest, HandshakeRequest,
-    ListLoadBalancersRequest, ListLoadBalancersResponse, PlanLoadBalancerRequest, Service,
-    UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse,
+    CallContext, DeleteLoadBalancerRequest, EnsureLoadBalancerRequest, GetLoadBalancerRequest,
+    HandshakeRequest, ListLoadBalancersRequest, ListLoadBalancersResponse, PlanLoadBalancerRequest,
+    Service, UpdateLoadBalancerNodesRequest, UpdateLoadBalancerNodesResponse,
 };
 use parking_lot::Mutex;
 
@@ -21,6 +21,7 @@ pub(super) fn defects() -> Vec<Defect> {
     vec![
         key_is_the_name(),
         cluster_of_the_handshake(),
+        name_for_uid(),
         Defect::new(
             "needs-the-type",
             "A Delete of a Service that has another type now deletes nothing.",
@@ -97,39 +98,60 @@ fn key_is_the_name() -> Defect {
 /// All but lists, which show only what is tagged.
 fn cluster_of_the_handshake() -> Defect {
     let cluster: Arc<Mutex<String>> = Arc::default();
-    let known = || Arc::clone(&cluster);
-    let (shaken, ensured, got, deleted) = (known(), known(), known(), known());
-    Defect::new(
+    let known = Arc::clone(&cluster);
+    let defect = Defect::new(
         "cluster-of-the-handshake",
         "A call is about the cluster of the handshake, whichever it names.",
-        &["LBS-25"],
+        &["LBS-25", "LBS-37"],
     )
     .request(Handshake, move |request: &mut HandshakeRequest| {
         if let Some(cluster) = request.cluster.as_ref().filter(|one| !one.uid.is_empty()) {
-            shaken.lock().clone_from(&cluster.uid);
+            known.lock().clone_from(&cluster.uid);
+        }
+    });
+    in_context(defect, move |context| {
+        context.cluster_uid.clone_from(&cluster.lock());
+    })
+}
+
+fn name_for_uid() -> Defect {
+    let defect = Defect::new(
+        "name-for-uid",
+        "A load balancer of a call without the cluster's UID is tagged with the cluster's name.",
+        &["LBS-37"],
+    );
+    in_context(defect, |context| {
+        if context.cluster_uid.is_empty() {
+            context.cluster_uid.clone_from(&context.cluster_name);
         }
     })
-    .request(
-        EnsureLoadBalancer,
-        move |request: &mut EnsureLoadBalancerRequest| {
-            let context = request.context.iter_mut();
-            context.for_each(|context| context.cluster_uid.clone_from(&ensured.lock()));
-        },
-    )
-    .request(
-        GetLoadBalancer,
-        move |request: &mut GetLoadBalancerRequest| {
-            let context = request.context.iter_mut();
-            context.for_each(|context| context.cluster_uid.clone_from(&got.lock()));
-        },
-    )
-    .request(
-        DeleteLoadBalancer,
-        move |request: &mut DeleteLoadBalancerRequest| {
-            let context = request.context.iter_mut();
-            context.for_each(|context| context.cluster_uid.clone_from(&deleted.lock()));
-        },
-    )
+}
+
+/// Changes the context of calls about one Service.
+fn in_context(
+    defect: Defect,
+    change: impl Fn(&mut CallContext) + Clone + Send + Sync + 'static,
+) -> Defect {
+    let (ensured, got) = (change.clone(), change.clone());
+    defect
+        .request(
+            EnsureLoadBalancer,
+            move |request: &mut EnsureLoadBalancerRequest| {
+                request.context.iter_mut().for_each(&ensured);
+            },
+        )
+        .request(
+            GetLoadBalancer,
+            move |request: &mut GetLoadBalancerRequest| {
+                request.context.iter_mut().for_each(&got);
+            },
+        )
+        .request(
+            DeleteLoadBalancer,
+            move |request: &mut DeleteLoadBalancerRequest| {
+                request.context.iter_mut().for_each(&change);
+            },
+        )
 }
 
 fn deletes_all() -> Defect {
