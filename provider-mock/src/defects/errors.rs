@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use outrigger_api::v1::{
-    BatchDeleteRoutesResponse, BatchGetInstancesRequest, BatchGetInstancesResponse, CallContext,
-    GetLoadBalancerRequest, HandshakeRequest, KubernetesEffects, instance_result::Outcome,
+    BatchDeleteRoutesResponse, BatchGetInstancesRequest, BatchGetInstancesResponse,
+    GetLoadBalancerRequest, KubernetesEffects, instance_result::Outcome,
 };
 use parking_lot::Mutex;
 use prost::Message as _;
@@ -13,6 +13,7 @@ use tonic::{Code, Status};
 
 use super::Defect;
 use super::exchange::On;
+use super::handshake::remembering;
 use crate::faults::InjectedError;
 use crate::faults::Method::{BatchDeleteRoutes, BatchGetInstances, GetLoadBalancer, Handshake};
 
@@ -179,24 +180,12 @@ fn rate_limited_without_wait() -> Defect {
 }
 
 fn context_of_the_handshake() -> Defect {
-    let cluster: Arc<Mutex<CallContext>> = Arc::default();
-    let known = Arc::clone(&cluster);
-    Defect::new(
+    let (defect, known) = remembering(Defect::new(
         "context-of-the-handshake",
         "A request without a context is about the cluster of the handshake.",
         &["ERR-07"],
-    )
-    .around(Handshake, move |call, next| {
-        let shaken: HandshakeRequest = call.message();
-        let named = shaken.cluster.unwrap_or_default();
-        *cluster.lock() = CallContext {
-            request_id: "without".to_owned(),
-            cluster_name: named.name,
-            cluster_uid: named.uid,
-        };
-        next.serve(call)
-    })
-    .request(
+    ));
+    defect.request(
         BatchGetInstances,
         move |request: &mut BatchGetInstancesRequest| {
             request.context.get_or_insert_with(|| known.lock().clone());

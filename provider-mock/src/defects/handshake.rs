@@ -18,7 +18,9 @@ use tonic::Status;
 
 use super::exchange::On;
 use super::{Defect, refusal};
-use crate::faults::Method::{BatchGetInstances, GetStatus, Handshake, UpdateLoadBalancerNodes};
+use crate::faults::Method::{
+    self, BatchGetInstances, GetStatus, Handshake, UpdateLoadBalancerNodes,
+};
 use crate::wire::frames::Answer;
 
 pub(super) fn defects() -> Vec<Defect> {
@@ -83,7 +85,13 @@ pub(super) fn defects() -> Vec<Defect> {
             answer.boot_id.push_str("-status");
         }),
         boot_id_of_each_handshake(),
-        status_after_handshake(),
+        needs_handshake(
+            "status-after-handshake",
+            "The provider refuses GetStatus on a connection before the handshake.",
+            // The calls to other authorities are such.
+            &["IDN-07", "TRN-02"],
+            GetStatus,
+        ),
         Defect::new(
             "handshake-needs-uid",
             "The provider refuses a handshake as long as the cluster's UID is not known.",
@@ -136,7 +144,12 @@ pub(super) fn defects() -> Vec<Defect> {
         .around(UpdateLoadBalancerNodes, |_, _| async {
             Answer::failed(Status::unimplemented(""))
         }),
-        session_of_each_connection(),
+        needs_handshake(
+            "session-of-each-connection",
+            "The provider keeps the handshake with the connection, and serves no other one.",
+            &["IDN-32"],
+            BatchGetInstances,
+        ),
     ];
     defects.extend(declarations::defects());
     defects
@@ -175,79 +188,57 @@ fn boot_id_of_each_handshake() -> Defect {
 /// The numbers of connections with a handshake.
 type Shaken = Arc<Mutex<BTreeSet<u64>>>;
 
-/// Remembers the handshakes of connections.
-fn remembering(defect: Defect) -> (Defect, Shaken) {
+/// A method is refused on each connection without a handshake.
+fn needs_handshake(
+    name: &'static str,
+    sentence: &'static str,
+    cases: &'static [&'static str],
+    method: Method,
+) -> Defect {
     let shaken = Shaken::default();
     let known = Arc::clone(&shaken);
+    Defect::new(name, sentence, cases)
+        .around(Handshake, move |call, next| {
+            shaken.lock().insert(call.connection());
+            next.serve(call)
+        })
+        .around(method, move |call, next| {
+            let is_shaken = known.lock().contains(&call.connection());
+            async move {
+                if is_shaken {
+                    return next.serve(call).await;
+                }
+                let text = "no handshake on this connection";
+                Answer::failed(refusal(ErrorReason::NotHandshaked, text))
+            }
+        })
+}
+
+/// Remembers the cluster of the handshake, as the context of calls of the defect's own.
+pub(super) fn remembering(defect: Defect) -> (Defect, Arc<Mutex<CallContext>>) {
+    let cluster: Arc<Mutex<CallContext>> = Arc::default();
+    let known = Arc::clone(&cluster);
     let defect = defect.around(Handshake, move |call, next| {
-        shaken.lock().insert(call.connection());
+        let shaken: HandshakeRequest = call.message();
+        let named = shaken.cluster.unwrap_or_default();
+        *cluster.lock() = CallContext {
+            request_id: "of-the-handshake".to_owned(),
+            cluster_name: named.name,
+            cluster_uid: named.uid,
+        };
         next.serve(call)
     });
     (defect, known)
 }
 
-fn without_handshake() -> Answer {
-    let text = "no handshake on this connection";
-    Answer::failed(refusal(ErrorReason::NotHandshaked, text))
-}
-
-fn status_after_handshake() -> Defect {
-    let (defect, shaken) = remembering(Defect::new(
-        "status-after-handshake",
-        "The provider refuses GetStatus on a connection before the handshake.",
-        // The calls to other authorities are such.
-        &["IDN-07", "TRN-02"],
-    ));
-    defect.around(GetStatus, move |call, next| {
-        let is_shaken = shaken.lock().contains(&call.connection());
-        async move {
-            if is_shaken {
-                next.serve(call).await
-            } else {
-                without_handshake()
-            }
-        }
-    })
-}
-
-fn session_of_each_connection() -> Defect {
-    let (defect, shaken) = remembering(Defect::new(
-        "session-of-each-connection",
-        "The provider keeps the handshake with the connection, and serves no other one.",
-        &["IDN-32"],
-    ));
-    defect.around(BatchGetInstances, move |call, next| {
-        let is_shaken = shaken.lock().contains(&call.connection());
-        async move {
-            if is_shaken {
-                next.serve(call).await
-            } else {
-                without_handshake()
-            }
-        }
-    })
-}
-
 /// A lookup as a check of the cloud.
 fn status_of_the_cloud() -> Defect {
-    let cluster: Arc<Mutex<CallContext>> = Arc::default();
-    let known = Arc::clone(&cluster);
-    Defect::new(
+    let (defect, known) = remembering(Defect::new(
         "status-of-the-cloud",
         "GetStatus fails while the cloud does.",
         &["IDN-10"],
-    )
-    .around(Handshake, move |call, next| {
-        let shaken: HandshakeRequest = call.message();
-        let named = shaken.cluster.unwrap_or_default();
-        *cluster.lock() = CallContext {
-            request_id: "status".to_owned(),
-            cluster_name: named.name,
-            cluster_uid: named.uid,
-        };
-        next.serve(call)
-    })
-    .around(GetStatus, move |call, next| {
+    ));
+    defect.around(GetStatus, move |call, next| {
         let check = BatchGetInstancesRequest {
             context: Some(known.lock().clone()),
             nodes: vec![Node {

@@ -18,7 +18,7 @@ use super::cancelled::Cancelled;
 use super::load_balancers::{delete, key_of, service_of};
 use super::{Defect, refusal};
 use crate::faults::Method::{
-    BatchGetInstances, DeleteLoadBalancer, EnsureLoadBalancer, ListInstances,
+    self, BatchGetInstances, DeleteLoadBalancer, EnsureLoadBalancer, ListInstances,
 };
 use crate::wire::frames::Answer;
 
@@ -27,10 +27,33 @@ const A_WHILE: Duration = Duration::from_millis(20);
 
 pub(super) fn defects() -> Vec<Defect> {
     let mut defects = vec![
-        cancelled_lookup_locks(),
-        abandoned_list_locks(),
-        goes_on_after_cancel(),
-        rolls_back_late(),
+        leaves_a_lock(
+            "cancelled-lookup-locks",
+            "A lookup that is cancelled leaves the lock of the cache taken.",
+            // Until the process ends.
+            &["RES-02", "RES-11", "RES-12", "RES-13", "RES-20"],
+            BatchGetInstances,
+        ),
+        leaves_a_lock(
+            "abandoned-list-locks",
+            "A list whose reader goes away leaves the lock of the cache taken.",
+            &["RES-20"],
+            ListInstances,
+        ),
+        acts_after_cancel(
+            "goes-on-after-cancel",
+            "An Ensure that is cancelled makes its cloud changes later all the same.",
+            &["RES-03", "RES-23"],
+            Duration::from_millis(2_800),
+            true,
+        ),
+        acts_after_cancel(
+            "rolls-back-late",
+            "An Ensure that is cancelled is undone a second later, also where another one came since.",
+            &["RES-23"],
+            Duration::from_secs(1),
+            false,
+        ),
         Defect::new(
             "eight-at-once",
             "The provider fails the ninth Ensure of as many at once.",
@@ -58,107 +81,58 @@ pub(super) fn defects() -> Vec<Defect> {
     defects
 }
 
-fn taken() -> Answer {
-    Answer::failed(Status::unavailable("the lock is taken"))
-}
-
-fn cancelled_lookup_locks() -> Defect {
-    let taken_by: Arc<AtomicBool> = Arc::default();
-    Defect::new(
-        "cancelled-lookup-locks",
-        "A lookup that is cancelled leaves the lock of the cache taken.",
-        // Until the process ends.
-        &["RES-02", "RES-11", "RES-12", "RES-13", "RES-20"],
-    )
-    .around(BatchGetInstances, move |call, next| {
-        let lock = Arc::clone(&taken_by);
-        async move {
-            if lock.load(Ordering::Relaxed) {
-                return taken();
+/// A call of `method` that is cancelled leaves a lock taken, so that no lookup is served until the process ends.
+fn leaves_a_lock(
+    name: &'static str,
+    sentence: &'static str,
+    cases: &'static [&'static str],
+    method: Method,
+) -> Defect {
+    let taken: Arc<AtomicBool> = Arc::default();
+    let known = Arc::clone(&taken);
+    Defect::new(name, sentence, cases)
+        .around(BatchGetInstances, move |call, next| {
+            let is_taken = known.load(Ordering::Relaxed);
+            async move {
+                if is_taken {
+                    return Answer::failed(Status::unavailable("the lock is taken"));
+                }
+                next.serve(call).await
             }
-            let cancelled = Cancelled::new(move || lock.store(true, Ordering::Relaxed));
-            sleep(A_WHILE).await;
-            let answer = next.serve(call).await;
-            cancelled.done();
-            answer
-        }
-    })
-}
-
-fn abandoned_list_locks() -> Defect {
-    let taken_by: Arc<AtomicBool> = Arc::default();
-    let lock = Arc::clone(&taken_by);
-    Defect::new(
-        "abandoned-list-locks",
-        "A list whose reader goes away leaves the lock of the cache taken.",
-        &["RES-20"],
-    )
-    .around(ListInstances, move |call, next| {
-        let taken_by = Arc::clone(&taken_by);
-        async move {
-            let cancelled = Cancelled::new(move || taken_by.store(true, Ordering::Relaxed));
-            sleep(A_WHILE).await;
-            let answer = next.serve(call).await;
-            cancelled.done();
-            answer
-        }
-    })
-    .around(BatchGetInstances, move |call, next| {
-        let is_taken = lock.load(Ordering::Relaxed);
-        async move {
-            if is_taken {
-                return taken();
+        })
+        .around(method, move |call, next| {
+            let taken = Arc::clone(&taken);
+            async move {
+                let cancelled = Cancelled::new(move || taken.store(true, Ordering::Relaxed));
+                sleep(A_WHILE).await;
+                let answer = next.serve(call).await;
+                cancelled.done();
+                answer
             }
-            next.serve(call).await
-        }
-    })
+        })
 }
 
-/// The work is undone again, so that nothing is left.
+/// An Ensure that is cancelled is undone later; before that it is carried out, or not.
 #[expect(
     clippy::disallowed_methods,
     reason = "the mistake is that no owner watches it"
 )]
-fn goes_on_after_cancel() -> Defect {
-    Defect::new(
-        "goes-on-after-cancel",
-        "An Ensure that is cancelled makes its cloud changes later all the same.",
-        &["RES-03", "RES-23"],
-    )
-    .around(EnsureLoadBalancer, |call, next| async move {
-        let (later, service) = (call.clone(), service_of(&call));
-        let behind = next.clone();
+fn acts_after_cancel(
+    name: &'static str,
+    sentence: &'static str,
+    cases: &'static [&'static str],
+    later: Duration,
+    carries_out: bool,
+) -> Defect {
+    Defect::new(name, sentence, cases).around(EnsureLoadBalancer, move |call, next| async move {
+        let (cancelled_call, behind) = (call.clone(), next.clone());
         let cancelled = Cancelled::new(move || {
             tokio::spawn(async move {
-                sleep(Duration::from_millis(2_800)).await;
-                behind.correct(later.clone()).await;
-                delete(&later, &behind, service).await;
-            });
-        });
-        sleep(A_WHILE / 2).await;
-        let answer = next.serve(call).await;
-        cancelled.done();
-        answer
-    })
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the mistake is that no owner watches it"
-)]
-fn rolls_back_late() -> Defect {
-    Defect::new(
-        "rolls-back-late",
-        "An Ensure that is cancelled is undone a second later, also where another one came since.",
-        &["RES-23"],
-    )
-    .around(EnsureLoadBalancer, |call, next| async move {
-        let (later, service) = (call.clone(), service_of(&call));
-        let behind = next.clone();
-        let cancelled = Cancelled::new(move || {
-            tokio::spawn(async move {
-                sleep(Duration::from_secs(1)).await;
-                delete(&later, &behind, service).await;
+                sleep(later).await;
+                if carries_out {
+                    behind.correct(cancelled_call.clone()).await;
+                }
+                delete(&cancelled_call, &behind, service_of(&cancelled_call)).await;
             });
         });
         sleep(A_WHILE / 2).await;
