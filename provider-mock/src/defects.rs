@@ -6,11 +6,11 @@
 
 mod cancelled;
 mod cloud;
+mod defective;
 mod errors;
 mod exchange;
 mod handshake;
 mod instances;
-mod layer;
 mod listening;
 mod load_balancers;
 mod node_sets;
@@ -34,7 +34,7 @@ use tonic::Status;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 use tonic_types::StatusExt as _;
 
-pub(crate) use layer::DefectLayer;
+pub(crate) use defective::Defective;
 pub use listening::{Guarded, Peer};
 
 use crate::faults::{BadAnswer, InjectedError, Method};

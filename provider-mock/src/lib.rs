@@ -1,7 +1,7 @@
 //! A whole fake cloud behind Outrigger's contract, to play with and to test against.
 //!
 //! ```text
-//!   controller ── gRPC ──► FaultLayer ──► MockProvider ──► Cloud: instances, load balancers, routes,
+//!   controller ── gRPC ──► Faulty ──────► MockProvider ──► Cloud: instances, load balancers, routes,
 //!                          errors, hangs,  a correct         ▲      what a call costs
 //!                          bad answers     provider          │ create, stop, delete, faults, counters
 //!   provider-mock ctl ── HTTP and JSON ──► control ──────────┘
@@ -32,4 +32,3 @@ pub use cloud::{Cloud, CloudConfig};
 pub use provider::{
     ListedTarget, MockProvider, ProviderOptions, ServedLoadBalancers, ServedRoutes, ServedVolumes,
 };
-pub use wire::{FaultLayer, Faulty};

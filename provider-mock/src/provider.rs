@@ -6,11 +6,12 @@ use outrigger_provider_sdk::{
     CallClass, Context, Dependency, EffectsCapability, Provider, ProviderInfo, ProviderStatus,
     Quota, RateLimit, Readiness, Server,
 };
+use tower::layer::layer_fn;
 
 use crate::cloud::Cloud;
-use crate::defects::{Defect, DefectLayer};
+use crate::defects::{Defect, Defective};
 use crate::load_balancers::{self, ANNOTATION_PREFIX};
-use crate::wire::FaultLayer;
+use crate::wire::Faulty;
 
 /// Annotation in which a kubelet with `--node-ip` names the address of its Node.
 pub(crate) const PROVIDED_NODE_IP: &str = "alpha.kubernetes.io/provided-node-ip";
@@ -167,7 +168,7 @@ impl Default for ProviderOptions {
 
 /// A correct provider over a [`Cloud`]. Clones answer for the same cloud.
 ///
-/// Faults are not its business: they stand in front of it, in [`FaultLayer`](crate::FaultLayer).
+/// Faults are not its business: they stand in front of it, in `wire`.
 #[derive(Debug, Clone)]
 pub struct MockProvider {
     cloud: Cloud,
@@ -199,7 +200,7 @@ impl MockProvider {
 
     /// The same, with a defect between the callers and the provider.
     pub fn into_server_with(self, defect: Option<Arc<Defect>>) -> Server {
-        let faults = FaultLayer::new(self.cloud.clone());
+        let cloud = self.cloud.clone();
         let options = self.options.clone();
         let mut server = Server::new(self.clone()).instances(self.clone());
         if options.load_balancers.is_some() {
@@ -216,10 +217,13 @@ impl MockProvider {
         }
         server.wrap(move |mut routes| {
             let router = routes.axum_router_mut();
-            *router = std::mem::take(router).layer(faults);
+            *router = std::mem::take(router)
+                .layer(layer_fn(move |inner| Faulty::new(inner, cloud.clone())));
             // Outside: to a provider with a mistake a fault is one of its cloud.
             if let Some(defect) = defect {
-                *router = std::mem::take(router).layer(DefectLayer::new(defect));
+                *router = std::mem::take(router).layer(layer_fn(move |inner| {
+                    Defective::new(inner, Arc::clone(&defect))
+                }));
             }
             routes
         })

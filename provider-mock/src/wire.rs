@@ -19,41 +19,24 @@ use outrigger_provider_sdk::BoxError;
 use tonic::Status;
 use tonic::body::Body;
 use tonic::transport::server::UdsConnectInfo;
-use tower::{Layer, Service};
+use tower::Service;
 
 use crate::cloud::Cloud;
 use crate::faults::Method;
 use count::{Counted, Ended};
 
-/// Puts the faults and the counters of a [`Cloud`] in front of a gRPC service.
+/// A gRPC service with the faults and the counters of a [`Cloud`] in front.
 #[derive(Debug, Clone)]
-pub struct FaultLayer {
-    cloud: Cloud,
-}
-
-impl FaultLayer {
-    /// Those of this cloud.
-    pub fn new(cloud: Cloud) -> Self {
-        Self { cloud }
-    }
-}
-
-impl<S> Layer<S> for FaultLayer {
-    type Service = Faulty<S>;
-
-    fn layer(&self, inner: S) -> Faulty<S> {
-        Faulty {
-            inner,
-            cloud: self.cloud.clone(),
-        }
-    }
-}
-
-/// A service behind a [`FaultLayer`].
-#[derive(Debug, Clone)]
-pub struct Faulty<S> {
+pub(crate) struct Faulty<S> {
     inner: S,
     cloud: Cloud,
+}
+
+impl<S> Faulty<S> {
+    /// With those of this cloud.
+    pub(crate) fn new(inner: S, cloud: Cloud) -> Self {
+        Self { inner, cloud }
+    }
 }
 
 impl<S, Q, A> Service<Request<Q>> for Faulty<S>

@@ -9,41 +9,24 @@ use hyper::body::{Body as HttpBody, Bytes};
 use outrigger_provider_sdk::BoxError;
 use tonic::Status;
 use tonic::body::Body;
-use tower::{Layer, Service, ServiceExt as _};
+use tower::{Service, ServiceExt as _};
 
 use super::Defect;
 use super::exchange::{Around, Call, Next, Serve};
 use super::listening::Peer;
 use crate::wire::frames::Answer;
 
-/// Puts a defect in front of a gRPC service.
-#[derive(Debug, Clone)]
-pub(crate) struct DefectLayer {
-    defect: Arc<Defect>,
-}
-
-impl DefectLayer {
-    pub(crate) fn new(defect: Arc<Defect>) -> Self {
-        Self { defect }
-    }
-}
-
-impl<S> Layer<S> for DefectLayer {
-    type Service = Defective<S>;
-
-    fn layer(&self, inner: S) -> Defective<S> {
-        Defective {
-            inner,
-            defect: Arc::clone(&self.defect),
-        }
-    }
-}
-
-/// A service behind a [`DefectLayer`].
+/// A gRPC service with a defect in front.
 #[derive(Debug, Clone)]
 pub(crate) struct Defective<S> {
     inner: S,
     defect: Arc<Defect>,
+}
+
+impl<S> Defective<S> {
+    pub(crate) fn new(inner: S, defect: Arc<Defect>) -> Self {
+        Self { inner, defect }
+    }
 }
 
 impl<S, Q, A> Service<Request<Q>> for Defective<S>
