@@ -21,6 +21,7 @@ mod route_lists;
 mod route_results;
 mod sdk;
 mod seen;
+mod skew;
 mod split_batches;
 mod update_results;
 mod updates;

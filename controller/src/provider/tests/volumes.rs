@@ -54,7 +54,7 @@ async fn serving(max_batch_size: u32, max_in_flight: u32) -> Rig {
     rig
 }
 
-async fn look_up(rig: &Rig, name: &str) -> Result<VolumeLookup, Error> {
+pub(super) async fn look_up(rig: &Rig, name: &str) -> Result<VolumeLookup, Error> {
     let lookup = rig
         .provider
         .look_up_volume(volume(name), VolumePurpose::Labels);
