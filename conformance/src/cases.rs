@@ -24,8 +24,8 @@ pub fn all() -> Vec<Case> {
         volumes::cases(),
         resilience::cases(),
         load_balancers::of_the_run(),
-        errors::cases(),
         resilience::of_the_run(),
+        errors::cases(),
     ]
     .concat()
 }
