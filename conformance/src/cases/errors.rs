@@ -250,11 +250,11 @@ fn invalid(answered: Result<(), CallError>) -> Verdict {
 }
 
 async fn survives(subject: &Subject) -> Verdict {
+    provoke(subject).await?;
     let client = subject.connect().await?;
     let garbage = vec![0xff; 40];
     let path = "/cloudprovider.v1.InstancesService/BatchGetInstances";
     let _ = client.send_bytes("BatchGetInstances", path, garbage).await;
-    provoke(subject).await?;
     let answered = client.get_status(GetStatusRequest {}).await;
     answered.map_err(|error| failed("GetStatus is answered after malformed requests", error))?;
     Ok(())

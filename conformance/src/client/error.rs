@@ -8,6 +8,9 @@ use prost_types::Any;
 use tonic::{Code, Status};
 use tonic_types::pb;
 
+/// How tonic begins its error about a message that it does not read.
+const TOO_LARGE: &str = "Error, decoded message length too large";
+
 /// The error of a call, or of one item of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallError {
@@ -29,12 +32,17 @@ pub struct CallError {
 
 impl CallError {
     pub(crate) fn of_call(rpc: &'static str, status: &Status) -> Self {
+        // OUT_OF_RANGE is tonic's own word here, and none of the provider's.
+        let code = match status.code() {
+            Code::OutOfRange if status.message().starts_with(TOO_LARGE) => Code::Unknown,
+            code => code,
+        };
         match RpcStatus::decode(status.details()) {
-            Ok(details) => Self::of(rpc, status.code(), status.message(), &details.details),
+            Ok(details) => Self::of(rpc, code, status.message(), &details.details),
             // Bytes that are no google.rpc.Status count all the same.
             Err(_) => Self {
                 details_bytes: status.details().len(),
-                ..Self::of(rpc, status.code(), status.message(), &[])
+                ..Self::of(rpc, code, status.message(), &[])
             },
         }
     }

@@ -148,7 +148,7 @@ async fn second_process(subject: &Subject) -> Verdict {
     let first = subject.connect().await?;
     let before = first.get_status(GetStatusRequest {}).await?.boot_id;
     let second = subject.start_second().await?;
-    let client = subject.dial().await;
+    let client = subject.connect().await;
     let after = match &client {
         Ok(client) => client.get_status(GetStatusRequest {}).await.ok(),
         Err(_) => None,
