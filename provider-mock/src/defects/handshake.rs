@@ -116,7 +116,7 @@ pub(super) fn defects() -> Vec<Defect> {
         Defect::new(
             "broken-for-good",
             "The provider says BROKEN though a restart would not help it.",
-            &["IDN-11", "IDN-15"],
+            &["IDN-11", "IDN-15", "INS-34"],
         )
         .answer(GetStatus, |answer: &mut GetStatusResponse| {
             answer.set_readiness(Readiness::Broken);

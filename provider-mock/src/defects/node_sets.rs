@@ -118,7 +118,9 @@ pub(super) fn defects() -> Vec<Defect> {
             "empty-set-is-refused",
             "A snapshot without nodes is refused.",
             // Load balancers without targets have such a set.
-            &["LBS-15", "LBS-16", "LBS-27", "LBS-33", "LBS-34", "NDS-11"],
+            &[
+                "LBS-15", "LBS-16", "LBS-27", "LBS-33", "LBS-34", "LBS-46", "NDS-11",
+            ],
             |upload| {
                 let begin = upload.begin();
                 let empty = begin.base_revision.is_empty()

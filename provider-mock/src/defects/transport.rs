@@ -103,11 +103,11 @@ pub(super) fn defects() -> Vec<Defect> {
         }),
         Defect::new(
             "closes-idle",
-            "The provider closes a connection on which nothing came for half a second.",
+            "The provider closes a connection on which nothing came for 800 ms.",
             &["TRN-11"],
         )
         .listening(Listening {
-            idle: Some(Duration::from_millis(500)),
+            idle: Some(Duration::from_millis(800)),
             ..Listening::default()
         }),
         cancelled_lock(),

@@ -11,7 +11,7 @@ pub(super) fn defects() -> Vec<Defect> {
         Defect::new(
             "list-of-instances-never-complete",
             "A list of instances ends without complete.",
-            &["INS-14"],
+            &["INS-14", "TRN-14"],
         )
         .answer(ListInstances, |answer: &mut ListInstancesResponse| {
             answer.complete = false;
@@ -32,7 +32,7 @@ pub(super) fn defects() -> Vec<Defect> {
             "lists-in-one-message",
             "A list is one message, larger than the controller accepts.",
             // A message that cannot be read ends each list.
-            &["INS-14", "INS-30", "INS-31", "INS-32"],
+            &["INS-14", "INS-30", "INS-31", "INS-32", "TRN-14"],
         )
         .bad_answer(ListInstances, BadAnswer::OversizedReply),
     ]

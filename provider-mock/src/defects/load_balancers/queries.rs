@@ -78,6 +78,7 @@ pub(super) fn defects() -> Vec<Defect> {
             // Each of them counts the load balancers of a UID.
             &[
                 "LBS-03", "LBS-04", "LBS-05", "LBS-18", "LBS-22", "RES-01", "RES-03", "RES-19",
+                "RES-23",
             ],
         )
         .listed(|entries| {
@@ -88,7 +89,7 @@ pub(super) fn defects() -> Vec<Defect> {
         Defect::new(
             "list-of-load-balancers-never-complete",
             "A list of load balancers ends without complete.",
-            &["LBS-31"],
+            &["LBS-31", "TRN-14"],
         )
         .answer(
             ListLoadBalancers,
@@ -104,7 +105,7 @@ fn cold_cache() -> Defect {
     Defect::new(
         "cold-cache",
         "Get of a Service that this process has never ensured is an error.",
-        &["LBS-01", "LBS-14", "LBS-17", "LBS-19", "LBS-24"],
+        &["LBS-01", "LBS-14", "LBS-17", "LBS-19", "LBS-24", "RES-18"],
     )
     .by_chance(&["LBS-13"])
     .around(EnsureLoadBalancer, move |call, next| {
@@ -123,7 +124,7 @@ fn plan_makes() -> Defect {
     Defect::new(
         "plan-makes",
         "A plan of an Ensure makes the load balancer.",
-        &["LBS-19"],
+        &["LBS-19", "RES-09"],
     )
     .around(PlanLoadBalancer, |call, next| async move {
         let request: PlanLoadBalancerRequest = call.message();

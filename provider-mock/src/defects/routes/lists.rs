@@ -13,11 +13,11 @@ use crate::wire::frames::Answer;
 /// Without a list that can be read no case about routes passes.
 const EACH: &[&str] = &[
     "RTE-01", "RTE-02", "RTE-03", "RTE-04", "RTE-05", "RTE-06", "RTE-07", "RTE-08", "RTE-09",
-    "RTE-10", "RTE-11", "RTE-13", "RTE-14", "RTE-15", "RTE-16", "RTE-17",
+    "RTE-10", "RTE-11", "RTE-13", "RTE-14", "RTE-15", "RTE-16", "RTE-17", "TRN-14",
 ];
 const EACH_BY_SIZE: &[&str] = &[
     "RTE-01", "RTE-02", "RTE-03", "RTE-04", "RTE-05", "RTE-06", "RTE-07", "RTE-08", "RTE-09",
-    "RTE-10", "RTE-11", "RTE-12", "RTE-13", "RTE-14", "RTE-15", "RTE-16", "RTE-17",
+    "RTE-10", "RTE-11", "RTE-12", "RTE-13", "RTE-14", "RTE-15", "RTE-16", "RTE-17", "TRN-14",
 ];
 
 pub(super) fn defects() -> Vec<Defect> {
