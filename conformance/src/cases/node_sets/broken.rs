@@ -13,6 +13,9 @@ use crate::{
 
 const ERRORS: &str = "INVALID_REQUEST for parts out of order, no commit, a wrong count, a name that comes twice or a removal of a node that is not there.";
 
+/// A revision that no other case applies, not even to another set.
+const NEVER: &str = "never";
+
 pub(super) fn cases() -> Vec<Case> {
     let case = |builder: Builder| builder.of(NodeSets);
     vec![
@@ -57,7 +60,7 @@ async fn cancelled(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     let (nodes, set) = (nodes(3), subject.name());
     subject.sync_as(&client, &set, "a", &nodes[..2]).await?;
-    let upload = subject.upload(&set, "", "b", 3, &[&nodes], &[]);
+    let upload = subject.upload(&set, "", NEVER, 3, &[&nodes], &[]);
     let parts = upload.len() - 1;
     let without_commit = futures::stream::iter(upload.into_iter().take(parts));
     // It never ends: the call is dropped before its commit.
@@ -72,31 +75,31 @@ async fn cancelled(subject: &Subject) -> Verdict {
     }
     // The provider handles the reset stream a moment later; the set must not appear then.
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    not_held(subject, &client, &set, "b").await?;
+    not_held(subject, &client, &set, NEVER).await?;
     held(subject, &client, &set, "a", 2).await
 }
 
 async fn no_commit(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     let (nodes, set) = (nodes(3), subject.name());
-    let mut upload = subject.upload(&set, "", "b", 3, &[&nodes], &[]);
+    let mut upload = subject.upload(&set, "", NEVER, 3, &[&nodes], &[]);
     upload.pop();
     refused(subject, upload, "an upload without a commit").await?;
-    not_held(subject, &client, &set, "b").await
+    not_held(subject, &client, &set, NEVER).await
 }
 
 async fn wrong_node_count(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     let (nodes, set) = (nodes(3), subject.name());
     subject.sync_as(&client, &set, "a", &nodes[..2]).await?;
-    let upload = subject.upload(&set, "", "b", 4, &[&nodes], &[]);
+    let upload = subject.upload(&set, "", NEVER, 4, &[&nodes], &[]);
     refused(
         subject,
         upload,
         "an upload of 3 nodes with a node_count of 4",
     )
     .await?;
-    not_held(subject, &client, &set, "b").await?;
+    not_held(subject, &client, &set, NEVER).await?;
     held(subject, &client, &set, "a", 2).await
 }
 
@@ -105,10 +108,10 @@ async fn wrong_change_count(subject: &Subject) -> Verdict {
     let (nodes, set) = (nodes(3), subject.name());
     subject.sync_as(&client, &set, "a", &nodes).await?;
     // A chunk of changed nodes was lost: the number of nodes is right all the same.
-    let mut upload = subject.upload(&set, "a", "b", 3, &[&nodes[..1], &nodes[1..2]], &[]);
+    let mut upload = subject.upload(&set, "a", NEVER, 3, &[&nodes[..1], &nodes[1..2]], &[]);
     upload.remove(1);
     refused(subject, upload, "an upload that lost one of its chunks").await?;
-    not_held(subject, &client, &set, "b").await?;
+    not_held(subject, &client, &set, NEVER).await?;
     held(subject, &client, &set, "a", 3).await
 }
 
@@ -117,23 +120,23 @@ async fn name_twice(subject: &Subject) -> Verdict {
     let set = subject.name();
     let node = nodes(1);
     let twice: [&[Node]; 2] = [&node, &node];
-    let upload = subject.upload(&set, "", "b", 1, &twice, &[]);
+    let upload = subject.upload(&set, "", NEVER, 1, &twice, &[]);
     refused(subject, upload, "an upload with a name twice").await?;
-    not_held(subject, &client, &set, "b").await
+    not_held(subject, &client, &set, NEVER).await
 }
 
 async fn removal_of_none(subject: &Subject) -> Verdict {
     let client = subject.connect().await?;
     let (nodes, set) = (nodes(2), subject.name());
     subject.sync_as(&client, &set, "a", &nodes).await?;
-    let upload = subject.upload(&set, "a", "b", 2, &[], &["conformance-not-there"]);
+    let upload = subject.upload(&set, "a", NEVER, 2, &[], &["conformance-not-there"]);
     refused(subject, upload, "a removal of a node that is not there").await?;
-    not_held(subject, &client, &set, "b").await
+    not_held(subject, &client, &set, NEVER).await
 }
 
 async fn no_begin(subject: &Subject) -> Verdict {
     let set = subject.name();
-    let mut upload = subject.upload(&set, "", "b", 2, &[&nodes(2)], &[]);
+    let mut upload = subject.upload(&set, "", NEVER, 2, &[&nodes(2)], &[]);
     upload.remove(0);
     refused(subject, upload, "an upload without begin").await
 }
