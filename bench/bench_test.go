@@ -46,6 +46,16 @@ func TestJournalIsCountedByOperation(t *testing.T) {
 	}
 }
 
+func TestKubeconfigIsFoundAfterProgressOfTheTestbed(t *testing.T) {
+	for log, expected := range map[string]string{
+		"": "", "testbed: building\n": "", "testbed: from /assets\n/tmp/x/kube": "", "testbed: building\n/tmp/x/kubeconfig\n": "/tmp/x/kubeconfig",
+	} {
+		if path, found := pathIn(log); path != expected || found != (expected != "") {
+			t.Errorf("%q: %q, %t", log, path, found)
+		}
+	}
+}
+
 func TestQuickIsADefaultThatOtherFlagsChange(t *testing.T) {
 	chosen, err := parse([]string{"--quick", "--nodes=7", "--contestants=mock,adapter"})
 	if err != nil || chosen.nodes != 7 || chosen.services != 20 || chosen.rounds != 1 || ids(chosen.contestants) != "mock,adapter" {

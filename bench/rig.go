@@ -65,9 +65,9 @@ func newRig(ctx context.Context, chosen options, built programs, dir string) (*r
 func (g *rig) connect(ctx context.Context, log string) error {
 	ready := func() bool {
 		text, err := os.ReadFile(g.plane.log)
-		first, _, complete := strings.Cut(string(text), "\n")
-		g.kubeconfig = first
-		return err == nil && complete
+		found := false
+		g.kubeconfig, found = pathIn(string(text))
+		return err == nil && found
 	}
 	if err := until(ctx, "the control plane", []*process{g.plane}, ready); err != nil {
 		return err
@@ -93,6 +93,16 @@ func (g *rig) connect(ctx context.Context, log string) error {
 	}
 	g.audit, err = audit.Open(log)
 	return err
+}
+
+// pathIn is the first complete line that is a path: the testbed's progress is in the same log.
+func pathIn(log string) (string, bool) {
+	for line := range strings.Lines(log) {
+		if path, complete := strings.CutSuffix(line, "\n"); complete && filepath.IsAbs(path) {
+			return path, true
+		}
+	}
+	return "", false
 }
 
 // close ends the control plane; what it was started with has ended before or ends with the bench.
