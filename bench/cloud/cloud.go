@@ -21,6 +21,8 @@ import (
 const (
 	Latency = "BENCH_LATENCY"
 	Journal = "BENCH_JOURNAL"
+	// Durable names the file of a cloud that outlives its processes; without it, each answer follows from a name.
+	Durable = "BENCH_STATE"
 )
 
 // Name of the provider and scheme of its provider IDs.
@@ -48,13 +50,17 @@ func FromEnvironment() (cloudprovider.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the journal: %w", err)
 	}
-	return &cloud{
+	made := &cloud{
 		Cloud: &fake.Cloud{
 			Provider: Name, EnableInstancesV2: true,
 			DisableInstances: true, DisableZones: true, DisableClusters: true, DisableRoutes: true,
 		},
 		latency: latency, journal: journal,
-	}, nil
+	}
+	if state := os.Getenv(Durable); state != "" {
+		return &durable{cloud: made, store: Store{Path: state}}, nil
+	}
+	return made, nil
 }
 
 func (c *cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return c, true }

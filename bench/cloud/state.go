@@ -1,0 +1,152 @@
+package cloud
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+)
+
+// State is what the cloud has and what was done to it.
+type State struct {
+	// Machines by the names of their nodes; true: powered off. Any other machine does not exist.
+	Machines map[string]bool `json:"machines"`
+	// Balancers by their names in the cloud.
+	Balancers map[string]Balancer `json:"balancers"`
+	// Kept are the names of load balancers that cannot be deleted, as if something else used them.
+	Kept []string `json:"kept,omitempty"`
+	// Addresses that were given so far: a load balancer that is made anew gets another one.
+	Addresses int `json:"addresses"`
+	// Changes of load balancers, in their order.
+	Changes []Change `json:"changes"`
+}
+
+// Balancer is a load balancer.
+type Balancer struct {
+	Service string   `json:"service"`
+	Address string   `json:"address"`
+	Nodes   []string `json:"nodes"`
+	// Spec is all else that a Service says about it.
+	Spec string `json:"spec"`
+}
+
+// Change is one of a load balancer, not merely a call that asked for it.
+type Change struct {
+	Action  Action `json:"action"`
+	Service string `json:"service"`
+	// Joined and Left are the nodes that it got or lost.
+	Joined []string `json:"joined,omitempty"`
+	Left   []string `json:"left,omitempty"`
+}
+
+// Action is the kind of a change.
+type Action string
+
+const (
+	Created Action = "created"
+	Deleted Action = "deleted"
+	// Retargeted: it has other nodes, and nothing else has changed.
+	Retargeted Action = "retargeted"
+	// Respecified: it has other ports, annotations or the like.
+	Respecified Action = "respecified"
+)
+
+var errKept = errors.New("the load balancer is in use by something else")
+
+// Store keeps a state in a file that several processes share.
+type Store struct{ Path string }
+
+// Read returns the state of now; one that was never written is empty.
+func (s Store) Read() (*State, error) {
+	var seen *State
+	err := s.Update(func(state *State) error {
+		seen = state
+		return nil
+	})
+	return seen, err
+}
+
+// Update changes the state while no other process does; an error of the change leaves it as it was.
+func (s Store) Update(change func(*State) error) error {
+	lock, err := os.OpenFile(s.Path+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return fmt.Errorf("cannot open the lock of the cloud's state: %w", err)
+	}
+	defer func() { _ = lock.Close() }() // unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("cannot lock the cloud's state: %w", err)
+	}
+	state := &State{Machines: map[string]bool{}, Balancers: map[string]Balancer{}}
+	before, err := os.ReadFile(s.Path)
+	if err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if err == nil {
+		if err := json.Unmarshal(before, state); err != nil {
+			return fmt.Errorf("the cloud's state: %w", err)
+		}
+	}
+	if err := change(state); err != nil {
+		return err
+	}
+	after, err := json.Marshal(state)
+	if err != nil || slices.Equal(before, after) {
+		return err
+	}
+	// A process may be killed while it writes.
+	if err := os.WriteFile(s.Path+".new", after, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(s.Path+".new", s.Path)
+}
+
+// ensure makes or changes a load balancer and returns it.
+func (s *State) ensure(name string, wanted Balancer) Balancer {
+	slices.Sort(wanted.Nodes)
+	found, exists := s.Balancers[name]
+	if !exists {
+		s.Addresses++
+		wanted.Address = fmt.Sprintf("192.0.2.%d", s.Addresses)
+		s.Balancers[name] = wanted
+		s.Changes = append(s.Changes, Change{Action: Created, Service: wanted.Service, Joined: wanted.Nodes})
+		return wanted
+	}
+	if found.Spec != wanted.Spec {
+		s.Changes = append(s.Changes, Change{Action: Respecified, Service: wanted.Service})
+		found.Spec = wanted.Spec
+		s.Balancers[name] = found
+	}
+	s.retarget(name, wanted.Nodes)
+	return s.Balancers[name]
+}
+
+func (s *State) retarget(name string, nodes []string) {
+	slices.Sort(nodes)
+	found := s.Balancers[name]
+	joined, left := without(nodes, found.Nodes), without(found.Nodes, nodes)
+	if len(joined)+len(left) > 0 {
+		s.Changes = append(s.Changes, Change{Action: Retargeted, Service: found.Service, Joined: joined, Left: left})
+	}
+	found.Nodes = nodes
+	s.Balancers[name] = found
+}
+
+func (s *State) delete(name string) error {
+	found, exists := s.Balancers[name]
+	if !exists {
+		return nil
+	}
+	if slices.Contains(s.Kept, name) {
+		return errKept
+	}
+	delete(s.Balancers, name)
+	s.Changes = append(s.Changes, Change{Action: Deleted, Service: found.Service})
+	return nil
+}
+
+// without are the names in the first list that the second one does not have.
+func without(names, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
+}

@@ -1,0 +1,113 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cloudprovider "k8s.io/cloud-provider"
+)
+
+func nodes(names ...string) []*corev1.Node {
+	var all []*corev1.Node
+	for _, name := range names {
+		all = append(all, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	return all
+}
+
+// process is the cloud as another process has it.
+func process(t *testing.T, store Store) cloudprovider.Interface {
+	t.Helper()
+	t.Setenv(Journal, filepath.Join(t.TempDir(), "journal"))
+	t.Setenv(Latency, "0s")
+	t.Setenv(Durable, store.Path)
+	made, err := FromEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func TestAnotherProcessFindsTheLoadBalancerAndChangesNothing(t *testing.T) {
+	store := Store{Path: filepath.Join(t.TempDir(), "cloud.json")}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: types.UID("1-2")}}
+	ctx := context.Background()
+	before, _ := process(t, store).LoadBalancer()
+	made, err := before.EnsureLoadBalancer(ctx, "", service, nodes("b", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, _ := process(t, store).LoadBalancer()
+	found, err := after.EnsureLoadBalancer(ctx, "", service, nodes("a", "b"))
+	if err != nil || found.Ingress[0].IP != made.Ingress[0].IP {
+		t.Error(found, made, err)
+	}
+	if err := after.UpdateLoadBalancer(ctx, "", service, nodes("b", "c")); err != nil {
+		t.Error(err)
+	}
+	service.Annotations = map[string]string{Annotation: "gold"}
+	if _, err := after.EnsureLoadBalancer(ctx, "", service, nodes("b", "c")); err != nil {
+		t.Error(err)
+	}
+	if err := store.Update(func(state *State) error { state.Kept = []string{"a12"}; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := after.EnsureLoadBalancerDeleted(ctx, "", service); !errors.Is(err, errKept) {
+		t.Error("a load balancer in use was deleted:", err)
+	}
+	if err := store.Update(func(state *State) error { state.Kept = nil; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := before.EnsureLoadBalancerDeleted(ctx, "", service); err != nil {
+			t.Error(err)
+		}
+	}
+	anew, err := before.EnsureLoadBalancer(ctx, "", service, nil)
+	if err != nil || anew.Ingress[0].IP == made.Ingress[0].IP {
+		t.Error("a load balancer that was made anew has the address of the first:", anew, err)
+	}
+	state, err := store.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var actions []Action
+	for _, change := range state.Changes {
+		actions = append(actions, change.Action)
+	}
+	if !slices.Equal(actions, []Action{Created, Retargeted, Respecified, Deleted, Created}) {
+		t.Error(actions)
+	}
+	if change := state.Changes[1]; !slices.Equal(change.Joined, []string{"c"}) || !slices.Equal(change.Left, []string{"a"}) {
+		t.Error(change)
+	}
+}
+
+func TestOnlyMachinesOfTheStateExist(t *testing.T) {
+	store := Store{Path: filepath.Join(t.TempDir(), "cloud.json")}
+	if err := store.Update(func(state *State) error { state.Machines["off"] = true; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	instances, _ := process(t, store).InstancesV2()
+	ctx := context.Background()
+	for name, expected := range map[string]struct{ exists, off bool }{"off": {true, true}, "other": {}} {
+		node := nodes(name)[0]
+		exists, err := instances.InstanceExists(ctx, node)
+		if err != nil || exists != expected.exists {
+			t.Error(name, exists, err)
+		}
+		if off, err := instances.InstanceShutdown(ctx, node); err != nil || off != expected.off {
+			t.Error(name, off, err)
+		}
+		_, err = instances.InstanceMetadata(ctx, node)
+		if expected.exists == (err != nil) {
+			t.Error(name, err)
+		}
+	}
+}
