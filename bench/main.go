@@ -119,7 +119,7 @@ func ids(all []contestant) string {
 // bench runs all rounds and shows the result: a table on a terminal, JSON in a pipe.
 func bench(ctx context.Context, chosen options) error {
 	for _, file := range chosen.markdown {
-		if err := report.CheckMarks(file); err != nil {
+		if err := report.CheckMarks(file, &report.Report{}); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func bench(ctx context.Context, chosen options) error {
 		return err
 	}
 	for _, file := range chosen.markdown {
-		if err := result.WriteInto(file); err != nil {
+		if err := report.WriteInto(file, result); err != nil {
 			return err
 		}
 	}

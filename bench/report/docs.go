@@ -2,49 +2,70 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // The marks between which the docs have a table of the bench.
 const (
-	fullMark    = "<!-- bench: table -->"
-	summaryMark = "<!-- bench: summary -->"
-	endMark     = "<!-- bench: end -->"
+	fullMark      = "<!-- bench: table -->"
+	summaryMark   = "<!-- bench: summary -->"
+	migrationMark = "<!-- bench: migration -->"
+	endMark       = "<!-- bench: end -->"
 )
 
+// Migration is the table of a change of controllers.
+type Migration struct {
+	Conditions string
+	Table      [][]string
+}
+
+// page is text that belongs between marks, by the first of them.
+type page interface{ blocks() map[string]string }
+
+func (r *Report) blocks() map[string]string {
+	return map[string]string{
+		fullMark:    r.conditions() + "; the median, with the least and the most.\n\n" + markdown(r.table(full)),
+		summaryMark: "Side by side, by [one command](bench/README.md): " + r.conditions() + "; medians.\n\n" + markdown(r.table(summary)),
+	}
+}
+
+func (m *Migration) blocks() map[string]string {
+	return map[string]string{migrationMark: m.Conditions + ".\n\n" + markdown(m.Table)}
+}
+
 // CheckMarks is an error if WriteInto will find no place in the file: better before a long run than after it.
-func CheckMarks(path string) error {
+func CheckMarks(path string, written page) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	if _, err := new(Report).replaced(string(text)); err != nil {
+	if _, err := replaced(string(text), written); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
 
 // WriteInto replaces what stands between the marks of a file.
-func (r *Report) WriteInto(path string) error {
+func WriteInto(path string, written page) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	written, err := r.replaced(string(text))
+	after, err := replaced(string(text), written)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return os.WriteFile(path, []byte(written), 0o644)
+	return os.WriteFile(path, []byte(after), 0o644)
 }
 
-func (r *Report) replaced(text string) (string, error) {
+func replaced(text string, written page) (string, error) {
+	blocks := written.blocks()
 	found := false
-	for mark, block := range map[string]string{
-		fullMark:    r.conditions() + "; the median, with the least and the most.\n\n" + markdown(r.table(full)),
-		summaryMark: "Side by side, by [one command](bench/README.md): " + r.conditions() + "; medians.\n\n" + markdown(r.table(summary)),
-	} {
+	for mark, block := range blocks {
 		before, rest, begins := strings.Cut(text, mark)
 		if !begins {
 			continue
@@ -56,7 +77,7 @@ func (r *Report) replaced(text string) (string, error) {
 		text, found = before+mark+"\n"+block+endMark+after, true
 	}
 	if !found {
-		return "", fmt.Errorf("there is neither %s nor %s", fullMark, summaryMark)
+		return "", fmt.Errorf("there is none of the marks %s", strings.Join(slices.Sorted(maps.Keys(blocks)), ", "))
 	}
 	return text, nil
 }

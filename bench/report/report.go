@@ -57,15 +57,20 @@ func spreadOf(values []float64) Spread {
 
 // Show writes a table to a terminal and JSON to all else.
 func (r *Report) Show(out *os.File) error {
-	if term.IsTerminal(int(out.Fd())) {
-		return r.writeTable(out)
-	}
-	return r.writeJSON(out)
+	return Show(out, r.withSpread(), r.table(full))
 }
 
-func (r *Report) writeTable(out io.Writer) error {
+// Show writes the table to a terminal, and the figures as JSON to all else.
+func Show(out *os.File, figures any, table [][]string) error {
+	if term.IsTerminal(int(out.Fd())) {
+		return writeTable(out, table)
+	}
+	return json.NewEncoder(out).Encode(figures)
+}
+
+func writeTable(out io.Writer, table [][]string) error {
 	columns := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, row := range r.table(full) {
+	for _, row := range table {
 		for _, cell := range row {
 			if _, err := io.WriteString(columns, cell+"\t"); err != nil {
 				return err
@@ -78,8 +83,8 @@ func (r *Report) writeTable(out io.Writer) error {
 	return columns.Flush()
 }
 
-// writeJSON has the figures of each round, and their spread beside them.
-func (r *Report) writeJSON(out io.Writer) error {
+// withSpread has the figures of each round, and their spread beside them.
+func (r *Report) withSpread() any {
 	spread := map[string]map[string]Spread{}
 	for _, one := range r.Contestants {
 		spread[one.ID] = map[string]Spread{}
@@ -87,8 +92,8 @@ func (r *Report) writeJSON(out io.Writer) error {
 			spread[one.ID][name] = spreadOf(values)
 		}
 	}
-	return json.NewEncoder(out).Encode(struct {
+	return struct {
 		*Report
 		Spread map[string]map[string]Spread `json:"spread"`
-	}{r, spread})
+	}{r, spread}
 }
