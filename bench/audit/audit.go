@@ -26,8 +26,10 @@ type Request struct {
 	Verb string
 	// Resource, with its subresource after a slash.
 	Resource string
-	At       time.Time
-	agent    string
+	// Name of the object; that of an event begins with the name of its object and a dot.
+	Name  string
+	At    time.Time
+	agent string
 }
 
 // Changes says whether the request writes; those of the election itself do not count.
@@ -78,6 +80,7 @@ func (l *Log) add(line string) error {
 		ObjectRef      struct {
 			Resource    string `json:"resource"`
 			Subresource string `json:"subresource"`
+			Name        string `json:"name"`
 		} `json:"objectRef"`
 	}
 	if err := json.Unmarshal([]byte(line), &event); err != nil {
@@ -92,7 +95,8 @@ func (l *Log) add(line string) error {
 		resource += "/" + event.ObjectRef.Subresource
 	}
 	l.requests = append(l.requests, Request{
-		agent: event.UserAgent, Verb: event.Verb, Resource: resource, At: event.StageTimestamp,
+		agent: event.UserAgent, Verb: event.Verb, Resource: resource, Name: event.ObjectRef.Name,
+		At: event.StageTimestamp,
 	})
 	return nil
 }

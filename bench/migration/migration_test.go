@@ -1,0 +1,116 @@
+package migration
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"outrigger.dev/bench/audit"
+	"outrigger.dev/bench/cloud"
+)
+
+func cluster(t *testing.T, change func(*corev1.Node, *corev1.Service)) Objects {
+	t.Helper()
+	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker", ResourceVersion: "1"}, Spec: corev1.NodeSpec{ProviderID: "fake://worker"}}
+	service := corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Finalizers: []string{"cleanup"}}}
+	change(&node, &service)
+	seen, err := Snapshot([]corev1.Node{node}, []corev1.Service{service})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seen
+}
+
+func TestWhatEitherControllerMayWriteIsNoDifference(t *testing.T) {
+	before := cluster(t, func(*corev1.Node, *corev1.Service) {})
+	after := cluster(t, func(node *corev1.Node, service *corev1.Service) {
+		node.ResourceVersion = "2"
+		service.Annotations = map[string]string{"outrigger.dev/settled": "x"}
+		service.Status.Conditions = []metav1.Condition{{Type: "outrigger.dev/Accepted"}}
+	})
+	if found := before.Differences(after); len(found) > 0 {
+		t.Error(found)
+	}
+}
+
+func TestEachFieldThatChangedIsNamed(t *testing.T) {
+	before := cluster(t, func(*corev1.Node, *corev1.Service) {})
+	after := cluster(t, func(node *corev1.Node, service *corev1.Service) {
+		node.Spec.Taints = []corev1.Taint{{Key: "shutdown"}}
+		service.Finalizers = nil
+		service.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
+	})
+	found := before.Differences(after)
+	for place, part := range []string{"Node worker.spec.taints", "Service web.metadata.finalizers", "Service web.status.loadBalancer"} {
+		if len(found) != 3 || !strings.HasPrefix(found[place], part) {
+			t.Errorf("%q", found)
+			break
+		}
+	}
+	delete(after, "Node worker")
+	if found := before.Differences(after); !slices.Contains(found, "Node worker is gone") {
+		t.Error(found)
+	}
+}
+
+func TestOnlyWantedChangesOfTheCloudAreRight(t *testing.T) {
+	wanted := Wanted{Created: []string{"a/new"}, Deleted: []string{"a/old"}, Joined: []string{"late"}}
+	right := []cloud.Change{
+		{Action: cloud.Created, Service: "a/new", Joined: []string{"worker", "late"}},
+		{Action: cloud.Retargeted, Service: "a/web", Joined: []string{"late"}},
+		{Action: cloud.Deleted, Service: "a/old"},
+	}
+	count, wrong := wanted.Judge(right)
+	if len(wrong) > 0 || count.String() != "1 created, 1 deleted, 1 retargeted" {
+		t.Error(count, wrong)
+	}
+	for _, change := range []cloud.Change{
+		{Action: cloud.Created, Service: "a/web"}, {Action: cloud.Created, Service: "a/new"},
+		{Action: cloud.Deleted, Service: "a/web"}, {Action: cloud.Respecified, Service: "a/web"},
+		{Action: cloud.Retargeted, Service: "a/web", Left: []string{"worker"}},
+		{Action: cloud.Retargeted, Service: "a/web", Joined: []string{"worker"}},
+	} {
+		if _, wrong := wanted.Judge(append(slices.Clone(right), change)); len(wrong) != 1 {
+			t.Error(change, wrong)
+		}
+	}
+	if _, wrong := wanted.Judge(nil); len(wrong) != 2 {
+		t.Error("what was asked for and did not happen:", wrong)
+	}
+	if count, _ := (Wanted{}).Judge(nil); count.String() != "0" {
+		t.Error(count)
+	}
+}
+
+func TestWritesAreCountedByTheObjectsThatStood(t *testing.T) {
+	standing := cluster(t, func(*corev1.Node, *corev1.Service) {})
+	count := Count([]audit.Request{
+		{Verb: "patch", Resource: "nodes/status", Name: "worker"}, {Verb: "list", Resource: "nodes"},
+		{Verb: "patch", Resource: "services/status", Name: "web"}, {Verb: "create", Resource: "events", Name: "web.18c"},
+		{Verb: "create", Resource: "events", Name: "new.18d"}, {Verb: "patch", Resource: "nodes", Name: "new"},
+		{Verb: "patch", Resource: "services", Name: "leaving"},
+		{Verb: "update", Resource: "leases", Name: "ccm"}, {Verb: "get", Resource: "leases", Name: "ccm"},
+	}, standing, "leaving")
+	if expected := (Writes{Nodes: 1, Services: 1, Events: 1, Others: 3, Leases: 1}); count != expected {
+		t.Errorf("%+v", count)
+	}
+}
+
+func TestTableTellsTheTwoControllersApart(t *testing.T) {
+	took := 16.44
+	report := Report{Steps: []Step{
+		{Title: "there", Leaderless: &took, Upstream: Writes{Leases: 3}, Outrigger: Writes{Services: 10}, Calls: 12, Wrong: []string{"x"}},
+		{Title: "plan"},
+	}}
+	table := report.Table()
+	expected := []string{"there", "16.4", "–", "0 / 0", "0 / 10", "0 / 0", "0 / 0", "3 / 0", "12", "0"}
+	if len(table) != 3 || !slices.Equal(table[1], expected) || len(table[0]) != len(expected) {
+		t.Errorf("%q", table)
+	}
+	if wrong := report.Wrong(); !slices.Equal(wrong, []string{"there: x"}) {
+		t.Error(wrong)
+	}
+}
