@@ -53,7 +53,7 @@ var contestants = []contestant{
 	},
 	{
 		id: "adapter", title: "Outrigger, Go adapter", agent: outriggerAgent,
-		command: "./cmd/provider", start: behindAdapter,
+		command: "./cmd/provider", start: behindAdapter(),
 	},
 	{id: "mock", title: "Outrigger, mock", agent: outriggerAgent, start: beforeMock},
 }
@@ -135,14 +135,18 @@ func inProcess(more ...string) func(*rig, string) (*replica, error) {
 	}
 }
 
-func behindAdapter(g *rig, dir string) (*replica, error) {
+func behindAdapter(more ...string) func(*rig, string) (*replica, error) {
+	return func(g *rig, dir string) (*replica, error) { return withAdapter(g, dir, more) }
+}
+
+func withAdapter(g *rig, dir string, more []string) (*replica, error) {
 	environment, journal := g.cloud(dir)
 	endpoint := "unix://" + filepath.Join(dir, "provider.sock")
 	provider, err := launch(dir, "provider", g.programs.provider, environment, "--endpoint", endpoint)
 	if err != nil {
 		return nil, err
 	}
-	return besides(g, dir, provider, endpoint, linesOf(journal))
+	return besides(g, dir, provider, endpoint, linesOf(journal), more...)
 }
 
 func beforeMock(g *rig, dir string) (*replica, error) {
@@ -156,13 +160,13 @@ func beforeMock(g *rig, dir string) (*replica, error) {
 }
 
 // besides starts Outrigger's controller with its default flags.
-func besides(g *rig, dir string, provider *process, endpoint string, calls func() (map[string]int, error)) (*replica, error) {
+func besides(g *rig, dir string, provider *process, endpoint string, calls func() (map[string]int, error), more ...string) (*replica, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	arguments := append(common(g, port), "--provider-endpoint="+endpoint)
-	controller, err := launch(dir, "controller", g.programs.controller, nil, arguments...)
+	controller, err := launch(dir, "controller", g.programs.controller, nil, append(arguments, more...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +176,11 @@ func besides(g *rig, dir string, provider *process, endpoint string, calls func(
 // cloud is the environment of a process with the Go fake, and the file in which its calls are.
 func (g *rig) cloud(dir string) (environment []string, journal string) {
 	journal = filepath.Join(dir, "journal")
-	return []string{cloud.Journal + "=" + journal, cloud.Latency + "=" + g.options.latency.String()}, journal
+	environment = []string{cloud.Journal + "=" + journal, cloud.Latency + "=" + g.options.latency.String()}
+	if g.state != "" {
+		environment = append(environment, cloud.Durable+"="+g.state)
+	}
+	return environment, journal
 }
 
 // linesOf counts the lines of a journal.

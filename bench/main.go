@@ -28,19 +28,28 @@ type options struct {
 }
 
 func main() {
-	chosen, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		err = bench(ctx, chosen)
-	}
-	if err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
+}
+
+// command runs the bench, or with `migrate` as first argument the change of controllers.
+func command(ctx context.Context, arguments []string) error {
+	if len(arguments) > 0 && arguments[0] == "migrate" {
+		chosen, err := parseMigrate(arguments[1:])
+		if err != nil {
+			return err
+		}
+		return migrate(ctx, chosen)
+	}
+	chosen, err := parse(arguments)
+	if err != nil {
+		return err
+	}
+	return bench(ctx, chosen)
 }
 
 func parse(arguments []string) (options, error) {

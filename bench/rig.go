@@ -39,6 +39,8 @@ type rig struct {
 	nodes      listers.NodeLister
 	audit      *audit.Log
 	replicas   int
+	// state is the file of a cloud that outlives its processes, if there is one.
+	state string
 	// unwatch ends the watch of the nodes, before its API server ends.
 	unwatch func()
 }
@@ -132,6 +134,22 @@ func (g *rig) testbed(ctx context.Context, arguments ...string) ([]byte, error) 
 // register adds nodes as kubelets do.
 func (g *rig) register(ctx context.Context, prefix string, count int) error {
 	_, err := g.testbed(ctx, "nodes", "--prefix", prefix, "--count", fmt.Sprint(count))
+	return err
+}
+
+// registerOne adds a node under exactly this name.
+func (g *rig) registerOne(ctx context.Context, name string) error {
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{
+			{Key: uninitialized, Value: "true", Effect: corev1.TaintEffectNoSchedule},
+		}},
+	}
+	nodes := g.client.CoreV1().Nodes()
+	if _, err := nodes.Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err := nodes.PatchStatus(ctx, name, []byte(`{"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]}}`))
 	return err
 }
 

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"outrigger.dev/bench/audit"
+	"outrigger.dev/bench/cloud"
+	"outrigger.dev/bench/migration"
+)
+
+// side is one of the two controllers.
+type side string
+
+const (
+	upstream  side = upstreamAgent
+	outrigger side = outriggerAgent
+)
+
+// mover changes controllers on one cluster, and notes each step.
+type mover struct {
+	rig    *rig
+	store  cloud.Store
+	report *migration.Report
+	// works is the controller that is meant to work now; all has every one that was started.
+	works  *replica
+	waits  bool // whether works has leader election
+	all    []*replica
+	moves  int
+	joined []string
+	// paused are the Services that only upstream's controller works on.
+	paused []string
+}
+
+func (m *mover) stop() {
+	for _, one := range m.all {
+		one.signal(syscall.SIGKILL)
+	}
+}
+
+// start starts a controller. A socket's path has 107 bytes at most.
+func (m *mover) start(next side, flags []string) (*replica, error) {
+	dir := filepath.Join(m.rig.dir, fmt.Sprintf("%d-%s", len(m.all), next))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	begin := behindAdapter(flags...)
+	if next == upstream {
+		begin = inProcess(flags...)
+	}
+	started, err := begin(m.rig, dir)
+	if err == nil {
+		m.all = append(m.all, started)
+	}
+	return started, err
+}
+
+// moment is all that a step is judged by, before it or after it.
+type moment struct {
+	objects migration.Objects
+	// audited is a place in the audit log.
+	audited int
+	// calls are those to the cloud about load balancers, of all controllers so far.
+	calls int
+	cloud *cloud.State
+}
+
+func (m *mover) now(ctx context.Context) (moment, error) {
+	var now moment
+	nodes, err := m.rig.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return now, err
+	}
+	services, err := m.rig.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return now, err
+	}
+	if now.objects, err = migration.Snapshot(nodes.Items, services.Items); err != nil {
+		return now, err
+	}
+	if now.audited, err = m.rig.audit.Mark(); err != nil {
+		return now, err
+	}
+	if now.calls, err = m.calls(); err != nil {
+		return now, err
+	}
+	now.cloud, err = m.store.Read()
+	return now, err
+}
+
+// observe notes what happens during a step, until neither controller has written for a while. The Service that is
+// leaving may differ in anything.
+func (m *mover) observe(ctx context.Context, title string, wanted migration.Wanted, leaving string, act func(*migration.Step) error) error {
+	before, err := m.now(ctx)
+	if err != nil {
+		return err
+	}
+	delete(before.objects, "Service "+leaving)
+	step := migration.Step{Title: title}
+	if err := act(&step); err != nil {
+		return err
+	}
+	if err := m.calm(ctx, before.audited); err != nil {
+		return err
+	}
+	after, err := m.now(ctx)
+	if err != nil {
+		return err
+	}
+	for agent, writes := range map[side]*migration.Writes{upstream: &step.Upstream, outrigger: &step.Outrigger} {
+		requests, err := m.rig.audit.Since(before.audited, string(agent))
+		if err != nil {
+			return err
+		}
+		*writes = migration.Count(requests, before.objects, leaving)
+	}
+	step.Calls = after.calls - before.calls
+	step.Touched, step.Wrong = wanted.Judge(after.cloud.Changes[len(before.cloud.Changes):])
+	step.Wrong = append(step.Wrong, before.objects.Differences(after.objects)...)
+	step.Wrong = append(step.Wrong, m.behind(after.cloud)...)
+	m.report.Steps = append(m.report.Steps, step)
+	return nil
+}
+
+// behind are the load balancers without a node that came.
+func (m *mover) behind(state *cloud.State) []string {
+	var wrong []string
+	for _, one := range state.Balancers {
+		for _, node := range m.joined {
+			if !slices.Contains(m.paused, one.Service) && !slices.Contains(one.Nodes, node) {
+				wrong = append(wrong, fmt.Sprintf("the load balancer of %s does not have %s", one.Service, node))
+			}
+		}
+	}
+	return wrong
+}
+
+// calls counts those about load balancers that may change something, of all controllers so far.
+func (m *mover) calls() (int, error) {
+	sum := 0
+	for _, one := range m.all {
+		counts, err := one.calls()
+		if err != nil {
+			return 0, err
+		}
+		for operation, count := range counts {
+			if changesCloud(operation) {
+				sum += count
+			}
+		}
+	}
+	return sum, nil
+}
+
+// calm waits until neither controller has written for a while and the cloud has not been called for a change.
+func (m *mover) calm(ctx context.Context, mark int) error {
+	last, calls := time.Now(), -1
+	var broken error
+	settled := func() bool {
+		var requests []audit.Request
+		for _, agent := range []side{upstream, outrigger} {
+			found, err := m.rig.audit.Since(mark, string(agent))
+			requests, broken = append(requests, found...), errors.Join(broken, err)
+		}
+		made, err := m.calls()
+		broken = errors.Join(broken, err)
+		if made != calls {
+			last, calls = time.Now(), made
+		}
+		for _, one := range requests {
+			if one.Changes() && one.At.After(last) {
+				last = one.At
+			}
+		}
+		return broken != nil || time.Since(last) > quiet
+	}
+	if err := until(ctx, "the end of all writes", m.works.processes(), settled); err != nil {
+		return err
+	}
+	return broken
+}
+
+// move changes controllers. While none leads, a Node and a Service come; a deletion has begun before and ends after.
+func (m *mover) move(ctx context.Context, title string, next side, flags []string) error {
+	m.moves++
+	node, made, leaving := fmt.Sprintf("joined-%d", m.moves), fmt.Sprintf("made-%d", m.moves), fmt.Sprintf("leaving-%d", m.moves)
+	release, err := m.beginDeletion(ctx, leaving)
+	if err != nil {
+		return err
+	}
+	elects := !slices.Contains(flags, unelected)
+	wanted := migration.Wanted{Created: []string{namespace + "/" + made}, Deleted: []string{namespace + "/" + leaving}}
+	wanted.Joined = append(slices.Clone(m.joined), node)
+	return m.observe(ctx, title, wanted, leaving, func(step *migration.Step) error {
+		old, began := m.works, time.Now()
+		var fresh *replica
+		start := func() (err error) {
+			if fresh, err = m.start(next, flags); err == nil {
+				err = fresh.healthy(ctx)
+			}
+			return err
+		}
+		// Only the Lease keeps two apart: one without it starts when the other is gone.
+		beside := elects && m.waits
+		if beside {
+			mark, err := m.rig.audit.Mark()
+			if err != nil {
+				return err
+			}
+			if err := start(); err != nil {
+				return err
+			}
+			if err := m.looked(ctx, next, fresh, mark); err != nil {
+				return err
+			}
+		}
+		signalled := time.Now()
+		if err := old.end(ctx, syscall.SIGTERM); err != nil {
+			return err
+		}
+		if err := m.join(ctx, node); err != nil {
+			return err
+		}
+		if err := m.make(ctx, made); err != nil {
+			return err
+		}
+		if !beside {
+			if err := start(); err != nil {
+				return err
+			}
+		}
+		m.works, m.waits = fresh, elects
+		if elects {
+			if err := m.rig.leads(ctx, fresh, began.Truncate(time.Microsecond)); err != nil {
+				return err
+			}
+		}
+		leaderless := time.Since(signalled).Seconds()
+		if err := m.addressed(ctx, made); err != nil {
+			return err
+		}
+		if err := m.initialised(ctx, node); err != nil {
+			return err
+		}
+		served := time.Since(signalled).Seconds()
+		step.Leaderless, step.Served = &leaderless, &served
+		m.joined = append(m.joined, node)
+		if err := release(); err != nil {
+			return err
+		}
+		return m.gone(ctx, leaving)
+	})
+}
+
+// looked waits until a standby has seen that the other one has the Lease: else its first look could come after the
+// end of the other, which would show no wait at all.
+func (m *mover) looked(ctx context.Context, next side, standby *replica, mark int) error {
+	var broken error
+	looked := func() bool {
+		requests, err := m.rig.audit.Since(mark, string(next))
+		broken = err
+		return err != nil || slices.ContainsFunc(requests, func(one audit.Request) bool { return one.Resource == "leases" })
+	}
+	if err := until(ctx, "a look of the standby at the Lease", standby.processes(), looked); err != nil {
+		return err
+	}
+	return broken
+}
