@@ -43,6 +43,11 @@ async def test_a_call_before_the_handshake_is_refused(unnamed: Provider) -> None
     assert (await reason_of(unnamed.instances.BatchGetInstances(request))).reason == "NOT_HANDSHAKED"
 
 
+async def test_a_request_without_a_context_breaks_the_contract(provider: Provider) -> None:
+    request = BatchGetInstancesRequest(nodes=[Node(name="a")])
+    assert (await reason_of(provider.instances.BatchGetInstances(request))).reason == "INVALID_REQUEST"
+
+
 async def test_a_message_of_more_than_grpc_takes_by_itself_arrives(provider: Provider) -> None:
     node = Node(name="a", annotations={"example.outrigger.dev/large": "x" * (5 << 20)})
     request = BatchGetInstancesRequest(context=CONTEXT, nodes=[node])

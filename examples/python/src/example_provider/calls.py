@@ -34,6 +34,8 @@ class Gate(grpc.aio.ServerInterceptor):
             task.add_done_callback(self.running.discard)
         # An upload has its context in its first message, Handshake and GetStatus have none.
         if isinstance(context := getattr(request, "context", None), CallContext):
+            if not request.HasField("context"):
+                raise Refusal("INVALID_REQUEST", "the request has no context")
             self.admit(context)
 
     async def intercept_service(self, continuation: Callable[..., Awaitable[Any]], details: Any) -> Any:

@@ -5,13 +5,15 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 from grpc import StatusCode
 
-# Those used here; proto/reasons.txt has all of them.
+# Those used here and those that a cloud with an API needs; proto/reasons.txt has all of them.
 REASONS = {
     StatusCode.INVALID_ARGUMENT: "INVALID_REQUEST UNSUPPORTED_PROTOCOL UNSUPPORTED_FEATURE MALFORMED_PROVIDER_ID",
     StatusCode.FAILED_PRECONDITION: "NODE_SET_UNKNOWN NODE_SET_BASE_MISMATCH NOT_HANDSHAKED VERSION_UNSUPPORTED",
     StatusCode.ABORTED: "OPERATION_IN_PROGRESS",
-    StatusCode.RESOURCE_EXHAUSTED: "QUOTA_EXCEEDED",
-    StatusCode.UNAVAILABLE: "SHUTTING_DOWN",
+    StatusCode.RESOURCE_EXHAUSTED: "QUOTA_EXCEEDED RATE_LIMITED",
+    StatusCode.UNAUTHENTICATED: "CREDENTIALS_INVALID",
+    StatusCode.UNAVAILABLE: "SHUTTING_DOWN CLOUD_UNAVAILABLE",
+    StatusCode.INTERNAL: "CLOUD_ERROR",
 }
 CODES = {reason: code for code, reasons in REASONS.items() for reason in reasons.split()}
 
@@ -26,6 +28,9 @@ class Refusal(Exception):  # noqa: N818
         # At most 1 KiB, in bytes; a character that is cut in two is left out.
         self.status = status_pb2.Status(code=number, message=text.encode()[:1024].decode(errors="ignore"))
         self._add(error_details_pb2.ErrorInfo(domain="cloudprovider.v1", reason=reason))
+        # RATE_LIMITED without a time to wait breaks the contract.
+        if retry_after is None and reason == "RATE_LIMITED":
+            retry_after = 1
         if retry_after is not None:
             self._add(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=retry_after)))
 
