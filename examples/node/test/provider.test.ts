@@ -61,6 +61,12 @@ async function owned(): Promise<string[]> {
   return names;
 }
 
+test("a request without a context breaks the contract", async () => {
+  const call = ask(all.instances.batchGetInstances.bind(all.instances),
+    { context: undefined, nodes: [node("worker-1")], maxStaleness: undefined, view: 1 });
+  assert.equal(await refusal(call), "3 cloudprovider.v1 INVALID_REQUEST");
+});
+
 test("a handshake takes the highest common minor and refuses a range without one", async () => {
   const shake = (minMinor: number, maxMinor: number) => ask(all.provider.handshake.bind(all.provider), {
     minMinor, maxMinor, controllerName: "test", controllerVersion: "", kubernetesVersion: "", cluster: undefined, maxReceiveMessageBytes: 0,
