@@ -52,11 +52,17 @@ func run() error {
 	_, _ = fmt.Printf("listening on http://%s\n", listener.Addr())
 	mux := http.NewServeMux()
 	mux.Handle("/v2/", cloud)
-	mux.HandleFunc("POST /control/off", func(http.ResponseWriter, *http.Request) { cloud.SetOff(true) })
-	mux.HandleFunc("POST /control/on", func(http.ResponseWriter, *http.Request) { cloud.SetOff(false) })
-	mux.HandleFunc("GET /control/changes", func(out http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintln(out, cloud.Changes())
-	})
+	for name, refusal := range map[string]fakecloud.Refusal{
+		"on": fakecloud.RefuseNothing, "off": fakecloud.RefuseAsDown,
+		"limited": fakecloud.RefuseAsTooMany, "locked": fakecloud.RefuseTokens,
+	} {
+		mux.HandleFunc("POST /control/"+name, func(http.ResponseWriter, *http.Request) { cloud.Refuse(refusal) })
+	}
+	for name, count := range map[string]func() int{"changes": cloud.Changes, "calls": cloud.Requests} {
+		mux.HandleFunc("GET /control/"+name, func(out http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintln(out, count())
+		})
+	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)

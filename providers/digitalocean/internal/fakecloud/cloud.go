@@ -38,8 +38,9 @@ type Cloud struct {
 	spent     int
 	next      int
 	faults    []*Fault
-	off       bool
+	refusal   Refusal
 	changes   int
+	requests  int
 	calls     []string
 }
 
@@ -99,11 +100,32 @@ func (c *Cloud) SetTokens(tokens ...string) {
 	c.tokens = tokens
 }
 
-// SetOff has every request answered with 503, or ends that.
-func (c *Cloud) SetOff(off bool) {
+// Refusal is how every request is answered.
+type Refusal int
+
+const (
+	// RefuseNothing carries requests out.
+	RefuseNothing Refusal = iota
+	// RefuseAsDown answers with 503.
+	RefuseAsDown
+	// RefuseAsTooMany answers as the rate limit does, with one second to wait.
+	RefuseAsTooMany
+	// RefuseTokens takes no token.
+	RefuseTokens
+)
+
+// Refuse has every request answered so from now on.
+func (c *Cloud) Refuse(refusal Refusal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.off = off
+	c.refusal = refusal
+}
+
+// Requests is how many there were.
+func (c *Cloud) Requests() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.requests
 }
 
 // Changes is how many requests have asked for a change of load balancers.
@@ -242,7 +264,8 @@ func (c *Cloud) ServeHTTP(out http.ResponseWriter, request *http.Request) {
 	defer c.mu.Unlock()
 	path := strings.Trim(strings.TrimPrefix(request.URL.Path, "/v2"), "/")
 	c.calls = append(c.calls, request.Method+" "+path)
-	if c.off {
+	c.requests++
+	if c.refusal == RefuseAsDown {
 		refuse(out, http.StatusServiceUnavailable, "service_unavailable", "The cloud is off.")
 		return
 	}
@@ -253,13 +276,16 @@ func (c *Cloud) ServeHTTP(out http.ResponseWriter, request *http.Request) {
 	if limit == 0 {
 		limit = 5000
 	}
-	left := max(limit-c.spent, 0)
+	left, reset := max(limit-c.spent, 0), 90*time.Second
+	if c.refusal == RefuseAsTooMany {
+		left, reset = 0, time.Second
+	}
 	header := out.Header()
 	header.Set("ratelimit-limit", strconv.Itoa(limit))
 	header.Set("ratelimit-remaining", strconv.Itoa(left))
-	header.Set("ratelimit-reset", strconv.FormatInt(c.clock().Add(90*time.Second).Unix(), 10))
+	header.Set("ratelimit-reset", strconv.FormatInt(c.clock().Add(reset).Unix(), 10))
 	token := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
-	if !slices.Contains(c.tokens, token) {
+	if c.refusal == RefuseTokens || !slices.Contains(c.tokens, token) {
 		refuse(out, http.StatusUnauthorized, "unauthorized", "Unable to authenticate you")
 		return
 	}
