@@ -134,7 +134,10 @@ var steps = []step{
 	{"there, by the shared Lease", to(outrigger)},
 	{"all resumed but one", (*mover).resume},
 	{"back", to(upstream)},
-	{"there again", to(outrigger)},
+	{"Outrigger's records removed, under upstream's", (*mover).forget},
+	{"there again, an edit taken back meanwhile", change{next: outrigger, takesBack: true}.take},
+	{"back, with nothing new", change{next: upstream, isQuiet: true}.take},
+	{"there again, with nothing new", change{next: outrigger, isQuiet: true}.take},
 	{"back, with leader migration", to(upstream, migrationFlag)},
 	{"there, with leader migration on both sides", to(outrigger, migrationFlag)},
 	{"back, with leader migration on both sides", to(upstream, migrationFlag)},
@@ -144,5 +147,7 @@ var steps = []step{
 }
 
 func to(next side, flags ...string) func(*mover, context.Context, string) error {
-	return func(m *mover, ctx context.Context, title string) error { return m.move(ctx, title, next, flags) }
+	return change{next: next, flags: flags}.take
 }
+
+func (c change) take(m *mover, ctx context.Context, title string) error { return m.move(ctx, title, c) }

@@ -24,8 +24,11 @@ const (
 	namespace = metav1.NamespaceDefault
 	// tried is the Service that is served before all others; held stays paused for good.
 	tried, held = "standing-0", "standing-1"
-	paused      = "outrigger.dev/paused"
-	settled     = "outrigger.dev/settled"
+	// edited has an annotation for the cloud, and tier is its value as JSON.
+	edited, tier = "standing-2", `"gold"`
+	paused       = "outrigger.dev/paused"
+	settled      = "outrigger.dev/settled"
+	targets      = "outrigger.dev/load-balancer-targets"
 )
 
 func worker(number int) string   { return fmt.Sprintf("worker-%d", number) }
@@ -37,7 +40,7 @@ func (m *mover) prepare(ctx context.Context) error {
 	if m.works, err = m.start(upstream, nil); err != nil {
 		return err
 	}
-	m.waits = true
+	m.elects = true
 	for number := range m.report.Nodes {
 		if err := m.join(ctx, worker(number)); err != nil {
 			return err
@@ -89,7 +92,7 @@ func (m *mover) pauseAllButOne(ctx context.Context, title string) error {
 		for number := range m.report.Services {
 			if standing(number) != tried {
 				m.paused = append(m.paused, namespace+"/"+standing(number))
-				if err := m.annotate(ctx, standing(number), `"true"`); err != nil {
+				if err := m.annotate(ctx, standing(number), paused, `"true"`); err != nil {
 					return err
 				}
 			}
@@ -115,7 +118,7 @@ func (m *mover) resume(ctx context.Context, title string) error {
 		m.paused = []string{namespace + "/" + held}
 		for number := range m.report.Services {
 			if name := standing(number); name != tried && name != held {
-				if err := m.annotate(ctx, name, "null"); err != nil {
+				if err := m.annotate(ctx, name, paused, "null"); err != nil {
 					return err
 				}
 			}
@@ -124,10 +127,50 @@ func (m *mover) resume(ctx context.Context, title string) error {
 	})
 }
 
-func (m *mover) annotate(ctx context.Context, service, value string) error {
-	patch := `{"metadata": {"annotations": {"` + paused + `": ` + value + `}}}`
-	_, err := m.rig.client.CoreV1().Services(namespace).Patch(ctx, service, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+// forget removes Outrigger's records of what load balancers were made from, while upstream's controller works.
+func (m *mover) forget(ctx context.Context, title string) error {
+	return m.observe(ctx, title, migration.Wanted{Joined: m.joined}, "", func(*migration.Step) error {
+		services, err := m.rig.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, service := range services.Items {
+			if _, has := service.Annotations[settled]; has {
+				if err := m.annotate(ctx, service.Name, settled, "null"); err != nil {
+					return err
+				}
+			}
+		}
+		leases := m.rig.client.CoordinationV1().Leases(leaseNamespace)
+		_, err = leases.Patch(ctx, leaseName, types.MergePatchType, annotation(targets, "null"), metav1.PatchOptions{})
+		return err
+	})
+}
+
+// edit changes a Service, and waits until the cloud has it so.
+func (m *mover) edit(ctx context.Context) error {
+	before, err := m.store.Read()
+	if err != nil {
+		return err
+	}
+	if err := m.annotate(ctx, edited, cloud.Annotation, `"silver"`); err != nil {
+		return err
+	}
+	return m.until(ctx, "the edit in the cloud", func() (bool, error) {
+		now, err := m.store.Read()
+		return err == nil && len(now.Changes) > len(before.Changes), err
+	})
+}
+
+func (m *mover) annotate(ctx context.Context, service, key, value string) error {
+	services := m.rig.client.CoreV1().Services(namespace)
+	_, err := services.Patch(ctx, service, types.MergePatchType, annotation(key, value), metav1.PatchOptions{})
 	return err
+}
+
+// annotation is the patch that sets one to a value of JSON.
+func annotation(key, value string) []byte {
+	return fmt.Appendf(nil, `{"metadata": {"annotations": {%q: %s}}}`, key, value)
 }
 
 // join makes a machine, and its node as a kubelet registers it.
@@ -166,8 +209,8 @@ func (m *mover) make(ctx context.Context, name string) error {
 		},
 	}
 	switch name {
-	case standing(2):
-		service.Annotations = map[string]string{cloud.Annotation: "gold"}
+	case edited:
+		service.Annotations = map[string]string{cloud.Annotation: strings.Trim(tier, `"`)}
 	case standing(3):
 		service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	}

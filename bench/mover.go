@@ -32,7 +32,7 @@ type mover struct {
 	report *migration.Report
 	// works is the controller that is meant to work now; all has every one that was started.
 	works  *replica
-	waits  bool // whether works has leader election
+	elects bool // whether works has leader election
 	all    []*replica
 	moves  int
 	joined []string
@@ -188,60 +188,59 @@ func (m *mover) calm(ctx context.Context, mark int) error {
 	return broken
 }
 
-// move changes controllers. While none leads, a Node and a Service come; a deletion has begun before and ends after.
-func (m *mover) move(ctx context.Context, title string, next side, flags []string) error {
+// change is one from the controller that works to the next one.
+type change struct {
+	next  side
+	flags []string
+	// isQuiet: nothing else happens meanwhile.
+	isQuiet bool
+	// takesBack: an edit that the old controller has carried out is taken back while none leads.
+	takesBack bool
+}
+
+// move changes controllers. Right after the old one's end a Node and a Service come; a deletion has begun before and
+// ends after.
+func (m *mover) move(ctx context.Context, title string, asked change) error {
+	if asked.isQuiet {
+		return m.observe(ctx, title, migration.Wanted{Joined: m.joined}, "", func(step *migration.Step) error {
+			signalled, err := m.handOver(ctx, asked, func() error { return nil })
+			leaderless := time.Since(signalled).Seconds()
+			step.Leaderless = &leaderless
+			return err
+		})
+	}
 	m.moves++
 	node, made, leaving := fmt.Sprintf("joined-%d", m.moves), fmt.Sprintf("made-%d", m.moves), fmt.Sprintf("leaving-%d", m.moves)
 	release, err := m.beginDeletion(ctx, leaving)
 	if err != nil {
 		return err
 	}
-	elects := !slices.Contains(flags, unelected)
-	wanted := migration.Wanted{Created: []string{namespace + "/" + made}, Deleted: []string{namespace + "/" + leaving}}
-	wanted.Joined = append(slices.Clone(m.joined), node)
+	m.joined = append(m.joined, node)
+	wanted := migration.Wanted{
+		Created: []string{namespace + "/" + made}, Deleted: []string{namespace + "/" + leaving}, Joined: m.joined,
+	}
+	if asked.takesBack {
+		wanted.TakenBack = []string{namespace + "/" + edited}
+	}
 	return m.observe(ctx, title, wanted, leaving, func(step *migration.Step) error {
-		old, began := m.works, time.Now()
-		var fresh *replica
-		start := func() (err error) {
-			if fresh, err = m.start(next, flags); err == nil {
-				err = fresh.healthy(ctx)
+		if asked.takesBack {
+			if err := m.edit(ctx); err != nil {
+				return err
 			}
+		}
+		signalled, err := m.handOver(ctx, asked, func() error {
+			if asked.takesBack {
+				if err := m.annotate(ctx, edited, cloud.Annotation, tier); err != nil {
+					return err
+				}
+			}
+			if err := m.join(ctx, node); err != nil {
+				return err
+			}
+			return m.make(ctx, made)
+		})
+		if err != nil {
 			return err
-		}
-		// Only the Lease keeps two apart: one without it starts when the other is gone.
-		beside := elects && m.waits
-		if beside {
-			mark, err := m.rig.audit.Mark()
-			if err != nil {
-				return err
-			}
-			if err := start(); err != nil {
-				return err
-			}
-			if err := m.looked(ctx, next, fresh, mark); err != nil {
-				return err
-			}
-		}
-		signalled := time.Now()
-		if err := old.end(ctx, syscall.SIGTERM); err != nil {
-			return err
-		}
-		if err := m.join(ctx, node); err != nil {
-			return err
-		}
-		if err := m.make(ctx, made); err != nil {
-			return err
-		}
-		if !beside {
-			if err := start(); err != nil {
-				return err
-			}
-		}
-		m.works, m.waits = fresh, elects
-		if elects {
-			if err := m.rig.leads(ctx, fresh, began.Truncate(time.Microsecond)); err != nil {
-				return err
-			}
 		}
 		leaderless := time.Since(signalled).Seconds()
 		if err := m.addressed(ctx, made); err != nil {
@@ -252,12 +251,56 @@ func (m *mover) move(ctx context.Context, title string, next side, flags []strin
 		}
 		served := time.Since(signalled).Seconds()
 		step.Leaderless, step.Served = &leaderless, &served
-		m.joined = append(m.joined, node)
 		if err := release(); err != nil {
 			return err
 		}
 		return m.gone(ctx, leaving)
 	})
+}
+
+// handOver ends the controller that works and returns, with the time of the signal, once the next one leads. Between
+// them is the time for what comes while none does.
+func (m *mover) handOver(ctx context.Context, asked change, between func() error) (signalled time.Time, err error) {
+	elects := !slices.Contains(asked.flags, unelected)
+	old, began := m.works, time.Now()
+	mark, err := m.rig.audit.Mark()
+	if err != nil {
+		return began, err
+	}
+	var fresh *replica
+	start := func() (err error) {
+		if fresh, err = m.start(asked.next, asked.flags); err == nil {
+			err = fresh.healthy(ctx)
+		}
+		return err
+	}
+	// Only the Lease keeps two apart: one without it starts when the other is gone.
+	beside := elects && m.elects
+	if beside {
+		if err := start(); err != nil {
+			return began, err
+		}
+		if err := m.looked(ctx, asked.next, fresh, mark); err != nil {
+			return began, err
+		}
+	}
+	signalled = time.Now()
+	if err := old.end(ctx, syscall.SIGTERM); err != nil {
+		return signalled, err
+	}
+	if err := between(); err != nil {
+		return signalled, err
+	}
+	if !beside {
+		if err := start(); err != nil {
+			return signalled, err
+		}
+	}
+	m.works, m.elects = fresh, elects
+	if !elects {
+		return signalled, nil
+	}
+	return signalled, m.rig.leads(ctx, fresh, began.Truncate(time.Microsecond))
 }
 
 // looked waits until a standby has seen that the other one has the Lease: else its first look could come after the

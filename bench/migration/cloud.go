@@ -28,6 +28,8 @@ func (t Touched) String() string {
 type Wanted struct {
 	// Created and Deleted are Services, as namespace/name; Joined are Nodes that came since the start.
 	Created, Deleted, Joined []string
+	// TakenBack are Services that were edited, and then once more to be as before.
+	TakenBack []string
 }
 
 // Judge counts the changes of a step, and names each that was not asked for.
@@ -47,22 +49,27 @@ func (w Wanted) Judge(changes []cloud.Change) (Touched, []string) {
 				return !slices.Contains(w.Joined, node)
 			})
 		case cloud.Respecified:
+			fits = slices.Contains(w.TakenBack, change.Service)
 		}
 		if !fits {
 			wrong = append(wrong, fmt.Sprintf("the load balancer of %s was %s (joined %v, left %v)",
 				change.Service, change.Action, change.Joined, change.Left))
 		}
 	}
-	for action, services := range map[cloud.Action][]string{cloud.Created: w.Created, cloud.Deleted: w.Deleted} {
-		for _, service := range services {
+	for _, asked := range []struct {
+		action   cloud.Action
+		services []string
+		times    int
+	}{{cloud.Created, w.Created, 1}, {cloud.Deleted, w.Deleted, 1}, {cloud.Respecified, w.TakenBack, 2}} {
+		for _, service := range asked.services {
 			times := 0
 			for _, change := range changes {
-				if change.Action == action && change.Service == service {
+				if change.Action == asked.action && change.Service == service {
 					times++
 				}
 			}
-			if times != 1 {
-				wrong = append(wrong, fmt.Sprintf("the load balancer of %s was %s %d times", service, action, times))
+			if times != asked.times {
+				wrong = append(wrong, fmt.Sprintf("the load balancer of %s was %s %d times", service, asked.action, times))
 			}
 		}
 	}

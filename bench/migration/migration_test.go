@@ -77,6 +77,14 @@ func TestOnlyWantedChangesOfTheCloudAreRight(t *testing.T) {
 			t.Error(change, wrong)
 		}
 	}
+	edits := Wanted{TakenBack: []string{"a/web"}}
+	edit := cloud.Change{Action: cloud.Respecified, Service: "a/web"}
+	if _, wrong := edits.Judge([]cloud.Change{edit, edit}); len(wrong) > 0 {
+		t.Error(wrong)
+	}
+	if _, wrong := edits.Judge([]cloud.Change{edit}); len(wrong) != 1 {
+		t.Error("the edit was not taken back:", wrong)
+	}
 	if _, wrong := wanted.Judge(nil); len(wrong) != 2 {
 		t.Error("what was asked for and did not happen:", wrong)
 	}
