@@ -76,6 +76,9 @@ pub fn host() -> String {
     system.nodename().to_string_lossy().into_owned()
 }
 
+/// Annotation of the Lease with the [`Unbroken`](outrigger_core::lease::Unbroken) terms of this program.
+pub const TERMS_ANNOTATION: &str = "outrigger.dev/terms";
+
 /// Reason of the events about the Lease (PROC-26).
 const EVENT_REASON: &str = "LeaderElection";
 

@@ -21,6 +21,7 @@ mod absence;
 mod act;
 mod applied;
 mod decision_inputs;
+mod declarations;
 mod drift;
 mod event_handlers;
 mod key;
@@ -53,12 +54,16 @@ pub use self::{
     event_handlers::{ServiceInputs, subscribe},
     metrics::ServiceMetrics,
 };
-use self::{key::ServiceKey, node_changes::NodeChanges, rollout::Rollout, states::ServiceStates};
+use self::{
+    declarations::Declarations, key::ServiceKey, node_changes::NodeChanges, rollout::Rollout,
+    states::ServiceStates,
+};
 use crate::{
     clock::Clock,
     control_loop::{ControlLoop, Task, Term},
     fence::Fence,
     kube::{api::Api, events::Recorder, services::ServiceWriter, store::Store},
+    leader::Handle,
     provider::{Provider, Session},
     queue::{BACKGROUND_HANDLERS, Outcome, Priority, Queue, Taken},
     telemetry::Repeats,
@@ -148,6 +153,7 @@ impl ServiceLb {
     /// load balancers have; without a Lease, a restart sends them the targets anew.
     pub fn new(mut parts: ServiceParts, inputs: &ServiceInputs, term: &Term) -> Self {
         let settings = parts.settings;
+        let unbroken_since = term.lease.as_ref().map_or(0, Handle::unbroken_since);
         let fence = term.fence.clone();
         let api = parts.api.fenced(fence.clone());
         parts.provider = parts.provider.fenced(fence.clone());
@@ -158,7 +164,7 @@ impl ServiceLb {
             rollout: Rollout::new(term.lease.clone(), settings.allowance),
             fence,
             queue: inputs.keys.queue.clone(),
-            states: Arc::default(),
+            states: Arc::new(ServiceStates::new(Declarations::new(unbroken_since))),
             clock: Clock::default(),
             node_changes: Arc::clone(&inputs.node_changes),
             repeats: Repeats::default(),
@@ -169,7 +175,8 @@ impl ServiceLb {
     /// The provider's declarations; none while there is no connection, or it serves no load
     /// balancers.
     fn capability(&self) -> Option<Arc<Capability>> {
-        event_handlers::capability(&self.parts.provider)
+        let declared = event_handlers::capability(&self.parts.provider)?;
+        Some(self.states.declarations.in_term(declared))
     }
 
     /// Requeues all Services when another process of the provider, or another declaration, appears: it may do what

@@ -23,12 +23,14 @@ mod decide;
 mod lease_term;
 mod observed;
 mod terms;
+mod unbroken;
 
 pub use candidacy::Candidacy;
 pub use decide::{Decision, Lost, ReplicaState, decide};
 pub use lease_term::LeaseTerm;
 pub use observed::ObservedLease;
 pub use terms::{InvalidTerms, Terms};
+pub use unbroken::Unbroken;
 
 /// The part of a Lease's `spec` that the election reads and writes (PROC-21). Whatever else the
 /// object holds (labels, annotations, fields of later versions) is left as it is.

@@ -7,9 +7,11 @@ use std::{io::IsTerminal, sync::Arc, time::Duration};
 
 use comfy_table::{Attribute, Cell, Table, presets};
 use outrigger_core::{
+    lease::Unbroken,
     node::NodeView,
     service::{
         ServiceView,
+        capability::Capability,
         plan::{EnsureCause, ServiceFacts},
     },
     targets::{Revision, Targets},
@@ -22,10 +24,11 @@ use super::{Fatal, wiring::ControllerContext};
 use crate::{
     kube::{
         api::Api,
-        cluster,
+        cluster::{self, Lease},
         store::{Store, View},
         watch::{self, Health, Resource},
     },
+    leader::TERMS_ANNOTATION,
     options::{Config, config::PlanOutput},
     service::{
         TARGETS_ANNOTATION,
@@ -60,11 +63,15 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
         );
     }
     let targets = Arc::new(Targets::among(nodes.all()));
+    let (unbroken_since, applied) = of_lease(&context.informers, context.config).await;
     // Where it is not known, all is taken to be in step.
-    let applied = applied(&context.informers, context.config).await;
     let applied = Some(applied.as_ref().unwrap_or(targets.revision()));
+    let capability = Capability {
+        unbroken_since,
+        ..(*declared.capability).clone()
+    };
     let facts = ServiceFacts {
-        capability: &declared.capability,
+        capability: &capability,
         targets: &targets,
         applied,
         presumed: applied,
@@ -111,19 +118,27 @@ async fn listed<V: View>(context: &ControllerContext<'_>, resource: Resource) ->
     store
 }
 
-/// The targets that every load balancer has, as the leader wrote it on its Lease.
-async fn applied(api: &Api, config: &Config) -> Option<Revision> {
-    let election = config.election.as_ref()?;
-    match cluster::lease_annotations(api, &election.path()).await {
-        Ok(annotations) => {
-            let text = annotations.get(TARGETS_ANNOTATION);
-            text.and_then(|text| stored_targets(text))
+/// Since which term no other program would have led, and the targets that every load balancer has, as the leader
+/// wrote it on its Lease.
+async fn of_lease(api: &Api, config: &Config) -> (i32, Option<Revision>) {
+    let Some(election) = &config.election else {
+        return (0, None);
+    };
+    match cluster::lease(api, &election.path()).await {
+        Ok(Lease {
+            annotations,
+            transitions: held,
+        }) => {
+            let terms = annotations.get(TERMS_ANNOTATION).map(|text| &**text);
+            let since = Unbroken::claimed(terms, held, held.saturating_add(1)).first;
+            let targets = annotations.get(TARGETS_ANNOTATION);
+            (since, targets.and_then(|text| stored_targets(text, since)))
         }
         // No replica has led yet.
-        Err(error) if error.is_not_found() => None,
+        Err(error) if error.is_not_found() => (0, None),
         Err(error) => {
             warn!(%error, "Lease cannot be read, so that new targets are not shown");
-            None
+            (0, None)
         }
     }
 }

@@ -8,7 +8,8 @@ use std::{fmt, future::pending, sync::Arc};
 use futures::StreamExt;
 use jiff::Timestamp;
 use outrigger_core::lease::{
-    Candidacy, Decision, LeaseRecord, LeaseTerm, Lost, ObservedLease, ReplicaState, decide,
+    Candidacy, Decision, LeaseRecord, LeaseTerm, Lost, ObservedLease, ReplicaState, Unbroken,
+    decide,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -17,7 +18,7 @@ use tokio::{
 use tracing::info;
 
 use super::{
-    Handle, LeaderConfig, LeaderMetrics, Leadership, Leading, OnEvent,
+    Handle, LeaderConfig, LeaderMetrics, Leadership, Leading, OnEvent, TERMS_ANNOTATION,
     handle::{Command, Shared},
     object::LeaseObject,
     requests::{LeaseAnswer, Purpose, Request, Requests},
@@ -266,9 +267,10 @@ impl Elector {
 
     fn send(&self, decision: Decision) -> Request {
         match decision {
-            Decision::Create(record) => self
-                .requests
-                .create(self.prepared(LeaseObject::new(&self.config, &record))),
+            Decision::Create(record) => {
+                let lease = LeaseObject::new(&self.config, &record);
+                self.requests.create(self.prepared(lease, &record))
+            }
             Decision::Update(record) => self.replace(Purpose::Update, &record),
             Decision::Release(record) => self.replace(Purpose::Release, &record),
             Decision::Confirm => self.requests.read(Purpose::Confirm),
@@ -280,18 +282,24 @@ impl Elector {
 
     fn replace(&self, purpose: Purpose, record: &LeaseRecord) -> Request {
         match &self.object {
-            Some(object) => self
-                .requests
-                .update(purpose, self.prepared(object.clone().with(record))),
+            Some(object) => {
+                let lease = self.prepared(object.clone(), record).with(record);
+                self.requests.update(purpose, lease)
+            }
             None => self.requests.read(Purpose::Read),
         }
     }
 
-    fn prepared(&self, mut lease: LeaseObject) -> LeaseObject {
+    /// The Lease with its annotations for a write of `record`: a claim says whether another program has led.
+    fn prepared(&self, mut lease: LeaseObject, record: &LeaseRecord) -> LeaseObject {
+        let held = lease.record().transitions;
+        let annotations = &mut lease.metadata.annotations;
         if self.lease_term.is_some() {
-            self.shared
-                .annotations
-                .apply(&mut lease.metadata.annotations);
+            self.shared.annotations.apply(annotations);
+        } else if record.holder == self.config.identity {
+            let before = annotations.get(TERMS_ANNOTATION).map(String::as_str);
+            let claimed = Unbroken::claimed(before, held, record.transitions);
+            annotations.insert(TERMS_ANNOTATION.to_owned(), claimed.to_string());
         }
         lease
     }

@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
+use outrigger_core::lease::Unbroken;
 use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::Instant,
 };
 
-use super::{Leadership, annotations::Annotations};
+use super::{Leadership, TERMS_ANNOTATION, annotations::Annotations};
 
 /// How far past its lease duration a leader may be before `/healthz` fails (HTTP-7).
 const HEALTH_SLACK: Duration = Duration::from_secs(20);
@@ -105,6 +106,13 @@ impl Handle {
     /// The Lease's annotation `key`: as last seen, or as it is about to be written.
     pub fn annotation(&self, key: &str) -> Option<String> {
         self.shared.annotations.get(key)
+    }
+
+    /// The first term since which no other program has led, for a leader; 0 where none is known to have.
+    pub fn unbroken_since(&self) -> i32 {
+        let terms = self.annotation(TERMS_ANNOTATION);
+        let terms = terms.as_deref().and_then(Unbroken::parse);
+        terms.map_or(0, |terms| terms.first)
     }
 
     /// Sets (or removes) an annotation of the Lease with a renewal that is sent at once, and waits

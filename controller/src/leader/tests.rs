@@ -156,6 +156,31 @@ async fn a_released_lease_is_free_for_client_go() {
     assert_eq!(lease["metadata"]["annotations"]["outrigger.dev/set"], "1");
 }
 
+/// Upstream's controller counts the terms too, and leaves annotations of a Lease as they are.
+#[tokio::test(start_paused = true)]
+async fn a_term_of_another_program_shows_on_the_lease() {
+    let store = Store::default();
+    for (name, expected) in [
+        ("a", (0, "0-0")),
+        ("b", (0, "0-1")),
+        ("c", (3, "3-3")),
+        ("d", (3, "3-4")),
+    ] {
+        if name == "c" {
+            store.edit(|lease| lease["spec"]["leaseTransitions"] = json!(2));
+        }
+        let mut replica = Replica::start(&store, name);
+        replica.leading().await;
+        let lease = store.lease();
+        let terms = lease["metadata"]["annotations"][TERMS_ANNOTATION].as_str();
+        assert_eq!((replica.handle.unbroken_since(), terms.unwrap()), expected);
+        secs(10).await;
+        assert_eq!(replica.handle.unbroken_since(), expected.0);
+        replica.handle.release().await;
+        assert_eq!(replica.ended().await, Ended::Released);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dead_leader_is_followed_after_the_lease_duration() {
     let store = Store::default();
@@ -265,14 +290,14 @@ async fn an_annotation_brings_the_renewal_forward() {
     a.handle.annotate("x", Some("1".into())).await.unwrap();
     assert!(began.elapsed() < Duration::from_millis(100));
     assert_eq!(store.requests(), ["PUT a"]);
-    assert_eq!(store.lease()["metadata"]["annotations"], json!({"x": "1"}));
+    assert_eq!(store.lease()["metadata"]["annotations"]["x"], "1");
     assert_eq!(a.handle.annotation("x").as_deref(), Some("1"));
     // An annotation that is there already costs nothing.
     a.handle.annotate("x", Some("1".into())).await.unwrap();
     assert!(store.requests().is_empty());
     a.handle.annotate("x", None).await.unwrap();
     assert_eq!(a.handle.annotation("x"), None);
-    assert_eq!(store.lease()["metadata"].get("annotations"), None);
+    assert_eq!(store.lease()["metadata"]["annotations"].get("x"), None);
     // Renewals go on in their own time.
     store.requests();
     secs(5).await;
@@ -290,14 +315,14 @@ async fn a_wish_that_is_taken_back_may_be_on_its_way() {
     let (mut set, mut taken_back) = (JoinSet::new(), JoinSet::new());
     set.spawn(async move { handle.annotate("x", Some("1".into())).await });
     secs(1).await;
-    assert_eq!(store.lease()["metadata"]["annotations"], json!({"x": "1"}));
+    assert_eq!(store.lease()["metadata"]["annotations"]["x"], "1");
     let handle = a.handle.clone();
     taken_back.spawn(async move { handle.annotate("x", None).await });
     secs(1).await;
     assert!(taken_back.try_join_next().is_none());
     store.mood(store::Mood::Well);
     taken_back.join_next().await.unwrap().unwrap().unwrap();
-    assert_eq!(store.lease()["metadata"].get("annotations"), None);
+    assert_eq!(store.lease()["metadata"]["annotations"].get("x"), None);
     assert_eq!(set.join_next().await.unwrap().unwrap(), Err(NotLeading));
 }
 
@@ -312,7 +337,7 @@ async fn only_the_leader_annotates() {
         b.handle.annotate("x", Some("1".into())).await,
         Err(NotLeading)
     );
-    assert_eq!(store.lease()["metadata"].get("annotations"), None);
+    assert_eq!(store.lease()["metadata"]["annotations"].get("x"), None);
 }
 
 #[tokio::test(start_paused = true)]

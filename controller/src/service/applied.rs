@@ -19,9 +19,22 @@ pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
 /// controller.
 const CLEARED: &str = "";
 
-/// The revision that a value of [`TARGETS_ANNOTATION`] names; none once it is cleared.
-pub fn stored_targets(value: &str) -> Option<Revision> {
-    (value != CLEARED).then(|| Revision::stored(value))
+/// Between the revision and the term since which no other program has led, where one has.
+const SINCE: char = '@';
+
+/// The revision that a value of [`TARGETS_ANNOTATION`] names; none once it is cleared, or when another program
+/// has led since it was written.
+pub fn stored_targets(value: &str, unbroken_since: i32) -> Option<Revision> {
+    let (revision, since) = value.split_once(SINCE).unwrap_or((value, "0"));
+    let is_known = value != CLEARED && since.parse() == Ok(unbroken_since);
+    is_known.then(|| Revision::stored(revision))
+}
+
+fn to_store(revision: &Revision, unbroken_since: i32) -> String {
+    match unbroken_since {
+        0 => revision.as_str().to_owned(),
+        since => format!("{}{SINCE}{since}", revision.as_str()),
+    }
 }
 
 pub(super) struct Applied {
@@ -31,6 +44,8 @@ pub(super) struct Applied {
     /// Targets presumed of load balancers that this controller has never made; none: others were going out
     /// when this lease term began.
     at_start: OnceLock<Option<Revision>>,
+    /// [`Handle::unbroken_since`]; 0 without a Lease.
+    unbroken_since: i32,
     lease: Option<Handle>,
     progressed: Notify,
 }
@@ -67,7 +82,9 @@ impl Applied {
         let annotation = lease
             .as_ref()
             .and_then(|lease| lease.annotation(TARGETS_ANNOTATION));
-        let applied = annotation.as_deref().and_then(stored_targets);
+        let unbroken_since = lease.as_ref().map_or(0, Handle::unbroken_since);
+        let applied = annotation.as_deref();
+        let applied = applied.and_then(|value| stored_targets(value, unbroken_since));
         let at_start = match annotation {
             Some(_) => OnceLock::from(applied.clone()),
             None => OnceLock::new(),
@@ -79,6 +96,7 @@ impl Applied {
             }),
             writing: sync::Mutex::default(),
             at_start,
+            unbroken_since,
             lease,
             progressed: Notify::new(),
         }
@@ -171,7 +189,7 @@ impl Applied {
             state.applied = Some(revision.clone());
         }
         if let Some(lease) = &self.lease {
-            let text = revision.as_str().to_owned();
+            let text = to_store(revision, self.unbroken_since);
             // If it fails, the next leader sends these targets once more.
             let _ = lease.annotate(TARGETS_ANNOTATION, Some(text)).await;
         }

@@ -56,6 +56,10 @@ pub fn subscribe(
         let capability = capability(&provider);
         let states = state.current();
         let states = states.as_deref();
+        let capability = capability.map(|declared| match states {
+            Some(states) => states.declarations.in_term(declared),
+            None => declared,
+        });
         let service = match change {
             Change::Added(service) => service,
             Change::Updated(..) if origin == Origin::Write => return,

@@ -8,13 +8,16 @@ use outrigger_core::service::{
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::key::ServiceKey;
+use super::{declarations::Declarations, key::ServiceKey};
 
 /// State of the Services in one lease term. A restart loses it without harm: what another leader did
 /// since is on the Services and on the Lease. A standby has none: it sees Services go that the leader has
 /// cleaned up.
 #[derive(Default)]
-pub struct ServiceStates(Mutex<BTreeMap<ServiceKey, ServiceState>>);
+pub struct ServiceStates {
+    by_key: Mutex<BTreeMap<ServiceKey, ServiceState>>,
+    pub(super) declarations: Declarations,
+}
 
 /// State of one Service.
 #[derive(Default)]
@@ -41,9 +44,16 @@ pub(super) struct LeftBehind {
 }
 
 impl ServiceStates {
+    pub(super) fn new(declarations: Declarations) -> Self {
+        Self {
+            by_key: Mutex::default(),
+            declarations,
+        }
+    }
+
     /// Reads or changes the state of one Service. Must not block.
     pub(super) fn with<T>(&self, key: &ServiceKey, act: impl FnOnce(&mut ServiceState) -> T) -> T {
-        let mut states = self.0.lock();
+        let mut states = self.by_key.lock();
         let mut state = states.remove(key).unwrap_or_default();
         let result = act(&mut state);
         // Most Services are unrelated or settled, and need no entry.
@@ -55,14 +65,14 @@ impl ServiceStates {
 
     /// Whether the provider has an operation on the Service in progress.
     pub(super) fn is_waiting(&self, key: &ServiceKey) -> bool {
-        let states = self.0.lock();
+        let states = self.by_key.lock();
         states
             .get(key)
             .is_some_and(|state| state.progress.is_waiting())
     }
 
     pub(super) fn left_behind(&self) -> Vec<ServiceKey> {
-        let states = self.0.lock();
+        let states = self.by_key.lock();
         let left = states
             .iter()
             .filter(|(_, state)| state.left_behind.is_some());
@@ -71,7 +81,7 @@ impl ServiceStates {
 
     /// Since when a Service of the same name, but another one, waits for its end.
     pub(super) fn predecessor(&self, key: &ServiceKey) -> Option<Instant> {
-        let states = self.0.lock();
+        let states = self.by_key.lock();
         let of_name = states
             .range(ServiceKey::first(&key.name)..)
             .take_while(|(other, _)| other.name == key.name);
@@ -81,7 +91,7 @@ impl ServiceStates {
     }
 
     pub(super) fn provider_changed(&self) {
-        let mut states = self.0.lock();
+        let mut states = self.by_key.lock();
         for state in states.values_mut() {
             state.progress.provider_changed();
         }

@@ -5,6 +5,7 @@ mod batches;
 mod days;
 mod ends;
 mod handshakes;
+mod led_by_another;
 mod released;
 mod rig;
 mod rollout;

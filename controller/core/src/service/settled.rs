@@ -239,8 +239,8 @@ pub enum Comparison {
     Settled,
     /// The Service is not what it was then.
     Changed,
-    /// The Service is, but perhaps not the load balancer: the provider's configuration is another, or
-    /// something else was asked for meanwhile. Ensured again, slowly.
+    /// The Service is, but perhaps not the load balancer: the provider's configuration is another, another
+    /// program has led, or something else was asked for meanwhile. Ensured again, slowly.
     Reconfigured,
     /// Nothing is remembered, or by another provider.
     Unknown,
@@ -266,10 +266,14 @@ impl fmt::Display for Hash {
 
 fn configuration(capability: &Capability) -> Option<Digest> {
     let revision = &*capability.configuration_revision;
-    (!revision.is_empty()).then(|| {
+    let since = capability.unbroken_since;
+    (!revision.is_empty() || since != 0).then(|| {
         // Hashed, since it is opaque, and may hold what an annotation's parts are divided by.
         let mut encoder = Encoder::new("outrigger configuration 1");
         encoder.text(revision);
+        if since != 0 {
+            encoder.text(&since.to_string());
+        }
         encoder.finish()
     })
 }

@@ -19,7 +19,7 @@ pub enum EnsureCause {
     New,
     /// The Service is not what it was made from.
     Changed,
-    /// The provider was configured anew.
+    /// The provider was configured anew, or another program has led since.
     Reconfigured,
     /// Made by another controller: upstream's, or a provider of another name.
     Unrecorded,

@@ -72,6 +72,13 @@ fn a_record_is_compared_with_what_is_wanted_now() {
     };
     let reconfigured = with(|c| c.configuration_revision = "r2".into());
     assert_eq!(reconfigured, Some(Comparison::Reconfigured));
+    let led_by_another = with(|c| c.unbroken_since = 3);
+    assert_eq!(led_by_another, Some(Comparison::Reconfigured));
+    let without_revision = with(|c| {
+        c.configuration_revision = "".into();
+        c.unbroken_since = 3;
+    });
+    assert_eq!(without_revision, Some(Comparison::Reconfigured));
     let silent = with(|c| c.configuration_revision = "".into());
     assert_eq!(silent, Some(Comparison::Settled));
     let other = with(|c| c.provider = "other".into());

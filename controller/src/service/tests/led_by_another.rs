@@ -1,0 +1,67 @@
+//! Another program has led between two terms of this one.
+
+use super::{applied::annotation, *};
+
+/// The process ends, the other program leads and ends, and this one starts again.
+async fn led_by_another(rig: Rig) -> Rig {
+    rig.stop().await;
+    rig.lease.edit(|lease| {
+        let terms = lease["spec"]["leaseTransitions"].as_i64().unwrap();
+        lease["spec"]["leaseTransitions"] = json!(terms + 1);
+    });
+    let (cluster, cloud, lease) = (rig.cluster.clone(), rig.cloud.clone(), rig.lease.clone());
+    Rig::with(Setup {
+        cluster,
+        cloud,
+        lease,
+        ..Setup::default()
+    })
+    .await
+}
+
+fn ensures(rig: &Rig) -> u64 {
+    rig.calls("EnsureLoadBalancer")
+}
+
+/// An edit that the other one carried out and that was taken back since is not in the record, nor is a Node that
+/// came and went.
+#[tokio::test(start_paused = true)]
+async fn each_load_balancer_is_ensured_once_and_gets_the_nodes() {
+    let rig = with_services(3, Setup::default()).await;
+    rig.until("all have the nodes", |rig| annotation(rig).is_some())
+        .await;
+    let (ensured, updated) = (ensures(&rig), rig.calls("UpdateLoadBalancerNodes"));
+    let rig = led_by_another(rig).await;
+    rig.until("three Ensures", |rig| ensures(rig) == ensured + 3)
+        .await;
+    rig.until("all have the nodes", |rig| {
+        annotation(rig).is_some_and(|text| text.ends_with("@2"))
+    })
+    .await;
+    assert!(rig.calls("UpdateLoadBalancerNodes") > updated);
+    let after = rig.mutations();
+    secs(60).await;
+    let rig = rig.restart().await;
+    secs(60).await;
+    assert_eq!(rig.mutations(), after, "this program's own term");
+}
+
+/// The term that began with it may be over before all are ensured.
+#[tokio::test(start_paused = true)]
+async fn the_next_term_goes_on_where_one_ended() {
+    let rig = with_services(3, Setup::default()).await;
+    rig.until("all have the nodes", |rig| annotation(rig).is_some())
+        .await;
+    let refused = Fault::on(Method::EnsureLoadBalancer, Effect::Error(trouble()));
+    rig.cloud.inject(refused.for_service("shop/web-1"));
+    let ensured = ensures(&rig);
+    let rig = led_by_another(rig).await;
+    rig.until("three Ensures", |rig| ensures(rig) >= ensured + 3)
+        .await;
+    secs(2).await;
+    rig.cloud.clear_faults();
+    let ensured = ensures(&rig);
+    let rig = rig.restart().await;
+    secs(60).await;
+    assert_eq!(ensures(&rig), ensured + 1, "the one that failed");
+}
