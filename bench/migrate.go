@@ -134,16 +134,17 @@ var steps = []step{
 	{"there, by the shared Lease", to(outrigger)},
 	{"all resumed but one", (*mover).resume},
 	{"back", to(upstream)},
-	{"Outrigger's records removed, under upstream's", (*mover).forget},
-	{"there again, an edit taken back meanwhile", change{next: outrigger, takesBack: true}.take},
+	{"there again, an edit taken back", change{next: outrigger, takesBack: true}.take},
 	{"back, with nothing new", change{next: upstream, isQuiet: true}.take},
 	{"there again, with nothing new", change{next: outrigger, isQuiet: true}.take},
+	{"Outrigger anew, with nothing new", change{next: outrigger, isQuiet: true}.take},
 	{"back, with leader migration", to(upstream, migrationFlag)},
 	{"there, with leader migration on both sides", to(outrigger, migrationFlag)},
 	{"back, with leader migration on both sides", to(upstream, migrationFlag)},
 	{"there again, without leader migration", to(outrigger)},
 	{"back, upstream's without leader election", to(upstream, unelected)},
-	{"there, from one without leader election", to(outrigger)},
+	{"Outrigger's records removed, under upstream's", (*mover).forget},
+	{"there, from one without leader election, an edit taken back", change{next: outrigger, takesBack: true}.take},
 }
 
 func to(next side, flags ...string) func(*mover, context.Context, string) error {

@@ -127,7 +127,8 @@ func (m *mover) resume(ctx context.Context, title string) error {
 	})
 }
 
-// forget removes Outrigger's records of what load balancers were made from, while upstream's controller works.
+// forget removes Outrigger's records of what load balancers were made from, while upstream's controller works. Only the
+// Lease tells Outrigger that another program has worked, and that one may have none.
 func (m *mover) forget(ctx context.Context, title string) error {
 	return m.observe(ctx, title, migration.Wanted{Joined: m.joined}, "", func(*migration.Step) error {
 		services, err := m.rig.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
