@@ -56,6 +56,27 @@ func TestKubeconfigIsFoundAfterProgressOfTheTestbed(t *testing.T) {
 	}
 }
 
+func TestActionIsReadFromTheTableOfAPlan(t *testing.T) {
+	table := "I1123 default/web-1 ensure\n SERVICE        ACTION  CAUSE\n default/web    hold\n default/web-1  ensure  unrecorded\n\n0 load balancers\n"
+	for service, action := range map[string]string{"default/web": "hold", "default/web-1": "ensure"} {
+		if !planned(table, service, action) || planned(table, service, "keep") || planned(table, service+"0", action) {
+			t.Error(service)
+		}
+	}
+}
+
+func TestMigrateNeedsEnoughObjects(t *testing.T) {
+	chosen, err := parseMigrate([]string{"--nodes=3", "--services=4", "--markdown=x"})
+	if err != nil || chosen.nodes != 3 || chosen.services != 4 || chosen.markdown != "x" {
+		t.Error(chosen, err)
+	}
+	for _, wrong := range [][]string{{"--nodes=2"}, {"--services=3"}, {"now"}} {
+		if _, err := parseMigrate(wrong); err == nil {
+			t.Errorf("%q was accepted", wrong)
+		}
+	}
+}
+
 func TestQuickIsADefaultThatOtherFlagsChange(t *testing.T) {
 	chosen, err := parse([]string{"--quick", "--nodes=7", "--contestants=mock,adapter"})
 	if err != nil || chosen.nodes != 7 || chosen.services != 20 || chosen.rounds != 1 || ids(chosen.contestants) != "mock,adapter" {

@@ -39,8 +39,8 @@ func parseMigrate(arguments []string) (migrateOptions, error) {
 	if known.NArg() > 0 {
 		return chosen, fmt.Errorf("there are no arguments, only flags: %q", known.Args())
 	}
-	if chosen.nodes < 2 || chosen.services < 4 {
-		return chosen, errors.New("--nodes must be at least 2, --services at least 4")
+	if chosen.nodes < 3 || chosen.services < 4 {
+		return chosen, errors.New("--nodes must be at least 3, --services at least 4")
 	}
 	return chosen, nil
 }
@@ -134,12 +134,13 @@ var steps = []step{
 	{"there, by the shared Lease", to(outrigger)},
 	{"all resumed but one", (*mover).resume},
 	{"back", to(upstream)},
+	{"`--plan` beside upstream's once more", (*mover).plan},
 	{"there again, an edit taken back", change{next: outrigger, takesBack: true}.take},
 	{"back, with nothing new", change{next: upstream, isQuiet: true}.take},
 	{"there again, with nothing new", change{next: outrigger, isQuiet: true}.take},
 	{"Outrigger anew, with nothing new", change{next: outrigger, isQuiet: true}.take},
-	{"back, with leader migration", to(upstream, migrationFlag)},
-	{"there, with leader migration on both sides", to(outrigger, migrationFlag)},
+	{"back, with leader migration, a machine gone", change{next: upstream, flags: []string{migrationFlag}, loses: worker(1)}.take},
+	{"there, with leader migration on both sides, a machine gone", change{next: outrigger, flags: []string{migrationFlag}, loses: worker(2)}.take},
 	{"back, with leader migration on both sides", to(upstream, migrationFlag)},
 	{"there again, without leader migration", to(outrigger)},
 	{"back, upstream's without leader election", to(upstream, unelected)},

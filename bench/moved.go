@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -67,9 +68,10 @@ func (m *mover) prepare(ctx context.Context) error {
 	return m.calm(ctx, 0)
 }
 
-// plan prints the changes that Outrigger would make, beside the controller that works.
+// plan prints the changes that Outrigger would make, beside the controller that works: after a term of that one, an
+// Ensure of each Service that is not paused.
 func (m *mover) plan(ctx context.Context, title string) error {
-	return m.observe(ctx, title, migration.Wanted{}, "", func(*migration.Step) error {
+	return m.observe(ctx, title, migration.Wanted{}, nil, func(*migration.Step) error {
 		provider, err := m.start(outrigger, []string{"--plan"})
 		if err != nil {
 			return err
@@ -82,13 +84,40 @@ func (m *mover) plan(ctx context.Context, title string) error {
 		if err := provider.controller.failure; err != nil {
 			return fmt.Errorf("--plan: %w: %s", err, tail(provider.controller.log))
 		}
+		printed, err := os.ReadFile(provider.controller.log)
+		if err != nil {
+			return err
+		}
+		services, err := m.rig.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, service := range services.Items {
+			action := "ensure"
+			if service.Annotations[paused] != "" {
+				action = "hold"
+			}
+			if service.Spec.Type == corev1.ServiceTypeLoadBalancer && !planned(string(printed), namespace+"/"+service.Name, action) {
+				return fmt.Errorf("--plan does not %s %s: %s", action, service.Name, printed)
+			}
+		}
 		return provider.end(ctx, syscall.SIGTERM)
 	})
 }
 
+// planned says whether the table of `--plan` has a Service with an action.
+func planned(table, service, action string) bool {
+	for line := range strings.Lines(table) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == service {
+			return fields[1] == action
+		}
+	}
+	return false
+}
+
 // pauseAllButOne is done while upstream's controller works, which knows nothing of it.
 func (m *mover) pauseAllButOne(ctx context.Context, title string) error {
-	return m.observe(ctx, title, migration.Wanted{}, "", func(*migration.Step) error {
+	return m.observe(ctx, title, migration.Wanted{}, nil, func(*migration.Step) error {
 		for number := range m.report.Services {
 			if standing(number) != tried {
 				m.paused = append(m.paused, namespace+"/"+standing(number))
@@ -114,7 +143,7 @@ func (m *mover) resume(ctx context.Context, title string) error {
 			return fmt.Errorf("while all but %s are paused, %s has %s=%q", tried, service.Name, settled, record)
 		}
 	}
-	return m.observe(ctx, title, migration.Wanted{Joined: m.joined}, "", func(*migration.Step) error {
+	return m.observe(ctx, title, migration.Wanted{}, nil, func(*migration.Step) error {
 		m.paused = []string{namespace + "/" + held}
 		for number := range m.report.Services {
 			if name := standing(number); name != tried && name != held {
@@ -130,7 +159,7 @@ func (m *mover) resume(ctx context.Context, title string) error {
 // forget removes Outrigger's records of what load balancers were made from, while upstream's controller works. Only the
 // Lease tells Outrigger that another program has worked, and that one may have none.
 func (m *mover) forget(ctx context.Context, title string) error {
-	return m.observe(ctx, title, migration.Wanted{Joined: m.joined}, "", func(*migration.Step) error {
+	return m.observe(ctx, title, migration.Wanted{}, nil, func(*migration.Step) error {
 		services, err := m.rig.client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -187,9 +216,7 @@ func (m *mover) powerOff(ctx context.Context, name string) error {
 	if err := m.store.Update(func(state *cloud.State) error { state.Machines[name] = true; return nil }); err != nil {
 		return err
 	}
-	patch := `{"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}`
-	nodes := m.rig.client.CoreV1().Nodes()
-	if _, err := nodes.PatchStatus(ctx, name, []byte(patch)); err != nil {
+	if err := m.silence(ctx, name); err != nil {
 		return err
 	}
 	return m.until(ctx, name+" to be tainted as powered off", func() (bool, error) {
@@ -198,6 +225,21 @@ func (m *mover) powerOff(ctx context.Context, name string) error {
 			return taint.Key == cloudapi.TaintNodeShutdown
 		}), err
 	})
+}
+
+// silence has the node as it is once its kubelet has said nothing for a while.
+func (m *mover) silence(ctx context.Context, name string) error {
+	patch := `{"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}`
+	_, err := m.rig.client.CoreV1().Nodes().PatchStatus(ctx, name, []byte(patch))
+	return err
+}
+
+// lose has the machine of a node go for good.
+func (m *mover) lose(ctx context.Context, name string) error {
+	if err := m.store.Update(func(state *cloud.State) error { delete(state.Machines, name); return nil }); err != nil {
+		return err
+	}
+	return m.silence(ctx, name)
 }
 
 // make creates a Service; some of those that stand differ from the others.
@@ -273,6 +315,17 @@ func (m *mover) initialised(ctx context.Context, name string) error {
 func (m *mover) gone(ctx context.Context, name string) error {
 	return m.until(ctx, "the end of "+name, func() (bool, error) {
 		_, err := m.rig.client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, err
+	})
+}
+
+// deleted waits until a node whose machine is gone is deleted.
+func (m *mover) deleted(ctx context.Context, name string) error {
+	return m.until(ctx, "the deletion of "+name, func() (bool, error) {
+		_, err := m.rig.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}

@@ -35,7 +35,8 @@ type mover struct {
 	elects bool // whether works has leader election
 	all    []*replica
 	moves  int
-	joined []string
+	// joined and lost are the Nodes that came and went.
+	joined, lost []string
 	// paused are the Services that only upstream's controller works on.
 	paused []string
 }
@@ -96,14 +97,17 @@ func (m *mover) now(ctx context.Context) (moment, error) {
 	return now, err
 }
 
-// observe notes what happens during a step, until neither controller has written for a while. The Service that is
-// leaving may differ in anything.
-func (m *mover) observe(ctx context.Context, title string, wanted migration.Wanted, leaving string, act func(*migration.Step) error) error {
+// observe notes what happens during a step, until neither controller has written for a while. The objects that are
+// leaving, by kind and name, may differ in anything.
+func (m *mover) observe(ctx context.Context, title string, wanted migration.Wanted, leaving []string, act func(*migration.Step) error) error {
 	before, err := m.now(ctx)
 	if err != nil {
 		return err
 	}
-	delete(before.objects, "Service "+leaving)
+	for _, name := range leaving {
+		delete(before.objects, name)
+	}
+	wanted.Joined, wanted.Left = m.joined, m.lost
 	step := migration.Step{Title: title}
 	if err := act(&step); err != nil {
 		return err
@@ -120,7 +124,7 @@ func (m *mover) observe(ctx context.Context, title string, wanted migration.Want
 		if err != nil {
 			return err
 		}
-		*writes = migration.Count(requests, before.objects, leaving)
+		*writes = migration.Count(requests, before.objects)
 	}
 	step.Calls = after.calls - before.calls
 	step.Touched, step.Wrong = wanted.Judge(after.cloud.Changes[len(before.cloud.Changes):])
@@ -130,13 +134,21 @@ func (m *mover) observe(ctx context.Context, title string, wanted migration.Want
 	return nil
 }
 
-// behind are the load balancers without a node that came.
+// behind are the load balancers without a node that came, and with one that went.
 func (m *mover) behind(state *cloud.State) []string {
 	var wrong []string
 	for _, one := range state.Balancers {
+		if slices.Contains(m.paused, one.Service) {
+			continue
+		}
 		for _, node := range m.joined {
-			if !slices.Contains(m.paused, one.Service) && !slices.Contains(one.Nodes, node) {
+			if !slices.Contains(one.Nodes, node) {
 				wrong = append(wrong, fmt.Sprintf("the load balancer of %s does not have %s", one.Service, node))
+			}
+		}
+		for _, node := range m.lost {
+			if slices.Contains(one.Nodes, node) {
+				wrong = append(wrong, fmt.Sprintf("the load balancer of %s still has %s", one.Service, node))
 			}
 		}
 	}
@@ -196,13 +208,15 @@ type change struct {
 	isQuiet bool
 	// takesBack: an edit that the old controller has carried out is taken back while none leads.
 	takesBack bool
+	// loses is a Node whose machine goes while none leads; empty: none does.
+	loses string
 }
 
 // move changes controllers. Right after the old one's end a Node and a Service come; a deletion has begun before and
 // ends after.
 func (m *mover) move(ctx context.Context, title string, asked change) error {
 	if asked.isQuiet {
-		return m.observe(ctx, title, migration.Wanted{Joined: m.joined}, "", func(step *migration.Step) error {
+		return m.observe(ctx, title, migration.Wanted{}, nil, func(step *migration.Step) error {
 			signalled, err := m.handOver(ctx, asked, func() error { return nil })
 			leaderless := time.Since(signalled).Seconds()
 			step.Leaderless = &leaderless
@@ -216,13 +230,16 @@ func (m *mover) move(ctx context.Context, title string, asked change) error {
 		return err
 	}
 	m.joined = append(m.joined, node)
-	wanted := migration.Wanted{
-		Created: []string{namespace + "/" + made}, Deleted: []string{namespace + "/" + leaving}, Joined: m.joined,
+	gone := []string{"Service " + leaving}
+	if asked.loses != "" {
+		m.lost = append(m.lost, asked.loses)
+		gone = append(gone, "Node "+asked.loses)
 	}
+	wanted := migration.Wanted{Created: []string{namespace + "/" + made}, Deleted: []string{namespace + "/" + leaving}}
 	if asked.takesBack {
 		wanted.TakenBack = []string{namespace + "/" + edited}
 	}
-	return m.observe(ctx, title, wanted, leaving, func(step *migration.Step) error {
+	return m.observe(ctx, title, wanted, gone, func(step *migration.Step) error {
 		if asked.takesBack {
 			if err := m.edit(ctx); err != nil {
 				return err
@@ -231,6 +248,11 @@ func (m *mover) move(ctx context.Context, title string, asked change) error {
 		signalled, err := m.handOver(ctx, asked, func() error {
 			if asked.takesBack {
 				if err := m.annotate(ctx, edited, cloud.Annotation, tier); err != nil {
+					return err
+				}
+			}
+			if asked.loses != "" {
+				if err := m.lose(ctx, asked.loses); err != nil {
 					return err
 				}
 			}
@@ -254,7 +276,10 @@ func (m *mover) move(ctx context.Context, title string, asked change) error {
 		if err := release(); err != nil {
 			return err
 		}
-		return m.gone(ctx, leaving)
+		if err := m.gone(ctx, leaving); err != nil || asked.loses == "" {
+			return err
+		}
+		return m.deleted(ctx, asked.loses)
 	})
 }
 

@@ -26,8 +26,8 @@ func (t Touched) String() string {
 
 // Wanted is what was asked for during a step: nothing else may happen in the cloud.
 type Wanted struct {
-	// Created and Deleted are Services, as namespace/name; Joined are Nodes that came since the start.
-	Created, Deleted, Joined []string
+	// Created and Deleted are Services, as namespace/name; Joined and Left are Nodes that came and went since the start.
+	Created, Deleted, Joined, Left []string
 	// TakenBack are Services that were edited, and then once more to be as before.
 	TakenBack []string
 }
@@ -45,9 +45,7 @@ func (w Wanted) Judge(changes []cloud.Change) (Touched, []string) {
 		case cloud.Deleted:
 			fits = slices.Contains(w.Deleted, change.Service)
 		case cloud.Retargeted:
-			fits = len(change.Left) == 0 && !slices.ContainsFunc(change.Joined, func(node string) bool {
-				return !slices.Contains(w.Joined, node)
-			})
+			fits = isAmong(change.Joined, w.Joined) && isAmong(change.Left, w.Left)
 		case cloud.Respecified:
 			fits = slices.Contains(w.TakenBack, change.Service)
 		}
@@ -75,4 +73,9 @@ func (w Wanted) Judge(changes []cloud.Change) (Touched, []string) {
 	}
 	slices.Sort(wrong)
 	return count, wrong
+}
+
+// isAmong says whether all the names are known ones.
+func isAmong(names, known []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(known, name) })
 }

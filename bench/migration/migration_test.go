@@ -57,10 +57,10 @@ func TestEachFieldThatChangedIsNamed(t *testing.T) {
 }
 
 func TestOnlyWantedChangesOfTheCloudAreRight(t *testing.T) {
-	wanted := Wanted{Created: []string{"a/new"}, Deleted: []string{"a/old"}, Joined: []string{"late"}}
+	wanted := Wanted{Created: []string{"a/new"}, Deleted: []string{"a/old"}, Joined: []string{"late"}, Left: []string{"lost"}}
 	right := []cloud.Change{
 		{Action: cloud.Created, Service: "a/new", Joined: []string{"worker", "late"}},
-		{Action: cloud.Retargeted, Service: "a/web", Joined: []string{"late"}},
+		{Action: cloud.Retargeted, Service: "a/web", Joined: []string{"late"}, Left: []string{"lost"}},
 		{Action: cloud.Deleted, Service: "a/old"},
 	}
 	count, wrong := wanted.Judge(right)
@@ -101,7 +101,7 @@ func TestWritesAreCountedByTheObjectsThatStood(t *testing.T) {
 		{Verb: "create", Resource: "events", Name: "new.18d"}, {Verb: "patch", Resource: "nodes", Name: "new"},
 		{Verb: "patch", Resource: "services", Name: "leaving"},
 		{Verb: "update", Resource: "leases", Name: "ccm"}, {Verb: "get", Resource: "leases", Name: "ccm"},
-	}, standing, "leaving")
+	}, standing)
 	if expected := (Writes{Nodes: 1, Services: 1, Events: 1, Others: 3, Leases: 1}); count != expected {
 		t.Errorf("%+v", count)
 	}

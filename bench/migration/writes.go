@@ -16,8 +16,8 @@ type Writes struct {
 	Leases int `json:"leases"`
 }
 
-// Count the writes. Objects that are not in the snapshot, or in leaving, count as others.
-func Count(requests []audit.Request, standing Objects, leaving string) Writes {
+// Count the writes. Objects that are not in the snapshot count as others.
+func Count(requests []audit.Request, standing Objects) Writes {
 	var count Writes
 	for _, request := range requests {
 		kind, _, _ := strings.Cut(request.Resource, "/")
@@ -29,7 +29,7 @@ func Count(requests []audit.Request, standing Objects, leaving string) Writes {
 		case kind == "leases" && request.Verb != "get":
 			count.Leases++
 		case !request.Changes():
-		case name == leaving || !standing.Has(name):
+		case !standing.Has(name):
 			count.Others++
 		case kind == "nodes":
 			count.Nodes++
