@@ -17,6 +17,9 @@ pub const ANNOTATION_SETTLED: &str = "outrigger.dev/settled";
 /// Service without one. The last two are 32 hexadecimal digits, or empty as long as there is nothing to
 /// remember. A [`Mark`] may follow.
 ///
+/// A later release may add parts, and keeps provider and UID in front: a record that cannot be read further is one of a
+/// load balancer that was begun.
+///
 /// It is valid for the UID in it alone: a manifest that was copied with all its annotations must not
 /// look settled, nor assign its load balancer to the wrong provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +61,13 @@ impl SettledRecord {
         let (class, configuration) = match rest.rsplit_once('/') {
             Some((class, configuration)) => (Some(class), configuration),
             None => (None, rest),
+        };
+        // Of a later release: whose it is can be read, and no more.
+        let is_readable = class.is_none_or(is_legal_class);
+        let (class, configuration, desired) = if is_readable {
+            (class, configuration, desired)
+        } else {
+            (None, "", "")
         };
         let (desired, mark) = if let Some(desired) = desired.strip_suffix(OPEN) {
             (desired, Mark::Open)
@@ -203,6 +213,14 @@ impl SettledRecord {
 /// `spec.loadBalancerClass`, empty without.
 fn class_of(service: &ServiceView) -> &str {
     service.spec.load_balancer_class.as_deref().unwrap_or("")
+}
+
+/// Whether the API server would take `class` in a Service, or it stands for none.
+fn is_legal_class(class: &str) -> bool {
+    match class.split_once('/') {
+        Some((prefix, name)) => !prefix.is_empty() && !name.is_empty() && !name.contains('/'),
+        None => true,
+    }
 }
 
 impl fmt::Display for SettledRecord {

@@ -28,6 +28,7 @@ mod crashes;
 mod ensure;
 mod failures;
 mod holds;
+mod later;
 mod properties;
 mod targets;
 
