@@ -15,6 +15,9 @@ use tokio::{
 
 use crate::wait::{DEADLINE, until};
 
+/// The one that is built with the tests.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cloud-controller-manager");
+
 /// A running `cloud-controller-manager`. Dropping it kills it.
 pub(crate) struct Controller {
     child: Child,
@@ -39,8 +42,17 @@ pub(crate) fn plain(log: &str) -> String {
 impl Controller {
     /// Starts it with an empty environment; what it prints goes to `log`.
     pub(crate) fn start<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>, log: &Path) -> Self {
+        Self::start_program(Path::new(PROGRAM), args, log)
+    }
+
+    /// The same of another version.
+    pub(crate) fn start_program<A: AsRef<OsStr>>(
+        program: &Path,
+        args: impl IntoIterator<Item = A>,
+        log: &Path,
+    ) -> Self {
         let out = File::options().create(true).append(true).open(log).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_cloud-controller-manager"))
+        let child = Command::new(program)
             .args(args)
             .env_clear()
             .env("RUST_BACKTRACE", "1")

@@ -41,5 +41,6 @@ mod resilience;
 mod routes;
 mod service_writes;
 mod services;
+mod upgrade;
 mod volumes;
 mod webhooks;

@@ -50,9 +50,14 @@ impl Mock {
 
     /// Starts it and waits until it serves.
     pub(crate) async fn start(&mut self, args: &[String]) {
+        self.start_program(binary().await, args).await;
+    }
+
+    /// The same of another version.
+    pub(crate) async fn start_program(&mut self, program: &Path, args: &[String]) {
         let log = self.dir.join("mock.log");
         let out = File::options().create(true).append(true).open(log).unwrap();
-        let child = Command::new(binary().await)
+        let child = Command::new(program)
             .args(["serve", "--endpoint", &Self::endpoint(&self.dir)])
             .args(args)
             .env_clear()
@@ -73,6 +78,12 @@ impl Mock {
     /// `kill -9`. Returns when it is gone.
     pub(crate) async fn kill(&mut self) {
         self.child.take().unwrap().kill().await.unwrap();
+    }
+
+    /// Ends it as a kubelet does, so that running calls are answered. Returns when it is gone.
+    pub(crate) async fn terminate(&mut self) {
+        self.signal(Signal::TERM);
+        self.child.take().unwrap().wait().await.unwrap();
     }
 
     /// Sends its process a signal.

@@ -151,6 +151,13 @@ impl Backstage {
         })
     }
 
+    /// Starts a controller of some version that prints to the file `log`.
+    pub(crate) fn controller_of(&self, program: &Path, log: &str) -> Controller {
+        let mut args = self.args(&self.proxy.kubeconfig());
+        args.extend_from_slice(&self.flags);
+        Controller::start_program(program, &args, &self.dir().join(log))
+    }
+
     fn args(&self, kubeconfig: &Path) -> Vec<String> {
         vec![
             format!("--kubeconfig={}", kubeconfig.display()),
