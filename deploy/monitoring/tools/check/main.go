@@ -107,37 +107,9 @@ func (c *checker) query(at, query, shown string) {
 		c.problem(at, "%v in %s", err, query)
 		return
 	}
-	var known, used []string
-	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-		switch node := node.(type) {
-		case *parser.VectorSelector:
-			allowed, found := c.labels[node.Name]
-			if !found {
-				c.problem(at, "%s has no metric %s", metrics, node.Name)
-				return nil
-			}
-			known = append(known, allowed...)
-			for _, matcher := range node.LabelMatchers {
-				if matcher.Name != labels.MetricName && !slices.Contains(slices.Concat(allowed, scraped), matcher.Name) {
-					c.problem(at, "%s has no label %s", node.Name, matcher.Name)
-				}
-			}
-		case *parser.AggregateExpr:
-			used = append(used, node.Grouping...)
-		case *parser.BinaryExpr:
-			if node.VectorMatching != nil {
-				used = append(used, node.VectorMatching.MatchingLabels...)
-			}
-		}
-		return nil
-	})
+	returned := c.returned(at, expr)
 	for _, match := range label.FindAllStringSubmatch(shown, -1) {
-		used = append(used, match[1])
-	}
-	for _, name := range used {
-		if !slices.Contains(slices.Concat(known, scraped), name) {
-			c.problem(at, "no metric of the query has the label %s", name)
-		}
+		c.has(at, "a series of the query", returned, match[1])
 	}
 }
 

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestQueriesThatReturnNothing(t *testing.T) {
+	series := map[string][]string{
+		"depth": {"name"}, "leads": {"name", "manager"}, "left": {"quota"}, "limit": {"quota"}, "up": nil,
+		"took_bucket": {"rpc", "le"}, "took_sum": {"rpc"},
+	}
+	for _, test := range []struct{ query, shown, problem string }{
+		{"depth > 5", "{{instance}} {{name}}", ""},
+		{"sum by (name) (rate(depth[5m]))", "{{ $labels.name }}", ""},
+		{"histogram_quantile(0.9, sum by (le, rpc) (rate(took_bucket[5m])))", "{{rpc}}", ""},
+		{"depth and on (instance) (max by (instance) (leads) == 1)", "{{name}}", ""},
+		{"left / limit < 0.1", "{{quota}}", ""},
+		{"time() - (left > 0)", "{{quota}}", ""},
+		{"depth * on (instance) group_left (manager) leads", "{{name}} {{manager}}", ""},
+		{"topk(3, depth)", "{{name}}", ""},
+		{"absent(up)", "", ""},
+		{`sum(depth{name="Nodes"}) or sum(up)`, "", ""},
+
+		{"other", "", "docs/endpoints.md has no metric other"},
+		{`depth{state="x"}`, "", "depth has no label state"},
+		{"sum by (state) (depth)", "", "depth has no label state"},
+		{"sum by (name) (depth)", "{{instance}}", "a series of the query has no label instance"},
+		{"sum without (name) (depth)", "{{name}}", "a series of the query has no label name"},
+		{"max(depth)", "{{ $labels.name }}", "a series of the query has no label name"},
+		{"histogram_quantile(0.9, took_bucket)", "{{le}}", "a series of the query has no label le"},
+		{"histogram_quantile(0.9, sum by (rpc) (took_bucket))", "", "has no label le"},
+		{"depth and on (instance) sum(up)", "", "sum(up) has no label instance"},
+		{"left / depth", "", "the sides of / never match"},
+		{"depth and sum(up)", "", "the sides of and never match"},
+		{"left / on (instance) limit", "{{quota}}", "a series of the query has no label quota"},
+		{"depth and on (instance) leads", "{{manager}}", "a series of the query has no label manager"},
+		{"absent(depth)", "{{name}}", "a series of the query has no label name"},
+		{"sum by (name (depth)", "", "parse error"},
+	} {
+		check := &checker{labels: series}
+		check.query("here", test.query, test.shown)
+		if test.problem == "" && len(check.problems) > 0 {
+			t.Errorf("%s: %v", test.query, check.problems)
+		}
+		if test.problem != "" && !slices.ContainsFunc(check.problems, func(one string) bool { return strings.Contains(one, test.problem) }) {
+			t.Errorf("%s with %q: %v", test.query, test.shown, check.problems)
+		}
+	}
+}
