@@ -41,6 +41,7 @@ pub mod providers;
 mod real_node;
 pub mod services;
 mod shared;
+mod wait;
 mod wire;
 
 pub use control_plane::{ControlPlane, Options};

@@ -24,7 +24,6 @@ use kube::{
     Api, Client, ResourceExt,
     api::{DeleteParams, PostParams},
 };
-use tokio::time::{Instant, sleep};
 
 pub use self::steps::Passed;
 use self::{
@@ -32,7 +31,10 @@ use self::{
     pod::{CONTROLLER, PROVIDER, Workload},
     steps::Steps,
 };
-use crate::{ControlPlane, Error, Options, RealNode, Result, nodes::UNINITIALIZED_TAINT, services};
+use crate::{
+    ControlPlane, Error, Options, RealNode, Result, nodes::UNINITIALIZED_TAINT, services,
+    wait::Waits,
+};
 
 const NODE: &str = "machine-1";
 const NAMESPACE: &str = "default";
@@ -338,35 +340,22 @@ impl<'a> Stage<'a> {
         let service = self.services().get(name).await;
         service.map_err(Error::kube(format!("cannot read the Service {name}")))
     }
+}
 
-    /// Waits until `lacks` finds nothing.
-    async fn until(
-        &mut self,
-        step: &str,
-        mut lacks: impl AsyncFnMut() -> Result<Option<String>>,
-    ) -> Result<()> {
-        const EVERY: Duration = Duration::from_millis(50);
-        let end = Instant::now() + self.check.timeout;
-        loop {
-            self.node.check()?;
-            let Some(seen) = lacks().await? else {
-                return Ok(());
-            };
-            if Instant::now() > end {
-                return Err(self.unfulfilled(step, seen));
-            }
-            sleep(EVERY).await;
-        }
+impl Waits for Stage<'_> {
+    fn timeout(&self) -> Duration {
+        self.check.timeout
     }
 
-    fn unfulfilled(&self, step: &str, seen: String) -> Error {
-        Error::Unfulfilled {
-            step: step.to_owned(),
-            timeout: self.check.timeout,
-            seen,
-            controller: self.workload.log_end(CONTROLLER),
-            provider: self.workload.log_end(PROVIDER),
-        }
+    fn processes_run(&mut self) -> Result<()> {
+        self.node.check()
+    }
+
+    fn log_ends(&self) -> (String, String) {
+        (
+            self.workload.log_end(CONTROLLER),
+            self.workload.log_end(PROVIDER),
+        )
     }
 }
 

@@ -7,11 +7,7 @@ use std::{
 
 use k8s_openapi::api::core::v1::{Node, Service};
 use kube::{Api, Client, api::DeleteParams, api::PostParams};
-use tokio::{
-    net::UnixStream,
-    task::spawn_blocking,
-    time::{Instant, sleep},
-};
+use tokio::{net::UnixStream, task::spawn_blocking, time::Instant};
 
 use crate::{
     ControlPlane, Error, Options, Result,
@@ -19,6 +15,7 @@ use crate::{
     process::{Process, Scratch},
     providers::Launch,
     services,
+    wait::Waits,
 };
 
 const PROVIDER: &str = "the provider";
@@ -251,35 +248,19 @@ impl<'a> Stage<'a> {
         };
         self.until("a deleted Service is gone", probe).await
     }
+}
 
-    /// Waits until `lacks` finds nothing.
-    async fn until(
-        &mut self,
-        step: &str,
-        mut lacks: impl AsyncFnMut() -> Result<Option<String>>,
-    ) -> Result<()> {
-        const EVERY: Duration = Duration::from_millis(50);
-        let end = Instant::now() + self.check.timeout;
-        loop {
-            for process in [&mut self.provider, &mut self.controller]
-                .into_iter()
-                .chain(&mut self.cloud)
-            {
-                process.check()?;
-            }
-            let Some(seen) = lacks().await? else {
-                return Ok(());
-            };
-            if Instant::now() > end {
-                return Err(Error::Unfulfilled {
-                    step: step.to_owned(),
-                    timeout: self.check.timeout,
-                    seen,
-                    controller: self.controller.log_end(),
-                    provider: self.provider.log_end(),
-                });
-            }
-            sleep(EVERY).await;
-        }
+impl Waits for Stage<'_> {
+    fn timeout(&self) -> Duration {
+        self.check.timeout
+    }
+
+    fn processes_run(&mut self) -> Result<()> {
+        let both = [&mut self.provider, &mut self.controller].into_iter();
+        both.chain(&mut self.cloud).try_for_each(Process::check)
+    }
+
+    fn log_ends(&self) -> (String, String) {
+        (self.controller.log_end(), self.provider.log_end())
     }
 }
