@@ -103,6 +103,8 @@ impl PodCheck {
         }
         stage.kill(&[PROVIDER, CONTROLLER]).await?;
         steps.done("both containers were killed, and nothing is lost");
+        stage.evict().await?;
+        steps.done("the Pod was evicted within its disruption budget, and nothing is lost");
         stage.restart_kubelet().await?;
         steps.done("the kubelet was killed, and no container noticed");
 
@@ -249,6 +251,24 @@ impl<'a> Stage<'a> {
         };
         self.until(&format!("{} runs again", containers.join(" and ")), probe)
             .await?;
+        self.nothing_is_lost().await
+    }
+
+    /// As `kubectl drain` asks for it.
+    async fn evict(&mut self) -> Result<()> {
+        let workload = self.workload.clone();
+        self.until("the disruption budget lets the Pod go", async || {
+            workload.holds_on().await
+        })
+        .await?;
+        let evicted = self.workload.evict().await?;
+        self.until("another Pod is ready", async || {
+            if workload.has(&evicted).await? {
+                return Ok(Some(format!("{evicted} is there")));
+            }
+            workload.lacks().await
+        })
+        .await?;
         self.nothing_is_lost().await
     }
 

@@ -10,10 +10,14 @@ use k8s_openapi::{
         apps::v1::Deployment,
         coordination::v1::Lease,
         core::v1::{ContainerStatus, Pod},
+        policy::v1::PodDisruptionBudget,
     },
     jiff::Timestamp,
 };
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{EvictParams, ListParams},
+};
 
 use super::manifest::Manifest;
 use crate::{Error, Result, process::log_end};
@@ -65,6 +69,32 @@ impl Workload {
             "replicas, updated and available ones are {counts:?}; {}",
             pods.join("; ")
         )))
+    }
+
+    /// Nothing, if the disruption budget lets a Pod of the Deployment go.
+    pub(super) async fn holds_on(&self) -> Result<Option<String>> {
+        let budgets: Api<PodDisruptionBudget> =
+            Api::namespaced(self.client.clone(), &self.namespace);
+        let budget = budgets.get(&self.name).await;
+        let budget = budget.map_err(Error::kube("cannot read the PodDisruptionBudget"))?;
+        let status = budget.status.unwrap_or_default();
+        Ok((status.disruptions_allowed < 1).then(|| format!("{status:?}")))
+    }
+
+    /// Evicts the Pod, and returns its name. Fails if its disruption budget forbids that.
+    pub(super) async fn evict(&self) -> Result<String> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let first = self.pods().await?.into_iter().next();
+        let name = first.ok_or_else(|| self.absent("Pod"))?.name_any();
+        let evicted = pods.evict(&name, &EvictParams::default()).await;
+        evicted.map_err(Error::kube(format!("cannot evict the Pod {name}")))?;
+        Ok(name)
+    }
+
+    /// Whether a Pod of this name is there.
+    pub(super) async fn has(&self, name: &str) -> Result<bool> {
+        let pods = self.pods().await?;
+        Ok(pods.iter().any(|pod| pod.name_any() == name))
     }
 
     /// A container's id and how often it was restarted.
