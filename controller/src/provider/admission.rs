@@ -16,7 +16,7 @@
 //! concerns the class: a full process pauses it as well, for a second, and is called no less at once then,
 //! for the provider declares how many it accepts.
 
-use std::{slice, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use outrigger_api::v1::ErrorReason;
 use outrigger_core::error_class::CLASS_PAUSE;
@@ -170,6 +170,10 @@ impl Permit {
         let own = self.urgency.class();
         let asked = retry_after.map(|after| CLASS_PAUSE.clamp(after));
         let mut limits = self.admission.limits.lock();
+        let now = Instant::now();
+        let until =
+            |limits: &CallLimits| CallClass::ALL.map(|class| limits.paused_until(class, now));
+        let before = until(&limits);
         let class = limits.class(own);
         let pause = match reason {
             ErrorReason::RateLimited => class.rate_limited(asked.unwrap_or(RATE_LIMITED)),
@@ -178,6 +182,7 @@ impl Permit {
             ErrorReason::CredentialsInvalid => limits.credentials.failed(self.started, asked),
             _ => None,
         };
+        let after = until(&limits);
         drop(limits);
         let Some(pause) = pause else { return };
         if *reason == ErrorReason::RateLimited && retry_after.is_none() {
@@ -189,12 +194,16 @@ impl Permit {
             );
         }
         let label = super::error::reason_name(*reason);
-        let (classes, shown) = match reason {
-            ErrorReason::CredentialsInvalid => (CallClass::ALL.as_slice(), "all"),
-            _ => (slice::from_ref(&own), own.as_str()),
+        let shown = match reason {
+            ErrorReason::CredentialsInvalid => "all",
+            _ => own.as_str(),
         };
-        for class in classes {
-            self.admission.metrics.paused(class.as_str(), label, pause);
+        for ((class, before), after) in CallClass::ALL.into_iter().zip(before).zip(after) {
+            // Calls that were in flight together fail together: time that is paused already counts once.
+            let more = after.unwrap_or(now) - before.unwrap_or(now);
+            if !more.is_zero() {
+                self.admission.metrics.paused(class.as_str(), label, more);
+            }
         }
         let repeats = &self.admission.repeats;
         if let Some(others) = repeats.due(&format!("{shown} {label}")) {

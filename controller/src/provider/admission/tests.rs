@@ -102,6 +102,31 @@ async fn each_reason_pauses_for_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn time_that_is_paused_already_counts_once() {
+    let mut registry = Registry::default();
+    let admission = Arc::new(Admission::new(ProviderMetrics::register(&mut registry)));
+    let mut together = Vec::new();
+    for _ in 0..3 {
+        together.push(admission.enter(Urgency::LoadBalancers).await);
+    }
+    for permit in together {
+        permit.failed(&refused(ErrorReason::RateLimited, Some(secs(2))));
+        advance(Duration::from_millis(500)).await;
+    }
+    let mut scrape = String::new();
+    prometheus_client::encoding::text::encode(&mut scrape, &registry).unwrap();
+    let mut paused = scrape
+        .lines()
+        .filter(|line| line.contains("paused_seconds_total{"));
+    let line = paused.next().unwrap();
+    assert!(
+        line.contains("load_balancers") && line.ends_with(" 3.0"),
+        "{line}"
+    );
+    assert_eq!(paused.next(), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_class_pauses_alone_except_for_credentials() {
     let admission = admission();
     let shut = |class| admission.paused_until(class).is_some();
