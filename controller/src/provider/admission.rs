@@ -9,10 +9,11 @@
 //! | semaphores and lanes of a loop | keys of the loop | operators bound its work by flags |
 //! | window of a batch (`lookup::batches`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
 //! | pause | a class of calls, or all | the provider names a reason that concerns all of them |
+//! | one call at a time | a class, after the cloud's rate limit | all at once would be refused again |
 //! | calls in flight | a class, by urgency | the provider declares how many it takes at once |
 //! | rates | a class or all, by urgency | the provider declares the rates of its cloud |
 //!
-//! The last three are here. A pause alone follows from another key's failure, and only where the reason
+//! The last four are here. A pause alone follows from another key's failure, and only where the reason
 //! concerns the class: a full process pauses it as well, for a second, and is called no less at once then,
 //! for the provider declares how many it accepts.
 
@@ -151,10 +152,9 @@ impl Permit {
     pub(super) fn succeeded(&self) {
         let mut limits = self.admission.limits.lock();
         limits.credentials.succeeded(self.started);
-        limits
-            .class(self.urgency.class())
-            .cloud
-            .succeeded(self.started);
+        let class = limits.class(self.urgency.class());
+        class.cloud.succeeded(self.started);
+        class.not_rate_limited(self.started);
     }
 
     /// The call failed, or one of its items in a way that speaks for the whole class.
@@ -180,7 +180,10 @@ impl Permit {
             ErrorReason::Overloaded => class.overloaded.failed(self.started, None),
             ErrorReason::CloudUnavailable => class.cloud.failed(self.started, asked),
             ErrorReason::CredentialsInvalid => limits.credentials.failed(self.started, asked),
-            _ => None,
+            _ => {
+                class.not_rate_limited(self.started);
+                None
+            }
         };
         let after = until(&limits);
         drop(limits);

@@ -10,6 +10,9 @@ use super::{CallClass, Urgency};
 const OVERLOADED: Duration = Duration::from_secs(1);
 const CLOUD_UNAVAILABLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 const CREDENTIALS_INVALID: (Duration, Duration) = (Duration::from_mins(1), Duration::from_mins(10));
+/// How long after a pause for the cloud's rate limit one call is in flight at a time. A cloud refuses at once, so
+/// a call that runs for longer has been let in.
+const ONE_AT_A_TIME: Duration = Duration::from_secs(2);
 
 /// A limit that calls wait for in the order of their urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,8 @@ pub(super) struct ClassLimits {
     pub(super) max_in_flight: usize,
     rate: Option<TokenBucket>,
     rate_limited_until: Option<Instant>,
+    /// When the cloud's rate limit last refused a call; none once a call that began later was answered otherwise.
+    rate_limited_at: Option<Instant>,
     pub(super) overloaded: GrowingPause,
     pub(super) cloud: GrowingPause,
 }
@@ -93,10 +98,11 @@ impl CallLimits {
         let [calls_ahead, ahead, total_ahead] = [Limit::InFlight, Limit::Rate, Limit::TotalRate]
             .map(|limit| self.ahead(limit, urgency));
         let class = &mut self.classes[urgency.class() as usize];
-        if urgency.is_counted() && class.in_flight + calls_ahead >= class.max_in_flight {
+        let (max_in_flight, until) = class.calls_allowed(now);
+        if urgency.is_counted() && class.in_flight + calls_ahead >= max_in_flight {
             return Err(Wait {
                 limit: Some(Limit::InFlight),
-                until: None,
+                until,
             });
         }
         let mut rates = [
@@ -166,14 +172,34 @@ impl ClassLimits {
             max_in_flight,
             rate: None,
             rate_limited_until: None,
+            rate_limited_at: None,
             overloaded: GrowingPause::new(OVERLOADED, OVERLOADED),
             cloud: GrowingPause::new(CLOUD_UNAVAILABLE.0, CLOUD_UNAVAILABLE.1),
         }
     }
 
+    /// How many calls may be in flight, and until when it is fewer than the provider declared. After the cloud's
+    /// rate limit it is one: all together they would be refused again, each after a part of its work.
+    fn calls_allowed(&self, now: Instant) -> (usize, Option<Instant>) {
+        let limited = self.rate_limited_at.and(self.rate_limited_until);
+        match limited.map(|until| until + ONE_AT_A_TIME) {
+            Some(until) if now < until => (self.max_in_flight.min(1), Some(until)),
+            _ => (self.max_in_flight, None),
+        }
+    }
+
+    /// A call that began at `started` was not refused by the cloud's rate limit.
+    pub(super) fn not_rate_limited(&mut self, started: Instant) {
+        if self.rate_limited_at.is_some_and(|at| at < started) {
+            self.rate_limited_at = None;
+        }
+    }
+
     /// Returns how long the pause is, unless one that ends no earlier is on.
     pub(super) fn rate_limited(&mut self, pause: Duration) -> Option<Duration> {
-        let until = Instant::now() + pause;
+        let now = Instant::now();
+        self.rate_limited_at = Some(now);
+        let until = now + pause;
         if self.rate_limited_until >= Some(until) {
             return None;
         }
