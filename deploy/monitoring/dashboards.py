@@ -35,13 +35,18 @@ def mean(metric):
     return f"sum(rate({metric}_sum{{$in}}[$__rate_interval])) / sum(rate({metric}_count{{$in}}[$__rate_interval]))"
 
 
+def leading(query):
+    """On replicas that lead: keys wait in the queues of a standby, too."""
+    return f"{query} and on (job, instance) (max by (job, instance) (running_managed_controllers{{$in}}) == 1)"
+
+
 def stat(title, unit, meaning, *queries, **more):
     return panel(title, unit, meaning, *queries, kind="stat", **more)
 
 
 DASHBOARDS = {
     "overview": ("Outrigger / Overview", [
-        ("Who works", [
+        ("Leader and provider", [
             stat("Leaders", "none", "Replicas that hold the Lease: 1. None means that nothing is done; see the readiness of each replica.",
                  ("sum(leader_election_master_status{$in})", "leaders")),
             stat("Replicas", "none", "Replicas that Prometheus reads.",
@@ -54,10 +59,10 @@ DASHBOARDS = {
                  ("sum by (name) (running_managed_controllers{$in}) > 0", "{{name}}")),
         ]),
         ("Work", [
-            panel("Waiting keys", "none", "Keys that wait for a worker. A rise without an end: the provider is slow, paused or down.",
-                  ("sum by (name) (workqueue_depth{$in})", "{{name}}")),
+            panel("Waiting keys", "none", "Keys that wait for a worker of the leader. A rise without an end: the provider is slow, paused or down.",
+                  (f"sum by (name) ({leading('workqueue_depth{$in}')})", "{{name}}")),
             panel("Oldest waiting key", "s", "How long the oldest key has waited, those in the background lane apart. /debug/queues names it.",
-                  ("max by (name) (outrigger_workqueue_oldest_seconds{$in})", "{{name}}")),
+                  (f"max by (name) ({leading('outrigger_workqueue_oldest_seconds{$in}')})", "{{name}}")),
             panel("Keys retried", "ops", "Runs after which a key is to run again later. The log names each with its error.",
                   (rate("workqueue_retries_total", "name"), "{{name}}")),
         ]),
@@ -111,7 +116,7 @@ DASHBOARDS = {
             panel("Kept", "ops", "Nodes without an instance that were kept, by reason. `braked`: too many are absent at once.",
                   (rate("outrigger_node_deletions_withheld_total", "reason"), "{{reason}}"), rare=True),
             panel("Brake", "none", "Absent and deleted Nodes beside the limit. Above it nothing is deleted until a person confirms.",
-                  ("sum by (state) (outrigger_node_deletion_brake_nodes{$in})", "{{state}}"),
+                  ("max by (state) (outrigger_node_deletion_brake_nodes{$in})", "{{state}}"),
                   ("max(outrigger_node_deletion_brake_limit{$in})", "limit")),
             panel("Doubt", "ops", "Answers about Nodes that are not ready which prove nothing, by reason.",
                   (rate("outrigger_node_checks_doubted_total", "reason"), "{{reason}}"), rare=True),
@@ -129,7 +134,7 @@ DASHBOARDS = {
     "services": ("Outrigger / Services", [
         ("Load balancers", [
             panel("Services by state", "none", "Services that want a load balancer. `failed`: kubectl describe service shows the reason.",
-                  ("sum by (state) (outrigger_service_load_balancers{$in})", "{{state}}")),
+                  ("max by (state) (outrigger_service_load_balancers{$in})", "{{state}}")),
             panel("Time until ready", "s", "From the first sight of a Service until its load balancer serves: mostly the cloud's own time.",
                   *quantiles("outrigger_service_time_to_ready_seconds")),
             stat("Orphans", "none", "Load balancers of this cluster without a Service. They cost money, and the log names them.",
