@@ -128,6 +128,18 @@ def node(root, packages, source, options):
     return list(bill.node(site))
 
 
+def curl(root, packages, source, options):
+    """Debian's, with the libraries that it is linked with."""
+    packages.unpack(root, "curl", "libc6", "libgcc-s1", "libbrotli1", "libcom-err2", "libcurl4t64", "libffi8", "libgmp10",
+                    "libgnutls30t64", "libgssapi-krb5-2", "libhogweed6t64", "libidn2-0", "libk5crypto3", "libkeyutils1",
+                    "libkrb5-3", "libkrb5support0", "libldap2", "libnettle8t64", "libnghttp2-14", "libnghttp3-9", "libp11-kit0",
+                    "libpsl5t64", "librtmp1", "libsasl2-2", "libssh2-1t64", "libssl3t64", "libtasn1-6", "libunistring5",
+                    "libzstd1", "zlib1g")
+    starts(root, options, "/usr/bin/curl", "--version")
+    packages.authorities(root)
+    return []
+
+
 def starts(root, options, *command):
     """An error if a library is missing, which would else be seen in a cluster."""
     emulator = shutil.which(f"qemu-{TRIPLES[options.arch].split('-')[0]}-static")
@@ -155,4 +167,5 @@ IMAGES = {
     "provider-digitalocean": go("providers/digitalocean", "."),
     "provider-example-python": python,
     "provider-example-node": node,
+    "curl": curl,
 }
