@@ -7,6 +7,8 @@
 //! Each step disturbs the Pod and then shows that nothing was lost: the Service that was served before has not been
 //! written since, so its load balancer was not changed, and a new Service is served.
 
+mod cloud;
+mod disturbances;
 mod manifest;
 mod pod;
 mod steps;
@@ -25,8 +27,10 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 
+pub(crate) use self::cloud::MOCK;
 pub use self::steps::Passed;
 use self::{
+    cloud::Cloud,
     manifest::{Images, Manifest},
     pod::{CONTROLLER, PROVIDER, Workload},
     steps::Steps,
@@ -50,6 +54,8 @@ pub struct PodCheck {
     pub controller: Vec<PathBuf>,
     /// Archives of the provider's image, likewise. Its cloud must have an instance for any name.
     pub provider: Vec<PathBuf>,
+    /// Archive of an image with `curl`, for the Pods of `helm test` in the manifest; without it they are left out.
+    pub test: Option<PathBuf>,
     /// Arguments of the provider.
     pub provider_args: Vec<String>,
     /// Time limit of each step.
@@ -64,8 +70,9 @@ struct Stage<'a> {
     manifest: Manifest,
     node: RealNode,
     plane: ControlPlane,
-    /// The Service that is served all the time, as it was seen first.
-    served: Option<Service>,
+    cloud: Cloud,
+    /// The Service that is served all the time, as it was seen first, and how often the cloud was asked about it.
+    served: Option<(Service, usize)>,
     extra: usize,
 }
 
@@ -96,6 +103,10 @@ impl PodCheck {
     pub async fn run(&self, passed: impl FnMut(Passed)) -> Result<()> {
         let mut steps = Steps::new(passed);
         let mut stage = self.begin(&mut steps).await?;
+        if let Some(archive) = &self.test {
+            stage.test(archive).await?;
+            steps.done("the test of the chart has passed");
+        }
         for (container, name) in [(CONTROLLER, "controller"), (PROVIDER, "provider")] {
             stage.kill(&[container]).await?;
             let step = format!("the {name}'s container was killed, and nothing is lost");
@@ -137,7 +148,9 @@ impl PodCheck {
         steps.done(&format!(
             "the Pod has started on that Node and initialised it, {initialised:.1} s after its controller started"
         ));
-        stage.served = Some(stage.serve(FIRST).await?);
+        let served = stage.serve(FIRST).await?;
+        let asked = stage.cloud.mentions(&served.uid().unwrap_or_default())?;
+        stage.served = Some((served, asked));
         steps.done("a Service is served");
         Ok(stage)
     }
@@ -155,6 +168,7 @@ impl<'a> Stage<'a> {
         let plane = ControlPlane::start(options).await?;
         let node = RealNode::start(&plane, NODE).await?;
         let client = plane.client()?;
+        let cloud = Cloud::make(node.dir())?;
         let mut images = Vec::new();
         for archives in [&check.controller, &check.provider] {
             let mut names = Vec::new();
@@ -168,10 +182,17 @@ impl<'a> Stage<'a> {
         let mut stage = Self {
             check,
             workload: Workload::new(client.clone(), &manifest, node.dir())?,
-            manifest: manifest.on(&plane, controller, provider, check.provider_args.clone()),
+            manifest: manifest.on(
+                &plane,
+                &cloud,
+                controller,
+                provider,
+                check.provider_args.clone(),
+            ),
             client,
             node,
             plane,
+            cloud,
             served: None,
             extra: 0,
         };
@@ -232,68 +253,21 @@ impl<'a> Stage<'a> {
             .await
     }
 
-    async fn kill(&mut self, containers: &[&'static str]) -> Result<()> {
-        let mut before = Vec::new();
-        for container in containers {
-            before.push((*container, self.workload.container(container).await?));
-        }
-        for (_, (id, _)) in &before {
-            self.node.kill_container(id).await?;
-        }
-        let workload = self.workload.clone();
-        let probe = async || {
-            for (container, (_, restarts)) in &before {
-                if workload.container(container).await?.1 <= *restarts {
-                    return Ok(Some(format!("the container {container} has not restarted")));
-                }
-            }
-            workload.lacks().await
-        };
-        self.until(&format!("{} runs again", containers.join(" and ")), probe)
+    /// As `helm test` does it.
+    async fn test(&mut self, archive: &Path) -> Result<()> {
+        let image = self.node.import(archive).await?;
+        for test in self.manifest.tests(&image, self.node.address()) {
+            let name = test["metadata"]["name"].as_str().unwrap_or_default();
+            let name = name.to_owned();
+            manifest::apply(&self.client, test).await?;
+            let workload = self.workload.clone();
+            self.until(&format!("the Pod {name} succeeds"), async || {
+                workload.succeeded(&name).await
+            })
             .await?;
-        self.nothing_is_lost().await
-    }
-
-    /// As `kubectl drain` asks for it.
-    async fn evict(&mut self) -> Result<()> {
-        let workload = self.workload.clone();
-        self.until("the disruption budget lets the Pod go", async || {
-            workload.holds_on().await
-        })
-        .await?;
-        let evicted = self.workload.evict().await?;
-        self.until("another Pod is ready", async || {
-            if workload.has(&evicted).await? {
-                return Ok(Some(format!("{evicted} is there")));
-            }
-            workload.lacks().await
-        })
-        .await?;
-        self.nothing_is_lost().await
-    }
-
-    async fn restart_kubelet(&mut self) -> Result<()> {
-        let before = [
-            self.workload.container(CONTROLLER).await?,
-            self.workload.container(PROVIDER).await?,
-        ];
-        let killed = Timestamp::now();
-        self.node.kill_kubelet().await?;
-        let workload = self.workload.clone();
-        let probe = async || workload.heartbeat_since(NODE, killed).await;
-        self.until("the kubelet sends heartbeats again", probe)
-            .await?;
-        let after = [
-            self.workload.container(CONTROLLER).await?,
-            self.workload.container(PROVIDER).await?,
-        ];
-        if before != after {
-            return Err(self.unfulfilled(
-                "no container restarts with the kubelet",
-                format!("{after:?}"),
-            ));
+            self.workload.delete(&name).await?;
         }
-        self.nothing_is_lost().await
+        Ok(())
     }
 
     async fn roll_out(&mut self, images: &Images, sidecar: bool) -> Result<()> {
@@ -302,19 +276,25 @@ impl<'a> Stage<'a> {
         self.nothing_is_lost().await
     }
 
-    /// The first Service is as it was, and another one is served and goes.
+    /// The first Service is as it was, the cloud was not asked about it, and another one is served and goes.
     async fn nothing_is_lost(&mut self) -> Result<()> {
         self.extra += 1;
         let extra = format!("{FIRST}-{}", self.extra);
         self.serve(&extra).await?;
         self.withdraw(&extra).await?;
         let now = self.service(FIRST).await?;
-        if let Some(before) = &self.served
-            && before.resource_version() != now.resource_version()
-        {
+        let Some((before, asked)) = &self.served else {
+            return Ok(());
+        };
+        if before.resource_version() != now.resource_version() {
             let (before, now) = (format!("{:?}", before.status), format!("{:?}", now.status));
             let step = "the Service that was served is not written";
             return Err(self.unfulfilled(step, format!("{now}, before {before}")));
+        }
+        let more = self.cloud.mentions(&now.uid().unwrap_or_default())? - asked;
+        if more > 0 {
+            let step = "there is no call about the Service that was served";
+            return Err(self.unfulfilled(step, format!("{more} lines of the provider's journal")));
         }
         Ok(())
     }

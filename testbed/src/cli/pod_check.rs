@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{duration, note, print};
 use crate::{
     Error, Result,
-    pod_check::{Passed, PodCheck},
+    pod_check::{MOCK, Passed, PodCheck},
 };
 
 #[derive(Debug, Args)]
@@ -24,12 +24,15 @@ pub(super) struct CheckPod {
     /// Archive of the provider's image, likewise. Its cloud must have an instance for any name.
     #[arg(long, value_name = "ARCHIVE", required = true)]
     provider_image: Vec<PathBuf>,
-    /// An argument of the provider; can be repeated.
+    /// Archive of an image with curl, for the Pods of `helm test` that the manifest has; without it they are left out.
+    #[arg(long, value_name = "ARCHIVE", requires = "manifest")]
+    test_image: Option<PathBuf>,
+    /// An argument of the provider; can be repeated. It may write to /cloud, which outlives the Pod.
     #[arg(
         long = "provider-arg",
         value_name = "ARG",
         allow_hyphen_values = true,
-        default_values = ["serve", "--synthesize-instances"]
+        default_values = MOCK
     )]
     provider_args: Vec<String>,
     /// Time limit of each step.
@@ -52,6 +55,7 @@ impl CheckPod {
             manifest: self.manifest,
             controller: self.controller_image,
             provider: self.provider_image,
+            test: self.test_image,
             provider_args: self.provider_args,
             timeout: self.timeout,
         };

@@ -14,7 +14,7 @@ use super::{Error, interrupted, signals::Signals};
 use crate::{
     RealNode,
     binaries::architecture,
-    pod_check::{Passed, PodCheck},
+    pod_check::{MOCK, Passed, PodCheck},
 };
 
 /// Builds the images, deploys the Pod, and stays until a signal unless `once` is set.
@@ -33,9 +33,8 @@ pub(super) async fn run(
         manifest: None,
         controller: vec![controller],
         provider: vec![provider],
-        provider_args: ["serve", "--synthesize-instances"]
-            .map(str::to_owned)
-            .into(),
+        test: None,
+        provider_args: MOCK.map(str::to_owned).into(),
         timeout,
     };
     let passed = |Passed { step, took }| say(&format!("{:>5.1} s  {step}", took.as_secs_f64()));

@@ -1,6 +1,10 @@
 //! The shipped manifests, fitted to a control plane of the testbed.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    net::IpAddr,
+    path::{Path, PathBuf},
+};
 
 use kube::{
     Api, Client,
@@ -10,7 +14,10 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::pod::{CONTROLLER, PROVIDER};
+use super::{
+    cloud::{Cloud, MOUNTED_AT},
+    pod::{CONTROLLER, PROVIDER},
+};
 use crate::{ControlPlane, Error, Result};
 
 /// The field manager of what the check applies.
@@ -35,7 +42,9 @@ pub(super) struct Images {
 #[derive(Debug)]
 pub(super) struct Manifest {
     objects: Vec<Value>,
+    tests: Vec<Value>,
     port: String,
+    cloud: PathBuf,
     controller: Vec<String>,
     provider: Vec<String>,
     provider_args: Vec<String>,
@@ -54,24 +63,28 @@ impl Manifest {
         };
         let objects = serde_saphyr::from_multiple::<Value>(&text);
         let objects = objects.map_err(|error| failed()(io::Error::other(error.to_string())))?;
-        // A hook is for the command that installs a chart.
-        let is_hook = |object: &Value| !object["metadata"]["annotations"]["helm.sh/hook"].is_null();
-        let objects = objects.into_iter();
+        let hook = |object: &Value| object["metadata"]["annotations"]["helm.sh/hook"].clone();
+        let (objects, hooks): (Vec<_>, Vec<_>) = objects
+            .into_iter()
+            .filter(Value::is_object)
+            .partition(|object| hook(object).is_null());
+        let hooks = hooks.into_iter();
         Ok(Self {
-            objects: objects
-                .filter(|object| object.is_object() && !is_hook(object))
-                .collect(),
+            objects,
+            tests: hooks.filter(|object| hook(object) == "test").collect(),
             port: String::new(),
+            cloud: PathBuf::new(),
             controller: Vec::new(),
             provider: Vec::new(),
             provider_args: Vec::new(),
         })
     }
 
-    /// With the port of the API server, and the names of the images.
+    /// With the port of the API server, the directory of the cloud, and the names of the images.
     pub(super) fn on(
         self,
         plane: &ControlPlane,
+        cloud: &Cloud,
         controller: Vec<String>,
         provider: Vec<String>,
         provider_args: Vec<String>,
@@ -80,6 +93,7 @@ impl Manifest {
         let port = url.rsplit(':').next().unwrap_or_default();
         Self {
             port: port.to_owned(),
+            cloud: cloud.dir().to_owned(),
             controller,
             provider,
             provider_args,
@@ -127,12 +141,41 @@ impl Manifest {
         Ok(())
     }
 
+    /// The Pods of `helm test` with `image`, on the node's network, where nothing else resolves the names of Services.
+    pub(super) fn tests(&self, image: &str, address: IpAddr) -> Vec<Value> {
+        let services = self.objects.iter().filter(|it| it["kind"] == "Service");
+        let names: Vec<_> = services
+            .map(|service| {
+                let [name, namespace] = ["name", "namespace"].map(|of| &service["metadata"][of]);
+                format!(
+                    "{}.{}.svc",
+                    name.as_str().unwrap_or_default(),
+                    namespace.as_str().unwrap_or_default()
+                )
+            })
+            .collect();
+        let mut tests = self.tests.clone();
+        for spec in tests.iter_mut().map(|test| &mut test["spec"]) {
+            spec["hostNetwork"] = json!(true);
+            spec["hostAliases"] = json!([{"ip": address, "hostnames": names}]);
+            for container in spec["containers"].as_array_mut().into_iter().flatten() {
+                container["image"] = json!(image);
+                container["imagePullPolicy"] = json!("Never");
+            }
+        }
+        tests
+    }
+
     /// One Pod on the network of the one node, where the API server is on loopback: nothing forwards its Service there.
     fn fit(&self, deployment: &mut Value, images: &Images) {
         deployment["replicas"] = json!(1);
         deployment["strategy"] = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
         let spec = &mut deployment["template"]["spec"];
         spec["hostNetwork"] = json!(true);
+        push(
+            &mut spec["volumes"],
+            json!({"name": "cloud", "hostPath": {"path": self.cloud, "type": "Directory"}}),
+        );
         for list in ["initContainers", "containers"] {
             let containers = spec.get_mut(list).and_then(Value::as_array_mut);
             for container in containers.into_iter().flatten() {
@@ -146,9 +189,21 @@ impl Manifest {
                 } else if container["name"] == PROVIDER {
                     container["image"] = json!(images.provider);
                     container["args"] = json!(self.provider_args);
+                    push(
+                        &mut container["volumeMounts"],
+                        json!({"name": "cloud", "mountPath": MOUNTED_AT}),
+                    );
                 }
             }
         }
+    }
+}
+
+/// Adds to a list that may be absent.
+fn push(list: &mut Value, item: Value) {
+    match list {
+        Value::Array(items) => items.push(item),
+        absent => *absent = json!([item]),
     }
 }
 
@@ -170,7 +225,7 @@ fn move_provider(spec: &mut Value) {
     }
 }
 
-async fn apply(client: &Client, object: Value) -> Result<()> {
+pub(super) async fn apply(client: &Client, object: Value) -> Result<()> {
     let object: DynamicObject = serde_json::from_value(object)
         .map_err(|error| Error::io("read an object of the manifest")(error.into()))?;
     let types = object.types.clone().unwrap_or_default();
@@ -201,6 +256,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_test_of_the_chart_asks_the_node() {
+        let chart = r#"
+            {"kind": "Service", "metadata": {"name": "ccm", "namespace": "kube-system"}}
+            ---
+            {"kind": "Pod", "metadata": {"name": "t", "annotations": {"helm.sh/hook": "test"}}, "spec": {"containers": [{}]}}
+            ---
+            {"kind": "Job", "metadata": {"name": "j", "annotations": {"helm.sh/hook": "pre-install"}}}"#;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), chart.replace("            ", "")).unwrap();
+        let manifest = Manifest::read(Some(file.path())).unwrap();
+        assert_eq!(manifest.objects.len(), 1);
+        let [test] = &manifest.tests("curl:1", IpAddr::from([10, 0, 0, 1]))[..] else {
+            panic!("one test")
+        };
+        let alias = json!([{"ip": "10.0.0.1", "hostnames": ["ccm.kube-system.svc"]}]);
+        assert_eq!(test["spec"]["hostAliases"], alias);
+        assert_eq!(test["spec"]["containers"][0]["image"], "curl:1");
+    }
+
+    #[test]
     fn the_shipped_pod_gets_its_images_and_the_address_of_the_api_server() {
         let manifest = Manifest {
             port: "1234".to_owned(),
@@ -222,6 +297,8 @@ mod tests {
         manifest.fit(&mut spec, &manifest.images(usize::MAX));
         let pod = &mut spec["template"]["spec"];
         assert_eq!(pod["initContainers"][0]["image"], "p:1");
+        let mounts = pod["initContainers"][0]["volumeMounts"].as_array();
+        assert!(mounts.unwrap().iter().any(|it| it["name"] == "cloud"));
         assert_eq!(pod["containers"][0]["image"], "c:2");
         assert_eq!(pod["containers"][0]["env"][1]["value"], "1234");
         move_provider(pod);

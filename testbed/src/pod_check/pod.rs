@@ -16,7 +16,7 @@ use k8s_openapi::{
 };
 use kube::{
     Api, Client, ResourceExt,
-    api::{EvictParams, ListParams},
+    api::{DeleteParams, EvictParams, ListParams},
 };
 
 use super::manifest::Manifest;
@@ -89,6 +89,23 @@ impl Workload {
         let evicted = pods.evict(&name, &EvictParams::default()).await;
         evicted.map_err(Error::kube(format!("cannot evict the Pod {name}")))?;
         Ok(name)
+    }
+
+    /// Nothing, if all containers of a Pod beside the Deployment have ended well.
+    pub(super) async fn succeeded(&self, name: &str) -> Result<Option<String>> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let pod = pods.get(name).await;
+        let pod = pod.map_err(Error::kube(format!("cannot read the Pod {name}")))?;
+        let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+        Ok((phase != Some("Succeeded")).then(|| describe(&pod)))
+    }
+
+    /// Deletes a Pod that has ended.
+    pub(super) async fn delete(&self, name: &str) -> Result<()> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let at_once = DeleteParams::default().grace_period(0);
+        let deleted = pods.delete(name, &at_once).await.map(drop);
+        deleted.map_err(Error::kube(format!("cannot delete the Pod {name}")))
     }
 
     /// Whether a Pod of this name is there.
