@@ -143,6 +143,7 @@ impl PodCheck {
 
     async fn begin<F: FnMut(Passed)>(&self, steps: &mut Steps<F>) -> Result<Stage<'_>> {
         let mut stage = Stage::set_up(self).await?;
+        steps.kubeconfig = stage.plane.admin_kubeconfig()?;
         steps.done("a kubelet has registered its Node, with the taint of an uninitialised one");
         let initialised = stage.deploy().await?;
         steps.done(&format!(

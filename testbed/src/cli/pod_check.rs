@@ -1,6 +1,10 @@
 //! `outrigger-testbed check-pod`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use clap::Args;
 use serde_json::json;
@@ -44,6 +48,15 @@ pub(super) struct CheckPod {
     /// Disturb nothing, and keep the cluster with its Pod until Ctrl-C; prints the path of an administrator's kubeconfig.
     #[arg(long)]
     stay: bool,
+    #[command(flatten)]
+    report: Report,
+}
+
+#[derive(Debug, Args)]
+struct Report {
+    /// Print Pods, Nodes and Services after each step; needs kubectl.
+    #[arg(long, conflicts_with = "json")]
+    show: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -60,9 +73,13 @@ impl CheckPod {
             timeout: self.timeout,
         };
         let mut steps = Vec::new();
-        let passed = |Passed { step, took }: Passed| {
+        let passed = |passed: Passed| {
+            let Passed { step, took, .. } = &passed;
             let seconds = took.as_secs_f64();
             note(&format!("passed in {seconds:.1} s: {step}"));
+            if self.report.show {
+                show(&passed.kubeconfig);
+            }
             steps.push(json!({"step": step, "seconds": seconds}));
         };
         let ended = if self.stay {
@@ -80,12 +97,22 @@ impl CheckPod {
             return Ok(());
         }
         let passed = steps.len();
-        if self.json {
+        if self.report.json {
             return print(&format!("{}\n", json!({ "passed": steps })));
         }
         print(&format!(
             "the Pod works on a real kubelet: {passed} steps passed\n"
         ))
+    }
+}
+
+/// The check goes on if this fails.
+fn show(kubeconfig: &Path) {
+    let mut kubectl = Command::new("kubectl");
+    kubectl.arg("--kubeconfig").arg(kubeconfig);
+    kubectl.args(["get", "pods,nodes,services", "--all-namespaces"]);
+    if let Err(error) = kubectl.status() {
+        note(&format!("kubectl cannot be run: {error}"));
     }
 }
 

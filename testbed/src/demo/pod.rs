@@ -37,7 +37,7 @@ pub(super) async fn run(
         provider_args: MOCK.map(str::to_owned).into(),
         timeout,
     };
-    let passed = |Passed { step, took }| say(&format!("{:>5.1} s  {step}", took.as_secs_f64()));
+    let passed = |Passed { step, took, .. }| say(&format!("{:>5.1} s  {step}", took.as_secs_f64()));
     let deployed = tokio::select! {
         deployed = check.deploy(passed) => deployed?,
         () = signals.next() => return Ok(interrupted()),

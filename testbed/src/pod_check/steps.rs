@@ -1,6 +1,6 @@
 //! Steps and how long each took.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use tokio::time::Instant;
 
@@ -11,10 +11,13 @@ pub struct Passed {
     pub step: String,
     /// Its time.
     pub took: Duration,
+    /// An administrator's kubeconfig of the cluster.
+    pub kubeconfig: PathBuf,
 }
 
 /// Reports each step as it passes.
 pub(super) struct Steps<F> {
+    pub(super) kubeconfig: PathBuf,
     started: Instant,
     passed: F,
 }
@@ -22,6 +25,7 @@ pub(super) struct Steps<F> {
 impl<F: FnMut(Passed)> Steps<F> {
     pub(super) fn new(passed: F) -> Self {
         Self {
+            kubeconfig: PathBuf::new(),
             started: Instant::now(),
             passed,
         }
@@ -31,6 +35,7 @@ impl<F: FnMut(Passed)> Steps<F> {
         (self.passed)(Passed {
             step: step.to_owned(),
             took: self.started.elapsed(),
+            kubeconfig: self.kubeconfig.clone(),
         });
         self.started = Instant::now();
     }
