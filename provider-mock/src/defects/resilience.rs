@@ -46,7 +46,9 @@ pub(super) fn defects() -> Vec<Defect> {
             &["RES-03", "RES-23"],
             Duration::from_millis(2_800),
             true,
-        ),
+        )
+        // Its list may come between the late creation and the end of it.
+        .by_chance(&["RES-09"]),
         acts_after_cancel(
             "rolls-back-late",
             "An Ensure that is cancelled is undone a second later, also where another one came since.",
