@@ -5,7 +5,7 @@ mod request;
 use std::{io, time::Duration};
 
 use bytes::Bytes;
-use futures::{AsyncBufReadExt, Stream, StreamExt, TryStreamExt};
+use futures::{AsyncBufReadExt, Stream, StreamExt, TryStreamExt, future::ready};
 use http::{HeaderValue, Method, Response, header};
 use http_body_util::BodyExt;
 use kube::{Client, client::Body, core::Status};
@@ -178,15 +178,7 @@ impl Api {
         }
         let body = response.into_body().into_data_stream();
         let lines = body.map_err(io::Error::other).into_async_read().lines();
-        Ok(lines.filter_map(async |line| match line {
-            // A connection that is cut leaves half a line at most, which its newline would have ended.
-            Ok(line) => match decode::event(&line) {
-                Err(_) if serde_json::from_str::<IgnoredAny>(&line).is_err() => None,
-                event => Some(event),
-            },
-            Err(error) if is_cut(&error) => None,
-            Err(error) => Some(Err(ApiError::Transport(chain(&error)))),
-        }))
+        Ok(lines.filter_map(|line| ready(event_of(line))))
     }
 
     /// Makes an object in the collection at `path`.
@@ -279,6 +271,21 @@ async fn within<T>(
 ) -> Result<T, ApiError> {
     let result = timeout(limit, exchange).await;
     result.unwrap_or(Err(ApiError::Timeout(limit)))
+}
+
+/// The event of a line of a watch; none at the end of a connection that was cut.
+fn event_of<T: DeserializeOwned>(
+    line: io::Result<String>,
+) -> Option<Result<ObjectEvent<T>, ApiError>> {
+    match line {
+        // A connection that is cut leaves half a line at most, which its newline would have ended.
+        Ok(line) => match decode::event(&line) {
+            Err(_) if serde_json::from_str::<IgnoredAny>(&line).is_err() => None,
+            event => Some(event),
+        },
+        Err(error) if is_cut(&error) => None,
+        Err(error) => Some(Err(ApiError::Transport(chain(&error)))),
+    }
 }
 
 /// Whether the connection was cut in the middle of a watch, as happens to each of them at some time.

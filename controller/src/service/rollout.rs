@@ -249,9 +249,9 @@ impl ServiceLb {
             self.rollout.has_missing.notified().await;
             let names = futures::stream::iter(self.node_changes.missing());
             let answers = names.map(|name| async move { (self.is_deleted(&name).await, name) });
-            let answers = answers.buffer_unordered(CONFIRMATIONS);
-            let deleted = answers.filter_map(async |(is_deleted, name)| is_deleted.then_some(name));
-            let deleted: Vec<_> = deleted.collect().await;
+            let answers: Vec<_> = answers.buffer_unordered(CONFIRMATIONS).collect().await;
+            let deleted = answers.into_iter().filter(|(is_deleted, _)| *is_deleted);
+            let deleted: Vec<_> = deleted.map(|(_, name)| name).collect();
             self.node_changes.confirm_deleted(self.now(), &deleted);
         }
     }
