@@ -265,6 +265,11 @@ impl ServeCommand {
 
 /// Serves until SIGTERM or SIGINT; a second signal ends it at once.
 pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
+    // Before the socket is there: a signal without a handler leaves it behind.
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
     let endpoint = args.sockets.provider.endpoint.clone();
     let control_endpoint = args.sockets.control()?;
     let state_file = args
@@ -354,10 +359,6 @@ pub(crate) async fn run(args: ServeCommand) -> anyhow::Result<()> {
         served.and(kept.map_err(anyhow::Error::from))
     };
     tokio::pin!(all);
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
     tokio::select! {
         ended = &mut all => return ended,
         _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),

@@ -212,6 +212,23 @@ async fn the_sockets_can_be_elsewhere_and_are_not_shared() {
 }
 
 #[tokio::test]
+async fn a_signal_at_the_start_leaves_no_socket() {
+    for _ in 0..5 {
+        let directory = tempfile::tempdir().unwrap();
+        let mock = Served::spawn(directory.path(), &[]);
+        // The first of the two that appears.
+        let control = directory.path().join("provider.sock.ctl");
+        let appears = async {
+            while !control.exists() {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("the start", appears).await;
+        mock.terminate().await;
+    }
+}
+
+#[tokio::test]
 async fn the_example_is_served() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cloud.yaml");
     let directory = tempfile::tempdir().unwrap();

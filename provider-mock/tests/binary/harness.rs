@@ -39,16 +39,22 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts `serve` in a directory and waits until it accepts connections.
-    pub(crate) async fn start(directory: &Path, flags: &[&str]) -> Self {
+    /// Starts `serve` in a directory.
+    pub(crate) fn spawn(directory: &Path, flags: &[&str]) -> Self {
         let socket = directory.join("provider.sock");
-        let mut child = binary()
+        let child = binary()
             .arg("serve")
             .args(["--endpoint", &format!("unix://{}", socket.display())])
             .args(flags)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
+        Self { child, socket }
+    }
+
+    /// Starts `serve` in a directory and waits until it accepts connections.
+    pub(crate) async fn start(directory: &Path, flags: &[&str]) -> Self {
+        let Self { mut child, socket } = Self::spawn(directory, flags);
         let ready = async {
             while UnixStream::connect(&socket).await.is_err() {
                 if child.try_wait().unwrap().is_some() {
