@@ -115,33 +115,44 @@ fn difference(defect: &Defect, report: &Report) -> Option<String> {
     ))
 }
 
-/// Runs the suite once for each defect, some at a time.
+/// Runs the suite once for each defect, some at a time; those with another result than theirs once more, each alone.
 fn each_defect(only: impl Fn(&Defect) -> Vec<String> + Sync) {
     let mut chosen = defects::all();
     if let Ok(names) = std::env::var("DEFECTS") {
         chosen.retain(|one| names.split(',').any(|name| name == one.name));
     }
     let next = AtomicUsize::new(0);
-    let wrong = std::sync::Mutex::new(Vec::new());
+    let different = std::sync::Mutex::new(Vec::new());
     // Much of the time of a run is waiting.
     let workers = std::thread::available_parallelism().map_or(4, |cores| cores.get() * 2);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(defect) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let report = run_suite(defect, only(defect));
-                    eprintln!("{:>6.1} s  {}", report.seconds, defect.name);
-                    let different = difference(defect, &report);
-                    if let Some(text) = &different {
-                        eprintln!("{text}");
+                    if differs(defect, only(defect)).is_some() {
+                        different.lock().unwrap().push(defect);
                     }
-                    wrong.lock().unwrap().extend(different);
                 }
             });
         }
     });
-    let wrong = wrong.into_inner().unwrap();
+    // Beside others a call may come too late to meet another one.
+    let alone = different.into_inner().unwrap().into_iter();
+    let wrong: Vec<_> = alone
+        .filter_map(|defect| differs(defect, only(defect)))
+        .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Runs the suite; how its result differs from the cases that have to fail.
+fn differs(defect: &Defect, only: Vec<String>) -> Option<String> {
+    let report = run_suite(defect, only);
+    eprintln!("{:>6.1} s  {}", report.seconds, defect.name);
+    let different = difference(defect, &report);
+    if let Some(text) = &different {
+        eprintln!("{text}");
+    }
+    different
 }
 
 #[test]

@@ -119,7 +119,8 @@ fn half_made() -> Defect {
             let left = Arc::clone(&broken);
             let of_call = wanted.clone();
             let cancelled = Cancelled::new(move || left.lock().extend(of_call));
-            sleep(A_WHILE).await;
+            // Long enough that several cuts come within it.
+            sleep(A_WHILE * 5).await;
             let answer = next.serve(call).await;
             cancelled.done();
             broken.lock().retain(|one| !wanted.contains(one));
