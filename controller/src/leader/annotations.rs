@@ -25,6 +25,8 @@ struct DesiredValue {
     /// Whether another value came before, which may be on its way to the Lease: only the answer to a later
     /// write of ours proves that it will not arrive.
     is_second: bool,
+    /// Whether a write has carried it already.
+    is_sent: bool,
 }
 
 impl Default for Annotations {
@@ -49,12 +51,16 @@ impl Annotations {
     /// Desires `value`, or the removal of `key`. Returns whether that has to be written.
     pub(super) fn set(&self, key: &str, value: Option<String>) -> bool {
         let mut inner = self.inner.lock();
-        let is_second = match inner.desired.get(key) {
-            Some(entry) => entry.is_second || entry.value != value,
-            None if inner.actual.get(key) == value.as_ref() => return false,
-            None => false,
+        let before = inner.desired.get(key);
+        if before.is_none() && inner.actual.get(key) == value.as_ref() {
+            return false;
+        }
+        let is_other = before.is_some_and(|before| before.value != value);
+        let entry = DesiredValue {
+            is_second: is_other || before.is_some_and(|before| before.is_second),
+            is_sent: !is_other && before.is_some_and(|before| before.is_sent),
+            value,
         };
-        let entry = DesiredValue { value, is_second };
         inner.desired.insert(key.to_owned(), entry);
         true
     }
@@ -62,6 +68,12 @@ impl Annotations {
     /// Whether something is still to be written.
     pub(super) fn has_pending(&self) -> bool {
         !self.inner.lock().desired.is_empty()
+    }
+
+    /// Whether a write has carried something that is still to be written: another client undid it.
+    pub(super) fn is_undone(&self) -> bool {
+        let inner = self.inner.lock();
+        inner.desired.values().any(|entry| entry.is_sent)
     }
 
     /// Waits until nothing is to be written to `key`. Returns its value on the Lease then.
@@ -91,9 +103,10 @@ impl Annotations {
         self.changed.send_replace(());
     }
 
-    /// Changes `annotations` to the desired values.
+    /// Changes `annotations`, which are about to be sent, to the desired values.
     pub(super) fn apply(&self, annotations: &mut BTreeMap<String, String>) {
-        for (key, entry) in &self.inner.lock().desired {
+        for (key, entry) in &mut self.inner.lock().desired {
+            entry.is_sent = true;
             match &entry.value {
                 Some(value) => annotations.insert(key.clone(), value.clone()),
                 None => annotations.remove(key),

@@ -3,12 +3,13 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::{
     task::JoinSet,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 
+mod annotations;
 mod replica;
 pub(crate) mod store;
 mod trouble;
@@ -215,8 +216,6 @@ async fn a_renewal_of_the_year_9999_blocks_no_longer_than_any_other() {
     assert_eq!(written.as_str().unwrap().len(), 27, "{written}");
 }
 
-/// No renewal is acknowledged: over at the deadline, and silent from then on. An annotation by
-/// another client makes the known version stale.
 #[tokio::test(start_paused = true)]
 async fn a_deleted_lease_is_made_again_at_once() {
     let store = Store::default();
@@ -274,70 +273,6 @@ async fn a_replica_that_gave_up_lets_others_lead() {
     assert!((30_000..30_010).contains(&waited.as_millis()), "{waited:?}");
     assert_eq!(again.epoch(), 1);
     assert!(again.is_valid_now() && !leading.is_valid_now());
-}
-
-/// The release gets lost: it is made up for as soon as possible.
-/// A claim was carried out, but its answer got lost.
-/// A stopped process (SIGSTOP): time passes, and nothing runs. When it goes on, whoever runs first
-/// finds out, and an answer that waited in the socket revives nothing.
-#[tokio::test(start_paused = true)]
-async fn an_annotation_brings_the_renewal_forward() {
-    let store = Store::default();
-    let a = Replica::start(&store, "a");
-    a.leading().await;
-    store.requests();
-    let began = Instant::now();
-    a.handle.annotate("x", Some("1".into())).await.unwrap();
-    assert!(began.elapsed() < Duration::from_millis(100));
-    assert_eq!(store.requests(), ["PUT a"]);
-    assert_eq!(store.lease()["metadata"]["annotations"]["x"], "1");
-    assert_eq!(a.handle.annotation("x").as_deref(), Some("1"));
-    // An annotation that is there already costs nothing.
-    a.handle.annotate("x", Some("1".into())).await.unwrap();
-    assert!(store.requests().is_empty());
-    a.handle.annotate("x", None).await.unwrap();
-    assert_eq!(a.handle.annotation("x"), None);
-    assert_eq!(store.lease()["metadata"]["annotations"].get("x"), None);
-    // Renewals go on in their own time.
-    store.requests();
-    secs(5).await;
-    assert_eq!(store.requests(), ["PUT a", "PUT a"]);
-}
-
-/// The write of the first wish is done, and its answer is lost.
-#[tokio::test(start_paused = true)]
-async fn a_wish_that_is_taken_back_may_be_on_its_way() {
-    let store = Store::default();
-    let a = Replica::start(&store, "a");
-    a.leading().await;
-    store.mood(store::Mood::Mute);
-    let handle = a.handle.clone();
-    let (mut set, mut taken_back) = (JoinSet::new(), JoinSet::new());
-    set.spawn(async move { handle.annotate("x", Some("1".into())).await });
-    secs(1).await;
-    assert_eq!(store.lease()["metadata"]["annotations"]["x"], "1");
-    let handle = a.handle.clone();
-    taken_back.spawn(async move { handle.annotate("x", None).await });
-    secs(1).await;
-    assert!(taken_back.try_join_next().is_none());
-    store.mood(store::Mood::Well);
-    taken_back.join_next().await.unwrap().unwrap().unwrap();
-    assert_eq!(store.lease()["metadata"]["annotations"].get("x"), None);
-    assert_eq!(set.join_next().await.unwrap().unwrap(), Err(NotLeading));
-}
-
-#[tokio::test(start_paused = true)]
-async fn only_the_leader_annotates() {
-    let store = Store::default();
-    let a = Replica::start(&store, "a");
-    a.leading().await;
-    let b = Replica::start(&store, "b");
-    secs(3).await;
-    assert_eq!(
-        b.handle.annotate("x", Some("1".into())).await,
-        Err(NotLeading)
-    );
-    assert_eq!(store.lease()["metadata"]["annotations"].get("x"), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -89,9 +89,9 @@ impl Elector {
             if !is_over && lease_term.extend(sent.into_std(), now.into_std(), terms) {
                 leading.extend(lease_term.deadline(terms).into(), suspended);
                 *self.shared.renewed.lock() = Some(sent);
-                // Changes that came meanwhile, or that another client undoes again, wait for the
-                // next write.
-                if self.shared.annotations.has_pending() {
+                // A change that came meanwhile is written at once; one that another client undoes again
+                // (an admission webhook) waits, or the two would write without end.
+                if self.shared.annotations.is_undone() {
                     self.not_before = sent + self.config.terms.retry_period();
                 }
             }

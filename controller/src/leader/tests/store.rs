@@ -34,6 +34,10 @@ pub(super) struct Inner {
     pub(super) refuse_watches: bool,
     /// How long the answer to a GET is on its way.
     pub(super) latency: Duration,
+    /// How long the answer to a write is on its way.
+    pub(super) write_latency: Duration,
+    /// An admission webhook removes this annotation from each write.
+    pub(super) removes: Option<&'static str>,
     pub(super) lease: Option<Value>,
     version: u64,
     watches: Vec<mpsc::UnboundedSender<Value>>,
@@ -70,7 +74,13 @@ impl Inner {
                 if body["metadata"]["resourceVersion"] != lease["metadata"]["resourceVersion"] {
                     return scripted::refusal(409, "Conflict");
                 }
-                scripted::json(200, &self.changed("MODIFIED", body.clone()))
+                let mut lease = body.clone();
+                if let Some(key) = self.removes
+                    && let Some(annotations) = lease["metadata"]["annotations"].as_object_mut()
+                {
+                    annotations.remove(key);
+                }
+                scripted::json(200, &self.changed("MODIFIED", lease))
             }
             _ => scripted::refusal(404, "NotFound"),
         }
@@ -131,9 +141,14 @@ impl Store {
                 }
                 Mood::Well | Mood::Mute => Some(inner.serve(&parts.method, &body)),
             };
-            (inner.mood, inner.latency, answer)
+            let latency = match is_read {
+                true => inner.latency,
+                false if is_watch => Duration::ZERO,
+                false => inner.write_latency,
+            };
+            (inner.mood, latency, answer)
         };
-        if is_read {
+        if !latency.is_zero() {
             sleep(latency).await;
         }
         match answer {

@@ -16,6 +16,7 @@ use super::{
     store::{Mood, Store},
 };
 
+/// No renewal is acknowledged: the term is over at the deadline, and no request is sent from then on.
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_is_gone_ends_a_leader() {
     for mood in [Mood::Silent, Mood::Refuses, Mood::Mute] {
@@ -112,6 +113,7 @@ async fn without_a_watch_it_polls() {
     );
 }
 
+/// An annotation by another client makes the known version stale.
 #[tokio::test(start_paused = true)]
 async fn a_conflict_without_another_holder_is_no_loss() {
     let store = Store::default();
@@ -128,6 +130,7 @@ async fn a_conflict_without_another_holder_is_no_loss() {
     assert_eq!(a.handle.annotation("other").as_deref(), Some("1"));
 }
 
+/// The release gets lost: it is made up for as soon as possible.
 #[tokio::test(start_paused = true)]
 async fn giving_up_is_bounded_and_made_up_for() {
     let store = Store::default();
@@ -165,6 +168,7 @@ async fn a_release_survives_one_conflict() {
     assert_eq!(store.holder(), "");
 }
 
+/// A claim was carried out, but its answer got lost.
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_an_answer_is_found_again() {
     let store = Store::default();
@@ -190,6 +194,8 @@ async fn a_claim_without_an_answer_is_found_again() {
     assert_eq!(store.lease()["spec"]["leaseTransitions"], 0);
 }
 
+/// A stopped process (SIGSTOP): time passes, and nothing runs. When it goes on, whoever runs first
+/// finds out, and an answer that waited in the socket revives nothing.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_was_stopped_does_not_act() {
     let store = Store::default();
