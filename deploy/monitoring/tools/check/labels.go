@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -44,9 +45,26 @@ func (c *checker) selected(at string, selector *parser.VectorSelector) []string 
 	for _, matcher := range selector.LabelMatchers {
 		if found && matcher.Name != labels.MetricName {
 			c.has(at, selector.Name, all, matcher.Name)
+			c.values(at, selector.Name, matcher)
 		}
 	}
 	return all
+}
+
+// values reports those that a matcher asks for and that the code never gives a label. Codes are those of HTTP and gRPC.
+func (c *checker) values(at, metric string, matcher *labels.Matcher) {
+	if matcher.Name == "code" || slices.Contains(scraped, matcher.Name) {
+		return
+	}
+	wanted := matcher.SetMatches()
+	if matcher.Type == labels.MatchEqual || matcher.Type == labels.MatchNotEqual {
+		wanted = []string{matcher.Value}
+	}
+	for _, value := range wanted {
+		if !strings.Contains(c.code, `"`+value+`"`) {
+			c.problem(at, "%s: no %s is %s anywhere in the code", metric, matcher.Name, value)
+		}
+	}
 }
 
 // has reports those of names that are not among the labels of an operand.

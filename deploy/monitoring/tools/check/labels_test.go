@@ -22,9 +22,12 @@ func TestQueriesThatReturnNothing(t *testing.T) {
 		{"topk(3, depth)", "{{name}}", ""},
 		{"absent(up)", "", ""},
 		{`sum(depth{name="Nodes"}) or sum(up)`, "", ""},
+		{`depth{name=~"Nodes|Routes", instance="a"} or depth{name=~".*s"}`, "", ""},
 
 		{"other", "", "docs/endpoints.md has no metric other"},
 		{`depth{state="x"}`, "", "depth has no label state"},
+		{`depth{name="Node"}`, "", "depth: no name is Node anywhere in the code"},
+		{`depth{name!~"Nodes|Route"}`, "", "depth: no name is Route anywhere in the code"},
 		{"sum by (state) (depth)", "", "depth has no label state"},
 		{"sum by (name) (depth)", "{{instance}}", "a series of the query has no label instance"},
 		{"sum without (name) (depth)", "{{name}}", "a series of the query has no label name"},
@@ -39,7 +42,7 @@ func TestQueriesThatReturnNothing(t *testing.T) {
 		{"absent(depth)", "{{name}}", "a series of the query has no label name"},
 		{"sum by (name (depth)", "", "parse error"},
 	} {
-		check := &checker{labels: series}
+		check := &checker{labels: series, code: `["Nodes", "Routes"]`}
 		check.query("here", test.query, test.shown)
 		if test.problem == "" && len(check.problems) > 0 {
 			t.Errorf("%s: %v", test.query, check.problems)

@@ -1,5 +1,5 @@
 // Command check holds the alerts and dashboards of the chart against what is documented: each metric and each of its
-// labels is in docs/endpoints.md, each alert has a runbook and unit tests, and each runbook looks for what exists. It
+// labels is in docs/endpoints.md, each value of a label is in the code, each alert has a runbook and unit tests, and each runbook looks for what exists. It
 // runs in the root of the repository.
 package main
 
@@ -31,17 +31,20 @@ const (
 var scraped = []string{"instance", "job", "namespace", "pod"}
 
 type checker struct {
-	labels   map[string][]string
+	// The labels of each series.
+	labels map[string][]string
+	// The controller's, without its tests.
+	code     string
 	problems []string
 	queries  int
 }
 
 func main() {
 	endpoints := read(metrics)
-	check := &checker{labels: documented(endpoints)}
+	check := &checker{labels: documented(endpoints), code: code()}
 	names := check.rules()
 	check.tested(names)
-	check.runbooks(names, string(read(runbooks)), code(), string(endpoints))
+	check.runbooks(names, string(read(runbooks)), string(endpoints))
 	boards, err := filepath.Glob(dashboards)
 	if err != nil || len(boards) == 0 {
 		fail("%s: no dashboards (%v)", dashboards, err)
@@ -55,7 +58,7 @@ func main() {
 	if len(check.problems) > 0 {
 		os.Exit(1)
 	}
-	fmt.Printf("%d alerts and %d dashboards: %d queries name metrics and labels that exist\n", len(names), len(boards), check.queries)
+	fmt.Printf("%d alerts and %d dashboards: %d queries name metrics, labels and values that exist\n", len(names), len(boards), check.queries)
 }
 
 func fail(format string, args ...any) {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-const sources = "controller/src"
+// sources have all names in the log, in events and in metrics.
+var sources = []string{"controller/src", "controller/core/src"}
 
 var (
 	searches = regexp.MustCompile(`grep (?:-\w+ )?'([^']+)'`)
@@ -20,7 +21,7 @@ var (
 
 // runbooks checks that each alert has a section and each section an alert, and that what the page's commands look for
 // exists: lines of the log and reasons of events in the code, and paths among those documented.
-func (c *checker) runbooks(names []string, page, code, endpoints string) {
+func (c *checker) runbooks(names []string, page, endpoints string) {
 	var sections []string
 	for line := range strings.Lines(page) {
 		if title, ok := strings.CutPrefix(line, "## "); ok {
@@ -38,13 +39,13 @@ func (c *checker) runbooks(names []string, page, code, endpoints string) {
 		}
 	}
 	for _, found := range searches.FindAllStringSubmatch(page, -1) {
-		if line, err := regexp.Compile(found[1]); err != nil || !line.MatchString(code) {
-			c.problem(runbooks, "nothing in %s logs '%s'", sources, found[1])
+		if line, err := regexp.Compile(found[1]); err != nil || !line.MatchString(c.code) {
+			c.problem(runbooks, "nothing in the controller logs '%s'", found[1])
 		}
 	}
 	for _, found := range reasons.FindAllStringSubmatch(page, -1) {
-		if !strings.Contains(code, `"`+found[1]+`"`) {
-			c.problem(runbooks, "no event of %s has the reason %s", sources, found[1])
+		if !strings.Contains(c.code, `"`+found[1]+`"`) {
+			c.problem(runbooks, "no event of the controller has the reason %s", found[1])
 		}
 	}
 	for _, found := range paths.FindAllStringSubmatch(page, -1) {
@@ -57,14 +58,16 @@ func (c *checker) runbooks(names []string, page, code, endpoints string) {
 // code is all of the controller but its tests.
 func code() string {
 	var all strings.Builder
-	err := filepath.WalkDir(sources, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && filepath.Ext(path) == ".rs" && !strings.Contains(path, "tests") {
-			all.Write(read(path))
+	for _, folder := range sources {
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && filepath.Ext(path) == ".rs" && !strings.Contains(path, "tests") {
+				all.Write(read(path))
+			}
+			return err
+		})
+		if err != nil {
+			fail("%v; run this in the root of the repository", err)
 		}
-		return err
-	})
-	if err != nil {
-		fail("%v; run this in the root of the repository", err)
 	}
 	return broken.ReplaceAllString(all.String(), "")
 }

@@ -14,13 +14,13 @@ func TestRunbooks(t *testing.T) {
 		"## A\n`ask /readyz/watch-nodes`; `ask '/debug/queues?verbose'`":               "",
 		"":                                     "no section A",
 		"## A\n## B":                           "B is no alert",
-		"## A\n`logs \\| grep 'cannot route'`": "nothing in controller/src logs 'cannot route'",
-		"## A\n`reason=NoRoutes`":              "no event of controller/src has the reason NoRoutes",
+		"## A\n`logs \\| grep 'cannot route'`": "nothing in the controller logs 'cannot route'",
+		"## A\n`reason=NoRoutes`":              "no event of the controller has the reason NoRoutes",
 		"## A\n`ask /debug/stores`":            "docs/endpoints.md has no path or check stores",
 		"## A\n`ask /readyz/nodes`":            "docs/endpoints.md has no path or check nodes",
 	} {
-		check := &checker{}
-		check.runbooks([]string{"A"}, page, code, endpoints)
+		check := &checker{code: code}
+		check.runbooks([]string{"A"}, page, endpoints)
 		var expected []string
 		if problem != "" {
 			expected = []string{"docs/runbooks.md: " + problem}
