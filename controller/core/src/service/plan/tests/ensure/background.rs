@@ -1,0 +1,162 @@
+//! After a restart, and in the background.
+
+use super::*;
+
+#[test]
+fn a_restart_over_a_settled_service_does_nothing() {
+    let mut stage = Stage::settled();
+    stage.restart();
+    assert_eq!(stage.next(), Step::Idle);
+}
+
+/// S-12 is not copied: only what differs is ensured.
+#[test]
+fn why_a_load_balancer_is_ensured_after_a_restart() {
+    type Case = (&'static str, fn(&mut Stage), Option<(EnsureCause, bool)>);
+    let cases: [Case; 8] = [
+        (
+            "port",
+            |s| s.service.spec.ports[0].port = 81,
+            Some((EnsureCause::Changed, false)),
+        ),
+        (
+            "resync",
+            |s| s.service.annotations = s.service.annotations.with([("outrigger.dev/resync", "1")]),
+            Some((EnsureCause::Changed, false)),
+        ),
+        (
+            "configuration",
+            |s| s.capability.configuration_revision = "r2".into(),
+            Some((EnsureCause::Reconfigured, true)),
+        ),
+        (
+            "no record",
+            |s| s.service.annotations = s.service.annotations.clone().without(ANNOTATION_SETTLED),
+            Some((EnsureCause::Unrecorded, true)),
+        ),
+        (
+            "another provider's record",
+            |s| s.capability.provider = "renamed".into(),
+            Some((EnsureCause::Unrecorded, true)),
+        ),
+        // READY without stored ingress is not settled.
+        (
+            "no ingress",
+            |s| s.service.ingress = [].into(),
+            Some((EnsureCause::New, false)),
+        ),
+        (
+            "labels",
+            |s| s.service.labels = [("a", "b")].into_iter().collect(),
+            None,
+        ),
+        (
+            "paused",
+            |s| {
+                s.service.spec.ports[0].port = 81;
+                let annotations = s
+                    .service
+                    .annotations
+                    .with([("outrigger.dev/paused", "true")]);
+                s.service.annotations = annotations;
+            },
+            None,
+        ),
+    ];
+    for (what, edit, expected) in cases {
+        let mut stage = Stage::settled();
+        stage.restart();
+        edit(&mut stage);
+        let found = match stage.step() {
+            Step::Ensure(ensure) => Some((ensure.cause, ensure.manner != Manner::Announced)),
+            Step::Idle | Step::Hold { .. } => None,
+            step => panic!("{what}: {step:?}"),
+        };
+        assert_eq!(found, expected, "{what}");
+    }
+}
+
+/// First start over a cluster without records: no event when nothing differs.
+#[test]
+fn background_calls_are_quiet() {
+    let unrecorded = || {
+        let mut stage = Stage::settled();
+        stage.service.annotations = StringMap::default();
+        stage.service.conditions = [].into();
+        stage.restart();
+        stage
+    };
+    let mut stage = unrecorded();
+    assert!(stage.question().events.is_empty());
+    let outcome = stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::Ready,
+        "192.0.2.7",
+    )));
+    assert!(outcome.events.is_empty() && outcome.patch.is_some());
+    assert_eq!(stage.next(), Step::Idle);
+
+    let mut stage = unrecorded();
+    let outcome = stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::Ready,
+        "192.0.2.8",
+    )));
+    assert_eq!(reasons(&outcome), ["EnsuredLoadBalancer"]);
+}
+
+/// A crash while the provider is at work: nothing on the Service says that it is settled.
+#[test]
+fn a_restart_goes_on_with_what_was_begun() {
+    let mut stage = Stage::settled();
+    stage.service.spec.ports[0].port = 81;
+    stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::InProgress,
+        "192.0.2.7",
+    )));
+    stage.restart();
+    assert!(matches!(stage.next(), Step::Ensure(_)));
+}
+
+/// The write before the call is paced with it.
+#[test]
+fn a_reconfigured_provider_is_background_from_the_first_write_on() {
+    let mut stage = Stage::settled();
+    assert!(!is_background(&stage));
+    stage.capability.configuration_revision = "r2".into();
+    assert!(matches!(stage.next(), Step::Prepare(_)));
+    assert!(is_background(&stage));
+    stage.step();
+    assert!(is_background(&stage));
+    // A change of the Service is not.
+    stage.service.spec.ports[0].port = 81;
+    assert!(!is_background(&stage));
+}
+
+fn is_background(stage: &Stage) -> bool {
+    mode(stage) == Mode::Background
+}
+
+/// Without a record a change looks like no change.
+#[test]
+fn a_change_of_a_service_without_record_is_no_background_work() {
+    let mut stage = Stage::settled();
+    stage.service.annotations = stage
+        .service
+        .annotations
+        .clone()
+        .without(ANNOTATION_SETTLED);
+    assert!(is_background(&stage));
+    stage.progress.edited(&stage.service, &stage.capability);
+    assert!(!is_background(&stage));
+    let ensure = stage.question();
+    assert_eq!(
+        (ensure.cause, ensure.manner),
+        (EnsureCause::Changed, Manner::Announced)
+    );
+    // Nothing is remembered of others.
+    let mut stage = Stage::settled();
+    stage.progress.edited(&stage.service, &stage.capability);
+    assert_eq!(stage.next(), Step::Idle);
+}

@@ -1,0 +1,79 @@
+//! Objects that cannot be decoded.
+
+use super::*;
+
+/// A node whose taints cannot be decoded.
+fn odd(name: &str, uid: &str, version: u64) -> Value {
+    json!({"kind": "Node", "spec": {"taints": 7}, "metadata": {
+        "name": name, "uid": uid, "resourceVersion": version.to_string(),
+    }})
+}
+
+fn undecodable(fixture: &Fixture) -> (i64, u64) {
+    let labels = ResourceLabels { resource: "nodes" };
+    let metrics = &fixture.metrics;
+    (
+        metrics.undecodable.get_or_create(&labels).get(),
+        metrics.not_decoded.get_or_create(&labels).get(),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_decoded_keeps_its_view_and_stops_no_other() {
+    let (events, watch) = scripted::live_watch();
+    let watch = Mutex::new(Some(watch));
+    let fixture = Fixture::start(move |_, uri| {
+        if !is_list(uri) {
+            assert!(uri.contains("resourceVersion=7"), "{uri}");
+            return watch.lock().take();
+        }
+        let items = [node("n1", 7), odd("n2", "uid-n2", 7), node("n3", 7)];
+        let body = json!({"metadata": {"resourceVersion": "7"}, "items": items});
+        Some(scripted::json(200, &body))
+    });
+    fixture.until(|f| f.requests.lock().len() == 2).await;
+    assert!(fixture.store.is_synced());
+    assert_eq!(fixture.names(), ["n1", "n3"].map(String::from).into());
+    assert_eq!(undecodable(&fixture), (1, 1));
+
+    let send = |kind: &str, object: Value| {
+        let event = json!({"type": kind, "object": object});
+        events.unbounded_send(event).unwrap();
+    };
+    send("MODIFIED", odd("n1", "uid-n1", 8));
+    send("MODIFIED", node("n2", 9));
+    send("ADDED", node("n4", 10));
+    let all = ["n1", "n2", "n3", "n4"].map(String::from);
+    fixture.until(|f| f.names() == all.clone().into()).await;
+    assert_eq!(&*fixture.store.get("n1").unwrap().resource_version, "7");
+    assert_eq!(undecodable(&fixture), (1, 2));
+
+    // Another object of the same name: the view was of one that is gone.
+    send("ADDED", odd("n1", "another", 11));
+    fixture.until(|f| f.store.get("n1").is_none()).await;
+    send("DELETED", odd("n3", "uid-n3", 12));
+    fixture.until(|f| f.store.get("n3").is_none()).await;
+    send("DELETED", odd("n1", "another", 13));
+    fixture.until(|f| undecodable(f).0 == 0).await;
+    assert_eq!(fixture.requests.lock().len(), 2, "the watch goes on");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_decoded_counts_as_listed() {
+    let fixture = Fixture::start(|number, uri| {
+        let items = match number {
+            0 => [node("a", 1), node("b", 1)],
+            2 => [odd("a", "uid-a", 2), json!({"spec": 1})],
+            4 => [odd("a", "uid-a", 3), node("c", 3)],
+            _ if is_list(uri) => return None,
+            _ => return Some(scripted::refusal(410, "Expired")),
+        };
+        let body = json!({"metadata": {"resourceVersion": "1"}, "items": items});
+        Some(scripted::json(200, &body))
+    });
+    fixture.until(|f| f.requests.lock().len() == 4).await;
+    // The second object's name is not known.
+    assert_eq!(fixture.names(), ["a", "b"].map(String::from).into());
+    fixture.until(|f| f.requests.lock().len() == 6).await;
+    assert_eq!(fixture.names(), ["a", "c"].map(String::from).into());
+}
