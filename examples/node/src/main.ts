@@ -1,9 +1,15 @@
 import { log } from "./calls.js";
 import { Cloud } from "./cloud.js";
+import { probe } from "./probe.js";
 import { provider } from "./provider.js";
 import { listen } from "./socket.js";
 
 const endpoint = process.env.CLOUDPROVIDER_ENDPOINT ?? "unix:///run/outrigger/provider.sock";
+if (process.argv[2] === "probe") {
+  const { answers, sentence } = await probe(endpoint);
+  console.log(sentence);
+  process.exit(answers ? 0 : 1);
+}
 const { server, end } = provider(new Cloud(process.argv.slice(2)));
 const listening = listen(server, endpoint);
 // Before the socket is there: a signal without a handler leaves it behind.

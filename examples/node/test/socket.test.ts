@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { chmod, lstat, readdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { createServer } from "node:net";
 import { test } from "node:test";
+import { probe } from "../src/probe.js";
 import { ask, clients, close, eventually, start, stop, temporarySocket } from "./harness.js";
 
 const range = { minMinor: 1, maxMinor: 3, controllerName: "test", controllerVersion: "", kubernetesVersion: "", cluster: undefined, maxReceiveMessageBytes: 0 };
@@ -13,6 +15,23 @@ test("the socket has mode 0660, and nothing else is left beside it", async (t) =
   t.after(() => stop(child, "SIGKILL"));
   assert.equal((await lstat(path)).mode & 0o777, 0o660);
   assert.deepEqual(await readdir(dirname(path)), ["provider.sock"]);
+});
+
+test("a probe tells whether the provider answers", async (t) => {
+  const path = await temporarySocket();
+  const child = await start(path);
+  t.after(() => stop(child, "SIGKILL"));
+  assert.deepEqual(await probe(`unix://${path}`), { answers: true, sentence: `the provider at unix://${path} is ready` });
+  await assert.rejects(start(path, "probe"), /ended with 0/);
+  await stop(child, "SIGKILL");
+  const gone = await probe(`unix://${path}`);
+  assert.equal(gone.answers, false);
+  assert.match(gone.sentence, /does not answer: 14 UNAVAILABLE/);
+  await assert.rejects(start(path, "probe"), /ended with 1/);
+  const silentPath = await temporarySocket();
+  const silent = createServer((socket) => { t.after(() => socket.destroy()); }).listen(silentPath);
+  t.after(() => silent.close());
+  assert.match((await probe(`unix://${silentPath}`, 200)).sentence, /DEADLINE_EXCEEDED/);
 });
 
 test("a live socket is refused and goes on serving; SIGTERM removes it and ends with 0", async (t) => {

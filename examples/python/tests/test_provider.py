@@ -18,6 +18,7 @@ from cloudprovider.v1.common_pb2 import Node
 from cloudprovider.v1.instances_pb2 import BatchGetInstancesRequest
 from cloudprovider.v1.provider_pb2 import ClusterInfo, GetStatusRequest, HandshakeRequest
 from example_provider.cloud import Cloud
+from example_provider.probe import probe
 from example_provider.server import serve
 from example_provider.socket_file import SocketError, identity, path_of
 
@@ -59,6 +60,19 @@ async def test_the_socket_is_for_user_and_group_alone(provider: Provider) -> Non
     assert stat.S_ISSOCK(found.st_mode)
     assert stat.S_IMODE(found.st_mode) == 0o660
     assert [path.name for path in provider.path.parent.iterdir()] == ["provider.sock"]
+
+
+async def test_a_probe_tells_whether_the_provider_answers(unnamed: Provider, tmp_path: Path) -> None:
+    assert await probe(unnamed.path) == (True, f"the provider at {unnamed.path} is ready")
+    answers, sentence = await probe(tmp_path / "none.sock")
+    assert not answers
+    assert "none.sock does not answer: UNAVAILABLE" in sentence
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "silent.sock"))
+        silent.listen()
+        answers, sentence = await probe(tmp_path / "silent.sock", seconds=0.2)
+    assert not answers
+    assert "DEADLINE_EXCEEDED" in sentence
 
 
 async def test_a_live_socket_is_refused_and_a_stale_one_replaced(provider: Provider, tmp_path: Path) -> None:
