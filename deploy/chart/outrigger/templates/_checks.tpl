@@ -14,6 +14,17 @@
 {{- if and (not .Values.leaderElection.enabled) $several -}}
 {{- fail "leaderElection.enabled is false: this needs kind=Deployment with replicas=1" -}}
 {{- end -}}
+{{- if and .Values.webhook.enabled (eq (int .Values.webhook.port) (int .Values.httpsPort)) -}}
+{{- fail "webhook.port and httpsPort are the same: give each server a port of its own" -}}
+{{- end -}}
+{{- /* A flag counts where it stands last: one in controller.args would contradict what the rest of the chart follows. */ -}}
+{{- $values := dict "cluster-name" "clusterName" "cluster-cidr" "clusterCIDR" "controllers" "loops" "allocate-node-cidrs" "loops.nodeIpam" "node-deletion-enabled" "nodeDeletion" "leader-elect" "leaderElection.enabled" "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "enable-leader-migration" "leaderElection.migration" "use-service-account-credentials" "controllerAccounts" "kubeconfig" "controller.kubeconfig.path" "secure-port" "httpsPort" "webhooks" "webhook.enabled" "webhook-secure-port" "webhook.port" "webhook-service" "webhook.enabled" "shutdown-grace-period" "controller.shutdownGraceSeconds" -}}
+{{- range .Values.controller.args -}}
+{{- $flag := . | toString | trimPrefix "--" | splitList "=" | first | replace "_" "-" -}}
+{{- with get $values $flag -}}
+{{- fail (printf "controller.args has --%s: set %s instead, since rights, ports and the rollout follow from it" $flag .) -}}
+{{- end -}}
+{{- end -}}
 {{- if and (or .Values.loops.nodeIpam .Values.loops.nodeRoute) (not .Values.clusterCIDR) -}}
 {{- fail "loops.nodeIpam and loops.nodeRoute need clusterCIDR" -}}
 {{- end -}}
