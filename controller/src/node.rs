@@ -32,7 +32,7 @@ use outrigger_core::{
     selector::Selector,
 };
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 use tracing::warn;
 
 pub use self::metrics::NodeMetrics;
@@ -121,10 +121,13 @@ pub struct CloudNodeState {
     unconfirmed: Mutex<HashMap<Arc<str>, Box<str>>>,
     /// Initialised nodes that were seen to differ from their machine, and what it is like.
     observed: Mutex<HashMap<Arc<str>, Arc<Instance>>>,
+    /// Nodes that cannot be initialised, and when an event is to say why.
+    reports: Mutex<HashMap<Arc<str>, Instant>>,
 }
 
 impl CloudNodeState {
     fn forget(&self, node: &NodeView) {
+        self.reports.lock().remove(&node.name);
         self.claims.lock().forget(&node.name);
         self.unfinished.lock().remove(&node.name);
         self.unconfirmed.lock().remove(&node.name);

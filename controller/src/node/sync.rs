@@ -1,6 +1,6 @@
 //! One node: ask, plan, write.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use outrigger_core::{
@@ -13,6 +13,7 @@ use outrigger_core::{
         refresh,
     },
 };
+use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use super::{CloudNode, error::NodeSyncError};
@@ -25,6 +26,12 @@ use crate::{
     provider::{InstancesCapability, LookupAnswer, LookupPurpose},
     queue::Outcome,
 };
+
+/// From the first failure of a node to the event about it: the cloud may not show a new instance yet.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two events about a node that cannot be initialised.
+const REMIND: Duration = Duration::from_mins(1);
 
 impl CloudNode {
     pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
@@ -43,7 +50,11 @@ impl CloudNode {
         let observed = self.state.observed.lock().get(&name).cloned();
         // On the heap: all but the lookup, for which the Nodes of a whole cluster may wait at one time.
         let (work, result) = if node.is_uninitialized() || self.needs_another_write(&node) {
-            ("initialize", self.initialize(node).await)
+            let result = self.initialize(Arc::clone(&node)).await;
+            if let Err(error) = &result {
+                self.report(&node, error);
+            }
+            ("initialize", result)
         } else if let Some(instance) = observed {
             ("refresh", Box::pin(self.refresh(node, &instance)).await)
         } else {
@@ -57,7 +68,27 @@ impl CloudNode {
         failed.or(unwritten).unwrap_or(Outcome::Done)
     }
 
-    /// N-11: logged, no event, tried again.
+    /// Says on the node why it still keeps its taint (not N-11).
+    fn report(&self, node: &NodeView, error: &NodeSyncError) {
+        // Another node's provider id has an event of its own.
+        let is_reported = matches!(error, NodeSyncError::Duplicate(_));
+        if is_reported || !error.class().is_for_owner() {
+            return;
+        }
+        let now = Instant::now();
+        let mut reports = self.state.reports.lock();
+        let due = reports.entry(Arc::clone(&node.name));
+        let due = due.or_insert_with(|| now + PATIENCE);
+        if now < *due {
+            return;
+        }
+        *due = now + REMIND;
+        drop(reports);
+        let message = error.to_string();
+        self.event(node, EventType::Warning, "FailedToInitialize", message);
+    }
+
+    /// N-11: logged, tried again.
     fn failed(&self, name: &str, work: &str, error: &NodeSyncError) -> Outcome {
         let class = error.class();
         self.parts.metrics.failed(class.as_str());
@@ -214,6 +245,7 @@ impl CloudNode {
             return Ok(());
         };
         self.state.unfinished.lock().remove(&node.name);
+        self.state.reports.lock().remove(&node.name);
         self.event(
             &node,
             EventType::Normal,

@@ -97,7 +97,9 @@ async fn effects_beside_an_absence_are_written_too() {
     fixture.asked(3).await;
     fixture.settle().await;
     assert!(annotation(&fixture).is_null());
-    assert_eq!(fixture.api_writes(), [STATUS]);
+    let mut writes = fixture.api_writes();
+    writes.retain(|write| write.starts_with("PATCH"));
+    assert_eq!(writes, [STATUS]);
 }
 
 #[tokio::test(start_paused = true)]

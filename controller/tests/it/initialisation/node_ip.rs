@@ -5,7 +5,7 @@ use std::time::Duration;
 use outrigger_testbed::nodes::{Machine, PROVIDED_IP_ANNOTATION};
 use serde_json::json;
 
-use crate::{look::addresses, mock::instance_at, stage::Setup};
+use crate::{look::addresses, mock::instance_at, stage::Setup, wait::until_within};
 
 const A_WHILE: Duration = Duration::from_millis(500);
 
@@ -175,4 +175,25 @@ async fn n14_an_address_that_the_instance_lacks_keeps_the_taint_until_it_has_it(
         .await;
     let node = stage.synced("n14").await;
     assert_eq!(addresses(&node), ["InternalIP=10.0.0.55", "Hostname=n14"]);
+}
+
+/// `kubectl describe node` shows why it waits, once that takes longer than a new instance does.
+#[tokio::test]
+async fn a_node_that_cannot_be_initialised_says_why() {
+    let stage = Setup::mock(&[]).start().await;
+    let at = instance_at("waits", &["10.0.0.5"]);
+    stage.mock.create(at).await;
+    let machine = Machine::new("waits").provided_ip("10.0.0.55".parse().unwrap());
+    let node = stage.register(&machine).await;
+    let first = async || stage.events_of(&node).await.into_iter().next();
+    let told = async || first().await.ok_or_else(|| "no event".to_owned());
+    let event = until_within("an event", Duration::from_mins(2), told).await;
+    assert_eq!(event.reason.as_deref(), Some("FailedToInitialize"));
+    assert_eq!(event.type_.as_deref(), Some("Warning"));
+    let message = event.message.unwrap();
+    assert!(
+        message
+            .contains("failed to get node address from cloud provider that matches ip: 10.0.0.55"),
+        "{message}"
+    );
 }

@@ -1,0 +1,122 @@
+//! Lookups and writes that fail.
+
+use serde_json::Value;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn n21_a_status_write_that_fails_is_repeated_and_the_event_comes_once() {
+    let fixture = start();
+    fixture.cluster.refuse("/status", 500, 3);
+    fixture.register(node("n1"));
+    fixture.until_events(1).await;
+    let addresses = fixture.live("n1")["status"]["addresses"]
+        .as_array()
+        .unwrap()
+        .len();
+    assert!(addresses > 1, "{addresses}");
+    fixture.settle().await;
+    let synced = fixture
+        .api_writes()
+        .iter()
+        .filter(|write| *write == "POST Synced")
+        .count();
+    assert_eq!(synced, 1);
+    let taken = |write: &&String| *write == "PATCH /api/v1/nodes/n1";
+    assert_eq!(fixture.api_writes().iter().filter(taken).count(), 1);
+}
+
+/// Rights and credentials heal when a person does something, and 5,000 nodes may wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_is_not_allowed_is_tried_slowly() {
+    for code in [401, 403] {
+        let fixture = start();
+        fixture.cluster.refuse("/nodes/n1", code, usize::MAX);
+        fixture.register(node("n1"));
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let mut tries = fixture.api_writes();
+        tries.retain(|write| write.starts_with("PATCH"));
+        assert_eq!(tries, ["PATCH /api/v1/nodes/n1"; 4], "HTTP {code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn n11_an_error_leaves_the_taint_and_no_event_and_heals() {
+    let fixture = start();
+    let error = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
+    let fault = Fault::on(Method::BatchGetInstances, Effect::Error(error));
+    fixture.cloud.inject(fault.times(3));
+    fixture.register(node("n1"));
+    fixture.initialized("n1").await;
+    fixture.until_events(1).await;
+    assert_eq!(
+        fixture
+            .cloud
+            .counters()
+            .calls("BatchGetInstances", "UNAVAILABLE"),
+        3
+    );
+    let posts = fixture
+        .api_writes()
+        .into_iter()
+        .filter(|write| write.starts_with("POST"));
+    assert_eq!(posts.collect::<Vec<_>>(), ["POST Synced"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn n11_a_machine_that_is_not_there_yet_is_asked_for_again_and_nothing_is_deleted() {
+    let fixture = start_in(cloud(|_| {}));
+    fixture.register(node("n1"));
+    fixture.asked(5).await;
+    assert!(
+        fixture.api_writes().is_empty(),
+        "{:?}",
+        fixture.api_writes()
+    );
+    fixture.create("n1");
+    fixture.initialized("n1").await;
+}
+
+/// A Node that waits for longer than a cloud takes to show a new instance says why, and not with each try.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stays_uninitialized_says_why() {
+    let fixture = start_in(cloud(|_| {}));
+    fixture.register(node("n1"));
+    tokio::time::sleep(Duration::from_secs(29)).await;
+    assert!(fixture.calls("BatchGetInstances") > 5);
+    assert!(fixture.events().is_empty(), "{:?}", fixture.events());
+
+    fixture.until_events(1).await;
+    assert_eq!(fixture.events(), ["FailedToInitialize"]);
+    let said = fixture.cluster.event_messages();
+    assert_eq!(
+        said,
+        ["failed to get instance metadata: instance not found"]
+    );
+    let asked = fixture.calls("BatchGetInstances");
+    for n in 0..20 {
+        let label = |node: &mut Value| node["metadata"]["labels"]["n"] = json!(n.to_string());
+        fixture.cluster.change_node("n1", label);
+        fixture.refresh("n1");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(fixture.calls("BatchGetInstances") >= asked + 20);
+    assert_eq!(fixture.events(), ["FailedToInitialize"]);
+
+    fixture.create("n1");
+    tokio::time::sleep(Duration::from_mins(20)).await;
+    assert_eq!(fixture.events().last().unwrap(), "Synced");
+}
+
+/// Calls that pause concern every Node alike.
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_is_away_makes_no_events_about_nodes() {
+    let fixture = start();
+    let error = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
+    let fault = Fault::on(Method::BatchGetInstances, Effect::Error(error));
+    fixture.cloud.inject(fault);
+    fixture.register(node("n1"));
+    tokio::time::sleep(Duration::from_mins(3)).await;
+    assert!(fixture.calls("BatchGetInstances") > 2);
+    assert!(fixture.events().is_empty(), "{:?}", fixture.events());
+}
