@@ -31,6 +31,9 @@ const FIRST: Duration = Duration::from_secs(50);
 /// A deletion is tried again after 30 s at most.
 const DELETION: Duration = Duration::from_secs(45);
 
+/// Targets that cannot be set are tried again after 5, 10, 20 … s, and the first 30 s no condition says so.
+const TARGETS: Duration = Duration::from_secs(45);
+
 /// Everything else after 5 min at most.
 const LOUD: Duration = Duration::from_secs(330);
 
@@ -39,6 +42,10 @@ const EVERY: Duration = Duration::from_millis(100);
 
 /// How often Services and Nodes are listed, in readings of the journal.
 const LISTED: u32 = 10;
+
+/// Between two lists at most so much time counts as silent: those of a slow API server are seconds apart, and the
+/// first may be older than the edit that the second shows.
+const COUNTED: Duration = Duration::from_secs(2);
 
 /// A Service that differs while nothing happens about it.
 #[derive(PartialEq)]
@@ -143,7 +150,7 @@ impl Watch {
         let Some(undisturbed) = self.ledger.undisturbed() else {
             return Ok(());
         };
-        let step = self.checked.elapsed();
+        let step = self.checked.elapsed().min(COUNTED);
         self.checked = Instant::now();
         let is_full = self.invariants.worked_on() >= self.workers;
         let mut before = std::mem::take(&mut self.waiting);
@@ -153,8 +160,9 @@ impl Watch {
             }
             let uid = service.metadata.uid.clone().unwrap_or_default();
             let mut calls = self.invariants.calls_about(&uid);
+            let is_of_targets = wrong.iter().all(|what| what.starts_with("targets"));
             // An update of nodes is no answer to an edit.
-            if wrong.iter().any(|what| !what.starts_with("targets")) {
+            if !is_of_targets {
                 calls.nodes = 0;
             }
             let waiting = Waiting {
@@ -163,14 +171,14 @@ impl Watch {
                 is_deleted: service.metadata.deletion_timestamp.is_some(),
             };
             let known = before.remove(&uid).filter(|known| known.waiting == waiting);
-            let mut since = known.unwrap_or(Since {
-                waiting,
-                silent: Duration::ZERO,
-            });
-            if !is_paused(&service) && !is_full && !self.invariants.is_called(&uid) {
-                since.silent = (since.silent + step).min(undisturbed);
-            }
-            let bound = bound(&service, &since);
+            let counts = !is_paused(&service) && !is_full && !self.invariants.is_called(&uid);
+            let silent = match known {
+                Some(known) if counts => (known.silent + step).min(undisturbed),
+                Some(known) => known.silent,
+                None => Duration::ZERO,
+            };
+            let since = Since { waiting, silent };
+            let bound = bound(&service, &since, is_of_targets);
             if since.silent > bound {
                 let name = service.metadata.name.unwrap_or_default();
                 return Err(format!(
@@ -200,7 +208,7 @@ fn is_held(service: &Service) -> bool {
 }
 
 /// How long nothing may happen about a Service that differs.
-fn bound(service: &Service, since: &Since) -> Duration {
+fn bound(service: &Service, since: &Since, is_of_targets: bool) -> Duration {
     let conditions = conditions(service);
     let is_loud = [ACCEPTED, PROVISIONED, TARGETS_IN_STEP]
         .iter()
@@ -208,9 +216,12 @@ fn bound(service: &Service, since: &Since) -> Duration {
     let waiting = &since.waiting;
     match waiting.calls {
         calls if calls.deletions > 0 => DELETION,
+        // A provider that stood still may have read none of the calls that failed.
+        _ if waiting.is_deleted && is_loud => DELETION,
         _ if waiting.is_deleted => SILENT,
         calls if calls.whole == 0 => FIRST,
         _ if is_loud => LOUD,
+        _ if is_of_targets => TARGETS,
         _ => SILENT,
     }
 }
