@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use crate::{
     look::{is_tainted, reason, uid},
     plane::{Plane, USER},
+    replica::LEASE,
     wait::{holds, stays, until},
 };
 
@@ -165,6 +166,18 @@ impl Cluster {
         let (parameters, change) = (PatchParams::default(), Patch::Merge(change));
         let leases = self.leases();
         leases.patch(name, &parameters, &change).await.unwrap();
+    }
+
+    /// Waits until it is remembered on the Lease that all load balancers have the same targets.
+    pub(crate) async fn targets_are_remembered(&self) {
+        until("the targets are remembered", async || {
+            let lease = self.leases().get(LEASE).await.unwrap();
+            let annotations = lease.metadata.annotations.unwrap_or_default();
+            let kept = annotations.get("outrigger.dev/load-balancer-targets");
+            let kept = kept.is_some_and(|revision| !revision.is_empty());
+            holds(kept, || format!("{annotations:?}"))
+        })
+        .await;
     }
 
     /// Watches that a node keeps its taint.

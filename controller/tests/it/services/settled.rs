@@ -11,10 +11,7 @@ use serde_json::{Value, json};
 
 use super::{ENSURE, FINALIZER, MADE, SETTLED, UPDATE, quick};
 use crate::{
-    cluster::{
-        Cluster,
-        services::{annotated, annotation, load_balancer},
-    },
+    cluster::services::{annotated, annotation, load_balancer},
     look::{
         services::{addresses_of, annotation_of, condition},
         uid,
@@ -27,20 +24,6 @@ use crate::{
 /// With a Lease: there the controller remembers which nodes all load balancers have.
 fn elected(mock: &[&str]) -> Setup {
     quick(mock).flag("--leader-elect=true")
-}
-
-impl Cluster {
-    /// Waits until it is remembered on the Lease that all load balancers have the same targets.
-    async fn targets_are_remembered(&self) {
-        until("the targets are remembered", async || {
-            let lease = self.leases().get(LEASE).await.unwrap();
-            let annotations = lease.metadata.annotations.unwrap_or_default();
-            let kept = annotations.get("outrigger.dev/load-balancer-targets");
-            let kept = kept.is_some_and(|revision| !revision.is_empty());
-            holds(kept, || format!("{annotations:?}"))
-        })
-        .await;
-    }
 }
 
 impl Stage {

@@ -171,15 +171,7 @@ impl<'a> Pods<'a> {
     /// The same, once the Lease says so.
     async fn targets_in_step(&self) {
         self.sends_to_all("").await;
-        until("the targets are remembered", async || {
-            let lease = self.cluster.leases().get(LEASE).await.unwrap();
-            let annotations = lease.metadata.annotations.unwrap_or_default();
-            let kept = annotations.get("outrigger.dev/load-balancer-targets");
-            holds(kept.is_some_and(|kept| !kept.is_empty()), || {
-                format!("{annotations:?}")
-            })
-        })
-        .await;
+        self.cluster.targets_are_remembered().await;
     }
 
     /// How many calls of each method were about each Service, by UID and method.
