@@ -73,7 +73,8 @@ async fn a_restart_asks_about_volumes_that_are_not_managed_and_writes_none() {
     })
     .await;
     let [now, _] = stage.mock.volume_lookups().await;
-    let most = FOREIGN.div_ceil(BATCH) as u64;
+    // Twice as many as are needed: on a busy machine the list comes in parts. Without gathering there are 6 or more.
+    let most = 2 * FOREIGN.div_ceil(BATCH) as u64;
     eprintln!(
         "{calls} lookups of {VOLUMES} volumes, {} after the restart",
         now - calls
