@@ -29,11 +29,14 @@ struct Size {
 #[derive(Clone, Debug, Default)]
 pub struct Course {
     sizes: Vec<Size>,
+    /// The load was repeated: memory that the first one needs is no growth.
+    is_repeated: bool,
 }
 
 impl Course {
     /// Looks at the provider's process, if it is the suite's, until dropped.
     pub(super) async fn watch(&mut self, subject: &Subject, duration: Duration) {
+        self.is_repeated = !duration.is_zero();
         let mut ticks = interval((duration / SAMPLES).max(OFTEN));
         loop {
             ticks.tick().await;
@@ -46,8 +49,12 @@ impl Course {
         }
     }
 
-    /// The middle size of the second quarter, when caches are warm, and of the last.
+    /// The middle size of the second quarter, when caches are warm, and of the last; none where the load
+    /// came once, or too few samples were taken.
     fn ends(&self) -> Option<(Size, Size)> {
+        if !self.is_repeated {
+            return None;
+        }
         let quarter = self.sizes.len() / 4;
         let middle = |sizes: &[Size]| {
             let of = |part: fn(&Size) -> u64| {
@@ -76,18 +83,26 @@ impl Course {
 
 impl fmt::Display for Course {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some((early, late)) = self.ends() else {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let most = |part: fn(&Size) -> u64| self.sizes.iter().map(part).max();
+        let (Some(memory), Some(files)) = (most(|size| size.memory), most(|size| size.files))
+        else {
             return Ok(());
         };
-        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        let most = self.sizes.iter().map(|size| size.memory).max();
+        let Some((early, late)) = self.ends() else {
+            let memory = mib(memory);
+            return writeln!(
+                f,
+                "the provider's process: at most {memory:.1} MiB, {files} open files"
+            );
+        };
         writeln!(
             f,
             "the provider's process from the second quarter to the last: {:.1} to {:.1} MiB (at most {:.1}), \
              {} to {} open files: {}",
             mib(early.memory),
             mib(late.memory),
-            mib(most.unwrap_or_default()),
+            mib(memory),
             early.files,
             late.files,
             if self.grew() { "it grows" } else { "flat" },
@@ -125,6 +140,7 @@ mod tests {
         };
         Course {
             sizes: (0..40).map(size).collect(),
+            is_repeated: true,
         }
     }
 
@@ -136,6 +152,25 @@ mod tests {
         assert!(course(|index| 50 + 2 * index, |_| 12).grew());
         assert!(course(|_| 50, |index| 12 + index).grew());
         assert!(!Course::default().grew());
+    }
+
+    #[test]
+    fn a_load_that_came_once_is_no_growth() {
+        let grown = course(|index| 50 + 2 * index, |index| 12 + index);
+        assert!(
+            grown.grew() && grown.to_string().ends_with("it grows\n"),
+            "{grown}"
+        );
+        let once = Course {
+            is_repeated: false,
+            ..grown
+        };
+        assert!(!once.grew());
+        assert_eq!(
+            once.to_string(),
+            "the provider's process: at most 128.0 MiB, 51 open files\n"
+        );
+        assert_eq!(Course::default().to_string(), "");
     }
 
     #[test]
