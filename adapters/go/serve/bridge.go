@@ -25,6 +25,8 @@ type bridge struct {
 	wait, limit time.Duration
 	// slots has room for each call that may run at a time; nil: any number.
 	slots chan struct{}
+	// outcomes learns of the calls that have ended, waited for or not.
+	outcomes *outcomes
 
 	mu      sync.Mutex
 	running map[string]*bridged
@@ -50,8 +52,8 @@ type stillRunning struct {
 
 func (e *stillRunning) Error() string { return e.text }
 
-func newBridge(process context.Context, wait, limit time.Duration, most int) *bridge {
-	made := &bridge{process: process, wait: wait, limit: limit, running: map[string]*bridged{}}
+func newBridge(process context.Context, wait, limit time.Duration, most int, outcomes *outcomes) *bridge {
+	made := &bridge{process: process, wait: wait, limit: limit, outcomes: outcomes, running: map[string]*bridged{}}
 	if most > 0 {
 		made.slots = make(chan struct{}, most)
 	}
@@ -115,6 +117,8 @@ func (b *bridge) join(ctx context.Context, patience <-chan time.Time, key, what,
 		defer release()
 		defer cancel()
 		result, err := safely(callCtx, func() (any, error) { return work(callCtx) })
+		// Options.Classify is the vendor's code, too.
+		_, _ = safely(callCtx, func() (struct{}, error) { return struct{}{}, b.outcomes.saw(err) })
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		call.result, call.err, call.endedAt = result, err, time.Now()

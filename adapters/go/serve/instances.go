@@ -20,7 +20,7 @@ var errNothing = errors.New("the cloud returned neither a result nor an error")
 // instances answers lookups with a cloud's InstancesV2.
 type instances struct {
 	cloud             cloudprovider.InstancesV2
-	classify          classifier
+	outcomes          *outcomes
 	prefixes          []string
 	withoutProviderID bool
 	// room for calls at one time over all batches: calls of a cloud that hangs must not pile up.
@@ -42,7 +42,7 @@ func (i *instances) GetInstances(ctx context.Context, nodes []*v1.Node, query pr
 		node := nodeOf(sent)
 		i.seen(node)
 		lookup, err := i.lookup(ctx, node, query)
-		return lookup, i.classify.asError(err)
+		return lookup, i.outcomes.saw(err)
 	})
 }
 

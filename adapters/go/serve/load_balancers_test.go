@@ -197,3 +197,18 @@ func TestAPanicIsAnErrorOfItsService(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestAPanicOfClassifyIsAnErrorOfItsService(t *testing.T) {
+	classify := func(error) *provider.Error { panic("secret") }
+	client, _ := serving(t, Options{Classify: classify}, &cloud{balancers: &balancers{
+		remove: func() error { return errors.New("no") },
+	}})
+	for range 2 { // the process is there after the first
+		_, err := v1.NewLoadBalancersServiceClient(client).DeleteLoadBalancer(t.Context(), &v1.DeleteLoadBalancerRequest{
+			Context: attempt(), Service: service(),
+		})
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "panicked") {
+			t.Fatal(err)
+		}
+	}
+}

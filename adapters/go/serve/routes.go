@@ -16,7 +16,7 @@ import (
 // routes answers with a cloud's Routes.
 type routes struct {
 	cloud       cloudprovider.Routes
-	classify    classifier
+	outcomes    *outcomes
 	bridge      *bridge
 	concurrency int
 	prefixes    []string
@@ -24,8 +24,8 @@ type routes struct {
 
 func (r *routes) ListRoutes(ctx context.Context, send func(*v1.Route) error) error {
 	listed, err := r.cloud.ListRoutes(ctx, clusterName(ctx))
-	if err != nil {
-		return r.classify.asError(err)
+	if err := r.outcomes.saw(err); err != nil {
+		return err
 	}
 	for _, route := range listed {
 		if route == nil {
@@ -85,8 +85,8 @@ func (r *routes) table(ctx context.Context) (map[string][]*cloudprovider.Route, 
 	ctx, cancel := context.WithTimeout(ctx, r.bridge.wait)
 	defer cancel()
 	listed, err := r.cloud.ListRoutes(ctx, clusterName(ctx))
-	if err != nil {
-		return nil, r.classify.asError(err)
+	if err := r.outcomes.saw(err); err != nil {
+		return nil, err
 	}
 	table := make(map[string][]*cloudprovider.Route, len(listed))
 	for _, route := range listed {
@@ -111,7 +111,7 @@ func (r *routes) change(ctx context.Context, what string, route *v1.Route, work 
 	text := what + " of " + route.DestinationCidr + " to " + route.NodeName
 	_, err := through(r.bridge, ctx, "route/"+route.DestinationCidr, text, text,
 		func(ctx context.Context) (struct{}, error) { return struct{}{}, work(ctx) })
-	return provider.RouteChange{}, r.classify.asError(err)
+	return provider.RouteChange{}, r.outcomes.classify.asError(err)
 }
 
 // nameHint is the Node's UID, as upstream's controller has it.

@@ -197,15 +197,19 @@ func initialize(ctx context.Context, options Options, cloud cloudprovider.Interf
 // wrapped is the cloud as a provider.
 func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *cluster) *provider.Provider {
 	options = withDefaults(options, cloud)
-	classify := classifier(options.Classify)
+	outcomes := newOutcomes(options.Classify)
+	bridged := func(most int) *bridge {
+		return newBridge(ctx, options.AnswerWithin, options.CallLimit, most, outcomes)
+	}
 	made := &provider.Provider{
 		Name: options.Name, Version: options.Version, WithoutClusterID: !cloud.HasClusterID(),
+		Status:                    outcomes.shown.Status,
 		ServiceAnnotationPrefixes: options.ServiceAnnotationPrefixes,
 		NodeAnnotationPrefixes:    options.NodeAnnotationPrefixes,
 	}
 	if machines := instancesOf(cloud); machines != nil {
 		made.Instances = &instances{
-			cloud: machines, classify: classify, prefixes: options.ProviderIDPrefixes,
+			cloud: machines, outcomes: outcomes, prefixes: options.ProviderIDPrefixes,
 			withoutProviderID: options.WithoutProviderID, seen: memory.sawNode,
 			room: make(chan struct{}, options.InstanceConcurrency),
 		}
@@ -220,8 +224,8 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 	}
 	if balancers, ok := cloud.LoadBalancer(); ok && balancers != nil {
 		made.LoadBalancers = &loadBalancers{
-			cloud: balancers, classify: classify, memory: memory, nodes: &nodeCache{built: memory.sawNode},
-			bridge: newBridge(ctx, options.AnswerWithin, options.CallLimit, options.LoadBalancersInFlight),
+			cloud: balancers, classify: outcomes.classify, memory: memory, nodes: &nodeCache{built: memory.sawNode},
+			bridge: bridged(options.LoadBalancersInFlight),
 		}
 		made.LoadBalancersCapability = &v1.LoadBalancersCapability{
 			Classes: options.LoadBalancerClasses, WithoutDefaultClass: options.WithoutDefaultClass,
@@ -230,13 +234,13 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 	}
 	if table, ok := cloud.Routes(); ok && table != nil {
 		made.Routes = &routes{
-			cloud: table, classify: classify, concurrency: options.RouteConcurrency, prefixes: options.ProviderIDPrefixes,
-			bridge: newBridge(ctx, options.AnswerWithin, options.CallLimit, options.RouteConcurrency),
+			cloud: table, outcomes: outcomes, concurrency: options.RouteConcurrency, prefixes: options.ProviderIDPrefixes,
+			bridge: bridged(options.RouteConcurrency),
 		}
 		made.RoutesCapability = &v1.RoutesCapability{MaxInFlight: 1}
 	}
 	if labeler, ok := cloud.(cloudprovider.PVLabeler); ok && options.Volumes != nil {
-		made.Volumes = &volumes{cloud: labeler, classify: classify, concurrency: options.InstanceConcurrency}
+		made.Volumes = &volumes{cloud: labeler, outcomes: outcomes, concurrency: options.InstanceConcurrency}
 		made.VolumesCapability = options.Volumes
 	}
 	return made

@@ -23,20 +23,21 @@ var topologyKeys = []string{
 // volumes answers with a cloud's PVLabeler.
 type volumes struct {
 	cloud       cloudprovider.PVLabeler
-	classify    classifier
+	outcomes    *outcomes
 	concurrency int
 }
 
 func (v *volumes) GetVolumes(ctx context.Context, asked []*v1.Volume) (provider.VolumeLookups, error) {
 	return provider.LookupVolumes(ctx, v.concurrency, asked, func(ctx context.Context, volume *v1.Volume) (provider.VolumeLookup, error) {
 		labels, err := v.cloud.GetLabelsForVolume(ctx, volumeOf(volume))
+		named := v.outcomes.saw(err)
 		switch {
 		case errors.Is(err, cloudprovider.DiskNotFound):
 			return provider.VolumeLookup{Absent: err.Error()}, nil
 		case errors.Is(err, cloudprovider.NotImplemented), errors.Is(err, cloudprovider.ImplementedElsewhere):
 			return provider.VolumeLookup{NotManaged: err.Error()}, nil
 		case err != nil:
-			return provider.VolumeLookup{}, v.classify.asError(err)
+			return provider.VolumeLookup{}, named
 		}
 		topology := &v1.VolumeTopology{Labels: map[string]string{}}
 		for key, value := range labels {

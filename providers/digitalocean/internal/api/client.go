@@ -33,7 +33,7 @@ func NewClient(baseURL string, token Token, userAgent string) (*Client, error) {
 	if err != nil || base.Host == "" || (base.Scheme != "https" && base.Scheme != "http") {
 		return nil, fmt.Errorf("the API's URL %q is no http or https URL", baseURL)
 	}
-	health := &Health{}
+	health := newHealth()
 	client, err := godo.New(
 		&http.Client{
 			Transport: &transport{base: http.DefaultTransport, token: token, health: health},

@@ -1,0 +1,66 @@
+package provider
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+)
+
+// Dependencies are the things that a provider depends on, as its last calls have shown them; its Status can be
+// Provider.Status. Nothing is BROKEN: a restart mends neither a cloud nor credentials.
+type Dependencies struct {
+	mu    sync.Mutex
+	known []*v1.DependencyStatus
+}
+
+// NewDependencies are ready. Names are short and stable, such as "cloud-api" and "credentials".
+func NewDependencies(names ...string) *Dependencies {
+	made := &Dependencies{}
+	for _, name := range names {
+		made.known = append(made.known, &v1.DependencyStatus{Name: name, Readiness: v1.Readiness_READINESS_READY})
+	}
+	return made
+}
+
+// Works says that a call has just shown that these work.
+func (d *Dependencies) Works(names ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, known := range d.known {
+		if slices.Contains(names, known.Name) {
+			known.Readiness, known.Message = v1.Readiness_READINESS_READY, ""
+			known.LastSuccess = timestamppb.New(time.Now())
+		}
+	}
+}
+
+// Fails says why a call has just failed. The text is for people, and must contain no secrets.
+func (d *Dependencies) Fails(name, why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, known := range d.known {
+		if known.Name == name {
+			known.Readiness, known.Message = v1.Readiness_READINESS_DEGRADED, why
+		}
+	}
+}
+
+// Status is READY, or DEGRADED while one of them fails.
+func (d *Dependencies) Status() *v1.GetStatusResponse {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	status := &v1.GetStatusResponse{Readiness: v1.Readiness_READINESS_READY}
+	for _, known := range d.known {
+		if known.Readiness != v1.Readiness_READINESS_READY {
+			status.Readiness = v1.Readiness_READINESS_DEGRADED
+		}
+		status.Dependencies = append(status.Dependencies, &v1.DependencyStatus{
+			Name: known.Name, Readiness: known.Readiness, Message: known.Message, LastSuccess: known.LastSuccess,
+		})
+	}
+	return status
+}

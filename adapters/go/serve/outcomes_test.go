@@ -1,0 +1,68 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+)
+
+// refusal has the shape of an error of a cloud's client.
+type refusal struct{ StatusCode int }
+
+func (r *refusal) Error() string { return http.StatusText(r.StatusCode) }
+
+func TestTheStatusIsWhatTheLastCallsHaveShown(t *testing.T) {
+	steps := []struct {
+		name             string
+		err              error
+		api, credentials string
+	}{
+		{"refused credentials", &refusal{http.StatusUnauthorized}, "", "Unauthorized"},
+		{"an error of one Service", errors.New("no room"), "", "Unauthorized"},
+		{"success", nil, "", ""},
+		{"a rate limit", &refusal{http.StatusTooManyRequests}, "the cloud's API limits the rate of calls: Too Many Requests", ""},
+		{"refused credentials by an API that answers", &refusal{http.StatusUnauthorized}, "", "Unauthorized"},
+		{"success again", nil, "", ""},
+	}
+	client, _ := serving(t, Options{}, &cloud{balancers: &balancers{
+		ensure: func(_ context.Context, service *corev1.Service, _ []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+			for _, step := range steps {
+				if step.name == service.Name {
+					return &corev1.LoadBalancerStatus{}, step.err
+				}
+			}
+			return nil, nil
+		},
+	}})
+	expect := func(name, api, credentials string) {
+		status, err := v1.NewProviderServiceClient(client).GetStatus(t.Context(), &v1.GetStatusRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		readiness := v1.Readiness_READINESS_READY
+		if api+credentials != "" {
+			readiness = v1.Readiness_READINESS_DEGRADED
+		}
+		parts := status.Dependencies
+		if status.Readiness != readiness || len(parts) != 2 || parts[0].Message != api || parts[1].Message != credentials {
+			t.Errorf("%s: %v", name, status)
+		}
+	}
+	expect("before any call", "", "")
+	for _, step := range steps {
+		asked := service()
+		asked.Name, asked.Uid = step.name, step.name
+		_, err := v1.NewLoadBalancersServiceClient(client).EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
+			Context: attempt(), Service: asked, Targets: inline(&v1.Node{Name: "a"}),
+		})
+		if (err == nil) != (step.err == nil) {
+			t.Errorf("%s: %v", step.name, err)
+		}
+		expect(step.name, step.api, step.credentials)
+	}
+}
