@@ -47,7 +47,11 @@ func (r *routes) CreateRoutes(ctx context.Context, wanted []*v1.Route) (provider
 	}
 	return provider.ChangeEach(ctx, r.concurrency, wanted, func(ctx context.Context, route *v1.Route) (provider.RouteChange, error) {
 		for _, known := range table[cidrOf(route.DestinationCidr)] {
-			if !r.leadsTo(known, route) || known.Blackhole {
+			if known.Blackhole {
+				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
+					"route %q to %s leads nowhere: it has to be deleted first", known.Name, known.DestinationCIDR)
+			}
+			if !r.leadsTo(known, route) {
 				return provider.RouteChange{}, provider.Errorf(provider.ConflictingResource,
 					"route %q to %s leads to %q", known.Name, known.DestinationCIDR, known.TargetNode)
 			}
@@ -135,7 +139,12 @@ func (r *routes) isProviderID(target types.NodeName) bool {
 	return slices.ContainsFunc(r.prefixes, func(prefix string) bool { return strings.HasPrefix(string(target), prefix) })
 }
 
+// leadsTo tells whether a route of the table is the one that is named. A cloud may not know the target of one that
+// leads nowhere any more (AWS): its destination alone names it, and it serves no other Node.
 func (r *routes) leadsTo(known *cloudprovider.Route, route *v1.Route) bool {
+	if known.Blackhole && known.TargetNode == "" {
+		return true
+	}
 	if r.isProviderID(known.TargetNode) {
 		return string(known.TargetNode) == route.ProviderId
 	}

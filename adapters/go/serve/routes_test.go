@@ -102,3 +102,32 @@ func TestATargetThatIsAProviderIDIsSentAsOne(t *testing.T) {
 		t.Fatal(gone, err)
 	}
 }
+
+func TestARouteThatLeadsNowhereIsDeletedByItsDestination(t *testing.T) {
+	nowhere := &cloudprovider.Route{Name: "r", DestinationCIDR: "10.0.1.0/24", Blackhole: true}
+	route := &v1.Route{DestinationCidr: "10.0.1.0/24", NodeName: "a"}
+	for name, asked := range map[string]*v1.Route{
+		"as it was sent":   route,
+		"as it was listed": {Name: "r", DestinationCidr: "10.0.1.0/24", Blackhole: true},
+	} {
+		known := &table{routes: []*cloudprovider.Route{nowhere}}
+		client, _ := serving(t, Options{}, &cloud{table: known})
+		routing := v1.NewRoutesServiceClient(client)
+		made, err := routing.BatchCreateRoutes(t.Context(), &v1.BatchCreateRoutesRequest{Context: attempt(), Routes: []*v1.Route{route}})
+		if err != nil || reasonIn(t, made.Results[0].Status) != "CONFLICTING_RESOURCE" || len(known.routes) != 1 {
+			t.Fatal(name, made, err)
+		}
+		gone, err := routing.BatchDeleteRoutes(t.Context(), &v1.BatchDeleteRoutesRequest{Context: attempt(), Routes: []*v1.Route{asked}})
+		if err != nil || gone.Results[0].Status.Code != 0 || len(known.routes) != 0 {
+			t.Fatal(name, gone, err)
+		}
+	}
+	// One that leads to another Node is not the one that is named, blackhole or not.
+	other := &table{routes: []*cloudprovider.Route{{Name: "r", DestinationCIDR: "10.0.1.0/24", TargetNode: "b", Blackhole: true}}}
+	client, _ := serving(t, Options{}, &cloud{table: other})
+	_, err := v1.NewRoutesServiceClient(client).BatchDeleteRoutes(t.Context(),
+		&v1.BatchDeleteRoutesRequest{Context: attempt(), Routes: []*v1.Route{route}})
+	if err != nil || len(other.routes) != 1 {
+		t.Fatal(other.routes, err)
+	}
+}
