@@ -1,13 +1,18 @@
-// The fake cloud of upstream's own tests, as a provider. Where it answers the same about each object, it
-// looks here: the machines are those of its list, and a load balancer is there once it was made.
+// The fake cloud of upstream's own tests, as a provider. Where it answers the same about each object, it looks
+// here: the machines are those of its list, and a load balancer is there once it was made. It can be told to
+// refuse calls, and has limits, since the errors of a cloud are half of a provider.
+//
+//	FAKE_MACHINES  names of its machines, separated by commas; with =off one that is stopped
+//	FAKE_LIMIT     most load balancers, and most routes; empty: any number
+//	FAKE_FOLDER    where the switches are, and the journal of its calls; empty: none
 package main
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
-	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,76 +20,48 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/fake"
 
+	"outrigger.dev/adapters/go/provider"
 	"outrigger.dev/adapters/go/serve"
 )
 
-// cloud is upstream's fake with a memory.
-type cloud struct{ *fake.Cloud }
-
-func (c cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return c, true }
-func (c cloud) InstancesV2() (cloudprovider.InstancesV2, bool)   { return c, true }
-
-func (c cloud) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
-	made, exists := c.Balancers[c.GetLoadBalancerName(ctx, cluster, service)]
-	if !exists {
-		return nil, false, nil
-	}
-	status := &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: c.ExternalIP.String()}}}
-	for _, port := range made.Ports {
-		status.Ingress[0].Ports = append(status.Ingress[0].Ports, corev1.PortStatus{Port: port.Port, Protocol: port.Protocol})
-	}
-	return status, true, nil
-}
-
-func (c cloud) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
-	if _, exists, _ := c.GetLoadBalancer(ctx, cluster, service); !exists {
-		return errors.New("there is no load balancer to update")
-	}
-	return c.Cloud.UpdateLoadBalancer(ctx, cluster, service, nodes)
-}
-
-func (c cloud) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
-	delete(c.Balancers, c.GetLoadBalancerName(ctx, cluster, service))
-	return c.Cloud.EnsureLoadBalancerDeleted(ctx, cluster, service)
-}
-
-func (c cloud) InstanceExists(_ context.Context, node *corev1.Node) (bool, error) {
-	return slices.Contains(c.Machines, types.NodeName(machine(node))), nil
-}
-
-func (c cloud) InstanceMetadata(ctx context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
-	if exists, err := c.InstanceExists(ctx, node); err != nil || !exists {
-		return nil, cloudprovider.InstanceNotFound
-	}
-	return &cloudprovider.InstanceMetadata{
-		ProviderID: "fake://" + machine(node), InstanceType: "fake-small", NodeAddresses: c.Addresses,
-		Zone: c.FailureDomain, Region: c.Region,
-	}, nil
-}
-
-func machine(node *corev1.Node) string {
-	if id, known := strings.CutPrefix(node.Spec.ProviderID, "fake://"); known {
-		return id
-	}
-	return node.Name
-}
-
-// machines are those that FAKE_MACHINES lists.
-func machines() []types.NodeName {
-	var names []types.NodeName
-	for name := range strings.SplitSeq(os.Getenv("FAKE_MACHINES"), ",") {
-		names = append(names, types.NodeName(strings.TrimSpace(name)))
-	}
-	return names
-}
-
 func main() {
-	serve.Main(func() (cloudprovider.Interface, error) {
-		return cloud{&fake.Cloud{
-			Machines: machines(), ExternalIP: net.IPv4(203, 0, 113, 10),
-			Balancers: map[string]fake.Balancer{}, RouteMap: map[string]*fake.Route{},
+	serve.Run(serve.Options{Classify: classify}, newCloud)
+}
+
+// classify names the errors that only this cloud has. Those of its API have a shape that the adapter knows.
+func classify(err error) *provider.Error {
+	for meant, reason := range map[error]provider.Reason{
+		errMalformedID: provider.MalformedProviderID,
+		errAnnotation:  provider.InvalidAnnotation,
+		errProtocol:    provider.UnsupportedProtocol,
+	} {
+		if errors.Is(err, meant) {
+			return provider.Errorf(reason, "%w", err)
+		}
+	}
+	return nil
+}
+
+func newCloud() (cloudprovider.Interface, error) {
+	limit, err := strconv.Atoi(os.Getenv("FAKE_LIMIT"))
+	if text := os.Getenv("FAKE_LIMIT"); text != "" && err != nil {
+		return nil, fmt.Errorf("FAKE_LIMIT is %q, which is no number", text)
+	}
+	made := cloud{
+		Cloud: &fake.Cloud{
+			ExternalIP: net.IPv4(203, 0, 113, 10),
+			Balancers:  map[string]fake.Balancer{}, RouteMap: map[string]*fake.Route{},
 			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}},
 			Zone:      cloudprovider.Zone{FailureDomain: "fake-1a", Region: "fake-1"},
-		}}, nil
-	})
+		},
+		stopped: map[types.NodeName]bool{},
+		limit:   limit,
+		api:     api{folder: os.Getenv("FAKE_FOLDER")},
+	}
+	for name := range strings.SplitSeq(os.Getenv("FAKE_MACHINES"), ",") {
+		name, isStopped := strings.CutSuffix(strings.TrimSpace(name), "=off")
+		made.Machines = append(made.Machines, types.NodeName(name))
+		made.stopped[types.NodeName(name)] = isStopped
+	}
+	return made, nil
 }

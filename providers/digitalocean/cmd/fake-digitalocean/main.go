@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -58,6 +59,14 @@ func run() error {
 	} {
 		mux.HandleFunc("POST /control/"+name, func(http.ResponseWriter, *http.Request) { cloud.Refuse(refusal) })
 	}
+	mux.HandleFunc("POST /control/room", func(out http.ResponseWriter, request *http.Request) {
+		room, err := strconv.Atoi(request.FormValue("load-balancers"))
+		if err != nil {
+			http.Error(out, err.Error(), http.StatusBadRequest)
+			return
+		}
+		cloud.SetMaxLoadBalancers(room)
+	})
 	for name, count := range map[string]func() int{"changes": cloud.Changes, "calls": cloud.Requests} {
 		mux.HandleFunc("GET /control/"+name, func(out http.ResponseWriter, _ *http.Request) {
 			_, _ = fmt.Fprintln(out, count())

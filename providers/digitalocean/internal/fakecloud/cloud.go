@@ -96,6 +96,13 @@ func (c *Cloud) SetTokens(tokens ...string) {
 	c.tokens = tokens
 }
 
+// SetMaxLoadBalancers changes how many the team may have while it serves; 0: any number.
+func (c *Cloud) SetMaxLoadBalancers(most int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.MaxLoadBalancers = most
+}
+
 // Refusal is how every request is answered.
 type Refusal int
 

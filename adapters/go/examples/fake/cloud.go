@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/fake"
+)
+
+// sizeAnnotation is the one that the cloud reads: small or large.
+const sizeAnnotation = "fake.example/size"
+
+var (
+	errMalformedID = errors.New("no machine can have this id")
+	errAnnotation  = errors.New("the annotation " + sizeAnnotation + " is neither small nor large")
+	errProtocol    = errors.New("load balancers serve TCP and UDP only")
+)
+
+// cloud is upstream's fake with a memory. The adapter calls it about one load balancer at a time.
+type cloud struct {
+	*fake.Cloud
+	stopped map[types.NodeName]bool
+	// limit of load balancers, and of routes; 0: none.
+	limit int
+	api   api
+}
+
+func (c cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return c, true }
+func (c cloud) InstancesV2() (cloudprovider.InstancesV2, bool)   { return c, true }
+func (c cloud) Routes() (cloudprovider.Routes, bool)             { return c, true }
+
+func (c cloud) GetLoadBalancer(ctx context.Context, cluster string, service *corev1.Service) (*corev1.LoadBalancerStatus, bool, error) {
+	if err := c.api.read("get-load-balancer"); err != nil {
+		return nil, false, err
+	}
+	status := c.statusOf(c.GetLoadBalancerName(ctx, cluster, service))
+	return status, status != nil, nil
+}
+
+// statusOf a load balancer; nil where there is none.
+func (c cloud) statusOf(name string) *corev1.LoadBalancerStatus {
+	made, exists := c.Balancers[name]
+	if !exists {
+		return nil
+	}
+	status := &corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: c.ExternalIP.String()}}}
+	for _, port := range made.Ports {
+		status.Ingress[0].Ports = append(status.Ingress[0].Ports, corev1.PortStatus{Port: port.Port, Protocol: port.Protocol})
+	}
+	return status
+}
+
+func (c cloud) EnsureLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+	switch service.Annotations[sizeAnnotation] {
+	case "", "small", "large":
+	default:
+		return nil, errAnnotation
+	}
+	for _, port := range service.Spec.Ports {
+		if port.Protocol == corev1.ProtocolSCTP {
+			return nil, fmt.Errorf("port %d: %w", port.Port, errProtocol)
+		}
+	}
+	if err := c.api.change("ensure-load-balancer"); err != nil {
+		return nil, err
+	}
+	_, exists := c.Balancers[c.GetLoadBalancerName(ctx, cluster, service)]
+	if err := c.room(len(c.Balancers)); err != nil && !exists {
+		return nil, err
+	}
+	return c.Cloud.EnsureLoadBalancer(ctx, cluster, service, nodes)
+}
+
+func (c cloud) UpdateLoadBalancer(ctx context.Context, cluster string, service *corev1.Service, nodes []*corev1.Node) error {
+	if err := c.api.change("update-load-balancer"); err != nil {
+		return err
+	}
+	if c.statusOf(c.GetLoadBalancerName(ctx, cluster, service)) == nil {
+		return errors.New("there is no load balancer to update")
+	}
+	return c.Cloud.UpdateLoadBalancer(ctx, cluster, service, nodes)
+}
+
+func (c cloud) EnsureLoadBalancerDeleted(ctx context.Context, cluster string, service *corev1.Service) error {
+	if err := c.api.change("delete-load-balancer"); err != nil {
+		return err
+	}
+	delete(c.Balancers, c.GetLoadBalancerName(ctx, cluster, service))
+	return c.Cloud.EnsureLoadBalancerDeleted(ctx, cluster, service)
+}
+
+func (c cloud) InstanceExists(_ context.Context, node *corev1.Node) (bool, error) {
+	if err := c.api.read("instance-exists"); err != nil {
+		return false, err
+	}
+	return c.hasMachine(node)
+}
+
+func (c cloud) InstanceShutdown(_ context.Context, node *corev1.Node) (bool, error) {
+	if err := c.api.read("instance-shutdown"); err != nil {
+		return false, err
+	}
+	return c.stopped[machine(node)], nil
+}
+
+func (c cloud) InstanceMetadata(_ context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	if err := c.api.read("instance-metadata"); err != nil {
+		return nil, err
+	}
+	exists, err := c.hasMachine(node)
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		return nil, cloudprovider.InstanceNotFound
+	}
+	return &cloudprovider.InstanceMetadata{
+		ProviderID: "fake://" + string(machine(node)), InstanceType: "fake-small", NodeAddresses: c.Addresses,
+		Zone: c.FailureDomain, Region: c.Region,
+	}, nil
+}
+
+func (c cloud) hasMachine(node *corev1.Node) (bool, error) {
+	name := machine(node)
+	if len(validation.IsDNS1123Subdomain(string(name))) > 0 {
+		return false, fmt.Errorf("%q: %w", node.Spec.ProviderID, errMalformedID)
+	}
+	return slices.Contains(c.Machines, name), nil
+}
+
+func machine(node *corev1.Node) types.NodeName {
+	if id, known := strings.CutPrefix(node.Spec.ProviderID, "fake://"); known {
+		return types.NodeName(id)
+	}
+	return types.NodeName(node.Name)
+}
+
+func (c cloud) ListRoutes(ctx context.Context, cluster string) ([]*cloudprovider.Route, error) {
+	if err := c.api.read("list-routes"); err != nil {
+		return nil, err
+	}
+	c.Lock.Lock()
+	gone := c.api.takeBlackholes()
+	for _, known := range c.RouteMap {
+		known.Route.Blackhole = known.Route.Blackhole || slices.Contains(gone, known.Route.DestinationCIDR)
+	}
+	c.Lock.Unlock()
+	return c.Cloud.ListRoutes(ctx, cluster)
+}
+
+func (c cloud) CreateRoute(ctx context.Context, cluster, hint string, route *cloudprovider.Route) error {
+	if err := c.api.change("create-route"); err != nil {
+		return err
+	}
+	c.Lock.Lock()
+	err := c.room(len(c.RouteMap))
+	c.Lock.Unlock()
+	if err != nil {
+		return err
+	}
+	return c.Cloud.CreateRoute(ctx, cluster, hint, route)
+}
+
+func (c cloud) DeleteRoute(ctx context.Context, cluster string, route *cloudprovider.Route) error {
+	if err := c.api.change("delete-route"); err != nil {
+		return err
+	}
+	return c.Cloud.DeleteRoute(ctx, cluster, route)
+}
+
+func (c cloud) room(used int) error {
+	if c.limit > 0 && used >= c.limit {
+		return &apiError{Code: "QuotaExceeded", text: fmt.Sprintf("the account has room for %d", c.limit)}
+	}
+	return nil
+}
