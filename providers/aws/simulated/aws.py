@@ -19,7 +19,9 @@ import moto.ec2.responses
 import moto.elb.models
 import moto.elbv2.exceptions
 import moto.elbv2.models
+from moto.core import DEFAULT_ACCOUNT_ID
 from moto.core.responses import ActionResult
+from moto.ec2.models import ec2_backends
 from moto.elbv2.models import ELBv2Backend
 from moto.moto_api._internal import mock_random
 from moto.server import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
@@ -108,9 +110,14 @@ def an_instance_may_be_named_twice(first, backend, ids, filters=None):
     return first(backend, list(dict.fromkeys(ids)), filters)
 
 
-# A route to a terminated instance leads nowhere.
+# A route to a terminated instance leads nowhere, as does one that the switch names.
+moto.ec2.models.route_tables.Route.leads_nowhere = False
 moto.ec2.models.route_tables.Route.state = property(
-    lambda route: "blackhole" if route.instance and route.instance.state == "terminated" else "active"
+    lambda route: (
+        "blackhole"
+        if route.leads_nowhere or (route.instance and route.instance.state == "terminated")
+        else "active"
+    )
 )
 
 # Few types of instances have a topology, and those used here have none.
@@ -120,23 +127,36 @@ moto.ec2.responses.EC2Response.describe_instance_topology = lambda _: ActionResu
 # --- The server.
 
 
+# What AWS answers while it refuses: status, code and message.
+REFUSALS = {
+    "off": ("503 Service Unavailable", None, None),
+    "limited": ("503 Service Unavailable", "RequestLimitExceeded", "Request limit exceeded."),
+    "locked": (
+        "401 Unauthorized",
+        "AuthFailure",
+        "AWS was not able to validate the provided access credentials",
+    ),
+}
+
+
 class Simulation:
-    """moto with a switch, a count of changes, and an end."""
+    """moto with switches, counts of calls and changes, and an end."""
 
     def __init__(self):
         self.moto = DomainDispatcherApplication(create_backend_app)
         self.lock = threading.Lock()
-        self.is_off = False
+        self.refusal = None
         self.is_ready = False
+        self.calls = 0
         self.changes = 0
         self.providers = set()
 
     def __call__(self, environ, start_response):
         if environ["PATH_INFO"].startswith("/control/"):
             return self.control(environ, start_response)
-        if self.is_off:
-            start_response("503 Service Unavailable", [("Content-Length", "0")])
-            return []
+        self.calls += 1
+        if refusal := REFUSALS.get(self.refusal):
+            return self.refuse(environ, start_response, *refusal)
         time.sleep(LATENCY)
         with self.lock:  # moto's models are not made for calls at one time
             body = self.moto._get_body(environ)
@@ -153,6 +173,23 @@ class Simulation:
             print(time.strftime("%H:%M:%S"), action, *statuses, flush=True)
             return answer
 
+    def refuse(self, environ, start_response, status, code, message):
+        error = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+        if code is None:
+            answer = ""
+        elif "/ec2/" in environ.get("HTTP_AUTHORIZATION", ""):
+            answer = f"<Response><Errors>{error}</Errors><RequestID>1</RequestID></Response>"
+        else:
+            answer = f"<ErrorResponse>{error}<RequestId>1</RequestId></ErrorResponse>"
+        start_response(status, [("Content-Type", "text/xml"), ("Content-Length", str(len(answer)))])
+        return [answer.encode()]
+
+    def blackhole(self, cidr):
+        for table in ec2_backends[DEFAULT_ACCOUNT_ID][REGION].route_tables.values():
+            for route in table.routes:
+                if route.destination_cidr_block == cidr:
+                    route.leads_nowhere = True
+
     def control(self, environ, start_response):
         query = urllib.parse.parse_qs(environ["QUERY_STRING"])
         answer, status = "", "200 OK"
@@ -161,8 +198,15 @@ class Simulation:
                 status = "503 Service Unavailable"
             case "provider":
                 self.providers.add(int(query["pid"][0]))
-            case "off" | "on" as switch:
-                self.is_off = switch == "off"
+            case "on":
+                self.refusal = None
+            case refusal if refusal in REFUSALS:
+                self.refusal = refusal
+            case "blackhole":
+                with self.lock:
+                    self.blackhole(query["cidr"][0])
+            case "calls":
+                answer = f"{self.calls}\n"
             case "changes":
                 answer = f"{self.changes}\n"
             case _:
