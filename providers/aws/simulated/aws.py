@@ -127,7 +127,7 @@ moto.ec2.responses.EC2Response.describe_instance_topology = lambda _: ActionResu
 # --- The server.
 
 
-# What AWS answers while it refuses: status, code and message.
+# Answers of AWS while it refuses: status, code and message.
 REFUSALS = {
     "off": ("503 Service Unavailable", None, None),
     "limited": ("503 Service Unavailable", "RequestLimitExceeded", "Request limit exceeded."),

@@ -12,7 +12,7 @@ import (
 	"outrigger.dev/adapters/go/provider"
 )
 
-// What the provider depends on, as GetStatus names it.
+// Names of the dependencies in GetStatus.
 const (
 	theAPI      = "digitalocean-api"
 	credentials = "credentials"
