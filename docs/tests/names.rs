@@ -186,3 +186,52 @@ fn screaming(reason: &str) -> String {
     }
     screaming
 }
+
+/// The fields of each call of a log macro in `text`, without string literals.
+fn log_fields(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in ["error!(", "warn!(", "info!(", "debug!(", "trace!("] {
+        for (at, _) in text.match_indices(name) {
+            let (mut depth, mut is_quoted, mut field) = (0, false, String::new());
+            let mut chars = text[at + name.len()..].chars();
+            while let Some(c) = chars.next() {
+                match c {
+                    '\\' if is_quoted => drop(chars.next()),
+                    '"' => is_quoted = !is_quoted,
+                    _ if is_quoted => {}
+                    ')' | ']' | '}' if depth == 0 => break,
+                    ',' if depth == 0 => found.push(std::mem::take(&mut field)),
+                    c => {
+                        depth += i32::from("([{".contains(c)) - i32::from(")]}".contains(c));
+                        field.push(c);
+                    }
+                }
+            }
+            found.push(field);
+        }
+    }
+    found
+}
+
+/// The text of a log line is itself the field `message`: another one of that name takes its place.
+#[test]
+fn no_log_line_loses_its_text_to_a_field() {
+    let is_text = |field: &String| {
+        let name = field.split('=').next().unwrap_or_default();
+        name.trim().trim_start_matches(['%', '?']) == "message"
+    };
+    assert!(
+        log_fields("info!(a = f(1, 2), %message, \"message, b\")")
+            .iter()
+            .any(is_text)
+    );
+    let mut sources = BTreeMap::new();
+    texts("", "rs", &mut sources);
+    sources.remove(Path::new("docs/tests/names.rs"));
+    let wrong: Vec<_> = sources
+        .iter()
+        .filter(|(_, text)| log_fields(text).iter().any(is_text))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(wrong.is_empty(), "a field named message: {wrong:?}");
+}

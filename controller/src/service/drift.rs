@@ -111,7 +111,7 @@ impl ServiceLb {
             info!(
                 service = &*key.name,
                 found = ?answer.disposition,
-                message = &*answer.message,
+                differs = &*answer.message,
                 "the load balancer is not what it was made; ensuring it again"
             );
         }
