@@ -176,6 +176,8 @@ struct Shared {
     node_sets: NodeSets,
     doubted: DoubtedAbsences,
     dropped_effects: Repeats,
+    /// Faults that would be logged with each call or connection.
+    repeats: Repeats,
     metrics: ProviderMetrics,
 }
 
@@ -208,6 +210,7 @@ impl Provider {
             node_sets: NodeSets::default(),
             doubted: DoubtedAbsences::default(),
             dropped_effects: Repeats::default(),
+            repeats: Repeats::default(),
             metrics,
         });
         let lookup_batcher =
@@ -365,13 +368,20 @@ impl Provider {
         self.shared.session_that(wanted).await;
     }
 
-    /// Calls `then` whenever another process answers behind the socket, except the first. Never
-    /// returns.
+    /// Calls `then` whenever another process answers behind the socket, except the first, or the same one
+    /// serves a capability that it had not: what waits for that is tried again. Never returns.
     pub async fn each_restart(&self, mut then: impl FnMut()) {
-        let mut known: Option<Box<str>> = None;
+        let mut known = None;
         let follow = |session: &Session| {
-            let before = known.replace(session.boot_id.clone());
-            if before.is_some_and(|before| before != session.boot_id) {
+            let now = session.capabilities();
+            let Some((boot_id, before)) = known.replace((session.boot_id.clone(), now)) else {
+                return;
+            };
+            let serves_more = before
+                .iter()
+                .zip(now)
+                .any(|(before, now)| !before.1 && now.1);
+            if boot_id != session.boot_id || serves_more {
                 then();
             }
         };

@@ -10,7 +10,7 @@ use crate::{
     provider::ProviderState,
 };
 
-/// A provider that is away for less is being restarted or upgraded: no event.
+/// Trouble that is over by then is a restart, an upgrade or a hiccup of the cloud: no event.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Records an event on the Lease of `election`, without an election nothing.
@@ -37,33 +37,59 @@ fn lease_of(election: &Election) -> ObjectRef {
     }
 }
 
-/// Records `ProviderDown` when the provider of the replica on `host` has not served for [`GRACE`], and
-/// `ProviderUp` when it serves again. Never returns.
+/// The trouble that a provider has, as the reason of an event.
+fn trouble(state: &ProviderState) -> Option<&'static str> {
+    match state {
+        ProviderState::Ready => None,
+        ProviderState::Degraded { .. } => Some("ProviderDegraded"),
+        ProviderState::Connecting | ProviderState::Starting | ProviderState::Down { .. } => {
+            Some("ProviderDown")
+        }
+    }
+}
+
+/// Records `ProviderDown` when the provider of the replica on `host` has not served for [`GRACE`],
+/// `ProviderDegraded` when it has been degraded for as long, and `ProviderUp` when it serves well again. Never
+/// returns.
 pub(super) async fn report(
     mut state: watch::Receiver<ProviderState>,
     host: &str,
     record: impl Fn(EventType, &'static str, String),
 ) {
+    let mut reported = None;
     loop {
-        until(&mut state, false).await;
-        if timeout(GRACE, until(&mut state, true)).await.is_ok() {
-            continue;
+        let now = trouble(&state.borrow());
+        if now != reported {
+            if now.is_some() && timeout(GRACE, until_another(&mut state, now)).await.is_ok() {
+                continue;
+            }
+            reported = now;
+            let how = state.borrow().to_string();
+            match now {
+                None => record(
+                    EventType::Normal,
+                    "ProviderUp",
+                    format!("The provider of {host} serves again"),
+                ),
+                Some(reason @ "ProviderDegraded") => record(
+                    EventType::Warning,
+                    reason,
+                    format!("The provider of {host} serves, but not well ({how})"),
+                ),
+                Some(reason) => record(
+                    EventType::Warning,
+                    reason,
+                    format!("The provider of {host} does not serve ({how})"),
+                ),
+            }
         }
-        let down = state.borrow().to_string();
-        let message = format!("The provider of {host} does not serve ({down})");
-        record(EventType::Warning, "ProviderDown", message);
-        until(&mut state, true).await;
-        let message = format!("The provider of {host} serves again");
-        record(EventType::Normal, "ProviderUp", message);
+        until_another(&mut state, now).await;
     }
 }
 
-/// Waits until the provider serves, or does not. Never returns once its handle is gone with the process.
-async fn until(state: &mut watch::Receiver<ProviderState>, serves: bool) {
-    let reached = state
-        .wait_for(|state| state.serves() == serves)
-        .await
-        .is_ok();
+/// Waits until the provider has other trouble, or none. Never returns once its handle is gone with the process.
+async fn until_another(state: &mut watch::Receiver<ProviderState>, now: Option<&'static str>) {
+    let reached = state.wait_for(|state| trouble(state) != now).await.is_ok();
     if !reached {
         std::future::pending::<()>().await;
     }
@@ -87,8 +113,14 @@ mod tests {
         }
     }
 
+    fn degraded() -> ProviderState {
+        ProviderState::Degraded {
+            reason: "its cloud is away".into(),
+        }
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn an_outage_is_two_events_and_a_restart_none() {
+    async fn trouble_that_lasts_is_one_event_and_its_end_another() {
         let (sender, state) = watch::channel(ProviderState::Connecting);
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let noted = Arc::clone(&said);
@@ -109,6 +141,12 @@ mod tests {
 
             sender.send_replace(down());
             sleep(GRACE * 2).await;
+            sender.send_replace(degraded());
+            sleep(GRACE * 2).await;
+            sender.send_replace(down());
+            sleep(GRACE / 2).await;
+            sender.send_replace(degraded());
+            sleep(GRACE).await;
             sender.send_replace(ProviderState::Ready);
             sleep(GRACE).await;
         };
@@ -120,6 +158,7 @@ mod tests {
             *said.lock(),
             [
                 "Warning ProviderDown: The provider of a_1 does not serve (down: no provider answers)",
+                "Warning ProviderDegraded: The provider of a_1 serves, but not well (degraded: its cloud is away)",
                 "Normal ProviderUp: The provider of a_1 serves again",
             ]
         );

@@ -1,6 +1,6 @@
 //! Keeps one connection to the provider, for ever.
 
-use std::{ops::ControlFlow, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -41,6 +41,10 @@ pub(super) struct Manager {
     /// Of the first provider that was accepted.
     name: Option<Box<str>>,
     boot_id: Box<str>,
+    /// Capabilities that were declared once.
+    declared: BTreeSet<&'static str>,
+    /// Those of them that the provider of now does not declare, for people.
+    withdrawn: Option<Arc<str>>,
     /// UID of the cluster, as the last handshake sent it.
     sent_uid: String,
 }
@@ -74,6 +78,8 @@ impl Manager {
             suspicion: None,
             name: None,
             boot_id: Box::default(),
+            declared: BTreeSet::new(),
+            withdrawn: None,
             sent_uid: String::new(),
         }
     }
@@ -136,7 +142,7 @@ impl Manager {
         loop {
             let tried = tokio::select! {
                 biased;
-                () = connection.closed() => return self.closed(),
+                () = connection.closed() => return self.closed(&connection),
                 tried = self.shake_hands(&connection) => tried,
             };
             match tried {
@@ -155,7 +161,7 @@ impl Manager {
                     self.shared.down(cause, &reason);
                     self.shared.withdraw();
                     tokio::select! {
-                        () = connection.closed() => return self.closed(),
+                        () = connection.closed() => return self.closed(&connection),
                         () = sleep(REFUSED) => {}
                     }
                 }
@@ -180,8 +186,15 @@ impl Manager {
         self.suspicion = suspicion;
     }
 
-    fn closed(&self) -> Loss {
-        Loss::Disconnected(format!("the connection to {} was lost", self.connector))
+    /// Calls that are in flight on a connection with a GOAWAY go on there.
+    fn closed(&self, connection: &ProviderConnection) -> Loss {
+        Loss::Disconnected(match connection.goaway() {
+            Some(reason) => format!(
+                "the provider takes no more calls on its connection at {} (GOAWAY: {reason})",
+                self.connector
+            ),
+            None => format!("the connection to {} was lost", self.connector),
+        })
     }
 
     /// One handshake. The outer error asks for a new connection.
@@ -229,6 +242,25 @@ impl Manager {
         }
     }
 
+    /// A capability that is declared no longer stops loops, so it is reported for as long as that lasts.
+    fn withdrawn_by(&mut self, result: &HandshakeResult) -> Option<Arc<str>> {
+        let mut withdrawn = Vec::new();
+        for (capability, is_served) in result.capabilities() {
+            if is_served {
+                self.declared.insert(capability);
+            } else if self.declared.contains(capability) {
+                withdrawn.push(capability);
+            }
+        }
+        (!withdrawn.is_empty()).then(|| {
+            let withdrawn = withdrawn.join(", ");
+            format!(
+                "the provider does not declare capabilities that it declared before: {withdrawn};                  what needs them waits until it does: bring them back, or restart the controller                  if they are not to come back"
+            )
+            .into()
+        })
+    }
+
     fn publish(
         &mut self,
         connection: &ProviderConnection,
@@ -239,6 +271,7 @@ impl Manager {
         let new_process = self.boot_id != result.boot_id;
         self.boot_id.clone_from(&result.boot_id);
         self.name.get_or_insert_with(|| result.name.clone());
+        self.withdrawn = self.withdrawn_by(&result);
         let reconnect = new_connection && self.connected_before;
         self.connected_before = true;
         debug!(

@@ -114,8 +114,20 @@ fn why(health: &ProviderHealth, summary: &str) -> Arc<str> {
 }
 
 impl Heartbeat {
-    /// The state that follows, where [`ProviderState::Down`] has been so since `since`.
-    pub(super) fn state(self, since: tokio::time::Instant) -> ProviderState {
+    /// The state that follows, where [`ProviderState::Down`] has been so since `since`; `withdrawn`: the
+    /// capabilities that it does not declare any more.
+    pub(super) fn state(
+        self,
+        since: tokio::time::Instant,
+        withdrawn: Option<Arc<str>>,
+    ) -> ProviderState {
+        match (self, withdrawn) {
+            (Self::Ready, Some(reason)) => ProviderState::Degraded { reason },
+            (heartbeat, _) => heartbeat.in_its_words(since),
+        }
+    }
+
+    fn in_its_words(self, since: tokio::time::Instant) -> ProviderState {
         match self {
             Self::Starting => ProviderState::Starting,
             Self::Ready => ProviderState::Ready,

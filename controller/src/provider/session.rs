@@ -14,7 +14,7 @@ use outrigger_api::{code_name, v1};
 use outrigger_core::{
     effects::{AllowedEffects, Effects, RawEffects},
     node::ownership::Prefixes,
-    service::capability::Capability,
+    service::{ServiceView, capability::Capability},
 };
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,7 @@ use super::{
     transport::ProviderConnection,
     volumes::VolumesCapability,
 };
+use crate::telemetry::Repeats;
 
 /// A connection that a handshake was made on, with its result. A new one is published after each
 /// handshake, also on the same connection; whoever keeps facts about the provider compares
@@ -44,6 +45,8 @@ pub struct Session {
     unserved: Mutex<HashSet<&'static str>>,
     /// Whether effects of a provider that declares none were reported.
     undeclared_effects: AtomicBool,
+    /// Answers beyond the bounds of the contract.
+    repeats: Repeats,
 }
 
 /// The provider's answer to a handshake, checked.
@@ -79,6 +82,18 @@ pub struct HandshakeResult {
     pub(super) rates: Box<[Rate]>,
 }
 
+impl HandshakeResult {
+    /// The parts of the contract that loops call, and whether the provider serves them.
+    pub(super) fn capabilities(&self) -> [(&'static str, bool); 4] {
+        [
+            ("instances", self.instances.is_some()),
+            ("load_balancers", self.load_balancers.is_some()),
+            ("routes", self.routes.is_some()),
+            ("volumes", self.volumes.is_some()),
+        ]
+    }
+}
+
 impl Deref for Session {
     type Target = HandshakeResult;
 
@@ -103,6 +118,7 @@ impl Session {
             aborted: connection.aborted(),
             unserved: Mutex::default(),
             undeclared_effects: AtomicBool::default(),
+            repeats: Repeats::default(),
         }
     }
 
@@ -117,6 +133,20 @@ impl Session {
                 .map(code_name)
                 .contains(code),
             _ => false,
+        }
+    }
+
+    /// Reports a `retry_after` that is longer than is waited for: seconds may have been meant as milliseconds.
+    pub(super) fn tell_cut_wait(&self, service: &ServiceView, asked: Duration, waits: Duration) {
+        if let Some(others) = self.repeats.due("retry_after") {
+            warn!(
+                service = &*service.key,
+                ?asked,
+                ?waits,
+                others,
+                "the provider asks for a retry_after beyond the bound of the contract; it is asked \
+                 again after the bound"
+            );
         }
     }
 

@@ -22,6 +22,8 @@ const HEARTBEAT_STANDBY: Duration = Duration::from_mins(1);
 /// Heartbeats in a row that go unanswered before the connection is given up. One may be a long
 /// pause of a garbage collector.
 const MISSED_HEARTBEATS: u32 = 2;
+/// A later answer is reported: ten times what the contract allows.
+const SLOW: Duration = Duration::from_secs(1);
 /// Before a handshake that the provider asks for right after another one, from the second in a row on.
 const HANDSHAKE_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 /// Handshakes that are further apart are not in a row.
@@ -61,12 +63,13 @@ impl Manager {
             let asked = Instant::now();
             let heartbeat = tokio::select! {
                 biased;
-                () = connection.closed() => return ControlFlow::Break(self.closed()),
+                () = connection.closed() => return ControlFlow::Break(self.closed(connection)),
                 heartbeat = self.get_status(session) => heartbeat,
             };
             match heartbeat {
                 Ok((boot_id, heartbeat)) => {
                     missed = 0;
+                    self.tell_if_slow(asked.elapsed());
                     if *boot_id != *session.boot_id {
                         // Another process behind the same connection, with nothing of ours.
                         let why = format!(
@@ -77,7 +80,8 @@ impl Manager {
                         );
                         return self.repeat_handshake(connection, &why, true).await;
                     }
-                    self.shared.enter(|since| heartbeat.state(since));
+                    let withdrawn = self.withdrawn.clone();
+                    self.shared.enter(|since| heartbeat.state(since, withdrawn));
                 }
                 Err(Error::Timeout { .. }) => {
                     missed += 1;
@@ -113,7 +117,7 @@ impl Manager {
                     HEARTBEAT
                 };
                 tokio::select! {
-                    () = connection.closed() => return ControlFlow::Break(self.closed()),
+                    () = connection.closed() => return ControlFlow::Break(self.closed(connection)),
                     () = sleep_until(asked + pace) => break,
                     Ok(()) = standby.changed() => {}
                     Ok(()) = uid.changed() => {}
@@ -159,8 +163,20 @@ impl Manager {
             self.shared.degraded(&reason);
         }
         tokio::select! {
-            () = connection.closed() => ControlFlow::Break(self.closed()),
+            () = connection.closed() => ControlFlow::Break(self.closed(connection)),
             () = sleep(wait) => ControlFlow::Continue(()),
+        }
+    }
+
+    /// A provider that asks its cloud before it answers hangs as soon as its cloud does.
+    fn tell_if_slow(&self, took: Duration) {
+        let is_due = || self.shared.repeats.due("slow GetStatus").is_some();
+        if took >= SLOW && is_due() {
+            warn!(
+                ?took,
+                "the provider answers GetStatus slowly: it must answer from memory, within 100 ms, \
+                 whatever its cloud does"
+            );
         }
     }
 

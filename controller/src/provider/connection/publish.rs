@@ -38,7 +38,7 @@ impl Shared {
     }
 
     /// Goes over to the state that `next` makes, given since when the provider is down. Logs it
-    /// once, and not again while only the wording changes.
+    /// once; while only the reason changes, each reason of an outage once a minute at most.
     pub(super) fn enter(&self, next: impl FnOnce(Instant) -> ProviderState) {
         self.state.send_if_modified(|state| {
             let since = match state {
@@ -49,8 +49,16 @@ impl Shared {
             if *state == next {
                 return false;
             }
-            if state.as_str() != next.as_str() || state.cause() != next.cause() {
+            let is_another = state.as_str() != next.as_str() || state.cause() != next.cause();
+            let is_down = matches!(next, ProviderState::Down { .. });
+            let is_new_reason = is_down
+                && next
+                    .reason()
+                    .is_some_and(|why| self.repeats.due(why).is_some());
+            if is_another || is_new_reason {
                 announce(state, &next);
+            }
+            if is_another {
                 self.metrics.state_changed(&next);
             }
             self.metrics.state(&next);

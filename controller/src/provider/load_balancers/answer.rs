@@ -45,8 +45,14 @@ impl UncheckedAnswer {
         let offered = session.load_balancers.as_ref().ok_or_else(no_longer)?;
         let mut answer = self.answer;
         let effects = std::mem::take(&mut answer.effects);
+        let asked = answer.retry_after;
         let checked = answer.check(call, &offered.capability);
         let mut answer = checked.map_err(|refusal| Error::Unusable(refusal.into()))?;
+        if let Some(asked) = asked.filter(|asked| *asked > answer.retry_after)
+            && answer.disposition == Disposition::InProgress
+        {
+            session.tell_cut_wait(service, asked, answer.retry_after);
+        }
         answer.effects = session.effects(effects, &offered.capability.effects);
         Ok(answer)
     }

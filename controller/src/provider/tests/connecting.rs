@@ -1,15 +1,26 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use outrigger_api::v1;
 use outrigger_core::node::ownership::ProviderIdOwner;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout},
+};
 use tonic::{Code, Status};
 
 use super::{
-    fake::{Reply, refusal},
+    fake::{Reply, found, refusal},
     is_down, millis,
     rig::{Rig, node},
     secs,
 };
-use crate::provider::{DownCause, Error, LookupPurpose};
+use crate::{
+    fixture::Warnings,
+    provider::{DownCause, Error, LookupPurpose, ProviderState},
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_handshake_says_who_calls_and_its_answer_becomes_the_session() {
@@ -63,6 +74,101 @@ async fn a_killed_provider_is_seen_at_once_and_a_new_one_is_connected_within_a_s
         rig.metrics()
             .contains("outrigger_provider_reconnects_total 20")
     );
+}
+
+/// Each library's graceful stop is a GOAWAY, and so is the end of a connection that is old or idle.
+#[tokio::test(start_paused = true)]
+async fn after_a_goaway_new_calls_go_out_on_a_new_connection_while_old_ones_end() {
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.on_batch(|request| {
+        let slow = request.nodes.iter().any(|node| node.name == "slow");
+        let answer = v1::BatchGetInstancesResponse {
+            results: request.nodes.iter().map(found).collect(),
+        };
+        let wait = if slow { secs(20) } else { millis(0) };
+        Reply::After(wait, Box::new(Reply::Say(answer)))
+    });
+    let warnings = Warnings::listen();
+    let started = Instant::now();
+    let old = async {
+        rig.look_up("slow").await.unwrap();
+        assert_eq!(started.elapsed().as_secs(), 20);
+    };
+    let new = async {
+        sleep(secs(5)).await;
+        rig.fake.go_away();
+        rig.reaches(is_down(DownCause::Disconnected)).await;
+        rig.serving().await;
+        rig.look_up("quick").await.unwrap();
+        assert!(started.elapsed() < secs(6), "{:?}", started.elapsed());
+        assert_eq!(rig.fake.dials(), 2);
+    };
+    tokio::join!(old, new);
+    assert_eq!(rig.fake.calls(), 2, "no call was repeated");
+    let told = "the provider takes no more calls on its connection at the pipe (GOAWAY: NO_ERROR)";
+    assert_eq!(warnings.with(told).len(), 1, "{:?}", warnings.with(""));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reason_of_an_outage_is_logged() {
+    let warnings = Warnings::listen();
+    let rig = Rig::start();
+    rig.serving().await;
+    rig.fake.kill();
+    rig.reaches(is_down(DownCause::Disconnected)).await;
+    rig.fake
+        .introduce(|answer| answer.provider_version = "v".repeat(5 << 20));
+    rig.fake.restart();
+    sleep(secs(50)).await;
+    let told = warnings.with("provider down");
+    let is_told = |part: &str| told.iter().filter(|line| line.contains(part)).count();
+    assert_eq!(
+        is_told("the connection to the pipe was lost"),
+        1,
+        "{told:?}"
+    );
+    assert_eq!(
+        is_told("larger than max_receive_message_bytes"),
+        1,
+        "{told:?}"
+    );
+}
+
+/// By another process, or by another handshake with the same one.
+#[tokio::test(start_paused = true)]
+async fn a_capability_that_goes_is_reported_and_its_return_starts_what_waited() {
+    let warnings = Warnings::listen();
+    let rig = Rig::start();
+    rig.serving().await;
+    let restarts = Arc::new(AtomicUsize::new(0));
+    let (provider, count) = (rig.provider.clone(), Arc::clone(&restarts));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let again = || {
+            count.fetch_add(1, Ordering::Relaxed);
+        };
+        provider.each_restart(again).await;
+    });
+    sleep(millis(1)).await;
+    let without = |answer: &mut v1::HandshakeResponse| {
+        answer.capabilities.as_mut().unwrap().instances = None;
+    };
+    rig.fake.introduce(without);
+    rig.fake.go_away();
+    let degraded = |state: &ProviderState| matches!(state, ProviderState::Degraded { .. });
+    let state = rig.reaches(degraded).await.to_string();
+    assert!(state.contains("declared before: instances;"), "{state}");
+    sleep(secs(30)).await;
+    assert_eq!(rig.provider.state().borrow().to_string(), state);
+    assert_eq!(warnings.with("declared before: instances").len(), 1);
+    assert_eq!(restarts.load(Ordering::Relaxed), 0, "nothing can be done");
+
+    rig.fake.introduce(|_| {});
+    rig.fake.go_away();
+    rig.reaches(|state| *state == ProviderState::Ready).await;
+    sleep(millis(1)).await;
+    assert_eq!(restarts.load(Ordering::Relaxed), 1, "the same boot_id");
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,6 +30,8 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
+use tokio_stream::StreamExt;
+use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status, body::Body, transport::Server};
 use tonic_types::{ErrorDetails, StatusExt, pb};
 use tower::ServiceBuilder;
@@ -167,6 +169,8 @@ pub(crate) struct Fake {
     pub(in crate::provider) volumes: FakeVolumes,
     bend: Mutex<Bend>,
     wires: Mutex<JoinSet<()>>,
+    /// Ends the connections of now in good order.
+    ending: Mutex<CancellationToken>,
 }
 
 impl Fake {
@@ -193,6 +197,7 @@ impl Fake {
             volumes: volumes::volumes(),
             bend: Mutex::new(Arc::new(|response| response)),
             wires: Mutex::default(),
+            ending: Mutex::default(),
         })
     }
 
@@ -259,6 +264,11 @@ impl Fake {
         self.wires.lock().abort_all();
     }
 
+    /// A library's graceful stop, or a connection that is old: GOAWAY. Calls in flight go on.
+    pub(in crate::provider) fn go_away(&self) {
+        std::mem::take(&mut *self.ending.lock()).cancel();
+    }
+
     pub(crate) fn restart(&self) {
         self.listens.store(true, Ordering::Relaxed);
     }
@@ -301,7 +311,10 @@ impl Fake {
             )
             .add_service(RoutesServiceServer::from_arc(Arc::clone(self)))
             .add_service(VolumesServiceServer::from_arc(Arc::clone(self)))
-            .serve_with_incoming(tokio_stream::once(Ok::<_, io::Error>(far)));
+            .serve_with_incoming_shutdown(
+                tokio_stream::once(Ok::<_, io::Error>(far)).chain(tokio_stream::pending()),
+                self.ending.lock().clone().cancelled_owned(),
+            );
         let mut wires = self.wires.lock();
         wires.spawn(async move {
             let _ = copy_bidirectional(&mut near_end, &mut far_end).await;

@@ -130,6 +130,22 @@ async fn readiness_decides_whether_queues_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slow_answer_to_get_status_is_reported_once_a_minute() {
+    let warnings = Warnings::listen();
+    let rig = Rig::start();
+    rig.fake.on_status(|| {
+        let answer = Reply::Say(status(Readiness::Ready));
+        Reply::After(secs(3), Box::new(answer))
+    });
+    rig.serving().await;
+    sleep(secs(59)).await;
+    let told = warnings.with("answers GetStatus slowly");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("took=3"), "{told:?}");
+    assert_eq!(*rig.provider.state().borrow(), ProviderState::Ready);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_process_behind_the_connection_is_greeted() {
     let rig = Rig::start();
     rig.serving().await;
