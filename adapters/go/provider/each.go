@@ -3,8 +3,78 @@ package provider
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
+	"time"
 )
+
+// answerMargin is how long before its deadline a batch of lookups is answered, at most: enough to send the answer.
+const answerMargin = time.Second
+
+// Errors of the items of a batch that were not answered in time, and of those that were not begun, about which the
+// cloud has said nothing.
+var (
+	errNotAnswered = Errorf(CloudError, "the cloud has not answered about this object within the deadline of the call")
+	errNotAsked    = Errorf(CloudError, "not asked about within the deadline of the call: other objects took the time")
+)
+
+// lookupEach is each for lookups. It returns shortly before the deadline of ctx with the results that are there, and an
+// error for each other item: one that hangs must not take the answers about the others with it. The order changes from
+// call to call, so that no item is for ever behind those that hang.
+func lookupEach[T any, R interface{ failure() error }](ctx context.Context, concurrency int, items []T, key func(T) string,
+	lookup func(context.Context, T) (R, error), failed func(error) R,
+) (map[string]R, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	order := make([]T, len(items))
+	for to, from := range rand.Perm(len(items)) {
+		order[to] = items[from]
+	}
+	var mu sync.Mutex
+	found := make(map[string]R, len(items))
+	note := func(item T, result R) {
+		mu.Lock()
+		defer mu.Unlock()
+		if found != nil { // else it is answered
+			found[key(item)] = result
+		}
+	}
+	for _, item := range items {
+		note(item, failed(errNotAsked))
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- each(ctx, concurrency, order, func(item T) error {
+			note(item, failed(errNotAnswered))
+			result, err := recovered(ctx, func() (R, error) { return lookup(ctx, item) })
+			if err != nil {
+				result = failed(err)
+			}
+			note(item, result)
+			return result.failure()
+		}, func(item T, err error) { note(item, failed(err)) })
+	}()
+	var err error
+	select {
+	case err = <-ended:
+	case <-beforeDeadline(ctx):
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	answered := found
+	found = nil
+	return answered, err
+}
+
+// beforeDeadline fires while there is time to answer; never where ctx has no deadline.
+func beforeDeadline(ctx context.Context) <-chan time.Time {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return nil
+	}
+	left := time.Until(deadline)
+	return time.After(left - min(answerMargin, left/10))
+}
 
 // each works on items, at most concurrency at a time. Once the caller is gone, what runs ends and no
 // other item is begun. Once an error stops the class of calls, the rest is skipped with it: asking on

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -87,30 +86,18 @@ func (l Lookup) WithEffects(effects *v1.KubernetesEffects) Lookup {
 	return Lookup{outcome: with, err: l.err}
 }
 
+func (l Lookup) failure() error { return l.err }
+
 func absent(absent *v1.InstanceAbsent) Lookup {
 	return Lookup{outcome: &v1.InstanceResult{Outcome: &v1.InstanceResult_Absent{Absent: absent}}}
 }
 
 // LookupEach looks up each node by itself, at most concurrency at a time. An error or a panic concerns
 // its node only. Once the cloud limits the rate, refuses the credentials or is away, the nodes that were
-// not asked about yet get that error too.
+// not asked about yet get that error too. Shortly before the deadline of ctx it returns the results that
+// are there, and an error for each other node; ctx ends then for lookups that still run.
 func LookupEach(ctx context.Context, concurrency int, nodes []*v1.Node,
 	lookup func(ctx context.Context, node *v1.Node) (Lookup, error),
 ) (Lookups, error) {
-	var mu sync.Mutex
-	found := make(Lookups, len(nodes))
-	note := func(node *v1.Node, result Lookup) {
-		mu.Lock()
-		defer mu.Unlock()
-		found[node.Name] = result
-	}
-	err := each(ctx, concurrency, nodes, func(node *v1.Node) error {
-		result, err := recovered(ctx, func() (Lookup, error) { return lookup(ctx, node) })
-		if err != nil {
-			result = Failed(err)
-		}
-		note(node, result)
-		return result.err
-	}, func(node *v1.Node, err error) { note(node, Failed(err)) })
-	return found, err
+	return lookupEach(ctx, concurrency, nodes, (*v1.Node).GetName, lookup, Failed)
 }

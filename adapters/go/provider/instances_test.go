@@ -133,3 +133,81 @@ func TestAListIsWholeOnlyWithoutAnError(t *testing.T) {
 		t.Fatal(complete, err)
 	}
 }
+
+// One instance that hangs must not take the answers about the others with it.
+func TestABatchAnswersWhatItHasBeforeTheDeadline(t *testing.T) {
+	hangs := make(chan struct{})
+	defer close(hangs)
+	s := serve(t, &provider.Provider{Instances: &cloud{
+		lookup: func(ctx context.Context, node *v1.Node) (provider.Lookup, error) {
+			switch {
+			case node.Name == "deaf": // to its context, too
+				<-hangs
+			case strings.HasPrefix(node.Name, "hangs"):
+				<-ctx.Done()
+				return provider.Lookup{}, ctx.Err()
+			}
+			return provider.Found(&v1.Instance{ProviderId: "test://" + node.Name}), nil
+		},
+	}})
+	s.handshake()
+	request := &v1.BatchGetInstancesRequest{Context: attempt(), Nodes: []*v1.Node{{Name: "deaf"}, {Name: "hangs-1"}}}
+	for index := range 30 {
+		request.Nodes = append(request.Nodes, &v1.Node{Name: fmt.Sprint(index)})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(ctx, request)
+	if err != nil || len(response.Results) != len(request.Nodes) {
+		t.Fatal(response, err)
+	}
+	for _, result := range response.Results {
+		if result.NodeName != "deaf" && result.NodeName != "hangs-1" {
+			if result.GetFound() == nil {
+				t.Error(result)
+			}
+			continue
+		}
+		if reasonIn(t, result.GetError()) != "CLOUD_ERROR" || !strings.Contains(result.GetError().Message, "has not answered") {
+			t.Error(result)
+		}
+	}
+}
+
+// Where as many hang as are asked at one time, some of the others are not reached: they get an error that says so, and
+// another order the next time.
+func TestNodesBehindThoseThatHangAreReachedInTheEnd(t *testing.T) {
+	s := serve(t, &provider.Provider{Instances: &cloud{
+		lookup: func(ctx context.Context, node *v1.Node) (provider.Lookup, error) {
+			if strings.HasPrefix(node.Name, "hangs") {
+				<-ctx.Done()
+				return provider.Lookup{}, ctx.Err()
+			}
+			return provider.Found(&v1.Instance{ProviderId: "test://" + node.Name}), nil
+		},
+	}})
+	s.handshake()
+	request := &v1.BatchGetInstancesRequest{Context: attempt()}
+	for index := range 8 {
+		request.Nodes = append(request.Nodes, &v1.Node{Name: fmt.Sprint("hangs-", index)})
+	}
+	request.Nodes = append(request.Nodes, &v1.Node{Name: "last"})
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		response, err := v1.NewInstancesServiceClient(s.client).BatchGetInstances(ctx, request)
+		cancel()
+		if err != nil {
+			continue
+		}
+		for _, result := range response.Results {
+			switch {
+			case result.NodeName != "last":
+			case result.GetFound() != nil:
+				return
+			case !strings.Contains(result.GetError().GetMessage(), "not asked"):
+				t.Fatal(result)
+			}
+		}
+	}
+	t.Fatal("a node was never asked about")
+}

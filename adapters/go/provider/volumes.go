@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -41,22 +40,7 @@ type VolumeLookup struct {
 func LookupVolumes(ctx context.Context, concurrency int, volumes []*v1.Volume,
 	lookup func(ctx context.Context, volume *v1.Volume) (VolumeLookup, error),
 ) (VolumeLookups, error) {
-	var mu sync.Mutex
-	found := make(VolumeLookups, len(volumes))
-	note := func(volume *v1.Volume, result VolumeLookup) {
-		mu.Lock()
-		defer mu.Unlock()
-		found[volume.Key] = result
-	}
-	err := each(ctx, concurrency, volumes, func(volume *v1.Volume) error {
-		result, err := recovered(ctx, func() (VolumeLookup, error) { return lookup(ctx, volume) })
-		if err != nil {
-			result = VolumeLookup{Err: err}
-		}
-		note(volume, result)
-		return result.Err
-	}, func(volume *v1.Volume, err error) { note(volume, VolumeLookup{Err: err}) })
-	return found, err
+	return lookupEach(ctx, concurrency, volumes, (*v1.Volume).GetKey, lookup, func(err error) VolumeLookup { return VolumeLookup{Err: err} })
 }
 
 // volumesRPC checks requests before, and completes results after a vendor's handler.
@@ -112,6 +96,8 @@ func checkVolumes(volumes []*v1.Volume, maxBatch int) error {
 	}
 	return nil
 }
+
+func (l VolumeLookup) failure() error { return l.Err }
 
 func (l VolumeLookup) result(key string) *v1.VolumeResult {
 	sent, err := &v1.VolumeResult{Key: key}, l.Err
