@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/api"
 
 	"outrigger.dev/adapters/go/provider"
@@ -45,10 +44,9 @@ func (c classifier) asError(err error) error {
 		return provider.Errorf(provider.OperationInProgress, "%w", err).WithRetryAfter(retry.RetryAfter())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return err
-	case errors.Is(err, cloudprovider.NotImplemented):
-		// Of one object. An UNIMPLEMENTED would switch the method off for all.
-		return provider.Errorf(provider.UnsupportedFeature, "%w", err)
 	default:
+		// NotImplemented too, which is about one object: upstream tries again, and an UNIMPLEMENTED would switch the
+		// method off for all.
 		return wellKnown(err)
 	}
 }

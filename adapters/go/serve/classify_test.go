@@ -77,7 +77,7 @@ func TestErrorsOfKnownClientsHaveAReason(t *testing.T) {
 		{gophercloudError{403}, provider.PermissionMissing, 0},
 		{&net.OpError{Op: "dial", Err: errors.New("refused")}, provider.CloudUnavailable, 0},
 		{&net.DNSError{Err: "no such host"}, provider.CloudUnavailable, 0},
-		{cloudprovider.NotImplemented, provider.UnsupportedFeature, 0},
+		{cloudprovider.NotImplemented, provider.CloudError, 0},
 		{api.NewRetryError("soon", 3*time.Second), provider.OperationInProgress, 3 * time.Second},
 	} {
 		for _, err := range []error{test.err, fmt.Errorf("wrapped: %w", test.err)} {

@@ -20,6 +20,9 @@ import (
 // askAgain is when the controller asks again about a call that goes on.
 const askAgain = 10 * time.Second
 
+// errNoStatus has upstream's words.
+var errNoStatus = errors.New("service status returned by EnsureLoadBalancer is nil")
+
 // loadBalancers answers with a cloud's LoadBalancer.
 type loadBalancers struct {
 	cloud    cloudprovider.LoadBalancer
@@ -51,7 +54,8 @@ func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _
 		return l.unfinished(err)
 	case !found.exists:
 		return provider.LoadBalancerAbsent(), nil
-	case found.status == nil:
+	case found.status == nil || len(found.status.Ingress) == 0:
+		// Upstream reads the bool alone, and clouds fill no more. It is not the word that there is no address.
 		return provider.LoadBalancerUpdated(), nil
 	default:
 		return provider.LoadBalancerReady(ingressSent(found.status)...), nil
@@ -70,7 +74,7 @@ func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service
 	case err != nil:
 		return l.unfinished(err)
 	case status == nil:
-		return nil, l.classify.asError(errNothing)
+		return nil, l.classify.asError(errNoStatus)
 	default:
 		return provider.LoadBalancerReady(ingressSent(status)...), nil
 	}

@@ -61,14 +61,15 @@ func TestEnsureAnswersWhatTheCloudSays(t *testing.T) {
 		err    error
 		is     v1.LoadBalancerDisposition
 		reason string
+		text   string
 	}{
 		"ready":           {status: ready, is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY},
-		"nothing":         {reason: "CLOUD_ERROR"},
+		"nothing":         {reason: "CLOUD_ERROR", text: "service status returned by EnsureLoadBalancer is nil"}, // upstream's words
 		"elsewhere":       {err: cloudprovider.ImplementedElsewhere, is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_NOT_MANAGED},
 		"wrapped":         {err: fmt.Errorf("a: %w", cloudprovider.ImplementedElsewhere), is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_NOT_MANAGED},
 		"retry":           {err: fmt.Errorf("a: %w", api.NewRetryError("soon", 7*time.Second)), is: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS},
-		"not implemented": {err: cloudprovider.NotImplemented, reason: "UNSUPPORTED_FEATURE"},
-		"an error":        {err: errors.New("no address left"), reason: "CLOUD_ERROR"},
+		"not implemented": {err: cloudprovider.NotImplemented, reason: "CLOUD_ERROR", text: "unimplemented"}, // tried again, as by upstream
+		"an error":        {err: errors.New("no address left"), reason: "CLOUD_ERROR", text: "no address left"},
 		"own class":       {err: errors.New("quota"), reason: "QUOTA_EXCEEDED"},
 	} {
 		classify := func(err error) *provider.Error {
@@ -90,11 +91,41 @@ func TestEnsureAnswersWhatTheCloudSays(t *testing.T) {
 		if reason := reasonIn(t, status.Convert(err).Proto()); reason != test.reason || response.GetAnswer().GetDisposition() != test.is {
 			t.Errorf("%s: %v %v", name, response, err)
 		}
+		if text := status.Convert(err).Message(); test.text != "" && text != test.text {
+			t.Errorf("%s: %q", name, text)
+		}
 		if name == "retry" && (response.Answer.RetryAfter.AsDuration() != 7*time.Second || response.Answer.Message != "a: soon") {
 			t.Error(response)
 		}
 		if got.Spec.Ports[0].TargetPort.StrVal != "http" || got.UID != "1" || got.Spec.Type != corev1.ServiceTypeLoadBalancer {
 			t.Error(got)
+		}
+	}
+}
+
+// The interface promises no more than the bool: a status without an address is none.
+func TestALoadBalancerThatExistsWithoutAStatusIsAsItWas(t *testing.T) {
+	for name, test := range map[string]struct {
+		status *corev1.LoadBalancerStatus
+		ips    int
+	}{
+		"nil":     {nil, -1},
+		"empty":   {&corev1.LoadBalancerStatus{}, -1},
+		"address": {&corev1.LoadBalancerStatus{Ingress: []corev1.LoadBalancerIngress{{IP: "203.0.113.1"}}}, 1},
+	} {
+		client, _ := serving(t, Options{}, &cloud{balancers: &balancers{
+			get: func() (*corev1.LoadBalancerStatus, bool, error) { return test.status, true, nil },
+		}})
+		response, err := v1.NewLoadBalancersServiceClient(client).GetLoadBalancer(t.Context(), &v1.GetLoadBalancerRequest{
+			Context: attempt(), Service: service(), Targets: inline(),
+		})
+		answer := response.GetAnswer()
+		ips := -1
+		if answer.GetStatus() != nil {
+			ips = len(answer.Status.Ingress)
+		}
+		if err != nil || answer.Disposition != v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_READY || ips != test.ips {
+			t.Errorf("%s: %v %v", name, response, err)
 		}
 	}
 }
