@@ -79,6 +79,10 @@ func (n nodes) Informer() cache.SharedIndexInformer { return informer{n.TypedNod
 
 type informer struct{ cache.SharedIndexInformer }
 
+// HasSynced: AWS's code uses no index before that, and this one needs no Node. A Node that its lister lacks, as all
+// without rights in Kubernetes, it finds in the cloud by its name.
+func (informer) HasSynced() bool { return true }
+
 func (i informer) GetIndexer() cache.Indexer { return indexer{i.SharedIndexInformer.GetIndexer()} }
 
 type indexer struct{ cache.Indexer }

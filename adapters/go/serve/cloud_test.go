@@ -76,8 +76,16 @@ func (c *cloud) GetLabelsForVolume(_ context.Context, volume *corev1.PersistentV
 // serving is a cloud behind a socket, and a client that has shaken hands.
 func serving(t *testing.T, options Options, c *cloud) (*grpc.ClientConn, *v1.HandshakeResponse) {
 	t.Helper()
+	return servingMade(t, func(ctx context.Context) (*provider.Provider, error) {
+		return New(ctx, options, func() (cloudprovider.Interface, error) { return c, nil })
+	})
+}
+
+// servingMade is a provider behind a socket, and a client that has shaken hands.
+func servingMade(t *testing.T, build func(context.Context) (*provider.Provider, error)) (*grpc.ClientConn, *v1.HandshakeResponse) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	made, err := New(ctx, options, func() (cloudprovider.Interface, error) { return c, nil })
+	made, err := build(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,26 +25,61 @@ type instances struct {
 	prefixes          []string
 	withoutProviderID bool
 	// room for calls at one time over all batches: calls of a cloud that hangs must not pile up.
-	room chan struct{}
-	seen func(*corev1.Node)
+	room      chan struct{}
+	memory    *memory
+	addresses addresses
+
+	mu sync.Mutex
+	// asked are the Nodes whose lookup has not returned, by name.
+	asked map[string]bool
 }
 
 func (i *instances) GetInstances(ctx context.Context, nodes []*v1.Node, query provider.Query) (provider.Lookups, error) {
 	return provider.LookupEach(ctx, cap(i.room), nodes, func(ctx context.Context, sent *v1.Node) (provider.Lookup, error) {
-		select {
-		case i.room <- struct{}{}:
-			defer func() { <-i.room }()
-		case <-ctx.Done():
-			return provider.Lookup{}, ctx.Err()
+		leave, err := i.enter(ctx, sent.Name)
+		if err != nil {
+			return provider.Lookup{}, err
 		}
+		defer leave()
 		if sent.ProviderId != "" && !i.isOurs(sent.ProviderId) {
 			return provider.NotManaged("the provider ID begins with none of this provider's prefixes"), nil
 		}
 		node := nodeOf(sent)
-		i.seen(node)
+		i.memory.sawNode(node)
 		lookup, err := i.lookup(ctx, node, query)
 		return lookup, i.outcomes.saw(err)
 	})
+}
+
+// enter waits for room. A lookup that hangs, whatever its context says, has one place, however often the controller
+// asks about its Node.
+func (i *instances) enter(ctx context.Context, node string) (leave func(), err error) {
+	if !i.begins(node) {
+		return nil, provider.Errorf(provider.CloudError, "an earlier lookup of this node has not returned yet")
+	}
+	select {
+	case i.room <- struct{}{}:
+		return func() { <-i.room; i.ends(node) }, nil
+	case <-ctx.Done():
+		i.ends(node)
+		return nil, ctx.Err()
+	}
+}
+
+func (i *instances) begins(node string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.asked[node] {
+		return false
+	}
+	i.asked[node] = true
+	return true
+}
+
+func (i *instances) ends(node string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.asked, node)
 }
 
 func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provider.Query) (provider.Lookup, error) {
@@ -56,7 +92,7 @@ func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provide
 		case !exists && query.MaxStaleness > 0:
 			return provider.NotVisibleYet(), nil
 		case !exists:
-			return provider.Absent(), nil
+			return i.absent(node), nil
 		}
 		if found.PowerState, err = i.powerState(ctx, node); err != nil {
 			return provider.Lookup{}, err
@@ -84,10 +120,10 @@ func (i *instances) lookup(ctx context.Context, node *corev1.Node, query provide
 		// As the controller is about to write it: clouds find the Node of an instance by it.
 		node = node.DeepCopy()
 		node.Spec.ProviderID = found.ProviderId
-		i.seen(node)
+		i.memory.sawNode(node)
 	}
 	found.InstanceType, found.Zone, found.Region = metadata.InstanceType, metadata.Zone, metadata.Region
-	found.Addresses, found.AdditionalLabels = addressesSent(metadata.NodeAddresses), metadata.AdditionalLabels
+	found.Addresses, found.AdditionalLabels = i.addresses.sent(ctx, node.Name, metadata.NodeAddresses), metadata.AdditionalLabels
 	return provider.Found(found), nil
 }
 
@@ -101,7 +137,12 @@ func (i *instances) notFound(ctx context.Context, node *corev1.Node, query provi
 	if err != nil || exists {
 		return provider.NotVisibleYet(), nil
 	}
-	return provider.Absent(), nil
+	return i.absent(node), nil
+}
+
+func (i *instances) absent(node *corev1.Node) provider.Lookup {
+	i.memory.forget(nodePath(node.Name))
+	return provider.Absent()
 }
 
 func (i *instances) powerState(ctx context.Context, node *corev1.Node) (v1.PowerState, error) {

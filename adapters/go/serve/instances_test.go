@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,6 +105,87 @@ func TestLookupsOfInstancesV2(t *testing.T) {
 		if asked := test.machine.asked; asked == nil || asked.Status.NodeInfo.SystemUUID != "s" || asked.Spec.ProviderID != "test://node" {
 			t.Errorf("%s: asked about %v", name, asked)
 		}
+	}
+}
+
+// Upstream writes any text as an address. The API server and the controller take addresses.
+func TestAddressesThatAreNoneAreLeftOut(t *testing.T) {
+	lines := logged(t)
+	client, _ := serving(t, Options{}, &cloud{machines: &machine{exists: true, metadata: &cloudprovider.InstanceMetadata{
+		ProviderID: "test://1",
+		NodeAddresses: []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}, {Type: corev1.NodeExternalIP, Address: ""},
+			{Type: corev1.NodeExternalIP, Address: "a.example.com"}, {Type: corev1.NodeInternalIP, Address: "fd00::1"},
+			{Type: corev1.NodeHostName, Address: "My Server"}, {Type: corev1.NodeHostName, Address: "My_Server-1"},
+			{Type: corev1.NodeHostName, Address: "10.0.0.1"}, {Type: corev1.NodeInternalDNS, Address: "a.example.com."},
+			{Type: corev1.NodeInternalIP, Address: "fe80::1%eth0"}, {Type: corev1.NodeExternalDNS, Address: "-a"},
+			{Type: "Other", Address: "x:/y"}, {Type: "Other", Address: "x y"}, {Type: "", Address: "10.0.0.1"},
+		},
+	}}})
+	instances := v1.NewInstancesServiceClient(client)
+	for range 2 {
+		found := lookUp(t, instances, &v1.Node{Name: "node"}).Results[0].GetFound()
+		var sent []string
+		for _, address := range found.GetAddresses() {
+			sent = append(sent, address.Type+" "+address.Address)
+		}
+		wanted := []string{
+			"InternalIP 10.0.0.1", "InternalIP fd00::1", "Hostname My_Server-1", "Hostname 10.0.0.1", "InternalDNS a.example.com.",
+			"Other x:/y",
+		}
+		if !slices.Equal(sent, wanted) {
+			t.Error(sent)
+		}
+	}
+	// One line, not one for each lookup.
+	if text := lines(); strings.Count(text, "My Server") != 1 || !strings.Contains(text, `"node":"node"`) {
+		t.Error(text)
+	}
+}
+
+// stuck never answers about one node, whatever its context says.
+type stuck struct {
+	about string
+	free  chan struct{}
+	begun atomic.Int32
+}
+
+func (*stuck) InstanceExists(context.Context, *corev1.Node) (bool, error) { return true, nil }
+
+func (*stuck) InstanceShutdown(context.Context, *corev1.Node) (bool, error) { return false, nil }
+
+func (s *stuck) InstanceMetadata(_ context.Context, node *corev1.Node) (*cloudprovider.InstanceMetadata, error) {
+	if node.Name == s.about {
+		s.begun.Add(1)
+		<-s.free
+	}
+	return &cloudprovider.InstanceMetadata{ProviderID: "test://" + node.Name}, nil
+}
+
+// A client without a timeout may hang for ever. Its Node is asked about again and again; that must not fill the
+// room of the others.
+func TestALookupThatHangsTakesNoRoomFromOthers(t *testing.T) {
+	cloudOf := &stuck{about: "hangs", free: make(chan struct{})}
+	defer close(cloudOf.free)
+	client, _ := serving(t, Options{InstanceConcurrency: 2}, &cloud{machines: cloudOf})
+	instances := v1.NewInstancesServiceClient(client)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		response, err := instances.BatchGetInstances(ctx, &v1.BatchGetInstancesRequest{
+			Context: attempt(), Nodes: []*v1.Node{{Name: "hangs"}, {Name: "other"}},
+		})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, result := range response.Results {
+			if (result.GetFound() != nil) != (result.NodeName == "other") {
+				t.Error(result)
+			}
+		}
+	}
+	if begun := cloudOf.begun.Load(); begun != 1 {
+		t.Errorf("%d lookups of one node hang", begun)
 	}
 }
 

@@ -2,6 +2,11 @@ package serve
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,19 +14,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 
 	v1 "outrigger.dev/adapters/go/cloudproviderv1"
 )
 
-func TestACloudSeesTheNodesAndServicesOfTheCalls(t *testing.T) {
-	var client kubernetes.Interface
-	var nodes corelisters.NodeLister
-	connection, _ := serving(t, Options{}, &cloud{
+// withoutRights is a cloud that keeps the client and the informers it gets, and does what a test names.
+type withoutRights struct {
+	cloud
+	client    kubernetes.Interface
+	informers informers.SharedInformerFactory
+}
+
+func newWithoutRights() *withoutRights {
+	made := &withoutRights{cloud: cloud{
 		machines: &machine{exists: true, metadata: &cloudprovider.InstanceMetadata{ProviderID: "test://a"}},
 		balancers: &balancers{
 			ensure: func(context.Context, *corev1.Service, []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
@@ -29,146 +43,244 @@ func TestACloudSeesTheNodesAndServicesOfTheCalls(t *testing.T) {
 			},
 			remove: func() error { return nil },
 		},
-		initialize: func(builder cloudprovider.ControllerClientBuilder, _ <-chan struct{}) {
-			client = builder.ClientOrDie("test")
-			if _, err := builder.Config("test"); err == nil || !strings.Contains(err.Error(), "--kubeconfig") {
-				t.Error(err)
-			}
-		},
-		informers: func(factory informers.SharedInformerFactory) { nodes = factory.Core().V1().Nodes().Lister() },
-	})
-	lookup := func(name string, zone string) {
-		_, err := v1.NewInstancesServiceClient(connection).BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{
-			Context: attempt(), Nodes: []*v1.Node{{Name: name, Labels: map[string]string{"zone": zone}}},
-		})
-		if err != nil {
-			t.Fatal(err)
+	}}
+	made.initialize = func(builder cloudprovider.ControllerClientBuilder, _ <-chan struct{}) {
+		made.client = builder.ClientOrDie("test")
+	}
+	made.cloud.informers = func(factory informers.SharedInformerFactory) { made.informers = factory }
+	return made
+}
+
+func lookUp(t *testing.T, client v1.InstancesServiceClient, nodes ...*v1.Node) *v1.BatchGetInstancesResponse {
+	t.Helper()
+	response, err := client.BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{Context: attempt(), Nodes: nodes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response
+}
+
+func TestACloudWithoutRightsSeesTheObjectsOfTheCallsByName(t *testing.T) {
+	made := newWithoutRights()
+	connection, _ := serving(t, Options{}, &made.cloud)
+	core := made.client.CoreV1()
+	node := func(name string) (*corev1.Node, error) {
+		return core.Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	}
+	theService := func() (*corev1.Service, error) { return core.Services("n").Get(t.Context(), "s", metav1.GetOptions{}) }
+
+	for _, zone := range []string{"1", "2"} {
+		lookUp(t, v1.NewInstancesServiceClient(connection), &v1.Node{Name: "a", Labels: map[string]string{"zone": zone}})
+		// Clouds find the Node of an instance by its provider ID, which the controller writes only after the answer.
+		if found, err := node("a"); err != nil || found.Labels["zone"] != zone || found.Spec.ProviderID != "test://a" {
+			t.Fatal(found, err)
 		}
 	}
-	lookup("a", "1")
-	until(t, "the informer to have the Node", func() bool { node, err := nodes.Get("a"); return err == nil && node.Labels["zone"] == "1" })
-	lookup("a", "2")
-	lookup("b", "2")
-	until(t, "the informer to have the changes", func() bool {
-		listed, err := nodes.List(labels.SelectorFromSet(labels.Set{"zone": "2"}))
-		return err == nil && len(listed) == 2
-	})
-	listed, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{LabelSelector: "zone=2"})
-	if err != nil || len(listed.Items) != 2 {
-		t.Fatal(listed, err)
-	}
-
 	balancing := v1.NewLoadBalancersServiceClient(connection)
 	if _, err := balancing.EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
 		Context: attempt(), Service: service(), Targets: inline(&v1.Node{Name: "c"}),
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := client.CoreV1().Services("n").Get(t.Context(), "s", metav1.GetOptions{}); err != nil || found.UID != "1" {
+	if found, err := theService(); err != nil || found.UID != "1" || found.Spec.Ports[0].TargetPort.StrVal != "http" {
 		t.Fatal(found, err)
 	}
-	if _, err := client.CoreV1().Nodes().Get(t.Context(), "c", metav1.GetOptions{}); err != nil {
+	if _, err := node("c"); err != nil {
 		t.Fatal("targets are Nodes of the cluster too", err)
 	}
 	if _, err := balancing.DeleteLoadBalancer(t.Context(), &v1.DeleteLoadBalancerRequest{Context: attempt(), Service: service()}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.CoreV1().Services("n").Get(t.Context(), "s", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Fatal(err)
+	// A Service of another type may be left, and Nodes that no call was about: "not found" would be a lie.
+	for why, err := range map[string]error{"get services": second(theService()), "get nodes": second(node("unknown"))} {
+		if err == nil || apierrors.IsNotFound(err) || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "--kubeconfig") {
+			t.Error(why, err)
+		}
+	}
+}
+
+// An answer that is a part of the cluster is taken for the whole: clouds delete what it does not show.
+func TestNoListAndNoWatchIsAnsweredWithAPart(t *testing.T) {
+	made := newWithoutRights()
+	connection, _ := serving(t, Options{}, &made.cloud)
+	core := made.client.CoreV1()
+	all := metav1.ListOptions{}
+	lists := map[string]func() error{
+		"list nodes":     func() error { return second(core.Nodes().List(t.Context(), all)) },
+		"list services":  func() error { return second(core.Services("").List(t.Context(), all)) },
+		"watch nodes":    func() error { return second(core.Nodes().Watch(t.Context(), all)) },
+		"watch services": func() error { return second(core.Services("n").Watch(t.Context(), all)) },
+	}
+	for _, when := range []string{"at the start", "after a call"} {
+		for what, list := range lists {
+			if err := list(); err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "--kubeconfig") {
+				t.Errorf("%s, %s: %v", when, what, err)
+			}
+		}
+		lookUp(t, v1.NewInstancesServiceClient(connection), &v1.Node{Name: "a"})
+	}
+}
+
+// Upstream's fake has a REST client that is nil: clouds that make a ListWatch of it died at their start.
+func TestAListWatchOfARESTClientIsRefused(t *testing.T) {
+	made := newWithoutRights()
+	serving(t, Options{}, &made.cloud)
+	nodes := cache.NewListWatchFromClient(made.client.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll, fields.Everything())
+	_, listErr := nodes.ListWithContext(t.Context(), metav1.ListOptions{})
+	_, watchErr := nodes.WatchWithContext(t.Context(), metav1.ListOptions{})
+	for what, err := range map[string]error{"list nodes": listErr, "watch nodes": watchErr} {
+		if err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "--kubeconfig") {
+			t.Error(what, err)
+		}
 	}
 }
 
 func TestAClientWithoutRightsSaysSo(t *testing.T) {
-	memory := newCluster()
-	memory.sawNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
-	core := memory.client.CoreV1()
+	made := newWithoutRights()
+	serving(t, Options{}, &made.cloud)
+	core := made.client.CoreV1()
 	for what, err := range map[string]error{
-		"patch nodes":     second(core.Nodes().Patch(t.Context(), "a", "", nil, metav1.PatchOptions{})),
-		"update nodes":    second(core.Nodes().Update(t.Context(), &corev1.Node{}, metav1.UpdateOptions{})),
-		"get configmaps":  second(core.ConfigMaps("n").Get(t.Context(), "x", metav1.GetOptions{})),
-		"list secrets":    second(core.Secrets("").List(t.Context(), metav1.ListOptions{})),
-		"watch endpoints": second(core.Endpoints("").Watch(t.Context(), metav1.ListOptions{})),
-		"get version":     second(memory.client.Discovery().ServerVersion()),
+		"patch nodes":         second(core.Nodes().Patch(t.Context(), "a", "", nil, metav1.PatchOptions{})),
+		"update nodes":        second(core.Nodes().Update(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.UpdateOptions{})),
+		"patch services":      second(core.Services("n").Patch(t.Context(), "s", "", nil, metav1.PatchOptions{}, "status")),
+		"get configmaps":      second(core.ConfigMaps("n").Get(t.Context(), "x", metav1.GetOptions{})),
+		"get namespaces":      second(core.Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{})),
+		"list namespaces":     second(core.Namespaces().List(t.Context(), metav1.ListOptions{})),
+		"list secrets":        second(core.Secrets("").List(t.Context(), metav1.ListOptions{})),
+		"watch endpoints":     second(core.Endpoints("").Watch(t.Context(), metav1.ListOptions{})),
+		"delete pods":         core.Pods("n").Delete(t.Context(), "p", metav1.DeleteOptions{}),
+		"list endpointslices": second(made.client.DiscoveryV1().EndpointSlices("n").List(t.Context(), metav1.ListOptions{})),
 	} {
-		if err == nil || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "--kubeconfig") {
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), "--kubeconfig") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	// Events are recorded beside a provider's work, and must not fail it.
-	if _, err := core.Events("n").Create(t.Context(), &corev1.Event{}, metav1.CreateOptions{}); err != nil {
+	if _, err := made.client.Discovery().ServerVersion(); !apierrors.IsForbidden(err) {
 		t.Error(err)
+	}
+}
+
+// Events are recorded beside a provider's work, and must not fail it; repeated ones are patches.
+func TestEventsOfTheCloudAreLogLines(t *testing.T) {
+	made := newWithoutRights()
+	serving(t, Options{}, &made.cloud)
+	lines := logged(t)
+	broadcaster := record.NewBroadcaster()
+	defer broadcaster.Shutdown()
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: made.client.CoreV1().Events("")})
+	recorder := broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "test"})
+	of := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "s", UID: "1"}}
+	for range 2 {
+		recorder.Event(of, corev1.EventTypeWarning, "Oh", "no")
+	}
+	until(t, "two lines", func() bool { return strings.Count(lines(), `"reason":"Oh"`) == 2 })
+	if text := lines(); !strings.Contains(text, `"object":"Service n/s"`) || strings.Contains(text, "cannot") {
+		t.Error(text)
+	}
+	recorder.Event(of, corev1.EventTypeNormal, "Last", "")
+	until(t, "the last", func() bool { return strings.Contains(lines(), `"reason":"Last"`) })
+	if strings.Contains(lines(), "Unable to write event") {
+		t.Error(lines())
 	}
 }
 
 func second[T any](_ T, err error) error { return err }
 
-// Clouds find the Node of an instance by its provider ID, which the controller writes only after the answer.
-func TestANodeHasTheProviderIDThatItsLookupFound(t *testing.T) {
+// A cloud with rights has the informers of upstream's library: a Node that is deleted, and one that is made again under
+// its name, reach its handlers.
+func TestADeletionReachesTheHandlersOfACloudWithRights(t *testing.T) {
+	events := make(chan string, 3)
+	api := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+		answer.Header().Set("Content-Type", "application/json")
+		if request.URL.Query().Has("sendInitialEvents") { // as an older API server
+			answer.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = fmt.Fprintln(answer, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+			return
+		}
+		if request.URL.Query().Get("watch") == "" {
+			_, _ = fmt.Fprintln(answer, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[{"metadata":{"name":"a","uid":"1","resourceVersion":"1"}}]}`)
+			return
+		}
+		for {
+			_ = http.NewResponseController(answer).Flush()
+			select {
+			case event := <-events:
+				_, _ = fmt.Fprintln(answer, event)
+			case <-request.Context().Done():
+				return
+			}
+		}
+	}))
+	t.Cleanup(api.Close) // after the end of the provider, which watches
+	set.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	t.Cleanup(func() { set.kubeconfig = "" })
+	if err := os.WriteFile(set.kubeconfig, []byte(`{clusters: [{name: c, cluster: {server: "`+api.URL+`"}}], contexts: [{name: x, context: {cluster: c}}], current-context: x}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan string, 10)
 	var nodes corelisters.NodeLister
-	connection, _ := serving(t, Options{}, &cloud{
-		machines:  &machine{exists: true, metadata: &cloudprovider.InstanceMetadata{ProviderID: "test://a"}},
-		informers: func(factory informers.SharedInformerFactory) { nodes = factory.Core().V1().Nodes().Lister() },
-	})
-	if _, err := v1.NewInstancesServiceClient(connection).BatchGetInstances(t.Context(), &v1.BatchGetInstancesRequest{
-		Context: attempt(), Nodes: []*v1.Node{{Name: "a"}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the provider ID", func() bool {
-		node, err := nodes.Get("a")
-		return err == nil && node.Spec.ProviderID == "test://a"
-	})
-}
-
-func TestNodesThatNoCallIsAboutAreForgotten(t *testing.T) {
-	memory := newCluster()
-	memory.sawNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "old"}})
-	memory.nodes.objects["old"].at = time.Now().Add(-2 * forgetAfter)
-	memory.nodes.swept = time.Time{}
-	memory.sawNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "new"}})
-	listed, err := memory.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil || len(listed.Items) != 1 || listed.Items[0].Name != "new" {
-		t.Fatal(listed, err)
-	}
-}
-
-func TestNodesAreBuiltOncePerRevision(t *testing.T) {
-	var seen [][]*corev1.Node
-	connection, _ := serving(t, Options{}, &cloud{balancers: &balancers{
-		ensure: func(_ context.Context, _ *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
-			seen = append(seen, nodes)
-			return &corev1.LoadBalancerStatus{}, nil
-		},
-	}})
-	stream, err := v1.NewNodeSetsServiceClient(connection).SyncNodeSet(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range []*v1.SyncNodeSetRequest{
-		{Part: &v1.SyncNodeSetRequest_Begin{Begin: &v1.NodeSetBegin{Context: attempt(), SetId: "s", Revision: "1", NodeCount: 1}}},
-		{Part: &v1.SyncNodeSetRequest_Chunk{Chunk: &v1.NodeSetChunk{Upserts: []*v1.Node{{
-			Name: "a", PodCidrs: []string{"10.0.0.0/24"}, Ready: "True",
-		}}}}},
-		{Part: &v1.SyncNodeSetRequest_Commit{Commit: &v1.NodeSetCommit{ChangeCount: 1}}},
-	} {
-		if err := stream.Send(part); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := stream.CloseAndRecv(); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		_, err := v1.NewLoadBalancersServiceClient(connection).EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
-			Context: attempt(), Service: service(),
-			Targets: &v1.NodeTargets{Targets: &v1.NodeTargets_Ref{Ref: &v1.NodeSetRef{SetId: "s", Revision: "1"}}},
+	made := newWithoutRights()
+	made.cloud.informers = func(factory informers.SharedInformerFactory) {
+		nodes = factory.Core().V1().Nodes().Lister()
+		_, _ = factory.Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(object any) { told <- "added " + string(object.(*corev1.Node).UID) },
+			DeleteFunc: func(object any) { told <- "deleted " + string(object.(*corev1.Node).UID) },
 		})
-		if err != nil {
-			t.Fatal(err)
+	}
+	serving(t, Options{}, &made.cloud)
+	events <- `{"type":"DELETED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","uid":"1","resourceVersion":"2"}}}`
+	events <- `{"type":"ADDED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","uid":"2","resourceVersion":"3"}}}`
+	for _, wanted := range []string{"added 1", "deleted 1", "added 2"} {
+		select {
+		case is := <-told:
+			if is != wanted {
+				t.Fatalf("%q, not %q", is, wanted)
+			}
+		case <-time.After(patience):
+			t.Fatalf("waited in vain for %q", wanted)
 		}
 	}
-	if len(seen) != 2 || seen[0][0] != seen[1][0] || seen[0][0].Spec.PodCIDR != "10.0.0.0/24" ||
-		seen[0][0].Status.Conditions[0].Status != corev1.ConditionTrue {
-		t.Fatal(seen)
+	if node, err := nodes.Get("a"); err != nil || node.UID != "2" {
+		t.Fatal(node, err)
+	}
+}
+
+// Without rights the informers that a cloud gets stay empty, do not count as synced, and ask for nothing.
+func TestTheInformersOfACloudWithoutRightsNeverSync(t *testing.T) {
+	lines := logged(t)
+	made := newWithoutRights()
+	var informer cache.SharedIndexInformer
+	made.cloud.informers = func(factory informers.SharedInformerFactory) { informer = factory.Core().V1().Nodes().Informer() }
+	connection, _ := serving(t, Options{}, &made.cloud)
+	lookUp(t, v1.NewInstancesServiceClient(connection), &v1.Node{Name: "a"})
+	if informer.HasSynced() || len(informer.GetStore().List()) > 0 {
+		t.Error(informer.GetStore().List())
+	}
+	if text := lines(); strings.Count(text, "informers") != 1 || !strings.Contains(text, "--kubeconfig") {
+		t.Error(text)
+	}
+}
+
+// A deleted Node is not shown any more, whichever call brought it.
+func TestANodeThatIsGoneIsForgotten(t *testing.T) {
+	made := newWithoutRights()
+	answers := &machine{exists: true, metadata: &cloudprovider.InstanceMetadata{ProviderID: "test://a"}}
+	made.machines = answers
+	connection, _ := serving(t, Options{}, &made.cloud)
+	instances := v1.NewInstancesServiceClient(connection)
+	knows := func(name string) bool {
+		_, err := made.client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+		return err == nil
+	}
+	lookUp(t, instances, &v1.Node{Name: "looked-up"})
+	if !knows("looked-up") {
+		t.Fatal("a Node is not known after its lookup")
+	}
+	*answers = machine{mdErr: cloudprovider.InstanceNotFound}
+	if response := lookUp(t, instances, &v1.Node{Name: "looked-up"}); response.Results[0].GetAbsent() == nil {
+		t.Fatal(response)
+	}
+	if knows("looked-up") {
+		t.Error("a Node is known after its instance was absent")
 	}
 }

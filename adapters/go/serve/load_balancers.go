@@ -28,8 +28,7 @@ type loadBalancers struct {
 	cloud    cloudprovider.LoadBalancer
 	classify classifier
 	bridge   *bridge
-	nodes    *nodeCache
-	memory   *cluster
+	memory   *memory
 }
 
 func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _ *provider.Targets) (*v1.LoadBalancerAnswer, error) {
@@ -63,7 +62,7 @@ func (l *loadBalancers) GetLoadBalancer(ctx context.Context, sent *v1.Service, _
 }
 
 func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
-	service, nodes := l.service(sent), l.nodes.nodesOf(targets)
+	service, nodes := l.service(sent), l.memory.targets.nodesOf(targets)
 	status, err := through(l.bridge, ctx, key(sent), "EnsureLoadBalancer of "+name(sent), "ensure "+wishOf(sent, targets),
 		func(ctx context.Context) (*corev1.LoadBalancerStatus, error) {
 			return l.cloud.EnsureLoadBalancer(ctx, clusterName(ctx), service, nodes)
@@ -81,7 +80,7 @@ func (l *loadBalancers) EnsureLoadBalancer(ctx context.Context, sent *v1.Service
 }
 
 func (l *loadBalancers) UpdateLoadBalancerNodes(ctx context.Context, sent *v1.Service, targets *provider.Targets) (*v1.LoadBalancerAnswer, error) {
-	service, nodes := l.service(sent), l.nodes.nodesOf(targets)
+	service, nodes := l.service(sent), l.memory.targets.nodesOf(targets)
 	exists, err := through(l.bridge, ctx, key(sent), "UpdateLoadBalancer of "+name(sent), "update "+wishOf(sent, targets),
 		func(ctx context.Context) (bool, error) {
 			failed := l.cloud.UpdateLoadBalancer(ctx, clusterName(ctx), service, nodes)
@@ -121,7 +120,7 @@ func (l *loadBalancers) DeleteLoadBalancer(ctx context.Context, sent *v1.Service
 	case err != nil:
 		return l.unfinished(err)
 	default:
-		l.memory.services.gone(name(sent))
+		l.memory.forget(servicePath(sent.Namespace, sent.Name))
 		return provider.LoadBalancerAbsent(), nil
 	}
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,14 +59,6 @@ func addressesOf(sent []*v1.NodeAddress) []corev1.NodeAddress {
 		})
 	}
 	return addresses
-}
-
-func addressesSent(addresses []corev1.NodeAddress) []*v1.NodeAddress {
-	sent := make([]*v1.NodeAddress, 0, len(addresses))
-	for _, address := range addresses {
-		sent = append(sent, &v1.NodeAddress{Type: string(address.Type), Address: address.Address})
-	}
-	return sent
 }
 
 // serviceOf is the Service as far as the controller sends it.
@@ -156,8 +149,8 @@ const keptTargets = 2
 // nodeCache builds the Nodes of a revision once, for all calls that name it. As with an informer's
 // objects, nothing may change them.
 type nodeCache struct {
-	// built is called with each Node that was built.
-	built func(*corev1.Node)
+	// ofOneCall is called with each Node of targets that no revision names.
+	ofOneCall func(*corev1.Node)
 
 	mu   sync.Mutex
 	kept []builtNodes
@@ -166,6 +159,7 @@ type nodeCache struct {
 type builtNodes struct {
 	targets *provider.Targets
 	nodes   []*corev1.Node
+	byPath  map[string]*corev1.Node
 }
 
 func (c *nodeCache) nodesOf(targets *provider.Targets) []*corev1.Node {
@@ -176,17 +170,33 @@ func (c *nodeCache) nodesOf(targets *provider.Targets) []*corev1.Node {
 			return built.nodes
 		}
 	}
-	nodes := make([]*corev1.Node, 0, len(targets.Nodes()))
-	for _, node := range targets.Nodes() {
-		nodes = append(nodes, nodeOf(node))
-		c.built(nodes[len(nodes)-1])
+	built := builtNodes{targets, make([]*corev1.Node, 0, len(targets.Nodes())), map[string]*corev1.Node{}}
+	for _, sent := range targets.Nodes() {
+		node := nodeOf(sent)
+		built.nodes = append(built.nodes, node)
+		built.byPath[nodePath(node.Name)] = node
+		if targets.Revision() == "" {
+			c.ofOneCall(node)
+		}
 	}
-	if targets.Revision() == "" { // of one call alone
-		return nodes
+	if targets.Revision() == "" {
+		return built.nodes
 	}
 	if len(c.kept) == keptTargets {
 		c.kept = c.kept[1:]
 	}
-	c.kept = append(c.kept, builtNodes{targets, nodes})
-	return nodes
+	c.kept = append(c.kept, built)
+	return built.nodes
+}
+
+// known is the Node with a path in the API, of the latest set that has it; nil: none has.
+func (c *nodeCache) known(path string) *corev1.Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, built := range slices.Backward(c.kept) {
+		if node := built.byPath[path]; node != nil {
+			return node
+		}
+	}
+	return nil
 }

@@ -155,7 +155,11 @@ func (r *routes) sent(route *cloudprovider.Route) *v1.Route {
 	sent := &v1.Route{
 		Name: route.Name, DestinationCidr: route.DestinationCIDR,
 		Blackhole: route.Blackhole, CompareNodeAddresses: route.EnableNodeAddresses,
-		NodeAddresses: addressesSent(route.TargetNodeAddresses),
+	}
+	for _, address := range route.TargetNodeAddresses {
+		if isAddress(address) {
+			sent.NodeAddresses = append(sent.NodeAddresses, &v1.NodeAddress{Type: string(address.Type), Address: address.Address})
+		}
 	}
 	if r.isProviderID(route.TargetNode) {
 		sent.ProviderId = string(route.TargetNode)

@@ -85,6 +85,14 @@ type Options struct {
 	// CallLimit is when the context of such a call ends; 0: 20 min.
 	CallLimit time.Duration
 
+	// Flags adds the vendor's own flags to those of Run. Those of pflag are added one by one:
+	// known.Var(found.Value, found.Name, found.Usage).
+	Flags func(known *flag.FlagSet)
+
+	// Volatile: the load balancers are lost with this process. All Services are ensured again by a new one, and the
+	// cloud's EnsureLoadBalancer must avoid provider.CallOf(ctx).HeldAddresses.
+	Volatile bool
+
 	// WithoutClient: Initialize gets no client builder, and SetInformers is not called.
 	WithoutClient bool
 }
@@ -101,6 +109,9 @@ var set flags
 
 // CloudConfig is the path that --cloud-config names; empty: none.
 func CloudConfig() string { return set.cloudConfig }
+
+// Kubeconfig is the path that --kubeconfig names, for a cloud that makes a client of its own; empty: none.
+func Kubeconfig() string { return set.kubeconfig }
 
 // Registered is the factory of a cloud that registers itself with the library when it is imported, as
 // most do: it gets the file of --cloud-config.
@@ -126,20 +137,25 @@ func Registered(name string) Factory {
 func Main(factory Factory) { Run(Options{}, factory) }
 
 // Run is a provider's main, with the commands and flags of provider.Main and besides them
-// --cloud-config, --kubeconfig and -v.
+// --cloud-config, --kubeconfig, -v and those of Options.Flags.
 func Run(options Options, factory Factory) {
-	provider.MainWithFlags(func(known *flag.FlagSet) {
-		known.StringVar(&set.cloudConfig, "cloud-config", "", "`file` with the cloud's configuration")
-		known.StringVar(&set.kubeconfig, "kubeconfig", "",
-			"`file` with rights of the provider's own in Kubernetes; empty: it has none, and sees the Nodes and "+
-				"Services of the controller's calls")
-		known.IntVar(&set.verbosity, "v", 0, "`level` of the cloud's own log lines")
-	}, func(ctx context.Context) (*provider.Provider, error) {
+	provider.MainWithFlags(options.register, func(ctx context.Context) (*provider.Provider, error) {
 		if err := setKlog(set.verbosity); err != nil {
 			return nil, err
 		}
 		return New(ctx, options, factory)
 	})
+}
+
+func (o Options) register(known *flag.FlagSet) {
+	known.StringVar(&set.cloudConfig, "cloud-config", "", "`file` with the cloud's configuration")
+	known.StringVar(&set.kubeconfig, "kubeconfig", "",
+		"`file` with rights of the provider's own in Kubernetes; empty: it has none, and sees the Nodes and "+
+			"Services of the controller's calls, by their names")
+	known.IntVar(&set.verbosity, "v", 0, "`level` of the cloud's own log lines")
+	if o.Flags != nil {
+		o.Flags(known)
+	}
 }
 
 // setKlog sends the log lines of the cloud's code where ours go.
@@ -150,8 +166,8 @@ func setKlog(verbosity int) error {
 	return known.Set("v", strconv.Itoa(verbosity))
 }
 
-// New makes a provider from a cloud, for a main of one's own. ctx is the life of the cloud: the stop
-// channel of Initialize, and the parent of its calls.
+// New makes a provider from a cloud, for a main of one's own, without the flags of Run: CloudConfig and Kubeconfig are
+// empty then. ctx is the life of the cloud: the stop channel of Initialize, and the parent of its calls.
 func New(ctx context.Context, options Options, factory Factory) (*provider.Provider, error) {
 	cloud, err := safely(ctx, factory)
 	switch {
@@ -160,7 +176,7 @@ func New(ctx context.Context, options Options, factory Factory) (*provider.Provi
 	case cloud == nil:
 		return nil, errors.New("the cloud's factory returned neither a cloud nor an error")
 	}
-	memory := newCluster()
+	memory := newMemory()
 	if err := initialize(ctx, options, cloud, memory); err != nil {
 		return nil, err
 	}
@@ -169,9 +185,10 @@ func New(ctx context.Context, options Options, factory Factory) (*provider.Provi
 
 // initialize runs before the socket appears: capabilities may exist only after it, and a handshake must
 // not wait.
-func initialize(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *cluster) error {
+func initialize(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *memory) error {
 	slow := time.AfterFunc(10*time.Second, func() {
-		slog.Warn("the cloud's Initialize has not returned yet; the provider serves once it has")
+		slog.Warn("the cloud's Initialize has not returned yet; the provider serves once it has. One that waits for " +
+			"informers needs rights of its own in Kubernetes (--kubeconfig)")
 	})
 	defer slow.Stop()
 	if options.WithoutClient {
@@ -185,9 +202,14 @@ func initialize(ctx context.Context, options Options, cloud cloudprovider.Interf
 	_, err = safely(ctx, func() (struct{}, error) {
 		cloud.Initialize(builder, ctx.Done())
 		if user, ok := cloud.(cloudprovider.InformerUser); ok {
-			factory := informers.NewSharedInformerFactory(builder.client, 0)
+			factory := informers.NewSharedInformerFactory(builder.ClientOrDie("shared-informers"), 0)
 			user.SetInformers(factory)
-			factory.Start(ctx.Done())
+			if set.kubeconfig != "" {
+				factory.Start(ctx.Done())
+			} else { // each of their requests would be refused, for ever
+				slog.Warn("the cloud's code has informers, which stay empty and never sync: the provider has no rights of " +
+					"its own in Kubernetes; name them with --kubeconfig if the cloud needs them")
+			}
 		}
 		return struct{}{}, nil
 	})
@@ -195,7 +217,7 @@ func initialize(ctx context.Context, options Options, cloud cloudprovider.Interf
 }
 
 // wrapped is the cloud as a provider.
-func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *cluster) *provider.Provider {
+func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface, memory *memory) *provider.Provider {
 	options = withDefaults(options, cloud)
 	outcomes := newOutcomes(options.Classify)
 	bridged := func(most int) *bridge {
@@ -210,8 +232,8 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 	if machines := instancesOf(cloud); machines != nil {
 		made.Instances = &instances{
 			cloud: machines, outcomes: outcomes, prefixes: options.ProviderIDPrefixes,
-			withoutProviderID: options.WithoutProviderID, seen: memory.sawNode,
-			room: make(chan struct{}, options.InstanceConcurrency),
+			withoutProviderID: options.WithoutProviderID, memory: memory,
+			room: make(chan struct{}, options.InstanceConcurrency), asked: map[string]bool{},
 		}
 		made.InstancesCapability = &v1.InstancesCapability{
 			LookupPreference:   v1.LookupPreference_LOOKUP_PREFERENCE_EACH,
@@ -224,12 +246,13 @@ func wrapped(ctx context.Context, options Options, cloud cloudprovider.Interface
 	}
 	if balancers, ok := cloud.LoadBalancer(); ok && balancers != nil {
 		made.LoadBalancers = &loadBalancers{
-			cloud: balancers, classify: outcomes.classify, memory: memory, nodes: &nodeCache{built: memory.sawNode},
+			cloud: balancers, classify: outcomes.classify, memory: memory,
 			bridge: bridged(options.LoadBalancersInFlight),
 		}
 		made.LoadBalancersCapability = &v1.LoadBalancersCapability{
 			Classes: options.LoadBalancerClasses, WithoutDefaultClass: options.WithoutDefaultClass,
 			MaxInFlight: uint32(options.LoadBalancersInFlight), ConfigurationRevision: options.ConfigurationRevision,
+			Volatile: options.Volatile,
 		}
 	}
 	if table, ok := cloud.Routes(); ok && table != nil {

@@ -1,0 +1,58 @@
+package serve
+
+import (
+	"context"
+	"testing"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+
+	v1 "outrigger.dev/adapters/go/cloudproviderv1"
+)
+
+// sendTargets sends a set of one Node.
+func sendTargets(t *testing.T, connection *grpc.ClientConn, revision, node string) {
+	t.Helper()
+	stream, err := v1.NewNodeSetsServiceClient(connection).SyncNodeSet(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []*v1.SyncNodeSetRequest{
+		{Part: &v1.SyncNodeSetRequest_Begin{Begin: &v1.NodeSetBegin{Context: attempt(), SetId: "s", Revision: revision, NodeCount: 1}}},
+		{Part: &v1.SyncNodeSetRequest_Chunk{Chunk: &v1.NodeSetChunk{Upserts: []*v1.Node{{
+			Name: node, PodCidrs: []string{"10.0.0.0/24"}, Ready: "True",
+		}}}}},
+		{Part: &v1.SyncNodeSetRequest_Commit{Commit: &v1.NodeSetCommit{ChangeCount: 1}}},
+	} {
+		if err := stream.Send(part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := stream.CloseAndRecv(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNodesAreBuiltOncePerRevision(t *testing.T) {
+	var seen [][]*corev1.Node
+	connection, _ := serving(t, Options{}, &cloud{balancers: &balancers{
+		ensure: func(_ context.Context, _ *corev1.Service, nodes []*corev1.Node) (*corev1.LoadBalancerStatus, error) {
+			seen = append(seen, nodes)
+			return &corev1.LoadBalancerStatus{}, nil
+		},
+	}})
+	sendTargets(t, connection, "1", "a")
+	for range 2 {
+		_, err := v1.NewLoadBalancersServiceClient(connection).EnsureLoadBalancer(t.Context(), &v1.EnsureLoadBalancerRequest{
+			Context: attempt(), Service: service(),
+			Targets: &v1.NodeTargets{Targets: &v1.NodeTargets_Ref{Ref: &v1.NodeSetRef{SetId: "s", Revision: "1"}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 2 || seen[0][0] != seen[1][0] || seen[0][0].Spec.PodCIDR != "10.0.0.0/24" ||
+		seen[0][0].Status.Conditions[0].Status != corev1.ConditionTrue {
+		t.Fatal(seen)
+	}
+}
