@@ -87,6 +87,27 @@ pub fn format(duration: Duration) -> String {
     text
 }
 
+/// For `#[serde(with = "...")]`: a duration as text.
+pub(crate) mod required {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(
+        duration: &Duration,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::format(*duration))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Duration, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        super::parse(&text).map_err(de::Error::custom)
+    }
+}
+
 /// For `#[serde(with = "...")]`: an optional duration as text.
 pub(crate) mod optional {
     use std::time::Duration;

@@ -34,7 +34,8 @@ pub struct Fault {
     /// The method it happens to; absent: to each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<Method>,
-    /// The node whose answer it happens to; absent: to each. Not for a whole call.
+    /// The node whose answer it happens to; absent: to each. A call that is about it hangs as a whole, and fails for
+    /// its item alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeName>,
     /// The Service that it happens to, by `namespace/name` or UID; absent: to each. Of a call about
@@ -69,6 +70,14 @@ pub enum Effect {
         /// How long; absent: for ever.
         #[serde(default, rename = "for", with = "duration::optional")]
         duration: Option<Duration>,
+    },
+    /// The call takes so long for each item that it is about, as if they were served one after the other. Then it
+    /// is served.
+    #[serde(rename_all = "camelCase")]
+    OneAfterTheOther {
+        /// How long each takes.
+        #[serde(with = "duration::required")]
+        each: Duration,
     },
     /// The call is served, and its answer lost: the caller learns nothing of the outcome.
     LoseReply,
@@ -191,7 +200,8 @@ impl Fault {
                 _ => {}
             }
         }
-        if self.node.is_some() && !self.effect.is_about_items() {
+        let hangs = matches!(self.effect, Effect::Hang { .. });
+        if self.node.is_some() && !self.effect.is_about_items() && !hangs {
             return Err("a whole call cannot fail for one node; fail its item instead".into());
         }
         if self.route.is_some() {
@@ -227,7 +237,8 @@ impl Fault {
 /// The subject of a call, or of one item of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct About {
-    pub(crate) node: Option<String>,
+    /// Of a lookup all that it asks about.
+    pub(crate) nodes: Vec<String>,
     /// `namespace/name` and UID.
     pub(crate) service: Option<(String, String)>,
     /// The destination of a route, without host bits.
@@ -239,7 +250,7 @@ pub(crate) struct About {
 impl About {
     pub(crate) fn node(name: &str) -> Self {
         Self {
-            node: Some(name.to_owned()),
+            nodes: vec![name.to_owned()],
             ..Self::default()
         }
     }
@@ -271,14 +282,17 @@ impl Fault {
     /// Whether the objects of a call's request must be known.
     pub(crate) fn needs_subjects(&self, method: Method) -> bool {
         // A result about a volume names it by a key of the request alone.
-        self.service.is_some() || (method.is_about_volumes() && self.effect.is_about_items())
+        let of_volumes = method.is_about_volumes() && self.effect.is_about_items();
+        let of_call = self.node.is_some() && !self.effect.is_about_items();
+        let each = matches!(self.effect, Effect::OneAfterTheOther { .. });
+        self.service.is_some() || of_volumes || of_call || each
     }
 
     pub(crate) fn is_about(&self, about: &About) -> bool {
         let node = self
             .node
             .as_ref()
-            .is_none_or(|wanted| about.node.as_deref() == Some(wanted.as_str()));
+            .is_none_or(|wanted| about.nodes.iter().any(|name| name == wanted.as_str()));
         let service = self.service.as_ref().is_none_or(|wanted| {
             let service = about.service.as_ref();
             service.is_some_and(|(name, uid)| name == wanted || uid == wanted)

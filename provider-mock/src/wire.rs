@@ -80,9 +80,10 @@ where
                 (request, peek::Subjects::default())
             };
             let about = peek::about(method, &subjects);
+            let items = subjects.items();
             let volumes = std::mem::take(&mut subjects.volumes);
             ended.began(caller, subjects);
-            if let Err(error) = cloud.faults().interfere(method, &about).await {
+            if let Err(error) = cloud.faults().interfere(method, &about, items).await {
                 let status = error.to_status();
                 ended.with(status.code());
                 return Ok(status.into_http());

@@ -331,6 +331,10 @@ fn sentence(fault: &Fault) -> String {
             format!("{method} hangs for {}", duration::format(*time))
         }
         Effect::Hang { duration: None } => format!("{method} hangs"),
+        Effect::OneAfterTheOther { each } => {
+            let each = duration::format(*each);
+            format!("{method} takes {each} for each item")
+        }
         Effect::LoseReply => format!("replies of {method} are lost"),
         Effect::BadAnswer(bad) => format!("answers of {method} are bad: {bad}"),
     };

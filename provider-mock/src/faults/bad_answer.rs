@@ -50,6 +50,8 @@ pub enum BadAnswer {
     FalseAbsence,
     /// A load balancer is in progress, to be asked for again in a thousand hours.
     FarRetry,
+    /// A load balancer is in progress and has an empty status.
+    InProgressWithoutStatus,
     /// There is a result for a Service, a route or a volume that was not asked about.
     ForeignResult,
     /// The destination of a route, or a Pod CIDR of an instance, is none: a result is then for no route
@@ -59,7 +61,7 @@ pub enum BadAnswer {
 
 impl BadAnswer {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::DuplicateProviderId,
         Self::MalformedAddress,
         Self::OversizedReply,
@@ -77,6 +79,7 @@ impl BadAnswer {
         Self::MissingStatus,
         Self::FalseAbsence,
         Self::FarRetry,
+        Self::InProgressWithoutStatus,
         Self::ForeignResult,
         Self::MalformedCidr,
     ];
@@ -101,6 +104,7 @@ impl BadAnswer {
             Self::MissingStatus => "missing-status",
             Self::FalseAbsence => "false-absence",
             Self::FarRetry => "far-retry",
+            Self::InProgressWithoutStatus => "in-progress-without-status",
             Self::ForeignResult => "foreign-result",
             Self::MalformedCidr => "malformed-cidr",
         }
@@ -141,7 +145,9 @@ impl BadAnswer {
             | Self::StaleAbsence
             | Self::UncertainAbsence => instances,
             Self::MissingDisposition => method.is_about_one_service(),
-            Self::MissingStatus => matches!(method, GetLoadBalancer | EnsureLoadBalancer),
+            Self::MissingStatus | Self::InProgressWithoutStatus => {
+                matches!(method, GetLoadBalancer | EnsureLoadBalancer)
+            }
             Self::FalseAbsence => {
                 volumes || matches!(method, GetLoadBalancer | UpdateLoadBalancerNodes)
             }

@@ -49,6 +49,14 @@ impl BadAnswer {
                     nanos: 0,
                 });
             }
+            Self::InProgressWithoutStatus => {
+                answer.set_disposition(Wire::InProgress);
+                answer.status = Some(LoadBalancerStatus::default());
+                answer.retry_after = Some(prost_types::Duration {
+                    seconds: 5,
+                    nanos: 0,
+                });
+            }
             Self::MalformedAddress => spoil_status(self, &mut answer.status),
             Self::OversizedStrings => {
                 spoil_status(self, &mut answer.status);

@@ -70,16 +70,18 @@ impl Faults {
         })
     }
 
-    /// Hangs the call, then fails it, as the faults are set.
+    /// Hangs the call, which is about so many items, then fails it, as the faults are set.
     pub(crate) async fn interfere(
         &self,
         method: Method,
         about: &About,
+        items: usize,
     ) -> Result<(), InjectedError> {
         // Subscribed before the faults are read, so that no clear() is missed.
         let mut cleared = self.cleared.subscribe();
         let hang = self.take(method, about, |effect| match effect {
             Effect::Hang { duration } => Some(*duration),
+            Effect::OneAfterTheOther { each } => Some(Some(*each * items as u32)),
             _ => None,
         });
         if let Some(duration) = hang {

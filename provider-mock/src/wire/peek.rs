@@ -1,4 +1,4 @@
-//! The Services, routes and volumes that a call is about.
+//! The nodes, Services, routes and volumes that a call is about.
 
 use std::collections::HashMap;
 
@@ -6,8 +6,8 @@ use http::Request;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Bytes};
 use outrigger_api::v1::{
-    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, BatchGetVolumesRequest,
-    GetLoadBalancerRequest, PlanLoadBalancerRequest, Route, Service,
+    BatchCreateRoutesRequest, BatchDeleteRoutesRequest, BatchGetInstancesRequest,
+    BatchGetVolumesRequest, GetLoadBalancerRequest, Node, PlanLoadBalancerRequest, Route, Service,
     UpdateLoadBalancerNodesRequest, Volume,
 };
 use outrigger_provider_sdk::BoxError;
@@ -25,6 +25,7 @@ const PREFIX: usize = 5;
 /// Subjects that a request names.
 #[derive(Debug, Default)]
 pub(super) struct Subjects {
+    pub(super) nodes: Vec<String>,
     pub(super) services: Vec<ServiceName>,
     /// Destinations, without those that are no CIDR.
     pub(super) routes: Vec<Cidr>,
@@ -50,6 +51,8 @@ where
     let body = body.to_bytes();
     let message = body.get(PREFIX..).unwrap_or_default();
     let subjects = match method {
+        Method::BatchGetInstances => BatchGetInstancesRequest::decode(message)
+            .map(|request| Subjects::of_nodes(request.nodes)),
         Method::BatchCreateRoutes => BatchCreateRoutesRequest::decode(message)
             .map(|request| Subjects::of_routes(&request.routes)),
         Method::BatchDeleteRoutes => BatchDeleteRoutesRequest::decode(message)
@@ -70,6 +73,24 @@ where
 }
 
 impl Subjects {
+    /// How many items the call is about.
+    pub(super) fn items(&self) -> usize {
+        let Self {
+            nodes,
+            services,
+            routes,
+            volumes,
+        } = self;
+        nodes.len() + services.len() + routes.len() + volumes.len()
+    }
+
+    fn of_nodes(nodes: Vec<Node>) -> Self {
+        Self {
+            nodes: nodes.into_iter().map(|node| node.name).collect(),
+            ..Self::default()
+        }
+    }
+
     fn of_services(services: impl IntoIterator<Item = Service>) -> Self {
         let named = services.into_iter().map(|service| ServiceName {
             name: format!("{}/{}", service.namespace, service.name),
@@ -107,6 +128,9 @@ pub(super) fn about(method: Method, subjects: &Subjects) -> About {
             service: Some((one.name.clone(), one.uid.clone())),
             ..About::default()
         },
-        _ => About::default(),
+        _ => About {
+            nodes: subjects.nodes.clone(),
+            ..About::default()
+        },
     }
 }

@@ -181,6 +181,32 @@ async fn a_call_hangs_for_its_time_and_is_served_then() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_about_a_node_hangs_and_one_about_others_does_not() {
+    let mock = mock().await;
+    let day = Duration::from_hours(24);
+    mock.cloud
+        .inject(hangs(Some(day)).for_node("n-2".parse().unwrap()));
+    let started = Instant::now();
+    mock.ask_names(&["n-1", "n-3"]).await.unwrap().found("n-3");
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    mock.ask_names(&NAMES).await.unwrap().found("n-1");
+    assert!(started.elapsed() >= day, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_items_of_a_call_are_served_one_after_the_other() {
+    let mock = mock().await;
+    let each = Duration::from_secs(6);
+    let slow = Fault::on(Method::BatchGetInstances, Effect::OneAfterTheOther { each });
+    mock.cloud.inject(slow);
+    for names in [&NAMES[..1], &NAMES] {
+        let started = Instant::now();
+        mock.ask_names(names).await.unwrap().found("n-1");
+        assert_eq!(started.elapsed(), each * names.len() as u32);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_hangs_until_the_faults_are_cleared() {
     let mock = mock().await;
     mock.cloud.inject(hangs(None));

@@ -139,6 +139,12 @@ pub(super) struct HangArgs {
     /// How long each call hangs; it is served then [default: until cleared]
     #[arg(long = "for", value_parser = duration::parse, value_name = "DURATION")]
     duration: Option<Duration>,
+    /// So long for each item that the call is about, as if they were served one after the other
+    #[arg(long, requires = "duration")]
+    each: bool,
+    /// Only calls that are about this node, as a whole
+    #[arg(long, value_name = "NAME", conflicts_with = "each")]
+    node: Option<NodeName>,
     /// Only calls, or results of an update, about this Service
     #[arg(long, value_name = "NAMESPACE/NAME|UID")]
     service: Option<String>,
@@ -149,7 +155,12 @@ pub(super) struct HangArgs {
 impl HangArgs {
     pub(super) fn into_fault(self) -> InjectFault {
         let duration = self.duration;
-        let mut inject = self.budget.inject(self.method, Effect::Hang { duration });
+        let effect = match duration {
+            Some(each) if self.each => Effect::OneAfterTheOther { each },
+            _ => Effect::Hang { duration },
+        };
+        let mut inject = self.budget.inject(self.method, effect);
+        inject.fault.node = self.node;
         inject.fault.service = self.service;
         inject
     }
@@ -182,7 +193,7 @@ pub(super) struct AnswersArgs {
     /// Defect of the answers: duplicate-provider-id, malformed-address, oversized-reply,
     /// oversized-strings, missing-result, duplicate-result, bad-label, wrong-prefix,
     /// empty-provider-id, stale-absence, uncertain-absence, not-managed or empty; of load balancers
-    /// also missing-disposition, missing-status or far-retry; of load balancers and volumes
+    /// also missing-disposition, missing-status, far-retry or in-progress-without-status; of load balancers and volumes
     /// false-absence; of load balancers, routes and volumes foreign-result; of routes and instances
     /// malformed-cidr
     #[arg(long, value_name = "WHAT")]

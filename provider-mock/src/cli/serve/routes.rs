@@ -62,6 +62,12 @@ enum TargetArg {
     NextHop,
     /// By all of them
     All,
+    /// By all of them, the name in capitals
+    Capitals,
+    /// By all of them, the provider ID in another spelling
+    OtherId,
+    /// By all of them, the address one that the Node does not have
+    OtherHop,
 }
 
 impl RouteArgs {
@@ -74,6 +80,9 @@ impl RouteArgs {
                 TargetArg::ProviderId => ListedTarget::ProviderId,
                 TargetArg::NextHop => ListedTarget::NextHop,
                 TargetArg::All => ListedTarget::All,
+                TargetArg::Capitals => ListedTarget::Capitals,
+                TargetArg::OtherId => ListedTarget::OtherId,
+                TargetArg::OtherHop => ListedTarget::OtherHop,
             },
             whole_table: self.route_whole_table,
             compared_addresses: self.route_compared_addresses,
