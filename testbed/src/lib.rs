@@ -26,6 +26,7 @@ pub mod binaries;
 pub mod cli;
 mod control_plane;
 mod creation;
+pub mod dead_way;
 pub mod demo;
 mod error;
 pub mod faults;

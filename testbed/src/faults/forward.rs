@@ -92,7 +92,7 @@ async fn act(
     uri: http::Uri,
     fault: Option<Fault>,
 ) -> io::Result<Answer> {
-    let mut end = None;
+    let (mut end, mut late) = (None, None);
     match fault {
         None => {}
         Some(Fault::Status {
@@ -118,6 +118,7 @@ async fn act(
             });
         }
         Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
+        Some(Fault::LateAnswer(time)) => late = Some(time),
         Some(Fault::Silence) => std::future::pending().await,
         Some(Fault::Disconnect) => return Err(io::Error::other("disconnected by a rule")),
         Some(Fault::LoseAnswer) => {
@@ -128,7 +129,13 @@ async fn act(
         }
     }
     let answer = state.forwarder.send(request, uri).await?;
-    let (mut parts, body) = answer.into_parts();
+    let (mut parts, mut body) = answer.into_parts();
+    if let Some(time) = late {
+        // Of this moment: the API server may write it later than it begins it.
+        let whole = body.collect().await.map_err(io::Error::other)?.to_bytes();
+        body = Body::from(whole.to_vec());
+        tokio::time::sleep(time).await;
+    }
     let body = if request.is_watch() && parts.status == StatusCode::OK {
         parts.headers = end_to_end(parts.headers);
         let path = request.path.clone();
