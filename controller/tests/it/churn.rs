@@ -27,6 +27,7 @@ mod invariants;
 mod journal;
 mod killer;
 mod ledger;
+mod liveness;
 mod meddler;
 mod node_churn;
 mod person;
@@ -84,6 +85,11 @@ const HELD: &str = "drill.example/held";
 /// A failure shortly before the end is retried after 5, 10, 20 … at most 300 s.
 const DEADLINE: Duration = Duration::from_mins(6);
 
+/// That of the environment, or of CI.
+fn seed_of(number_in_ci: u64) -> u64 {
+    number("OUTRIGGER_TEST_SEED").map_or(number_in_ci, |first| first + number_in_ci - 1)
+}
+
 fn number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok().filter(|text| !text.is_empty())?;
     Some(text.parse().unwrap())
@@ -97,7 +103,7 @@ fn plan(seed: u64) -> Plan {
         names.collect()
     });
     Plan {
-        seed: number("OUTRIGGER_TEST_SEED").map_or(seed, |first| first + seed - 1),
+        seed,
         disruptions: number("OUTRIGGER_TEST_DISRUPTIONS").unwrap_or(5) as usize,
         services: number("OUTRIGGER_TEST_SERVICES").unwrap_or(12) as usize,
         nodes: number("OUTRIGGER_TEST_NODES").unwrap_or(6) as usize,
@@ -158,7 +164,7 @@ async fn drill(plan: Plan) {
 
 /// A drill. With a port, the controller serves its metrics there, and what they show may not grow.
 async fn run(plan: Plan, port: Option<&Port>) {
-    let journal = Arc::new(Journal::new(&plan));
+    let journal = Arc::new(Journal::new(plan.seed, plan.to_string()));
     let ledger = Ledger::default();
     let files = tempfile::tempdir().unwrap();
     let mut setup = setup(&plan, files.path());
@@ -270,22 +276,22 @@ async fn make_namespace(stage: &Stage, name: &str) {
 
 #[tokio::test]
 async fn one() {
-    Box::pin(drill(plan(1))).await;
+    Box::pin(drill(plan(seed_of(1)))).await;
 }
 
 #[tokio::test]
 async fn two() {
-    Box::pin(drill(plan(2))).await;
+    Box::pin(drill(plan(seed_of(2)))).await;
 }
 
 #[tokio::test]
 async fn three() {
-    Box::pin(drill(plan(3))).await;
+    Box::pin(drill(plan(seed_of(3)))).await;
 }
 
 #[tokio::test]
 async fn four() {
-    Box::pin(drill(plan(4))).await;
+    Box::pin(drill(plan(seed_of(4)))).await;
 }
 
 /// One controller for `OUTRIGGER_TEST_MINUTES`, through all disruptions that leave its process alone: its
@@ -313,11 +319,17 @@ async fn soak() {
 /// `OUTRIGGER_TEST_SEEDS` seeds, with a line for each; `OUTRIGGER_TEST_PLANES` at a time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many() {
+    many_of(|seed| Box::pin(drill(plan(seed)))).await;
+}
+
+/// `OUTRIGGER_TEST_SEEDS` seeds of a drill.
+async fn many_of<D: Future<Output = ()>>(drill: impl Fn(u64) -> D) {
     let count = number("OUTRIGGER_TEST_SEEDS").unwrap_or_default();
-    let drills = (1..=count).map(|seed| async move {
-        let plan = plan(seed);
-        let (seed, started) = (plan.seed, Instant::now());
-        let ended = AssertUnwindSafe(Box::pin(drill(plan))).catch_unwind().await;
+    let first = number("OUTRIGGER_TEST_SEED").unwrap_or(1);
+    let drill = &drill;
+    let drills = (first..first + count).map(|seed| async move {
+        let started = Instant::now();
+        let ended = AssertUnwindSafe(drill(seed)).catch_unwind().await;
         let took = started.elapsed().as_secs();
         let well = ended.is_ok();
         println!(

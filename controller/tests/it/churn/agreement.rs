@@ -85,7 +85,8 @@ impl View {
         });
         let mut complaints: Vec<_> = complaints.chain(leaked).collect();
         let nodes = self.nodes().await?;
-        complaints.extend(self.routes.complaints(&nodes).await?);
+        let of_routes = self.routes.complaints(&nodes).await?;
+        complaints.extend(of_routes.into_iter().map(|one| one.text));
         for node in nodes {
             let cidrs = pod_cidrs(&node);
             if cidrs.len() != self.families {
@@ -208,7 +209,7 @@ pub(super) fn typed<K: DeserializeOwned>(object: DynamicObject) -> K {
 
 /// The nodes that load balancers have to send to, by name. Written once more, so that it is not
 /// our own rule that we are held against.
-fn targets(mut nodes: Vec<Node>) -> Vec<Target> {
+pub(super) fn targets(mut nodes: Vec<Node>) -> Vec<Target> {
     nodes.retain(|node| {
         let label = node.metadata.labels.iter().flatten();
         let excluded = label
@@ -243,7 +244,7 @@ fn of(service: &Service, balancers: &mut Vec<ShownLoadBalancer>) -> Vec<ShownLoa
     balancers.extract_if(.., is_its).collect()
 }
 
-fn is_served(service: &Service) -> bool {
+pub(super) fn is_served(service: &Service) -> bool {
     let spec = service.spec.as_ref().unwrap();
     let class = spec.load_balancer_class.as_deref();
     service.metadata.deletion_timestamp.is_none()
@@ -345,7 +346,7 @@ pub(super) fn conditions(service: &Service) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-fn addresses(service: &Service) -> String {
+pub(super) fn addresses(service: &Service) -> String {
     let status = service.status.as_ref();
     let status = status.and_then(|status| status.load_balancer.as_ref());
     let ingress = status.iter().flat_map(|status| &status.ingress).flatten();

@@ -3,8 +3,6 @@
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::plan::Plan;
-
 /// Everything that people and killer did, in order.
 pub(super) struct Journal {
     heading: String,
@@ -14,10 +12,11 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    pub(super) fn new(plan: &Plan) -> Self {
+    /// Of a seed, with how it is run again.
+    pub(super) fn new(seed: u64, heading: String) -> Self {
         Self {
-            heading: plan.to_string(),
-            seed: plan.seed,
+            heading,
+            seed,
             started: Instant::now(),
             lines: Mutex::default(),
         }

@@ -80,16 +80,8 @@ impl Plan {
     /// `--cluster-cidr`: few more blocks than Nodes, so that each is allocated again and again. Odd seeds are
     /// dual-stack.
     pub(super) fn cluster_cidrs(&self) -> Vec<IpNet> {
-        let blocks = (self.most_nodes() + 1).next_power_of_two().ilog2() as u8;
-        let ranges = [
-            ([10, 244, 0, 0].into(), 24 - blocks),
-            ([0xfd00, 0x10, 0, 0, 0, 0, 0, 0].into(), 64 - blocks),
-        ];
-        let families = if self.seed % 2 == 1 { 2 } else { 1 };
-        let ranges = ranges.into_iter().take(families);
-        ranges
-            .map(|(network, length)| IpNet::new(network, length).unwrap())
-            .collect()
+        let bits = (self.most_nodes() + 1).next_power_of_two().ilog2() as u8;
+        blocks(bits, self.seed % 2 == 1)
     }
 
     /// Flags of a mock with routes, which lists them in one way after the other.
@@ -184,6 +176,19 @@ impl Plan {
     fn random(&self, stream: u64) -> Rng {
         Rng::with_seed(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ stream)
     }
+}
+
+/// Ranges with as many Pod CIDRs as these bits number, of one IP family or of both.
+pub(super) fn blocks(bits: u8, is_dual_stack: bool) -> Vec<IpNet> {
+    let ranges = [
+        ([10, 244, 0, 0].into(), 24 - bits),
+        ([0xfd00, 0x10, 0, 0, 0, 0, 0, 0].into(), 64 - bits),
+    ];
+    let families = if is_dual_stack { 2 } else { 1 };
+    let ranges = ranges.into_iter().take(families);
+    ranges
+        .map(|(network, length)| IpNet::new(network, length).unwrap())
+        .collect()
 }
 
 /// One change by one person.

@@ -121,7 +121,9 @@ impl RouteChanges {
         else {
             return Ok(());
         };
-        let leads_there = made.node == owner.node && [&made.node, ""].contains(&&*change.node);
+        // A list may spell it otherwise.
+        let is_meant = change.node.is_empty() || change.node.eq_ignore_ascii_case(&made.node);
+        let leads_there = made.node == owner.node && is_meant;
         // One that was made before may have the wrong next hop.
         let is_known = |since| since + KNOWN < at && since < made.at;
         let is_changed = self.ledger.route_changed_at(destination);

@@ -18,6 +18,13 @@ use super::{
 };
 use crate::{cluster::SYSTEM, stage::Stage};
 
+/// A deviation of the table from the Nodes.
+pub(super) struct Complaint {
+    /// The Node that lacks something; none: a route should not be there.
+    pub(super) node: Option<String>,
+    pub(super) text: String,
+}
+
 /// Reads and changes the table, beside all processes of a drill.
 #[derive(Clone)]
 pub(super) struct Routes {
@@ -28,6 +35,15 @@ pub(super) struct Routes {
     ranges: Vec<IpNet>,
     /// Those that no controller may touch.
     foreign: Vec<Route>,
+}
+
+impl Complaint {
+    fn of(node: &str, text: String) -> Self {
+        Self {
+            node: Some(node.to_owned()),
+            text,
+        }
+    }
 }
 
 impl Routes {
@@ -64,7 +80,7 @@ impl Routes {
     }
 
     /// Deviations of the table from the Nodes.
-    pub(super) async fn complaints(&self, nodes: &[Node]) -> Result<Vec<String>, String> {
+    pub(super) async fn complaints(&self, nodes: &[Node]) -> Result<Vec<Complaint>, String> {
         let (mut ours, mut foreign) = self.shown().await?;
         let mut complaints = Vec::new();
         for node in nodes {
@@ -75,32 +91,34 @@ impl Routes {
                 let its: Vec<_> = its.map(|route| target(&route)).collect();
                 let wanted = wanted(node, cidr);
                 if its != [wanted.clone()] {
-                    complaints.push(format!(
-                        "{name}: {cidr} leads to {its:?} instead of {wanted:?}"
-                    ));
+                    let text = format!("{name}: {cidr} leads to {its:?} instead of {wanted:?}");
+                    complaints.push(Complaint::of(name, text));
                 }
             }
             let condition = condition(node);
             if condition != Some(("False", "RouteCreated")) {
-                complaints.push(format!("{name}: {NETWORK_UNAVAILABLE} is {condition:?}"));
+                let text = format!("{name}: {NETWORK_UNAVAILABLE} is {condition:?}");
+                complaints.push(Complaint::of(name, text));
             }
         }
         let stale = ours.iter().map(|route| {
             let Route {
                 name, destination, ..
             } = route;
-            format!(
-                "the route {name} to {destination} leads to {:?}",
-                target(route)
-            )
+            let leads = target(route);
+            Complaint {
+                node: None,
+                text: format!("the route {name} to {destination} leads to {leads:?}"),
+            }
         });
         complaints.extend(stale);
         foreign.sort_by(|a, b| a.name.cmp(&b.name));
         if foreign != self.foreign {
-            complaints.push(format!(
+            let text = format!(
                 "routes of others: {foreign:?} instead of {:?}",
                 self.foreign
-            ));
+            );
+            complaints.push(Complaint { node: None, text });
         }
         Ok(complaints)
     }
@@ -158,6 +176,27 @@ impl Routes {
             edit.next_hop = target.next_hop;
         }
         let _ = self.cloud.edit_routes(&edit).await;
+    }
+
+    /// Puts a blackhole that names no target in the place of each route to a Node.
+    pub(super) async fn strand(&self, node: &str) {
+        let (ours, _) = self.shown().await.unwrap();
+        for route in ours.into_iter().filter(|route| route.target.node == node) {
+            let only = Targets {
+                targets: vec![route.name],
+                ..Targets::default()
+            };
+            let nowhere = NewRoute {
+                destination: route.destination,
+                name: None,
+                cluster: Some(self.cluster.clone()),
+                target: RouteTarget::default(),
+                blackhole: true,
+            };
+            self.ledger.change_route(route.destination.into());
+            self.cloud.remove_routes(&only).await.unwrap();
+            self.cloud.add_route(&nowhere).await.unwrap();
+        }
     }
 
     /// Those of the cluster to its Pod CIDRs, and all others.

@@ -1,0 +1,281 @@
+//! The rule: each wish has a bound, from the last change of the object, and from the end of the faults that concern it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use outrigger_core::service::condition::TARGETS_IN_STEP;
+use outrigger_testbed::nodes::UNINITIALIZED_TAINT;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    super::{
+        agreement::{Judged, addresses, is_served, targets},
+        invariants::Invariants,
+        pod_cidrs::pod_cidrs,
+    },
+    scene::Scene,
+};
+
+/// For a busy machine: what needs no wait takes less than a second on a quiet one.
+pub(super) const SLACK: Duration = Duration::from_secs(15);
+
+/// A lookup that hangs delays others by one deadline.
+pub(super) const INITIALIZED: Duration = Duration::from_secs(30).saturating_add(SLACK);
+
+/// How long a slow provider takes for each Node, one after the other, and how many register at once.
+pub(super) const SLOW_LOOKUP: Duration = Duration::from_secs(3);
+pub(super) const SLOW_NODES: u32 = 11;
+
+/// The first call is in vain, as it cannot be answered before its deadline. Smaller ones can.
+pub(super) const SLOWLY_INITIALIZED: Duration =
+    INITIALIZED.saturating_add(SLOW_LOOKUP.saturating_mul(SLOW_NODES));
+
+/// How long a slow update of one load balancer takes.
+pub(super) const CALL: Duration = Duration::from_secs(4);
+
+/// A Service that changed waits for one call, whatever else there is to do.
+pub(super) const SERVED: Duration = CALL.saturating_add(SLACK);
+
+/// New targets reach one load balancer after the other, of a dozen and some more.
+const TARGETS: Duration = CALL.saturating_mul(16).saturating_add(SLACK);
+
+/// Others' changes of a route are seen by the next list, which is made every 10 s.
+pub(super) const ROUTE: Duration = Duration::from_secs(10).saturating_add(SLACK);
+
+/// A dead connection is noticed within 45 s, and the next one needs a moment.
+pub(super) const NOTICED: Duration = Duration::from_secs(50);
+
+const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
+
+/// How often cluster and cloud are looked at, and the journal in between.
+const LISTED: u32 = 4;
+const EVERY: Duration = Duration::from_millis(150);
+
+/// Something that an object is to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Wish {
+    /// A Node has lost the taint of one that is new.
+    Initialized,
+    /// A ready Node has no taint of one that is shut down: no call is needed to know.
+    NotShutDown,
+    PodCidrs,
+    /// A Node has its routes, and its condition says so.
+    Routes,
+    /// A route leads to a Node that is there.
+    NoStaleRoute,
+    /// A Service and its load balancer are as they say, or both are gone.
+    Served,
+    /// A load balancer has the Nodes of now.
+    Targets,
+    /// A load balancer belongs to a Service.
+    NoLeak,
+}
+
+impl Wish {
+    fn bound(self, scene: &Scene) -> Duration {
+        match self {
+            Self::Initialized if scene.is_slow => SLOWLY_INITIALIZED,
+            Self::Initialized => INITIALIZED,
+            Self::NotShutDown | Self::PodCidrs => SLACK,
+            // The API server is asked about the Node first, which may take as long as a list is late.
+            Self::Routes | Self::NoStaleRoute => ROUTE,
+            Self::Served | Self::NoLeak => SERVED,
+            Self::Targets => TARGETS,
+        }
+    }
+}
+
+/// A wish of an object that is not fulfilled at a moment.
+struct Unfulfilled {
+    wish: Wish,
+    name: String,
+    text: String,
+}
+
+/// Checks all the time.
+pub(super) struct Liveness {
+    scene: Scene,
+    invariants: Invariants,
+    /// Since when each wish is not fulfilled, by the object's name.
+    since: HashMap<(Wish, String), Instant>,
+    /// The Services that had an address, by UID.
+    addressed: HashSet<String>,
+    targets: String,
+    longest: HashMap<Wish, Duration>,
+}
+
+impl Liveness {
+    pub(super) fn new(scene: &Scene, invariants: Invariants) -> Self {
+        Self {
+            scene: scene.clone(),
+            invariants,
+            since: HashMap::new(),
+            addressed: HashSet::new(),
+            targets: String::new(),
+            longest: HashMap::new(),
+        }
+    }
+
+    /// Fails the test as soon as a bound or an invariant is broken.
+    pub(super) async fn watch(&mut self, over: &CancellationToken) {
+        let mut readings = 0_u32;
+        while !over.is_cancelled() {
+            let mut held = self.invariants.check();
+            readings += 1;
+            if held.is_ok() && readings.is_multiple_of(LISTED) {
+                held = self.check().await;
+            }
+            if let Err(what) = held {
+                let journal = &self.scene.journal;
+                journal.note(&format!("BROKEN: {what}"));
+                panic!("{}: {what}", journal.seed());
+            }
+            sleep(EVERY).await;
+        }
+    }
+
+    /// The longest that each wish has waited.
+    pub(super) fn summary(&self) -> String {
+        let mut longest: Vec<_> = self.longest.iter().collect();
+        longest.sort_by_key(|(_, time)| std::cmp::Reverse(**time));
+        let longest = longest.into_iter().map(|(wish, time)| {
+            let (time, bound) = (time.as_secs_f64(), wish.bound(&self.scene));
+            format!("{wish:?} {time:.1} s of {bound:?}")
+        });
+        let longest: Vec<_> = longest.collect();
+        format!("longest waits: {}", longest.join(", "))
+    }
+
+    async fn check(&mut self) -> Result<(), String> {
+        // One that is away is asked the next time.
+        let Ok(all) = self.unfulfilled().await else {
+            return Ok(());
+        };
+        let all = all?;
+        let now = Instant::now();
+        let mut before = std::mem::take(&mut self.since);
+        let mut broken = Vec::new();
+        for Unfulfilled { wish, name, text } in all {
+            let key = (wish, name);
+            let seen = before.remove(&key).unwrap_or(now);
+            let begun = self.scene.record.begun(wish, &key.1).max(Some(seen));
+            let waits = begun.map_or(Duration::ZERO, |begun| now.saturating_duration_since(begun));
+            let longest = self.longest.entry(wish).or_default();
+            *longest = waits.max(*longest);
+            let bound = wish.bound(&self.scene);
+            if waits > bound {
+                let name = &key.1;
+                broken.push(format!(
+                    "{name}: {wish:?} is not so after {waits:.1?}, and no fault concerns it; the bound is {bound:?}: {text}"
+                ));
+            }
+            self.since.insert(key, seen);
+        }
+        if broken.is_empty() {
+            return Ok(());
+        }
+        Err(broken.join("\n"))
+    }
+
+    /// The outer error: there is no answer. The inner one: an address is gone.
+    async fn unfulfilled(&mut self) -> Result<Result<Vec<Unfulfilled>, String>, String> {
+        let view = self.scene.view.clone();
+        let nodes = view.nodes().await?;
+        let of_routes = view.routes.complaints(&nodes).await?;
+        let (judged, leaked) = view.judge().await?;
+        let wanted = format!("{:?}", targets(nodes.clone()));
+        if wanted != self.targets {
+            self.targets = wanted;
+            self.scene.record.change_targets();
+        }
+        let mut all = Vec::new();
+        let mut add = |wish, name: &str, text: String| {
+            let name = name.to_owned();
+            all.push(Unfulfilled { wish, name, text });
+        };
+        for node in &nodes {
+            let name = node.metadata.name.as_deref().unwrap_or_default();
+            if has_taint(node, UNINITIALIZED_TAINT) {
+                add(Wish::Initialized, name, "it has its taint".to_owned());
+                continue;
+            }
+            if is_ready(node) && has_taint(node, SHUTDOWN_TAINT) {
+                add(
+                    Wish::NotShutDown,
+                    name,
+                    "it is ready and has the taint".to_owned(),
+                );
+            }
+            let cidrs = pod_cidrs(node);
+            if cidrs.len() != self.scene.families {
+                add(Wish::PodCidrs, name, format!("they are {cidrs:?}"));
+            }
+            let mut its = of_routes
+                .iter()
+                .filter(|one| one.node.as_deref() == Some(name));
+            if let Some(complaint) = its.next_back() {
+                add(Wish::Routes, name, complaint.text.clone());
+            }
+        }
+        for stale in of_routes.iter().filter(|one| one.node.is_none()) {
+            add(Wish::NoStaleRoute, &stale.text, String::new());
+        }
+        for leak in leaked {
+            add(Wish::NoLeak, &leak, String::new());
+        }
+        for Judged { service, wrong } in judged {
+            if let Err(what) = self.keeps_its_address(&service) {
+                return Ok(Err(what));
+            }
+            let name = service.metadata.name.as_deref().unwrap_or_default();
+            let is_of_targets = |what: &String| {
+                ["targets", TARGETS_IN_STEP, "it is not settled"]
+                    .iter()
+                    .any(|start| what.starts_with(start))
+            };
+            let (of_targets, others): (Vec<_>, Vec<_>) = wrong.into_iter().partition(is_of_targets);
+            if !of_targets.is_empty() {
+                add(Wish::Targets, name, of_targets.join("; "));
+            }
+            if !others.is_empty() {
+                add(Wish::Served, name, others.join("; "));
+            }
+        }
+        Ok(Ok(all))
+    }
+
+    /// A load balancer that serves keeps its address on the Service, whatever an answer leaves out.
+    fn keeps_its_address(&mut self, service: &Service) -> Result<(), String> {
+        let uid = service.metadata.uid.clone().unwrap_or_default();
+        if !is_served(service) {
+            self.addressed.remove(&uid);
+        } else if !addresses(service).is_empty() {
+            self.addressed.insert(uid);
+        } else if self.addressed.contains(&uid) {
+            let name = service.metadata.name.as_deref().unwrap_or_default();
+            return Err(format!(
+                "{name} has lost its address, and its load balancer serves"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn has_taint(node: &Node, key: &str) -> bool {
+    let spec = node.spec.as_ref();
+    let mut taints = spec.iter().flat_map(|spec| &spec.taints).flatten();
+    taints.any(|taint| taint.key == key)
+}
+
+fn is_ready(node: &Node) -> bool {
+    let status = node.status.as_ref();
+    let mut conditions = status
+        .iter()
+        .flat_map(|status| &status.conditions)
+        .flatten();
+    conditions.any(|one| one.type_ == "Ready" && one.status == "True")
+}
