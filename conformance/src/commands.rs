@@ -1,6 +1,7 @@
 //! Processes of the suite: the provider under test, and commands that act on its cloud.
 
 use std::{
+    io,
     process::{ExitStatus, Stdio},
     sync::Arc,
     time::Duration,
@@ -128,10 +129,10 @@ impl Provider {
     }
 
     /// Waits for the end, and gives its status; none within the limit.
-    pub(crate) async fn wait(&mut self, limit: Duration) -> Option<String> {
+    pub(crate) async fn wait(&mut self, limit: Duration) -> Option<io::Result<ExitStatus>> {
         let ended = timeout(limit, self.child.wait()).await.ok()?;
         self.read_on().await;
-        Some(ended.map_or_else(|error| error.to_string(), |status| status.to_string()))
+        Some(ended)
     }
 }
 

@@ -73,6 +73,21 @@ fn each_case_is_counted_once() {
 }
 
 #[test]
+fn a_cause_of_many_failures_stands_in_the_summary() {
+    let mut report = report();
+    let text = summary(&report);
+    assert!(
+        text.contains("3 of the failures are one; mend it first: expected <a>"),
+        "{text}"
+    );
+    report.judged.remove(1);
+    assert!(
+        !summary(&report).contains("mend it first"),
+        "two may be by chance"
+    );
+}
+
+#[test]
 fn a_line_has_all_that_is_needed_to_mend_a_failure() {
     let report = report();
     let text = line(&report.judged[1], false).unwrap();

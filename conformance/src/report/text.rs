@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{Judged, Outcome, Report, Skip};
-use crate::case::Level;
+use crate::{case::Level, verdict::Failure};
 
 /// One case. None for one that was not selected: the summary counts those.
 pub fn line(judged: &Judged, colour: bool) -> Option<String> {
@@ -61,6 +61,26 @@ pub fn line(judged: &Judged, colour: bool) -> Option<String> {
     Some(text)
 }
 
+/// Failures that share a text from this number on have a cause outside of their cases.
+const MANY: usize = 3;
+
+/// The failure that most cases share, and their number: one broken `GetStatus` fails each case that begins with it.
+fn common_cause(report: &Report) -> Option<(&Failure, usize)> {
+    let mut counts: Vec<(&Failure, usize)> = Vec::new();
+    for judged in &report.judged {
+        let Outcome::Failed { failure, .. } = &judged.outcome else {
+            continue;
+        };
+        match counts.iter_mut().find(|(known, _)| *known == failure) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((failure, 1)),
+        }
+    }
+    // Of equally many, the first that was run.
+    let most = counts.into_iter().rev().max_by_key(|(_, count)| *count)?;
+    (most.1 >= MANY).then_some(most)
+}
+
 /// The last lines: how many cases ended how, and what is left in the cloud.
 pub fn summary(report: &Report) -> String {
     let counts = report.counts();
@@ -88,6 +108,13 @@ pub fn summary(report: &Report) -> String {
         report.seconds,
         parts.join(", ")
     );
+    if let Some((failure, count)) = common_cause(report) {
+        let _ = write!(
+            text,
+            "\n{count} of the failures are one; mend it first: expected {}; came {}",
+            failure.expected, failure.came
+        );
+    }
     for leftover in &report.leftovers {
         let _ = write!(text, "\nleft in the cloud: {leftover}");
     }

@@ -86,12 +86,14 @@ impl Subject {
     }
 
     /// Waits for the end of the provider; how it ended.
-    pub async fn wait_for_end(&self, limit: Duration) -> Verdict<String> {
+    pub async fn wait_for_end(&self, limit: Duration) -> Verdict<ExitStatus> {
         let mut provider = self.suite.provider.lock().await;
+        let expected = || format!("the provider ends within {limit:?}");
         let ended = match provider.as_mut() {
             Some(provider) => provider.wait(limit).await,
             None => None,
         };
-        ended.ok_or_else(|| failed(format!("the provider ends within {limit:?}"), "it runs on"))
+        let ended = ended.ok_or_else(|| failed(expected(), "it runs on"))?;
+        ended.map_err(|error| failed(expected(), error))
     }
 }

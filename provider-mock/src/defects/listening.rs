@@ -26,6 +26,8 @@ pub(super) struct Listening {
     pub(super) takes_live: bool,
     /// The socket is there after the end of the process.
     pub(super) leaves_behind: bool,
+    /// The process ends with an error.
+    pub(super) fails_at_end: bool,
 }
 
 impl Listening {
@@ -55,6 +57,9 @@ impl Listening {
         if self.leaves_behind {
             // Dropped, it leaves its file.
             std::os::unix::net::UnixListener::bind(socket)?;
+        }
+        if self.fails_at_end {
+            return Err(io::Error::other("terminated"));
         }
         Ok(())
     }

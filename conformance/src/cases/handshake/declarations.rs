@@ -32,6 +32,9 @@ pub(super) fn cases() -> Vec<Case> {
         must("IDN-25", "each class of calls has one rate limit at most, above 0")
             .clause("provider.proto", "RateLimit.call_class", "At most one limit per class.")
             .check(|subject| Box::pin(async { rate_limits(subject.handshake()) })),
+        must("IDN-33", "the times in GetStatus are seconds, with 0 to 999,999,999 nanoseconds")
+            .clause("common.proto", "", "Timestamps are by the clock of their sender;")
+            .check(|subject| Box::pin(status_times(subject))),
         must("IDN-26", "GetStatus names at most 32 dependencies and quotas, each with a short name")
             .clause("provider.proto", "GetStatusResponse.dependencies", "Parts that readiness is made of; at most 32.")
             .check(|subject| Box::pin(status_limits(subject))),
@@ -164,6 +167,23 @@ fn rate_limits(handshake: &HandshakeResponse) -> Verdict {
             format!("two for {}", class.as_str_name()),
         )?;
         seen.push(class);
+    }
+    Ok(())
+}
+
+async fn status_times(subject: &Subject) -> Verdict {
+    let client = subject.connect().await?;
+    let status = client.get_status(GetStatusRequest {}).await?;
+    let successes = status.dependencies.iter().map(|one| one.last_success);
+    let resets = status.quotas.iter().map(|one| one.resets_at);
+    for time in successes.chain(resets).flatten() {
+        let read = jiff::Timestamp::new(time.seconds, time.nanos).ok();
+        let is_time = read.is_some() && (0..1_000_000_000).contains(&time.nanos);
+        expect(
+            is_time,
+            "google.protobuf.Timestamp: seconds since 1970, and 0 to 999,999,999 nanoseconds",
+            format!("{} s and {} ns", time.seconds, time.nanos),
+        )?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
-use outrigger_api::v1::{ErrorReason, GetStatusRequest, SyncNodeSetRequest};
+use outrigger_api::v1::{ErrorReason, GetStatusRequest, HandshakeResponse, SyncNodeSetRequest};
 use tokio::{
     sync::oneshot,
     time::{Instant, sleep},
@@ -29,7 +29,12 @@ pub(super) fn cases() -> Vec<Case> {
             .needs(Input::Process)
             .clause("provider.proto", "HandshakeResponse.boot_id", "Another value tells that caches are gone.")
             .check(|subject| Box::pin(new_boot_id(subject))),
-        should("RES-10", "SIGTERM ends the provider within 30 s, and removes its socket")
+        must("RES-24", "the configuration revision is equal after a restart")
+            .of(Capability::LoadBalancers)
+            .needs(Input::Process)
+            .clause("provider.proto", "LoadBalancersCapability.configuration_revision", "Equal over restarts of the same binary and configuration;")
+            .check(|subject| Box::pin(same_revision(subject))),
+        should("RES-10", "SIGTERM ends the provider within 30 s with code 0, and removes its socket")
             .needs(Input::Process)
             .clause(FILE, "", END)
             .check(|subject| Box::pin(terminated(subject))),
@@ -52,17 +57,35 @@ async fn stale_socket(subject: &Subject) -> Verdict {
     Ok(())
 }
 
-async fn new_boot_id(subject: &Subject) -> Verdict {
-    let boot_id = async || -> Verdict<String> {
+/// The answer to the handshake before and after a restart.
+async fn handshakes(subject: &Subject) -> Verdict<[HandshakeResponse; 2]> {
+    let shake_hands = async || -> Verdict<HandshakeResponse> {
         let client = subject.dial().await?;
-        Ok(client.handshake(subject.handshake_request()).await?.boot_id)
+        Ok(client.handshake(subject.handshake_request()).await?)
     };
-    let before = boot_id().await?;
+    let before = shake_hands().await?;
     subject.restart().await?;
-    let after = boot_id().await?;
+    Ok([before, shake_hands().await?])
+}
+
+async fn new_boot_id(subject: &Subject) -> Verdict {
+    let [before, after] = handshakes(subject).await?.map(|answer| answer.boot_id);
     expect(
         before != after,
         format!("another boot_id than {before:?} after a restart"),
+        format!("{after:?}"),
+    )
+}
+
+/// Another one has the controller ensure each load balancer of the cluster again.
+async fn same_revision(subject: &Subject) -> Verdict {
+    let [before, after] = handshakes(subject).await?.map(|answer| {
+        let declared = answer.capabilities.and_then(|all| all.load_balancers);
+        declared.unwrap_or_default().configuration_revision
+    });
+    expect(
+        before == after,
+        format!("the configuration_revision {before:?} after a restart too"),
         format!("{after:?}"),
     )
 }
@@ -75,11 +98,16 @@ async fn terminated(subject: &Subject) -> Verdict {
         subject.kill().await?;
     }
     subject.start().await?;
-    ended?;
+    let status = ended?;
     expect(
         !is_left,
         "no socket after a graceful end",
         "the socket is there",
+    )?;
+    expect(
+        status.success(),
+        "the exit code 0 after SIGTERM",
+        status.to_string(),
     )
 }
 
@@ -121,8 +149,8 @@ fn upload_until(
     stream::iter(parts).chain(stream::once(last).flatten())
 }
 
-/// How long calls may be answered as before after SIGTERM.
-const NOTICE: Duration = Duration::from_secs(10);
+/// How long calls may be answered as before after SIGTERM: the signal is handled by then on a busy machine too.
+const NOTICE: Duration = Duration::from_secs(2);
 
 /// How long a provider may take to begin a call that it has read.
 const BEGUN: Duration = Duration::from_millis(200);

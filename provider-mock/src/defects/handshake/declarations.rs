@@ -1,7 +1,8 @@
 //! Declarations beyond their limits, and those that are not kept.
 
 use outrigger_api::v1::{
-    CallClass, EffectsCapability, GetStatusResponse, HandshakeResponse, QuotaStatus, RateLimit,
+    CallClass, DependencyStatus, EffectsCapability, GetStatusResponse, HandshakeResponse,
+    QuotaStatus, RateLimit, Readiness,
 };
 use tonic::Status;
 
@@ -95,6 +96,22 @@ pub(super) fn defects() -> Vec<Defect> {
                 ..QuotaStatus::default()
             };
             answer.quotas = (0..33).map(quota).collect();
+        }),
+        Defect::new(
+            "times-in-milliseconds",
+            "GetStatus has times with milliseconds where seconds belong.",
+            &["IDN-33"],
+        )
+        .answer(GetStatus, |answer: &mut GetStatusResponse| {
+            answer.dependencies.push(DependencyStatus {
+                name: "cloud-api".to_owned(),
+                readiness: Readiness::Ready.into(),
+                last_success: Some(prost_types::Timestamp {
+                    seconds: 1_790_000_000_000,
+                    nanos: 2_000_000_000,
+                }),
+                ..DependencyStatus::default()
+            });
         }),
         declares(
             "undeclared-volumes",

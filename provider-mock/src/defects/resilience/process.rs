@@ -25,7 +25,9 @@ pub(super) fn defects() -> Vec<Defect> {
             "keeps-a-stale-socket",
             "A provider that finds a socket ends, and removes the socket for its next start.",
             // Each of them kills it.
-            &["NDS-08", "RES-01", "RES-14", "RES-15", "RES-18", "RES-22"],
+            &[
+                "NDS-08", "RES-01", "RES-14", "RES-15", "RES-18", "RES-22", "RES-24",
+            ],
         )
         .listening(Listening {
             keeps_stale: true,
@@ -50,6 +52,26 @@ pub(super) fn defects() -> Vec<Defect> {
         .listening(Listening {
             leaves_behind: true,
             ..Listening::default()
+        }),
+        Defect::new(
+            "ends-with-an-error",
+            "The process ends with another exit code than 0 after SIGTERM, as a virtual machine does that has no handler.",
+            &["RES-10"],
+        )
+        .listening(Listening {
+            fails_at_end: true,
+            ..Listening::default()
+        }),
+        Defect::new(
+            "revision-of-the-process",
+            "The configuration revision is made when the process starts.",
+            &["RES-24"],
+        )
+        .answer(Handshake, |answer: &mut HandshakeResponse| {
+            let revision = answer.boot_id.clone();
+            let declared = answer.capabilities.get_or_insert_default();
+            let balancers = declared.load_balancers.get_or_insert_default();
+            balancers.configuration_revision = revision;
         }),
         forgets_at_restart(),
         Defect::new(
