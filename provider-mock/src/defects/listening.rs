@@ -24,10 +24,20 @@ pub(super) struct Listening {
     pub(super) keeps_stale: bool,
     /// A socket that is there already is taken for that of a process that has ended.
     pub(super) takes_live: bool,
-    /// The socket is there after the end of the process.
-    pub(super) leaves_behind: bool,
-    /// The process ends with an error.
-    pub(super) fails_at_end: bool,
+    /// The end of the process.
+    pub(super) end: End,
+}
+
+/// How a provider ends after SIGTERM.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum End {
+    /// In good order.
+    #[default]
+    Clean,
+    /// The socket is there after it.
+    LeavesSocket,
+    /// With an error.
+    Fails,
 }
 
 impl Listening {
@@ -54,14 +64,12 @@ impl Listening {
 
     /// After the last call.
     pub(super) fn ended(self, socket: &Path) -> io::Result<()> {
-        if self.leaves_behind {
+        match self.end {
+            End::Clean => Ok(()),
             // Dropped, it leaves its file.
-            std::os::unix::net::UnixListener::bind(socket)?;
+            End::LeavesSocket => std::os::unix::net::UnixListener::bind(socket).map(drop),
+            End::Fails => Err(io::Error::other("terminated")),
         }
-        if self.fails_at_end {
-            return Err(io::Error::other("terminated"));
-        }
-        Ok(())
     }
 
     /// Numbers the connections, and closes those that are idle.

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use tonic::Code;
 
 use crate::defects::cancelled::Cancelled;
-use crate::defects::listening::Listening;
+use crate::defects::listening::{End, Listening};
 use crate::defects::load_balancers::key_of;
 use crate::defects::{Defect, refusal};
 use crate::faults::Method::{EnsureLoadBalancer, GetStatus, Handshake};
@@ -50,7 +50,7 @@ pub(super) fn defects() -> Vec<Defect> {
             &["RES-10"],
         )
         .listening(Listening {
-            leaves_behind: true,
+            end: End::LeavesSocket,
             ..Listening::default()
         }),
         Defect::new(
@@ -59,7 +59,7 @@ pub(super) fn defects() -> Vec<Defect> {
             &["RES-10"],
         )
         .listening(Listening {
-            fails_at_end: true,
+            end: End::Fails,
             ..Listening::default()
         }),
         Defect::new(
