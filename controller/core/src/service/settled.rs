@@ -15,7 +15,7 @@ pub const ANNOTATION_SETTLED: &str = "outrigger.dev/settled";
 /// The provider that works on a Service, the class, and from what the load balancer was made when it was
 /// last as wanted: `<provider>/<Service UID>/<class>/<configuration>/<desired>`. The class is empty for a
 /// Service without one. The last two are 32 hexadecimal digits, or empty as long as there is nothing to
-/// remember. A [`Mark`] may follow.
+/// remember; after the configuration, `:` and a hash of the annotations that the provider read. A [`Mark`] may follow.
 ///
 /// A later release may add parts, and keeps provider and UID in front: a record that cannot be read further is one of a
 /// load balancer that was begun.
@@ -49,6 +49,7 @@ pub(super) enum Mark {
 
 const OPEN: char = '+';
 const TARGETS: char = '~';
+const READ: char = ':';
 
 impl SettledRecord {
     /// The record on `service`, if it has one of its own.
@@ -113,7 +114,14 @@ impl SettledRecord {
     /// The load balancer of `service` is as `hash` wants it.
     pub fn settled(service: &ServiceView, capability: &Capability, hash: Hash) -> Self {
         Self {
-            configuration: configuration(capability).map_or_else(Box::default, text),
+            configuration: {
+                let configuration = configuration(capability).map_or_else(Box::default, text);
+                format!(
+                    "{configuration}{READ}{}",
+                    text(annotations_read(capability))
+                )
+                .into()
+            },
             desired: text(hash.0),
             ..Self::begun(service, capability)
         }
@@ -197,12 +205,23 @@ impl SettledRecord {
         if *self.provider != *capability.provider || !self.is_settled() {
             return Comparison::Unknown;
         }
+        let (known, read) = match self.configuration.split_once(READ) {
+            Some((known, read)) => (known, Some(read)),
+            None => (&*self.configuration, None),
+        };
         if text(Hash::of(service, capability).0) != self.desired {
-            return Comparison::Changed;
+            // Else it need not be the Service that is another one.
+            let is_read_alike =
+                read.is_none_or(|read| *read == *text(annotations_read(capability)));
+            return if is_read_alike {
+                Comparison::Changed
+            } else {
+                Comparison::Reconfigured
+            };
         }
         // A provider without configuration revision never wants anything made again for it.
         match configuration(capability) {
-            Some(now) if text(now) != self.configuration => Comparison::Reconfigured,
+            Some(now) if *text(now) != *known => Comparison::Reconfigured,
             // Back to what it was: the Service as it is asks for nothing new.
             _ if self.mark == Mark::Open => Comparison::Reconfigured,
             _ => Comparison::Settled,
@@ -257,8 +276,9 @@ pub enum Comparison {
     Settled,
     /// The Service is not what it was then.
     Changed,
-    /// The Service is, but perhaps not the load balancer: the provider's configuration is another, another
-    /// program has led, or something else was asked for meanwhile. Ensured again, slowly.
+    /// The Service is, as far as is known, but perhaps not the load balancer: the provider's configuration is
+    /// another, or it reads other annotations, another program has led, or something else was asked for meanwhile.
+    /// Ensured again, slowly.
     Reconfigured,
     /// Nothing is remembered, or by another provider.
     Unknown,
@@ -294,6 +314,17 @@ fn configuration(capability: &Capability) -> Option<Digest> {
         }
         encoder.finish()
     })
+}
+
+/// Which annotations decide: with others a Service that is as it was has another [`Hash`].
+fn annotations_read(capability: &Capability) -> Digest {
+    let mut encoder = Encoder::new("outrigger annotations 1");
+    for prefixes in [&capability.reads, &capability.effects.annotations] {
+        let mut prefixes = prefixes.to_vec();
+        prefixes.sort_unstable();
+        encoder.texts(&prefixes);
+    }
+    encoder.finish()
 }
 
 fn text(digest: Digest) -> Box<str> {

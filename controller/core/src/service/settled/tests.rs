@@ -42,7 +42,8 @@ fn the_hash_never_changes() {
     );
     assert_eq!(
         SettledRecord::settled(&web, &capability(), Hash::of(&web, &capability())).to_string(),
-        "mock/uid-web//142850d5437e5f3c03bf56dd1b077034/ac76eabd402e22547d7485a7e92c68c7"
+        "mock/uid-web//142850d5437e5f3c03bf56dd1b077034:6d16df6005fc4119e44ebb731123bf0e/\
+         ac76eabd402e22547d7485a7e92c68c7"
     );
     assert_eq!(
         SettledRecord::begun(&web, &capability()).to_string(),
@@ -144,6 +145,37 @@ fn a_record_without_class_is_read_as_it_was_written() {
     assert!(!record.is_of_other_class(&web) && record.is_served(&web, &capability()));
     web.spec.load_balancer_class = Some("example.com/other".into());
     assert!(!record.is_of_other_class(&web) && !record.is_served(&web, &capability()));
+}
+
+/// The Service may be as it was, and its hash is another one.
+#[test]
+fn a_service_that_is_read_otherwise_is_not_changed() {
+    let web = settled(&load_balancer("web"));
+    let mut changed = web.clone();
+    changed.spec.ports[0].port = 81;
+    let reads = Capability {
+        reads: ["example.com/".into(), "b.example/".into()].into(),
+        ..capability()
+    };
+    let standing_of = |service: &ServiceView| standing(service, &reads);
+    assert_eq!(standing_of(&web), Some(Comparison::Settled));
+    assert_eq!(standing_of(&changed), Some(Comparison::Reconfigured));
+    // Their order means nothing.
+    let record = SettledRecord::settled(&web, &reads, Hash::of(&web, &reads));
+    let mut turned = reads.clone();
+    turned.reads.reverse();
+    let changed = recorded(&changed, &record);
+    assert_eq!(standing(&changed, &turned), Some(Comparison::Changed));
+    // As a release before this one wrote it.
+    let text = record.to_string();
+    let (before, after) = text.split_once(':').unwrap();
+    let value = format!("{before}/{}", after.split_once('/').unwrap().1);
+    let annotations = changed.annotations.with([(ANNOTATION_SETTLED, &*value)]);
+    let old = ServiceView {
+        annotations,
+        ..changed
+    };
+    assert_eq!(standing(&old, &capability()), Some(Comparison::Changed));
 }
 
 /// An old provider that did not name its configuration is followed by one that does.

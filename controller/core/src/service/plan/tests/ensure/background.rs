@@ -138,6 +138,59 @@ fn is_background(stage: &Stage) -> bool {
     mode(stage) == Mode::Background
 }
 
+/// Nothing but the provider's version has changed.
+#[test]
+fn other_annotations_that_are_read_are_background_work() {
+    let mut stage = Stage::new(load_balancer("web"));
+    stage.annotate("example.com/new", "1");
+    stage.annotate("example.com/status-id", "lb-1");
+    stage.capability.reads = ["example.com/old".into()].into();
+    stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::Ready,
+        "192.0.2.7",
+    )));
+    let edits: [fn(&mut Capability); 3] = [
+        |capability| capability.reads = ["example.com/".into()].into(),
+        |capability| capability.reads = [].into(),
+        |capability| {
+            capability.reads = [].into();
+            capability.effects.annotations = [].into();
+        },
+    ];
+    for edit in edits {
+        let mut upgraded = stage.clone();
+        upgraded.restart();
+        edit(&mut upgraded.capability);
+        assert!(is_background(&upgraded));
+        let question = upgraded.question();
+        assert_eq!(
+            (question.cause, question.events.len()),
+            (EnsureCause::Reconfigured, 0)
+        );
+        let mut edited = upgraded.clone();
+        let outcome = upgraded.answer(
+            &question,
+            Ok(&answer(
+                LoadBalancerCall::Ensure,
+                Disposition::Ready,
+                "192.0.2.7",
+            )),
+        );
+        assert!(outcome.events.is_empty());
+        assert_eq!(upgraded.next(), Step::Idle);
+        // A change leaves the background.
+        edited.service.spec.ports[0].port = 81;
+        edited.progress.edited(&edited.service, &edited.capability);
+        assert_eq!(edited.question().manner, Manner::Announced);
+    }
+    // As long as no annotation of the Service is concerned, nothing is to be done.
+    let mut other = stage.clone();
+    other.restart();
+    other.capability.reads = ["example.com/old".into(), "another.example/".into()].into();
+    assert_eq!(other.next(), Step::Idle);
+}
+
 /// Without a record a change looks like no change.
 #[test]
 fn a_change_of_a_service_without_record_is_no_background_work() {
