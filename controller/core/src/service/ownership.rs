@@ -38,8 +38,9 @@ impl Ownership {
     ///
     /// The finalizer is shared by many implementations. One on a Service of a class that is not served
     /// means nothing without our own record: it names the provider that has worked on this very
-    /// Service (not Q-7). A Service of another type has no class any more: our record decides, and
-    /// without one it is the business of those that serve Services without class.
+    /// Service (not Q-7). A Service of another type has no class any more: it counts as one of the class that its
+    /// record names, of whatever provider, since ours may have got another name; and without a record as one
+    /// without class.
     ///
     /// A Service that is being deleted without a finalizer wants nothing: none can be added (not Q-6).
     pub fn of(service: &ServiceView, capability: Option<&Capability>) -> Self {
@@ -71,8 +72,12 @@ impl Ownership {
         if is_load_balancer && is_live && own.is_some_and(|own| !own.is_of_other_class(service)) {
             return Self::Hold;
         }
-        let is_unrecorded = !is_load_balancer && capability.serves(None) && record.is_none();
-        if has_finalizer && (is_served || own.is_some() || is_unrecorded) {
+        let was_served = match &record {
+            Some(record) => record.is_served(service, capability),
+            None => capability.serves(None),
+        };
+        let is_served = is_served || (!is_load_balancer && was_served);
+        if has_finalizer && (is_served || own.is_some()) {
             Self::Cleanup
         } else {
             Self::Foreign

@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Words: `finalizer`, `deleted`, `waiting`, `record=<provider>`, `class=<class>`, `type=<type>`.
+/// Words: `finalizer`, `deleted`, `waiting`, `record=<provider>`, `class=<class>` (`class=` for none), `type=<type>`.
 fn service(words: &str) -> ServiceView {
     let mut service = load_balancer("web");
     for word in words.split_whitespace() {
@@ -33,6 +33,7 @@ fn service(words: &str) -> ServiceView {
                 let record = SettledRecord::begun(&service, &owner).to_string();
                 service.annotations = service.annotations.with([(ANNOTATION_SETTLED, &*record)]);
             }
+            Some(("class", "")) => service.spec.load_balancer_class = None,
             Some(("class", class)) => service.spec.load_balancer_class = Some(class.into()),
             Some(("type", kind)) => service.spec.kind = kind.into(),
             _ => unreachable!("{word}"),
@@ -81,9 +82,18 @@ fn services_and_their_wishes() {
         ),
         // Several providers: who has worked on it cleans up.
         ("finalizer type=ClusterIP record=mock", O::Cleanup),
-        ("finalizer type=ClusterIP record=other", O::Foreign),
-        // A provider that took another name still serves what it serves.
+        // A provider that took another name still serves what it serves, by the class of the record.
         ("finalizer deleted record=other", O::Cleanup),
+        ("finalizer type=ClusterIP record=other", O::Cleanup),
+        ("finalizer type=ClusterIP record=other deleted", O::Cleanup),
+        (
+            "finalizer class=example.com/fast record=other class= type=ClusterIP",
+            O::Cleanup,
+        ),
+        (
+            "finalizer class=example.com/other record=other class= type=ClusterIP",
+            O::Foreign,
+        ),
     ] {
         assert_eq!(
             Ownership::of(&service(words), Some(&capability())),
@@ -109,6 +119,7 @@ fn without_default_class_only_declared_classes_and_our_own_records_count() {
         ("finalizer record=mock", O::Hold),
         ("finalizer record=mock deleted", O::Cleanup),
         ("finalizer record=other", O::Foreign),
+        ("finalizer type=ClusterIP record=other", O::Foreign),
     ] {
         assert_eq!(
             Ownership::of(&service(words), Some(&capability)),
@@ -234,6 +245,11 @@ fn a_service_that_is_released_leaves_a_load_balancer_behind() {
         ),
         // As at the end of a cleanup.
         ("finalizer type=ClusterIP", "type=ClusterIP", true),
+        (
+            "finalizer type=ClusterIP record=other",
+            "type=ClusterIP",
+            true,
+        ),
         ("finalizer deleted", "deleted", true),
         // It goes on.
         ("finalizer", "", false),
@@ -243,7 +259,7 @@ fn a_service_that_is_released_leaves_a_load_balancer_behind() {
         ("", "deleted", false),
         ("finalizer class=example.com/other", "type=ClusterIP", false),
         (
-            "finalizer type=ClusterIP record=other",
+            "finalizer class=example.com/other record=other class= type=ClusterIP",
             "type=ClusterIP",
             false,
         ),
