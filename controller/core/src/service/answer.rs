@@ -124,7 +124,7 @@ pub struct RawAnswer {
 pub struct LoadBalancerAnswer {
     /// One of those that the call can have.
     pub disposition: Disposition,
-    /// The whole status of the load balancer; none leaves the Service's as it is.
+    /// The whole status of the load balancer, never empty; none leaves the Service's as it is.
     pub ingress: Option<Box<[Ingress]>>,
     /// When to ask again, with `InProgress`: within [`KEY_WAIT`], of a deletion [`DELETION_WAIT`].
     pub retry_after: Duration,
@@ -181,8 +181,11 @@ pub enum RefusedAnswer {
         .0.name(), Disposition::name(*.1), .0.dispositions()
     )]
     Disposition(LoadBalancerCall, Option<Disposition>),
-    /// Ready, and no status (S-33, in upstream's words).
-    #[error("service status returned by EnsureLoadBalancer is nil")]
+    /// Ready, and no address (S-33).
+    #[error(
+        "the provider answered EnsureLoadBalancer with READY and without an address in \
+         status.ingress; as long as there is none, the answer is IN_PROGRESS"
+    )]
     NoStatus,
     /// A part that breaks a limit.
     #[error(transparent)]
@@ -218,16 +221,18 @@ impl RawAnswer {
             .disposition
             .filter(|disposition| disposition.answers(call))
             .ok_or(RefusedAnswer::Disposition(call, self.disposition))?;
+        // The zero value of a status changes nothing.
+        let ingress = self.ingress.filter(|ingress| !ingress.is_empty());
         if call == LoadBalancerCall::Ensure
             && disposition == Disposition::Ready
-            && self.ingress.is_none()
+            && ingress.is_none()
         {
             return Err(RefusedAnswer::NoStatus);
         }
         if !self.reason.is_empty() {
             legal(LoadBalancerField::Reason, &self.reason, syntax::reason)?;
         }
-        if let Some(ingress) = &self.ingress {
+        if let Some(ingress) = &ingress {
             few(LoadBalancerField::Ingress, ingress.len(), MAX_INGRESS)?;
             for (at, entry) in ingress.iter().enumerate() {
                 check_entry(at, entry)?;
@@ -236,7 +241,7 @@ impl RawAnswer {
         let retry_after = self.retry_after.unwrap_or(RETRY_DEFAULT);
         Ok(LoadBalancerAnswer {
             disposition,
-            ingress: self.ingress.map(Into::into),
+            ingress: ingress.map(Into::into),
             retry_after: match call {
                 LoadBalancerCall::Delete => DELETION_WAIT.clamp(retry_after),
                 LoadBalancerCall::Get | LoadBalancerCall::Ensure | LoadBalancerCall::Update => {

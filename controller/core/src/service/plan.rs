@@ -160,7 +160,7 @@ pub struct Consequence {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     waits: Option<Waits>,
-    /// No further Ensure for these inputs: no addresses, not managed, or invalid.
+    /// No further Ensure for these inputs: not managed, or invalid.
     done: Option<Hash>,
     /// To be ensured for a reason that is not on the Service.
     pending: Option<EnsureCause>,

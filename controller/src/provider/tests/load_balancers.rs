@@ -212,14 +212,15 @@ async fn an_answer_illegal_in_kubernetes_is_an_error_in_cores_words() {
         })
     });
     let error = ensure(&rig, "web").await.unwrap_err();
-    let upstream = "service status returned by EnsureLoadBalancer is nil";
-    assert_eq!(error.to_string(), upstream);
+    let text = "the provider answered EnsureLoadBalancer with READY and without an address in \
+                status.ingress; as long as there is none, the answer is IN_PROGRESS";
+    assert_eq!(error.to_string(), text);
     assert_eq!(
         error.failure(None),
         Failure {
             class: ErrorClass::Malformed,
             reason: "".into(),
-            message: upstream.into(),
+            message: text.into(),
             effects: Effects::default(),
         }
     );

@@ -64,7 +64,7 @@ fn each_call_has_its_dispositions() {
         for disposition in Disposition::ALL {
             let raw = RawAnswer {
                 disposition: Some(disposition),
-                ingress: Some(Vec::new()),
+                ingress: Some(vec![entry("ip=192.0.2.7")]),
                 ..RawAnswer::default()
             };
             let is_legal = check(raw, call).is_ok();
@@ -94,22 +94,27 @@ fn each_call_has_its_dispositions() {
     assert_eq!(ready.to_string(), text);
 }
 
-/// S-33.
+/// S-33. An empty status is as none: it names no address, and takes none away.
 #[test]
-fn ready_without_status_is_refused() {
-    let raw = || RawAnswer {
-        disposition: Some(Disposition::Ready),
-        ..RawAnswer::default()
-    };
-    let refusal = check(raw(), LoadBalancerCall::Ensure).unwrap_err();
-    let text = "service status returned by EnsureLoadBalancer is nil";
-    assert_eq!(refusal.to_string(), text);
-    assert!(
-        check(raw(), LoadBalancerCall::Update).is_ok()
-            && check(raw(), LoadBalancerCall::Get).is_ok()
-    );
-    // Ready without addresses is legal.
-    assert!(check(ready(vec![]), LoadBalancerCall::Ensure).is_ok());
+fn a_status_without_address_is_none() {
+    for ingress in [None, Some(vec![])] {
+        let raw = |disposition| RawAnswer {
+            disposition: Some(disposition),
+            ingress: ingress.clone(),
+            ..RawAnswer::default()
+        };
+        let refusal = check(raw(Disposition::Ready), LoadBalancerCall::Ensure).unwrap_err();
+        let text = "the provider answered EnsureLoadBalancer with READY and without an address in \
+                    status.ingress; as long as there is none, the answer is IN_PROGRESS";
+        assert_eq!(refusal.to_string(), text);
+        for (call, disposition) in [
+            (LoadBalancerCall::Ensure, Disposition::InProgress),
+            (LoadBalancerCall::Update, Disposition::Ready),
+            (LoadBalancerCall::Get, Disposition::Ready),
+        ] {
+            assert_eq!(check(raw(disposition), call).unwrap().ingress, None);
+        }
+    }
 }
 
 #[test]
@@ -206,7 +211,7 @@ fn times_are_clamped_and_texts_cut() {
     }
     let raw = RawAnswer {
         reason: "not camel case".into(),
-        ..ready(vec![])
+        ..ready(vec![entry("ip=192.0.2.7")])
     };
     let refusal = check(raw, LoadBalancerCall::Ensure)
         .unwrap_err()

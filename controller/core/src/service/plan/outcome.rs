@@ -134,11 +134,8 @@ impl Progress {
             Disposition::Ready => {
                 let ingress = answer.ingress.as_deref().unwrap_or(&service.ingress);
                 self.in_step(ensure.revision.clone());
-                // Without addresses it is looked at again after a restart, and not before.
-                self.done = ingress.is_empty().then_some(ensure.hash);
-                if !ingress.is_empty() {
-                    record = settled;
-                }
+                self.done = None;
+                record = settled;
                 accepted(&mut draft);
                 draft.set_condition(PROVISIONED, Status::True, answer, "Ready");
                 draft.condition(TARGETS_IN_STEP, Status::True, "InStep", "");

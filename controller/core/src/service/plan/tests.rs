@@ -52,7 +52,7 @@ fn answer(call: LoadBalancerCall, disposition: Disposition, addresses: &str) -> 
     let ingress: Vec<_> = addresses.split_whitespace().map(ip).collect();
     let raw = RawAnswer {
         disposition: Some(disposition),
-        ingress: (call == LoadBalancerCall::Ensure || !ingress.is_empty()).then_some(ingress),
+        ingress: Some(ingress),
         ..RawAnswer::default()
     };
     raw.check(call, &capability()).unwrap()

@@ -116,17 +116,53 @@ fn a_service_that_is_not_managed() {
     assert_eq!(stage.question().cause, EnsureCause::Changed);
 }
 
+/// The Service says so, and the provider is asked again with a back-off; an address that is there stays.
 #[test]
-fn ready_without_addresses_is_not_settled_and_does_not_spin() {
-    let mut stage = Stage::new(load_balancer("web"));
-    stage.ensure(Ok(&answer(
-        LoadBalancerCall::Ensure,
+fn ready_without_address_is_not_settled() {
+    let refused = RawAnswer {
+        disposition: Some(Disposition::Ready),
+        ingress: Some(Vec::new()),
+        ..RawAnswer::default()
+    };
+    let refusal = refused.check(LoadBalancerCall::Ensure, &capability());
+    let failure = Failure::from(&refusal.unwrap_err());
+    for mut stage in [Stage::new(load_balancer("web")), Stage::settled()] {
+        let before = stage.service.ingress.clone();
+        stage.service.spec.ports[0].port = 81;
+        let outcome = stage.ensure(Err(&failure));
+        assert_eq!(outcome.requeue, Some(Requeue::SlowBackOff));
+        assert_eq!(reasons(&outcome), ["SyncLoadBalancerFailed"]);
+        assert_eq!(stage.service.ingress, before);
+        let provisioned = stage.service.condition(PROVISIONED).unwrap();
+        assert_eq!(&*provisioned.status, "False");
+        assert_eq!(provisioned.message, failure.message);
+        stage.question();
+        stage.restart();
+        stage.question();
+    }
+}
+
+/// A client that follows the Service, such as external-dns, would withdraw the address.
+#[test]
+fn an_empty_status_takes_no_address_away() {
+    let mut stage = Stage::settled();
+    stage.service.spec.ports[0].port = 81;
+    let working = answer(LoadBalancerCall::Ensure, Disposition::InProgress, "");
+    stage.ensure(Ok(&working));
+    assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
+    assert_eq!(
+        stage.conditions(),
+        "True:Accepted False:InProgress True:InStep"
+    );
+
+    let mut stage = Stage::settled();
+    stage.targets = nodes("n3");
+    stage.update(Ok(&answer(
+        LoadBalancerCall::Update,
         Disposition::Ready,
         "",
     )));
-    assert_eq!(stage.next(), Step::Idle);
-    stage.restart();
-    assert_eq!(stage.question().cause, EnsureCause::New);
+    assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
 }
 
 /// The hash of the request is remembered, not that of the Service as it is meanwhile.

@@ -81,8 +81,8 @@ fn an_answer_that_is_refused_is_malformed() {
         .unwrap_err();
     let mut stage = Stage::new(load_balancer("web"));
     let outcome = stage.ensure(Err(&Failure::from(&refusal)));
-    let text = "Error syncing load balancer: service status returned by EnsureLoadBalancer is nil";
-    assert_eq!(&*outcome.events[0].message, text);
+    let text = format!("Error syncing load balancer: {refusal}");
+    assert_eq!(*outcome.events[0].message, *text);
     assert_eq!(outcome.requeue, Some(Requeue::SlowBackOff));
 }
 

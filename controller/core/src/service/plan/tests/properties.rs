@@ -59,12 +59,15 @@ fn respond(stage: &mut Stage, disposition: Disposition, addresses: &str) {
             .or_else(|_| raw(Disposition::InProgress).check(call, &capability()))
             .unwrap()
     };
+    let had_address = !stage.service.ingress.is_empty();
     match stage.step() {
         Step::Ensure(question) => {
             stage.answer(&question, Ok(&fit(LoadBalancerCall::Ensure)));
+            assert!(!had_address || !stage.service.ingress.is_empty());
         }
         Step::Update => {
             stage.update(Ok(&fit(LoadBalancerCall::Update)));
+            assert!(!had_address || !stage.service.ingress.is_empty());
         }
         Step::Delete { .. } => {
             let answer = fit(LoadBalancerCall::Delete);
