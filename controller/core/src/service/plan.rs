@@ -191,7 +191,8 @@ struct Waits {
 /// At what. Anything else does not wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Work {
-    Ensure(Hash),
+    /// With these inputs and targets.
+    Ensure(Hash, Revision),
     Update(Revision),
     Delete,
 }
@@ -267,10 +268,16 @@ impl Progress {
             return Step::Prepare(patch);
         }
         let hash = Hash::of(service, facts.capability);
-        if let Some(waits) = self.waits_on(&Work::Ensure(hash))
+        if let Some(waits) = self.waits_on_ensure(hash)
             && now < waits.until
+            && self.pending.is_none()
         {
-            return Step::At(waits.until);
+            // The provider asked for time for its own work: other targets than it works on do not wait.
+            return match &waits.on {
+                Work::Ensure(_, sent) if sent == facts.targets.revision() => Step::At(waits.until),
+                _ if self.needs_targets(service, facts) => Step::Update,
+                _ => Step::At(waits.until),
+            };
         }
         match self.reason(service, hash, facts) {
             Some((cause, manner)) => Step::Ensure(ensure(cause, hash, manner, facts.targets)),
@@ -285,7 +292,7 @@ impl Progress {
         hash: Hash,
         facts: &ServiceFacts<'_>,
     ) -> Option<(EnsureCause, Manner)> {
-        let waits = self.waits_on(&Work::Ensure(hash));
+        let waits = self.waits_on_ensure(hash);
         let cause = match (waits, self.pending) {
             (Some(_), _) => EnsureCause::Continued,
             (None, Some(EnsureCause::StateLost)) => {
@@ -325,6 +332,12 @@ impl Progress {
 
     fn waits_on(&self, work: &Work) -> Option<&Waits> {
         self.waits.as_ref().filter(|waits| waits.on == *work)
+    }
+
+    /// The same of an Ensure with these inputs, whatever its targets.
+    fn waits_on_ensure(&self, hash: Hash) -> Option<&Waits> {
+        let is_it = |waits: &&Waits| matches!(waits.on, Work::Ensure(of, _) if of == hash);
+        self.waits.as_ref().filter(is_it)
     }
 }
 

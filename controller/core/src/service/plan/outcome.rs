@@ -162,7 +162,8 @@ impl Progress {
             | Disposition::Retained
             | Disposition::Differs => {
                 self.done = None;
-                requeue = Some(self.wait(now, Work::Ensure(ensure.hash), answer, ensure.manner));
+                let work = Work::Ensure(ensure.hash, ensure.revision.clone());
+                requeue = Some(self.wait(now, work, answer, ensure.manner));
                 accepted(&mut draft);
                 draft.set_condition(PROVISIONED, Status::False, answer, "InProgress");
             }

@@ -137,10 +137,13 @@ impl Progress {
         result: Result<&LoadBalancerAnswer, &Failure>,
         facts: &ServiceFacts<'_>,
     ) -> Consequence {
-        self.waits = None;
+        // Targets went out while the provider is at work on the rest.
+        let ensure_waits = self.waits.take();
+        let ensure_waits = ensure_waits.filter(|waits| matches!(waits.on, Work::Ensure(..)));
         if facts.ownership(service) != Ownership::Provide {
             return Consequence::at_once();
         }
+        self.waits = ensure_waits;
         let mut draft = PatchDraft::over(service, now);
         let answer = match result {
             Ok(answer) => answer,
@@ -156,7 +159,8 @@ impl Progress {
         draft.remove_condition(WAITING);
         draft.effects(&answer.effects);
         let mut events = answer.effects.events.clone();
-        let mut requeue = None;
+        // The next step says when that work is asked about.
+        let mut requeue = self.waits.is_some().then_some(AT_ONCE);
         match answer.disposition {
             Disposition::Ready => {
                 self.in_step(targets.revision().clone());
@@ -182,8 +186,17 @@ impl Progress {
             Disposition::NotManaged => self.in_step(targets.revision().clone()),
             Disposition::InProgress => {
                 self.mark_targets_unknown(service);
-                let work = Work::Update(targets.revision().clone());
-                requeue = Some(self.wait(now, work, answer, Manner::Announced));
+                let revision = targets.revision().clone();
+                if let Some(waits) = &mut self.waits
+                    && let Work::Ensure(_, sent) = &mut waits.on
+                {
+                    // The Ensure that asks about the rest brings these too.
+                    *sent = revision;
+                    waits.until = waits.until.min(after(now, answer.retry_after));
+                } else {
+                    let work = Work::Update(revision);
+                    requeue = Some(self.wait(now, work, answer, Manner::Announced));
+                }
             }
             // No other disposition passes the check of this call's answers.
             Disposition::Absent | Disposition::Retained | Disposition::Differs => {

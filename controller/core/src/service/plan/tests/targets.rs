@@ -80,6 +80,71 @@ fn other_answers_to_an_update() {
     assert_eq!(stage.next(), Step::Update);
 }
 
+/// A serving load balancer whose change the provider asked to wait for.
+fn at_work() -> Stage {
+    let mut stage = Stage::settled();
+    stage.service.spec.ports[0].port = 81;
+    let mut working = answer(LoadBalancerCall::Ensure, Disposition::InProgress, "");
+    working.retry_after = Duration::from_mins(2);
+    stage.ensure(Ok(&working));
+    assert_eq!(stage.next(), Step::At(at(120)));
+    stage
+}
+
+/// A node that is gone would get traffic for as long.
+#[test]
+fn new_targets_do_not_wait_for_the_providers_own_work() {
+    let mut stage = at_work();
+    stage.targets = nodes("n1");
+    assert_eq!(stage.next(), Step::Update);
+    assert_eq!(mode(&stage), Mode::Batch);
+    let outcome = stage.update(Ok(&answer(
+        LoadBalancerCall::Update,
+        Disposition::Ready,
+        "",
+    )));
+    // The wait for the rest is not forgotten.
+    assert_eq!(outcome.requeue, Some(Requeue::After(Duration::ZERO)));
+    assert_eq!(stage.next(), Step::At(at(120)));
+    stage.now = at(120);
+    assert_eq!(stage.question().cause, EnsureCause::Continued);
+}
+
+#[test]
+fn an_update_beside_the_providers_own_work_is_not_repeated_in_a_loop() {
+    // It takes time too: the next Ensure brings them.
+    let mut stage = at_work();
+    stage.targets = nodes("n1");
+    stage.now = at(50);
+    let working = answer(LoadBalancerCall::Update, Disposition::InProgress, "");
+    stage.update(Ok(&working));
+    assert_eq!(stage.next(), Step::At(at(60)));
+
+    // Not taken: an Ensure at once, and its answer is waited for with these targets.
+    let mut stage = at_work();
+    stage.targets = nodes("n1");
+    let outcome = stage.update(Err(&failure(ErrorClass::Transient)));
+    assert_eq!(outcome.requeue, Some(Requeue::After(Duration::ZERO)));
+    let question = stage.question();
+    assert_eq!(question.cause, EnsureCause::Continued);
+    stage.answer(
+        &question,
+        Ok(&answer(
+            LoadBalancerCall::Ensure,
+            Disposition::InProgress,
+            "",
+        )),
+    );
+    assert_eq!(stage.next(), Step::At(at(10)));
+
+    // Time alone heals it: the update once more, after the back-off.
+    let mut stage = at_work();
+    stage.targets = nodes("n1");
+    let outcome = stage.update(Err(&failure(ErrorClass::Unavailable)));
+    assert_eq!(outcome.requeue, Some(Requeue::BackOff));
+    assert_eq!(stage.next(), Step::Update);
+}
+
 /// S-55: a full Ensure at once, in upstream's words.
 #[test]
 fn targets_that_were_not_taken_lead_to_an_ensure() {
