@@ -43,7 +43,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures::FutureExt;
 use outrigger_core::{
     node::NodeView,
-    service::{ServiceView, capability::Capability},
+    service::{ServiceView, capability::Capability, ownership::is_not_managed},
     targets::{Allowance, Pace},
 };
 use tokio::sync::Semaphore;
@@ -201,12 +201,15 @@ impl ServiceLb {
     }
 
     /// Applies the provider's declaration `now`, which replaces `before`. A new process of a volatile provider may
-    /// have lost every load balancer.
+    /// have lost every load balancer, and a new one of any may manage those that the last one did not.
     fn apply_declaration(&self, before: Option<&Declared>, now: Option<&Declared>) {
         self.states.provider_changed();
         let is_new = before.map(|before| &before.boot_id) != now.map(|now| &now.boot_id);
         let capability = now.and_then(|now| now.capability.as_ref());
-        if is_new && let Some(capability) = capability.filter(|capability| capability.volatile) {
+        let Some(capability) = capability.filter(|_| is_new) else {
+            return;
+        };
+        if capability.volatile {
             let services = self.provided(capability);
             info!(
                 services = services.len(),
@@ -216,6 +219,16 @@ impl ServiceLb {
             for key in services {
                 self.states.with(&key, |state| state.progress.state_lost());
             }
+        }
+        let mut not_managed = Vec::new();
+        self.parts.services.for_each(|service| {
+            if is_not_managed(service) {
+                not_managed.push(ServiceKey::of(service));
+            }
+        });
+        for key in not_managed {
+            self.states
+                .with(&key, |state| state.progress.ask_whether_managed());
         }
     }
 

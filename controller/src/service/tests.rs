@@ -1,4 +1,5 @@
 mod absence;
+mod answers;
 mod applied;
 mod background;
 mod batches;

@@ -53,6 +53,16 @@ impl EventContent {
         Self::normal("RetainedLoadBalancer", message)
     }
 
+    /// Ours: a load balancer that serves gets no nodes any more.
+    pub(super) fn not_managed(provider: &str) -> Self {
+        let message = format!(
+            "The provider {provider:?} answers that it does not manage this load balancer any more: it is left \
+             as it is, and gets no new nodes. The provider is asked again when the Service changes, when the \
+             provider restarts, and with each comparison"
+        );
+        Self::warning("LoadBalancerNotManaged", &message)
+    }
+
     pub(super) fn no_nodes() -> Self {
         let message = "There are no available nodes for LoadBalancer";
         Self::warning("UnAvailableLoadBalancer", message)

@@ -244,6 +244,12 @@ impl Progress {
         self.waits = None;
     }
 
+    /// The provider is another process now, and the last one did not manage the Service: it is asked, as for
+    /// another configuration.
+    pub fn ask_whether_managed(&mut self) {
+        self.pending.get_or_insert(EnsureCause::Reconfigured);
+    }
+
     /// The load balancer may have gone with the provider's process: it is ensured though its record
     /// is settled.
     pub fn state_lost(&mut self) {
@@ -295,12 +301,12 @@ impl Progress {
         let waits = self.waits_on_ensure(hash);
         let cause = match (waits, self.pending) {
             (Some(_), _) => EnsureCause::Continued,
-            (None, Some(EnsureCause::StateLost)) => {
+            (None, Some(cause)) if cause.manner() != Manner::Announced => {
                 // A change of the Service is announced as ever.
                 let announced = self
                     .cause(service, hash, facts.capability)
                     .filter(|cause| cause.manner() == Manner::Announced);
-                announced.unwrap_or(EnsureCause::StateLost)
+                announced.unwrap_or(cause)
             }
             (None, Some(cause)) => cause,
             (None, None) => self.cause(service, hash, facts.capability)?,

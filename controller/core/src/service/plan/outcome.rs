@@ -144,9 +144,14 @@ impl Progress {
                 }
             }
             Disposition::NotManaged => {
-                // Kept too: a restart does not ask again.
                 self.done = Some(ensure.hash);
                 record = settled;
+                let was_managed = SettledRecord::own(service, facts.capability)
+                    .is_some_and(|record| record.is_settled())
+                    && !is_not_managed(service);
+                if was_managed {
+                    events.push(EventContent::not_managed(&facts.capability.provider));
+                }
                 let reason = answer.reason_or("NotManaged");
                 let message = match &*answer.message {
                     "" => "The provider does not manage a load balancer for this Service",
@@ -229,6 +234,8 @@ impl Progress {
     /// that there is a next step (instead of Q-30).
     pub fn observed(&mut self, service: &ServiceView, answer: &LoadBalancerAnswer) -> bool {
         let is_as_left = match answer.disposition {
+            // An Ensure says whether it is managed again.
+            Disposition::Ready if is_not_managed(service) => false,
             Disposition::Ready => {
                 let ingress = answer.ingress.as_deref();
                 ingress.is_none_or(|ingress| is_same(ingress, &service.ingress))
@@ -241,7 +248,12 @@ impl Progress {
         };
         if !is_as_left {
             self.done = None;
-            self.pending = Some(EnsureCause::Drifted);
+            // Quietly where there is no load balancer of ours that could have drifted.
+            self.pending = Some(if is_not_managed(service) {
+                EnsureCause::Reconfigured
+            } else {
+                EnsureCause::Drifted
+            });
         }
         !is_as_left
     }

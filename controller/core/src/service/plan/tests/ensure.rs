@@ -165,6 +165,60 @@ fn an_empty_status_takes_no_address_away() {
     assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
 }
 
+fn not_managed() -> Stage {
+    let mut stage = Stage::settled();
+    stage.service.spec.ports[0].port = 81;
+    let outcome = stage.ensure(Ok(&answer(
+        LoadBalancerCall::Ensure,
+        Disposition::NotManaged,
+        "",
+    )));
+    assert_eq!(reasons(&outcome), ["LoadBalancerNotManaged"]);
+    assert_eq!(&*stage.service.ingress[0].ip, "192.0.2.7");
+    stage.targets = nodes("n3");
+    assert_eq!(stage.next(), Step::Idle);
+    stage
+}
+
+/// A provider that was wrong once, or is another version now.
+#[test]
+fn a_service_that_is_managed_again_gets_its_nodes() {
+    let mut compared = not_managed();
+    let seen = answer(LoadBalancerCall::Get, Disposition::Ready, "192.0.2.7");
+    assert!(compared.progress.observed(&compared.service, &seen));
+    let mut restarted = not_managed();
+    restarted.restart();
+    restarted.progress.ask_whether_managed();
+    for mut stage in [compared, restarted] {
+        assert_eq!(mode(&stage), Mode::Background);
+        let mut again = stage.clone();
+        let mut edited = stage.clone();
+        stage.ensure(Ok(&answer(
+            LoadBalancerCall::Ensure,
+            Disposition::Ready,
+            "192.0.2.7",
+        )));
+        assert_eq!(stage.conditions(), "True:Accepted True:Ready True:InStep");
+        assert_eq!(stage.next(), Step::Idle);
+        stage.targets = nodes("n4");
+        assert_eq!(stage.next(), Step::Update);
+
+        // The same answer as before is no news.
+        let same = answer(LoadBalancerCall::Ensure, Disposition::NotManaged, "");
+        assert_eq!(again.ensure(Ok(&same)), Consequence::default());
+        assert_eq!(again.next(), Step::Idle);
+
+        // A change does not wait in the background with it.
+        edited.service.spec.ports[0].port = 82;
+        edited.progress.edited(&edited.service, &edited.capability);
+        assert_eq!(edited.question().manner, Manner::Announced);
+    }
+    // The provider's word stands as long as it says the same.
+    let mut stage = not_managed();
+    let seen = answer(LoadBalancerCall::Get, Disposition::NotManaged, "");
+    assert!(!stage.progress.observed(&stage.service, &seen));
+}
+
 /// The hash of the request is remembered, not that of the Service as it is meanwhile.
 #[test]
 fn a_change_during_the_call_is_ensured_next() {
