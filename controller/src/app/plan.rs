@@ -74,7 +74,6 @@ pub(super) async fn run(context: &ControllerContext<'_>, output: PlanOutput) -> 
         capability: &capability,
         targets: &targets,
         applied,
-        presumed: applied,
     };
     let now = jiff::Timestamp::now();
     let planned = plan(context.provider, services.all(), &targets, &facts, now).await;

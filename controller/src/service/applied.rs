@@ -4,9 +4,9 @@
 //! cleared before the first call with other targets: the call may work, and its answer be lost with this
 //! process.
 
-use std::{collections::HashMap, sync::OnceLock};
+use std::collections::HashMap;
 
-use outrigger_core::targets::{Revision, Targets};
+use outrigger_core::targets::Revision;
 use parking_lot::Mutex;
 use tokio::sync::{self, Notify, futures::Notified};
 
@@ -15,8 +15,7 @@ use crate::leader::Handle;
 /// Annotation of the Lease with the revision of the targets that every load balancer has.
 pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
 
-/// Its value once it is cleared. A Lease without the annotation is one of a cluster that is new to this
-/// controller.
+/// Its value once it is cleared.
 const CLEARED: &str = "";
 
 /// Between the revision and the term since which no other program has led, where one has.
@@ -41,9 +40,6 @@ pub(super) struct Applied {
     state: Mutex<AppliedState>,
     /// Locked while the annotation changes.
     writing: sync::Mutex<()>,
-    /// Targets presumed of load balancers that this controller has never made; none: others were going out
-    /// when this lease term began.
-    at_start: OnceLock<Option<Revision>>,
     /// [`Handle::unbroken_since`]; 0 without a Lease.
     unbroken_since: i32,
     lease: Option<Handle>,
@@ -85,27 +81,16 @@ impl Applied {
         let unbroken_since = lease.as_ref().map_or(0, Handle::unbroken_since);
         let applied = annotation.as_deref();
         let applied = applied.and_then(|value| stored_targets(value, unbroken_since));
-        let at_start = match annotation {
-            Some(_) => OnceLock::from(applied.clone()),
-            None => OnceLock::new(),
-        };
         Self {
             state: Mutex::new(AppliedState {
                 applied,
                 in_flight: HashMap::new(),
             }),
             writing: sync::Mutex::default(),
-            at_start,
             unbroken_since,
             lease,
             progressed: Notify::new(),
         }
-    }
-
-    /// Sets the first targets of this lease term; later calls change nothing.
-    pub(super) fn set_initial(&self, targets: &Targets) {
-        self.at_start
-            .get_or_init(|| Some(targets.revision().clone()));
     }
 
     /// Whether every load balancer has these targets.
@@ -113,13 +98,9 @@ impl Applied {
         self.state.lock().applied.as_ref() == Some(revision)
     }
 
-    /// The targets that every load balancer has; and those that are presumed of one that this controller has
-    /// never made, while it waits in the background lane.
-    pub(super) fn applied_and_presumed(&self) -> (Option<Revision>, Option<Revision>) {
-        let applied = self.state.lock().applied.clone();
-        let presumed = applied.clone();
-        let presumed = presumed.or_else(|| self.at_start.get().cloned().flatten());
-        (applied, presumed)
+    /// The targets that every load balancer has.
+    pub(super) fn revision(&self) -> Option<Revision> {
+        self.state.lock().applied.clone()
     }
 
     /// To be awaited before a call with these targets; the guard is kept until its answer is written. None:

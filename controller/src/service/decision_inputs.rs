@@ -21,7 +21,6 @@ pub(super) struct DecisionInputs {
     /// [`super::rollout::Rollout::publications`] when `targets` were read.
     pub(super) publications: u64,
     applied: Option<Revision>,
-    presumed: Option<Revision>,
 }
 
 impl DecisionInputs {
@@ -30,7 +29,6 @@ impl DecisionInputs {
             capability: &self.capability,
             targets: &self.targets,
             applied: self.applied.as_ref(),
-            presumed: self.presumed.as_ref(),
         }
     }
 }
@@ -51,13 +49,11 @@ impl ServiceLb {
     pub(super) fn inputs_of(&self, capability: Arc<Capability>) -> DecisionInputs {
         // Read before the targets: those published in between requeue the Service as well.
         let publications = self.rollout.publications();
-        let (applied, presumed) = self.rollout.applied.applied_and_presumed();
         DecisionInputs {
             capability,
             publications,
             targets: self.rollout.current(),
-            applied,
-            presumed,
+            applied: self.rollout.applied.revision(),
         }
     }
 

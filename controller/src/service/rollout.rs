@@ -141,7 +141,6 @@ impl ServiceLb {
             }
         }
         selection.held = held;
-        rollout.applied.set_initial(&targets);
         selection.is_unpublished |= rollout.current().revision() != targets.revision();
         *rollout.current.write() = targets;
     }

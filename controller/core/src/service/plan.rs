@@ -63,8 +63,6 @@ pub struct ServiceFacts<'a> {
     /// is kept, before the first call with another set: the call may have worked and its answer be
     /// lost.
     pub applied: Option<&'a Revision>,
-    /// As `applied`; where that is not known, the presumed set of load balancers without a record of ours.
-    pub presumed: Option<&'a Revision>,
 }
 
 impl ServiceFacts<'_> {

@@ -110,8 +110,7 @@ impl Progress {
             Has::Inherited => {
                 match SettledRecord::own(service, facts.capability).map(|r| r.mark().clone()) {
                     Some(Mark::Targets(left)) => left.as_ref() == Some(revision),
-                    Some(_) => facts.applied == Some(revision),
-                    None => facts.presumed == Some(revision),
+                    _ => facts.applied == Some(revision),
                 }
             }
             Has::Revision(has) => has == revision,
@@ -197,6 +196,10 @@ impl Progress {
                     let work = Work::Update(revision);
                     requeue = Some(self.wait(now, work, answer, Manner::Announced));
                 }
+            }
+            // The provider knows none that another controller made: it is made in its turn.
+            Disposition::Absent if SettledRecord::own(service, facts.capability).is_none() => {
+                self.in_step(targets.revision().clone());
             }
             // No other disposition passes the check of this call's answers.
             Disposition::Absent | Disposition::Retained | Disposition::Differs => {

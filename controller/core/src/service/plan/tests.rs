@@ -111,7 +111,6 @@ impl Stage {
             capability: &self.capability,
             targets: &self.targets,
             applied: self.applied.as_ref(),
-            presumed: self.applied.as_ref(),
         }
     }
 
@@ -186,7 +185,6 @@ impl Stage {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
-            presumed: self.applied.as_ref(),
         };
         let progress = &mut self.progress;
         let outcome = progress.ensured(self.now, &self.service, question, result, &facts);
@@ -200,7 +198,6 @@ impl Stage {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
-            presumed: self.applied.as_ref(),
         };
         let progress = &mut self.progress;
         let outcome = progress.updated(self.now, &self.service, &targets, result, &facts);
@@ -214,7 +211,6 @@ impl Stage {
             capability: &capability,
             targets: &targets,
             applied: self.applied.as_ref(),
-            presumed: self.applied.as_ref(),
         };
         let service = &self.service;
         let unproven = result.map(|answer| Failure::of_withdrawn(answer, service, &capability));

@@ -309,6 +309,19 @@ fn one_that_waits_in_the_background_holds_up_the_lease_until_it_has_the_targets(
     assert_eq!(mode(&stage), Mode::Background);
 }
 
+/// The nodes may have changed between the two controllers.
+#[test]
+fn one_that_is_taken_over_gets_the_nodes_before_its_turn_in_the_background() {
+    let mut stage = adopted();
+    stage.applied = None;
+    assert!(needs_targets(&stage) && holds_up(&stage));
+    assert_eq!(mode(&stage), Mode::Batch);
+    // One that the provider does not find is made in its turn, not all of them at once.
+    let absent = answer(LoadBalancerCall::Update, Disposition::Absent, "");
+    assert_eq!(stage.update(Ok(&absent)), Consequence::default());
+    assert_eq!(mode(&stage), Mode::Background);
+}
+
 /// As one with a record.
 #[test]
 fn one_without_record_that_takes_no_targets_or_is_paused_is_alone_after_a_restart() {
