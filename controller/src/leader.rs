@@ -37,7 +37,7 @@ mod suspend;
 mod watching;
 
 pub use election::{Elector, Ended};
-pub use handle::{Handle, NotLeading, Unhealthy};
+pub use handle::{Handle, NotAnnotated, Unhealthy};
 pub use leadership::{Leadership, Leading};
 pub use metrics::LeaderMetrics;
 pub use outrigger_core::lease::Lost;
@@ -87,18 +87,21 @@ const EVENT_REASON: &str = "LeaderElection";
 pub struct LeaseEvent {
     /// The Lease; its UID is empty if it was never seen.
     pub lease: ObjectRef,
-    /// `<identity> became leader` or `<identity> stopped leading`.
+    /// Normal, except for what a person has to end.
+    pub kind: EventType,
+    /// `LeaderElection`, except for what a person has to end.
+    pub reason: &'static str,
+    /// `<identity> became leader`, `<identity> stopped leading`, or what has to be ended.
     pub message: String,
 }
 
 /// Takes the events. It must not wait.
 pub type OnEvent = Arc<dyn Fn(LeaseEvent) + Send + Sync>;
 
-/// Records the events as Normal `LeaderElection`; upstream's component is
-/// `cloud-controller-manager`.
+/// Records the events; upstream's component is `cloud-controller-manager`.
 pub fn record(recorder: Recorder) -> OnEvent {
     Arc::new(move |event| {
-        recorder.event(&event.lease, EventType::Normal, EVENT_REASON, event.message);
+        recorder.event(&event.lease, event.kind, event.reason, event.message);
     })
 }
 

@@ -1,7 +1,7 @@
 //! Annotations that the leader keeps on its Lease: written together with a renewal, which comes
 //! early for them, and only while the lease is held.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -17,6 +17,16 @@ pub(super) struct Annotations {
 struct Inner {
     actual: BTreeMap<String, String>,
     desired: BTreeMap<String, DesiredValue>,
+    /// Keys that another client undoes, once they are reported.
+    reported: BTreeSet<String>,
+}
+
+/// An annotation on the Lease once it is written, or the lease term has ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct WrittenAnnotation {
+    pub(super) value: Option<String>,
+    /// Whether the API server has answered a write with another value: an admission policy or webhook sets it.
+    pub(super) is_undone: bool,
 }
 
 #[derive(Debug)]
@@ -27,6 +37,8 @@ struct DesiredValue {
     is_second: bool,
     /// Whether a write has carried it already.
     is_sent: bool,
+    /// Whether such a write was answered, with another value. It is written again with each renewal.
+    is_undone: bool,
 }
 
 impl Default for Annotations {
@@ -59,6 +71,7 @@ impl Annotations {
         let entry = DesiredValue {
             is_second: is_other || before.is_some_and(|before| before.is_second),
             is_sent: !is_other && before.is_some_and(|before| before.is_sent),
+            is_undone: !is_other && before.is_some_and(|before| before.is_undone),
             value,
         };
         inner.desired.insert(key.to_owned(), entry);
@@ -70,20 +83,34 @@ impl Annotations {
         !self.inner.lock().desired.is_empty()
     }
 
-    /// Whether a write has carried something that is still to be written: another client undid it.
+    /// Whether a write of ours was answered without something that it carried: another client undid it.
     pub(super) fn is_undone(&self) -> bool {
         let inner = self.inner.lock();
-        inner.desired.values().any(|entry| entry.is_sent)
+        inner.desired.values().any(|entry| entry.is_undone)
     }
 
-    /// Waits until nothing is to be written to `key`. Returns its value on the Lease then.
-    pub(super) async fn written(&self, key: &str) -> Option<String> {
+    /// How many annotations are undone, and those of them that were not reported yet.
+    pub(super) fn undone(&self) -> (usize, Vec<String>) {
+        let inner = &mut *self.inner.lock();
+        let undone = inner.desired.iter().filter(|(_, entry)| entry.is_undone);
+        let new = undone.filter(|(key, _)| !inner.reported.contains(*key));
+        let new: Vec<_> = new.map(|(key, _)| key.clone()).collect();
+        inner.reported.extend(new.iter().cloned());
+        (inner.reported.len(), new)
+    }
+
+    /// Waits until nothing is to be written to `key`, or another client undoes it.
+    pub(super) async fn written(&self, key: &str) -> WrittenAnnotation {
         let mut changed = self.changed.subscribe();
         loop {
             {
                 let inner = self.inner.lock();
-                if !inner.desired.contains_key(key) {
-                    return inner.actual.get(key).cloned();
+                let entry = inner.desired.get(key);
+                if entry.is_none_or(|entry| entry.is_undone) {
+                    return WrittenAnnotation {
+                        value: inner.actual.get(key).cloned(),
+                        is_undone: entry.is_some(),
+                    };
                 }
             }
             // The sender lives as long as self: waiting cannot fail.
@@ -94,9 +121,18 @@ impl Annotations {
     /// Observes the annotations on the Lease, as a write of ours `wrote` it or as it was read or watched.
     pub(super) fn observed(&self, annotations: &BTreeMap<String, String>, wrote: bool) {
         let mut inner = self.inner.lock();
-        let Inner { actual, desired } = &mut *inner;
+        let Inner {
+            actual,
+            desired,
+            reported,
+        } = &mut *inner;
         desired.retain(|key, entry| {
-            annotations.get(key) != entry.value.as_ref() || (entry.is_second && !wrote)
+            let is_written = annotations.get(key) == entry.value.as_ref();
+            entry.is_undone |= wrote && entry.is_sent && !is_written;
+            if is_written && entry.value.is_some() {
+                reported.remove(key);
+            }
+            !is_written || (entry.is_second && !wrote)
         });
         actual.clone_from(annotations);
         drop(inner);
@@ -116,7 +152,10 @@ impl Annotations {
 
     /// Desired values end with the lease term.
     pub(super) fn clear(&self) {
-        self.inner.lock().desired.clear();
+        let mut inner = self.inner.lock();
+        inner.desired.clear();
+        inner.reported.clear();
+        drop(inner);
         self.changed.send_replace(());
     }
 }

@@ -116,24 +116,50 @@ impl Handle {
     }
 
     /// Sets (or removes) an annotation of the Lease with a renewal that is sent at once, and waits
-    /// until it is written; what fails is tried again with the renewals. Only while leading.
+    /// until it is written; what fails or is undone is tried again with the renewals. Only while leading.
     ///
     /// # Errors
-    /// [`NotLeading`] when the lease term ended before.
-    pub async fn annotate(&self, key: &str, value: Option<String>) -> Result<(), NotLeading> {
-        if !self.shared.annotations.set(key, value.clone()) {
+    /// When the lease term ended before, or the API server answers with another value.
+    pub async fn annotate(&self, key: &str, value: Option<String>) -> Result<(), NotAnnotated> {
+        if !self.start_annotating(key, value.clone())? {
             return Ok(());
         }
-        // An elector that is gone has no lease to write.
-        if self.commands.send(Command::Write).is_err() {
-            return Err(NotLeading);
-        }
         let written = self.shared.annotations.written(key).await;
-        (written == value).then_some(()).ok_or(NotLeading)
+        if written.value == value {
+            Ok(())
+        } else if written.is_undone {
+            Err(NotAnnotated::Undone {
+                found: written.value,
+            })
+        } else {
+            Err(NotAnnotated::NotLeading)
+        }
+    }
+
+    /// As [`annotate`](Self::annotate), without waiting until it is written. Returns whether it has to be.
+    ///
+    /// # Errors
+    /// When the elector has ended.
+    pub fn start_annotating(&self, key: &str, value: Option<String>) -> Result<bool, NotAnnotated> {
+        let is_due = self.shared.annotations.set(key, value);
+        // An elector that is gone has no lease to write.
+        if is_due && self.commands.send(Command::Write).is_err() {
+            return Err(NotAnnotated::NotLeading);
+        }
+        Ok(is_due)
     }
 }
 
-/// The lease is not held (any more).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this process does not hold the lease")]
-pub struct NotLeading;
+/// Why an annotation of the Lease is not as it was to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAnnotated {
+    /// The lease is not held (any more).
+    #[error("this process does not hold the lease")]
+    NotLeading,
+    /// An admission policy or webhook changes it in each write.
+    #[error("the API server answers a write of the annotation with another value")]
+    Undone {
+        /// The value on the Lease.
+        found: Option<String>,
+    },
+}

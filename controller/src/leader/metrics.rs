@@ -12,6 +12,7 @@ type Labels = [(&'static str, String); 1];
 pub struct LeaderMetrics {
     leading: Family<Labels, Gauge>,
     slow: Family<Labels, Counter>,
+    undone: Family<Labels, Gauge>,
 }
 
 impl LeaderMetrics {
@@ -36,6 +37,11 @@ impl LeaderMetrics {
              used to identify the lease. Please make sure to group by name",
             self.slow.clone(),
         );
+        registry.register(
+            "outrigger_lease_annotations_undone",
+            "Annotations of the Lease that an admission policy or webhook changes in each write",
+            self.undone.clone(),
+        );
     }
 
     /// One series of each family, for tests of a whole scrape.
@@ -43,12 +49,20 @@ impl LeaderMetrics {
     pub(crate) fn sample(&self) {
         self.leading("cloud-controller-manager", true);
         self.slow("cloud-controller-manager");
+        self.undone("cloud-controller-manager", 0);
     }
 
     pub(super) fn leading(&self, lease: &str, leading: bool) {
         self.leading
             .get_or_create(&[("name", lease.to_owned())])
             .set(i64::from(leading));
+    }
+
+    /// So many annotations of the lease are not kept.
+    pub(super) fn undone(&self, lease: &str, annotations: usize) {
+        self.undone
+            .get_or_create(&[("name", lease.to_owned())])
+            .set(i64::try_from(annotations).unwrap_or(i64::MAX));
     }
 
     /// A renewal that had to read the lease first.

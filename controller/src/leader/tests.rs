@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::{
     task::JoinSet,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 

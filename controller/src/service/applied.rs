@@ -4,28 +4,31 @@
 //! cleared before the first call with other targets: the call may work, and its answer be lost with this
 //! process.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use outrigger_core::targets::Revision;
 use parking_lot::Mutex;
-use tokio::sync::{self, Notify, futures::Notified};
+use tokio::{
+    sync::{self, Notify, futures::Notified},
+    time::sleep,
+};
 
-use crate::leader::Handle;
+use crate::leader::{Handle, NotAnnotated};
 
 /// Annotation of the Lease with the revision of the targets that every load balancer has.
 pub const TARGETS_ANNOTATION: &str = "outrigger.dev/load-balancer-targets";
 
-/// Its value once it is cleared.
-const CLEARED: &str = "";
+/// How often the removal is tried while another client keeps a value that names targets.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Between the revision and the term since which no other program has led, where one has.
 const SINCE: char = '@';
 
-/// The revision that a value of [`TARGETS_ANNOTATION`] names; none once it is cleared, or when another program
-/// has led since it was written.
+/// The revision that a value of [`TARGETS_ANNOTATION`] names; none when it is empty, or another program has led since it
+/// was written.
 pub fn stored_targets(value: &str, unbroken_since: i32) -> Option<Revision> {
     let (revision, since) = value.split_once(SINCE).unwrap_or((value, "0"));
-    let is_known = value != CLEARED && since.parse() == Ok(unbroken_since);
+    let is_known = !revision.is_empty() && since.parse() == Ok(unbroken_since);
     is_known.then(|| Revision::stored(revision))
 }
 
@@ -115,12 +118,34 @@ impl Applied {
         if self.is(revision) {
             return Some(update);
         }
-        if let Some(lease) = &self.lease {
-            let cleared = Some(CLEARED.to_owned());
-            lease.annotate(TARGETS_ANNOTATION, cleared).await.ok()?;
-        }
+        self.clear().await?;
         self.state.lock().applied = None;
         Some(update)
+    }
+
+    /// Removes the annotation. A policy that drops or empties it does the same: the next start gives all load
+    /// balancers their targets. One that keeps a former revision there would have it take them for settled: as long
+    /// no other targets go out, and the Lease has an event.
+    async fn clear(&self) -> Option<()> {
+        let Some(lease) = &self.lease else {
+            return Some(());
+        };
+        loop {
+            match lease.annotate(TARGETS_ANNOTATION, None).await {
+                Ok(()) => return Some(()),
+                Err(NotAnnotated::NotLeading) => return None,
+                Err(NotAnnotated::Undone { found }) => {
+                    let found = found.as_deref();
+                    if found
+                        .and_then(|value| stored_targets(value, self.unbroken_since))
+                        .is_none()
+                    {
+                        return Some(());
+                    }
+                    sleep(RETRY).await;
+                }
+            }
+        }
     }
 
     /// Also whether all have that revision already; both under one lock, so that no other revision is recorded
@@ -147,11 +172,7 @@ impl Applied {
 
     /// Records that every load balancer has `revision`, if `all_have_it` and no update to another is in
     /// flight. Returns whether it did.
-    pub(super) async fn record(
-        &self,
-        revision: &Revision,
-        all_have_it: impl FnOnce() -> bool,
-    ) -> bool {
+    pub(super) fn record(&self, revision: &Revision, all_have_it: impl FnOnce() -> bool) -> bool {
         // A call with other targets clears the annotation; its end is progress.
         let Ok(_writing) = self.writing.try_lock() else {
             return false;
@@ -171,8 +192,8 @@ impl Applied {
         }
         if let Some(lease) = &self.lease {
             let text = to_store(revision, self.unbroken_since);
-            // If it fails, the next leader sends these targets once more.
-            let _ = lease.annotate(TARGETS_ANNOTATION, Some(text)).await;
+            // Not awaited: if it is never written, the next leader sends these targets once more.
+            let _ = lease.start_annotating(TARGETS_ANNOTATION, Some(text));
         }
         true
     }

@@ -236,7 +236,7 @@ impl ServiceLb {
             }
             if check.is_some_and(|at| at <= now) {
                 check = None;
-                self.finish_rollout().await;
+                self.finish_rollout();
             }
         }
     }
@@ -282,7 +282,7 @@ impl ServiceLb {
     }
 
     /// Records the current targets as applied, if every load balancer has them.
-    async fn finish_rollout(&self) {
+    fn finish_rollout(&self) {
         let rollout = &self.rollout;
         let targets = rollout.current();
         let revision = targets.revision();
@@ -293,7 +293,7 @@ impl ServiceLb {
             self.among_services(Progress::blocks_lease_revision)
                 .is_empty()
         };
-        if !rollout.applied.record(revision, all_have_it).await {
+        if !rollout.applied.record(revision, all_have_it) {
             return;
         }
         let in_flight = rollout.in_flight.lock().take();

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use outrigger_core::{correlator::ObjectRef, lease::Lost};
+use outrigger_core::{
+    correlator::{EventType, ObjectRef},
+    lease::Lost,
+};
 use tokio::{
     sync::oneshot,
     time::{Instant, timeout},
@@ -11,7 +14,7 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use super::{
-    super::{Leadership, LeaseEvent, requests::Purpose},
+    super::{EVENT_REASON, Leadership, LeaseEvent, requests::Purpose},
     Elector, Ended,
 };
 
@@ -97,6 +100,11 @@ impl Elector {
 
     /// An event about the Lease.
     pub(super) fn record_event(&self, change: &str) {
+        let message = format!("{} {change}", self.config.identity);
+        self.send_event(EventType::Normal, EVENT_REASON, message);
+    }
+
+    pub(super) fn send_event(&self, kind: EventType, reason: &'static str, message: String) {
         let config = &self.config;
         let uid = self
             .object
@@ -111,7 +119,9 @@ impl Elector {
                 uid: uid.unwrap_or_default().into(),
                 resource_version: "".into(),
             },
-            message: format!("{} {change}", config.identity),
+            kind,
+            reason,
+            message,
         });
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use outrigger_core::lease::{LeaseRecord, LeaseTerm};
+use outrigger_core::{
+    correlator::EventType,
+    lease::{LeaseRecord, LeaseTerm},
+};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
@@ -94,6 +97,7 @@ impl Elector {
                 if self.shared.annotations.is_undone() {
                     self.not_before = sent + self.config.terms.retry_period();
                 }
+                self.report_undone();
             }
             // Else the next decision ends it.
             return;
@@ -118,6 +122,28 @@ impl Elector {
         self.leadership.send_replace(Leadership::Leading(leading));
         self.lease_term = Some(lease_term);
         self.record_event("became leader");
+    }
+
+    /// Reports once each annotation that another client undoes.
+    fn report_undone(&self) {
+        let (undone, new) = self.shared.annotations.undone();
+        self.metrics.undone(&self.config.name, undone);
+        for key in new {
+            warn!(
+                lease = self.config.name,
+                annotation = key,
+                "lease does not keep an annotation: an admission policy or webhook changes it in each write"
+            );
+            self.send_event(
+                EventType::Warning,
+                "LeaseAnnotationUndone",
+                format!(
+                    "The annotation {key} is not kept: an admission policy or webhook changes it in each write. \
+                     Its value is lost with each start of the controller; let the writes of {} pass",
+                    self.config.identity
+                ),
+            );
+        }
     }
 
     fn failed(&mut self, purpose: Purpose, sent: Instant, error: &ApiError) {

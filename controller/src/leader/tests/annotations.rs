@@ -56,19 +56,58 @@ async fn an_annotation_that_is_undone_is_not_written_in_a_loop() {
     let a = Replica::start(&store, "a");
     a.leading().await;
     store.requests();
-    store.0.lock().removes = Some("x");
+    store.policy(Some(("x", None)));
     // Else a loop would stop the clock.
     store.0.lock().write_latency = Duration::from_millis(10);
-    let undone = timeout(
-        Duration::from_secs(9),
-        a.handle.annotate("x", Some("1".into())),
-    );
-    assert!(undone.await.is_err());
+    let undone = || a.handle.annotate("x", Some("1".into()));
+    assert_eq!(undone().await, Err(NotAnnotated::Undone { found: None }));
+    secs(9).await;
     assert_eq!(store.requests(), ["PUT a"; 5]);
-    store.0.lock().removes = None;
+    store.policy(None);
     secs(2).await;
     assert_eq!(store.lease()["metadata"]["annotations"]["x"], "1");
     assert!(a.leads());
+}
+
+/// A task that waited for it would stop without a word.
+#[tokio::test(start_paused = true)]
+async fn an_annotation_that_is_undone_is_reported_once() {
+    let store = Store::default();
+    let a = Replica::start(&store, "a");
+    a.leading().await;
+    let reported = || {
+        let events = a.events();
+        events.iter().filter(|e| e.contains("not kept")).count()
+    };
+    for (value, found) in [(None, None), (Some(""), Some("")), (Some("0"), Some("0"))] {
+        let (before, began) = (reported(), Instant::now());
+        store.policy(Some(("x", value)));
+        for wanted in ["1", "2"] {
+            let undone = a.handle.annotate("x", Some(wanted.into()));
+            let found = found.map(str::to_owned);
+            assert_eq!(undone.await, Err(NotAnnotated::Undone { found }));
+        }
+        // It need not be written once more to know.
+        let again = a.handle.annotate("x", Some("2".into())).await;
+        assert!(matches!(again, Err(NotAnnotated::Undone { .. })));
+        assert!(began.elapsed() < Duration::from_secs(5), "{value:?}");
+        secs(10).await;
+        assert_eq!(reported(), before + 1, "{value:?}: {:?}", a.events());
+        assert_eq!(undone_metric(&a.metrics), 1);
+        store.policy(None);
+        secs(3).await;
+        assert_eq!(store.lease()["metadata"]["annotations"]["x"], "2");
+        assert_eq!(undone_metric(&a.metrics), 0);
+        a.handle.annotate("x", None).await.unwrap();
+    }
+}
+
+fn undone_metric(metrics: &LeaderMetrics) -> i64 {
+    let text = metrics.text();
+    let mut lines = text.lines();
+    let name = "outrigger_lease_annotations_undone{name=\"ccm\"} ";
+    let value = lines.find_map(|line| line.strip_prefix(name));
+    value.unwrap().parse().unwrap()
 }
 
 /// The write of the first wish is done, and its answer is lost.
@@ -90,7 +129,10 @@ async fn a_wish_that_is_taken_back_may_be_on_its_way() {
     store.mood(store::Mood::Well);
     taken_back.join_next().await.unwrap().unwrap().unwrap();
     assert_eq!(store.lease()["metadata"]["annotations"].get("x"), None);
-    assert_eq!(set.join_next().await.unwrap().unwrap(), Err(NotLeading));
+    assert_eq!(
+        set.join_next().await.unwrap().unwrap(),
+        Err(NotAnnotated::NotLeading)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,7 +144,7 @@ async fn only_the_leader_annotates() {
     secs(3).await;
     assert_eq!(
         b.handle.annotate("x", Some("1".into())).await,
-        Err(NotLeading)
+        Err(NotAnnotated::NotLeading)
     );
     assert_eq!(store.lease()["metadata"]["annotations"].get("x"), None);
 }

@@ -36,8 +36,8 @@ pub(super) struct Inner {
     pub(super) latency: Duration,
     /// How long the answer to a write is on its way.
     pub(super) write_latency: Duration,
-    /// An admission webhook removes this annotation from each write.
-    pub(super) removes: Option<&'static str>,
+    /// An admission webhook gives this annotation this value in each write, or removes it.
+    pub(super) policy: Option<(&'static str, Option<&'static str>)>,
     pub(super) lease: Option<Value>,
     version: u64,
     watches: Vec<mpsc::UnboundedSender<Value>>,
@@ -75,10 +75,13 @@ impl Inner {
                     return scripted::refusal(409, "Conflict");
                 }
                 let mut lease = body.clone();
-                if let Some(key) = self.removes
+                if let Some((key, value)) = self.policy
                     && let Some(annotations) = lease["metadata"]["annotations"].as_object_mut()
                 {
-                    annotations.remove(key);
+                    match value {
+                        Some(value) => annotations.insert(key.to_owned(), json!(value)),
+                        None => annotations.remove(key),
+                    };
                 }
                 scripted::json(200, &self.changed("MODIFIED", lease))
             }
@@ -88,6 +91,11 @@ impl Inner {
 }
 
 impl Store {
+    /// An admission webhook gives the annotation this value in each write, or removes it.
+    pub(crate) fn policy(&self, policy: Option<(&'static str, Option<&'static str>)>) {
+        self.0.lock().policy = policy;
+    }
+
     /// Forgets the requests so far.
     pub(crate) fn forget_log(&self) {
         self.0.lock().log = Vec::new();

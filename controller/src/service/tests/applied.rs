@@ -214,3 +214,51 @@ async fn a_successor_finishes_it_for_what_waits_in_the_background_too() {
         assert!(updated >= 18, "{has_record}: {updated} of {}", all.len());
     }
 }
+
+/// Else no load balancer would be made or changed any more, without a word.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_drops_the_annotation_stops_nothing() {
+    for value in [None, Some("")] {
+        let setup = Setup::default();
+        setup.lease.policy(Some((TARGETS_ANNOTATION, value)));
+        setup.cluster.create_service(service("web"));
+        let rig = Rig::with(setup).await;
+        rig.ready(WEB).await;
+        // Not recorded, so that nodes are a change each time.
+        secs(5).await;
+        assert_eq!(annotation(&rig), None);
+        for (name, expected) in [("late", 11), ("later", 12)] {
+            rig.join(name);
+            rig.until("the update", |rig| rig.targets().len() == expected)
+                .await;
+        }
+        rig.cluster.create_service(service("second"));
+        rig.ready("shop/second").await;
+        // A start does not take them for settled.
+        let updates = rig.calls("UpdateLoadBalancerNodes");
+        let rig = rig.restart().await;
+        rig.until("the update", |rig| {
+            rig.calls("UpdateLoadBalancerNodes") > updates
+        })
+        .await;
+        rig.lease.policy(None);
+        rig.until("the record", |rig| annotation(rig).is_some())
+            .await;
+    }
+}
+
+/// A start would take the load balancers for settled with targets that they do not have.
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_keeps_former_targets_on_the_lease_holds_others() {
+    let rig = with_services(1, Setup::default()).await;
+    rig.until("the first set", |rig| annotation(rig).is_some())
+        .await;
+    let first: &str = annotation(&rig).unwrap().leak();
+    rig.lease.policy(Some((TARGETS_ANNOTATION, Some(first))));
+    rig.leave("n1");
+    secs(30).await;
+    assert_eq!(rig.targets().len(), 10);
+    rig.lease.policy(None);
+    rig.until("the update", |rig| rig.targets().len() == 9)
+        .await;
+}
