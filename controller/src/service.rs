@@ -24,6 +24,7 @@ mod decision_inputs;
 mod declarations;
 mod drift;
 mod event_handlers;
+mod held;
 mod key;
 mod left_behind;
 mod metrics;

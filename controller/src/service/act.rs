@@ -1,7 +1,7 @@
 //! The calls that change the cloud for one Service, and the consequences of their answers. [`super::sync`] calls
 //! them by key, [`super::update`] has the batches.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
 use outrigger_core::{
     correlator::EventContent,
@@ -40,6 +40,7 @@ impl ServiceLb {
     ) -> Outcome {
         let cause = ensure.cause.as_str();
         let mut update = None;
+        let mut held = None;
         let is_current = self.is_current(&service, inputs);
         let mut provider = self.parts.provider.only_while(is_current.clone());
         if is_background {
@@ -66,8 +67,11 @@ impl ServiceLb {
             update = Some((in_flight, publications));
             // A load balancer that only comes back gets no other address.
             let may_assign = inputs.capability.volatile && ensure.cause != EnsureCause::StateLost;
-            let held = may_assign.then(|| self.held_addresses(key));
-            Some(EnsureInput { targets, held })
+            held = may_assign.then(|| self.held_addresses(key));
+            Some(EnsureInput {
+                targets,
+                held: held.clone(),
+            })
         };
         let called = provider.ensure_load_balancer_with(&service, input).await;
         if was_not_sent(&called) {
@@ -77,6 +81,9 @@ impl ServiceLb {
         self.parts
             .metrics
             .ensured(ensure.cause, metric_label(&result));
+        if let (Ok(answer), Some(held)) = (&result, &held) {
+            self.report_held(&service, answer, held);
+        }
         let ended = self
             .apply_consequence(key, inputs, |progress, now, service, facts| {
                 progress.ensured(
@@ -99,21 +106,6 @@ impl ServiceLb {
         }
         // The store's deletion event ends the queue entry.
         ended.unwrap_or(Outcome::Done)
-    }
-
-    /// The addresses in the status of all other Services, each once.
-    fn held_addresses(&self, key: &ServiceKey) -> Vec<IpAddr> {
-        let mut held = BTreeSet::new();
-        self.parts.services.for_each(|service| {
-            if *service.uid != *key.uid {
-                let ips = service
-                    .ingress
-                    .iter()
-                    .map(|entry| entry.ip.parse::<IpAddr>());
-                held.extend(ips.flatten());
-            }
-        });
-        held.into_iter().collect()
     }
 
     /// Requeues a Service if other targets than `sent` were published during its call, after the publication

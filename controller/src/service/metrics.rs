@@ -35,6 +35,7 @@ pub struct ServiceMetrics {
     drifts: Counter,
     orphans: Gauge,
     effects_dropped: Counter,
+    held_assigned: Counter,
 }
 
 /// States in the gauge of Services that want a load balancer.
@@ -69,6 +70,7 @@ impl ServiceMetrics {
             drifts: Counter::default(),
             orphans: Gauge::default(),
             effects_dropped: Counter::default(),
+            held_assigned: Counter::default(),
         };
         this.register_upstreams(registry);
         this.register_ours(registry);
@@ -149,6 +151,11 @@ impl ServiceMetrics {
             "Events, annotations and conditions of the provider that were not written",
             self.effects_dropped.clone(),
         );
+        registry.register(
+            "outrigger_service_held_addresses_assigned",
+            "Addresses that the provider gave to a load balancer though another Service holds them",
+            self.held_assigned.clone(),
+        );
     }
 
     /// One series of each family, for tests of a whole scrape.
@@ -220,6 +227,11 @@ impl ServiceMetrics {
     /// So many load balancers of the last list belong to no Service.
     pub fn orphaned(&self, load_balancers: usize) {
         self.orphans.set(number(load_balancers));
+    }
+
+    /// A load balancer has an address that another Service holds.
+    pub fn assigned_held(&self) {
+        self.held_assigned.inc();
     }
 
     /// So many effects of one answer were left out.

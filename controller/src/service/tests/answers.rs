@@ -1,6 +1,6 @@
 //! Answers that must be neither wrong for ever nor silent.
 
-use outrigger_provider_mock::faults::BadAnswer;
+use outrigger_provider_mock::{ServedLoadBalancers, faults::BadAnswer};
 
 use super::*;
 
@@ -32,4 +32,36 @@ async fn one_that_is_managed_again_gets_its_nodes_from_the_next_provider_on() {
         .await;
     rig.leave("n2");
     rig.until("the nodes", |rig| rig.targets().len() == 9).await;
+}
+
+/// An address that the API server shows at two Services leads to one of them.
+#[tokio::test(start_paused = true)]
+async fn an_address_that_another_service_holds_is_reported() {
+    let mut setup = Setup::default();
+    setup.provider.load_balancers = Some(ServedLoadBalancers {
+        volatile: true,
+        ..ServedLoadBalancers::default()
+    });
+    let mut holder = service("holder");
+    holder["spec"]["loadBalancerClass"] = json!("another.example/class");
+    holder["status"]["loadBalancer"]["ingress"] = json!([{"ip": "198.18.0.77", "ipMode": "VIP"}]);
+    setup.cluster.create_service(holder);
+    let rig = Rig::with(setup).await;
+    rig.cluster.create_service(service("free"));
+    rig.ready("shop/free").await;
+    let reported = |rig: &Rig| {
+        let events = rig.events();
+        let found = events
+            .iter()
+            .filter(|e| e.contains("LoadBalancerAddressHeld"));
+        found.count()
+    };
+    assert_eq!(reported(&rig), 0);
+    let mut web = service("web");
+    web["spec"]["loadBalancerIP"] = json!("198.18.0.77");
+    rig.cluster.create_service(web);
+    rig.ready(WEB).await;
+    assert_eq!(reported(&rig), 1, "{:?}", rig.events());
+    let metrics = rig.metrics();
+    assert!(metrics.contains("outrigger_service_held_addresses_assigned_total 1"));
 }
