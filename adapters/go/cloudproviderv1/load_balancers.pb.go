@@ -272,13 +272,15 @@ type LoadBalancerAnswer struct {
 	// State of the load balancer. Each response names the values that it may have;
 	// any other one is refused, as an error of this Service.
 	Disposition LoadBalancerDisposition `protobuf:"varint,1,opt,name=disposition,proto3,enum=cloudprovider.v1.LoadBalancerDisposition" json:"disposition,omitempty"`
-	// REQUIRED with READY in an answer to Ensure; an empty one is taken, and the
-	// Service is ensured again at each start. Ensure with IN_PROGRESS: early addresses
-	// are published. Update with READY: replaces the Service's status. Get: absent
-	// means as stored. Absent elsewhere leaves the Service's status as it is.
+	// REQUIRED with READY in an answer to Ensure; without an address there the answer
+	// breaks this contract. Ensure with IN_PROGRESS: early addresses are published.
+	// Update with READY: replaces the Service's status. One without entries is as
+	// none: Get: as stored; elsewhere the Service's status stays as it is. Addresses
+	// are replaced by others, and go with ABSENT and RETAINED of a Delete.
 	Status *LoadBalancerStatus `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// With IN_PROGRESS, except in Get: 1 s to 5 min, for Delete 1 s to 30 s; outside it
-	// is clamped, absent means 10 s.
+	// is clamped, absent means 10 s. Of an Ensure it holds back the next Ensure alone: a
+	// changed or deleted Service and other targets are called for at once.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// With READY, DIFFERS and IN_PROGRESS, for logs.
 	Identity *LoadBalancerIdentity `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
@@ -612,7 +614,7 @@ func (x *HeldAddresses) GetIps() []string {
 // The result of an Ensure.
 type EnsureLoadBalancerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// READY (status REQUIRED), IN_PROGRESS or NOT_MANAGED.
+	// READY (an address is REQUIRED), IN_PROGRESS or NOT_MANAGED.
 	Answer        *LoadBalancerAnswer `protobuf:"bytes,10,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -68,6 +68,8 @@ type LoadBalancersServiceClient interface {
 	//	READY, another status               Ensure
 	//	DIFFERS, IN_PROGRESS                Ensure
 	//	ABSENT                              Ensure
+	//	READY or another one of a Service   Ensure
+	//	  that Ensure did not manage
 	//	NOT_MANAGED                         nothing, or Ensure if it was managed
 	//	NODE_SET_UNKNOWN                    syncs a snapshot, Get again at once, once
 	//	any other error                     Get in the next round (12 h)
@@ -77,9 +79,11 @@ type LoadBalancersServiceClient interface {
 	// addresses: clients know them.
 	//
 	//	answer                              the controller
-	//	READY with status                   writes it; done until the Service changes
+	//	READY with an address               writes it; done until the Service changes
 	//	IN_PROGRESS                         Ensure after retry_after
-	//	NOT_MANAGED                         Accepted=False; done until it changes
+	//	NOT_MANAGED                         Accepted=False, shown if it was managed;
+	//	                                    Ensure once the Service or the provider's
+	//	                                    process is another one
 	//	INVALID_REQUEST,                    shown; Ensure once the Service or the
 	//	  INVALID_ANNOTATION,               provider's process is another one
 	//	  UNSUPPORTED_PROTOCOL,
@@ -286,6 +290,8 @@ type LoadBalancersServiceServer interface {
 	//	READY, another status               Ensure
 	//	DIFFERS, IN_PROGRESS                Ensure
 	//	ABSENT                              Ensure
+	//	READY or another one of a Service   Ensure
+	//	  that Ensure did not manage
 	//	NOT_MANAGED                         nothing, or Ensure if it was managed
 	//	NODE_SET_UNKNOWN                    syncs a snapshot, Get again at once, once
 	//	any other error                     Get in the next round (12 h)
@@ -295,9 +301,11 @@ type LoadBalancersServiceServer interface {
 	// addresses: clients know them.
 	//
 	//	answer                              the controller
-	//	READY with status                   writes it; done until the Service changes
+	//	READY with an address               writes it; done until the Service changes
 	//	IN_PROGRESS                         Ensure after retry_after
-	//	NOT_MANAGED                         Accepted=False; done until it changes
+	//	NOT_MANAGED                         Accepted=False, shown if it was managed;
+	//	                                    Ensure once the Service or the provider's
+	//	                                    process is another one
 	//	INVALID_REQUEST,                    shown; Ensure once the Service or the
 	//	  INVALID_ANNOTATION,               provider's process is another one
 	//	  UNSUPPORTED_PROTOCOL,
