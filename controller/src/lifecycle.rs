@@ -5,9 +5,13 @@
 //!
 //! ```text
 //!  store ─(not ready, tainted)─► queue ─► core::Lifecycle::check ─► lookup ─► answered ─► act
-//!                                  ▲        └ At(time)                           │
-//!                                  └──────────────────────────── next check ◄────┘
+//!         │                        ▲        └ At(time)                │          │
+//!         │                        └──────────────────── next check ◄─┼──────────┘
+//!         └─(ready, gone: the question is over)───────────────────────┘
 //! ```
+//!
+//! The queue has no gate: what needs no call, such as the end of the shutdown taint of a ready node, does not wait
+//! for the provider. A question waits for it, until the node's next change.
 //!
 //! Unlike upstream there is no pass over all nodes: each has its own times.
 //!
@@ -16,6 +20,7 @@
 
 mod act;
 mod metrics;
+mod questions;
 mod sync;
 
 #[cfg(test)]
@@ -32,11 +37,12 @@ use outrigger_core::{
     },
     selector::Selector,
 };
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
 pub use self::metrics::LifecycleMetrics;
+use self::{questions::Questions, sync::Declared};
 use crate::{
     clock::Clock,
     control_loop::{ControlLoop, LoopInputs, Task, Term},
@@ -98,6 +104,8 @@ pub struct NodeLifecycle {
     writing: Semaphore,
     effects: NodeEffects,
     repeats: Repeats,
+    /// By the provider that serves instances now, or did last.
+    declared: RwLock<Option<Arc<Declared>>>,
 }
 
 impl fmt::Debug for NodeLifecycle {
@@ -115,6 +123,7 @@ pub struct LifecycleState {
     lifecycle: Mutex<Lifecycle>,
     /// Why a node without a machine was not deleted, as it was last said about it.
     withheld: Mutex<HashMap<Arc<str>, &'static str>>,
+    questions: Questions,
     clock: Clock,
 }
 
@@ -123,6 +132,7 @@ impl LifecycleState {
         Self {
             lifecycle: Mutex::new(Lifecycle::new(limits)),
             withheld: Mutex::default(),
+            questions: Questions::default(),
             clock: Clock::default(),
         }
     }
@@ -141,6 +151,11 @@ pub fn subscribe(
         Change::Added(node) => offer(&queue, node, origin),
         Change::Updated(..) if origin == Origin::Write => {}
         Change::Updated(old, node) => {
+            if questions::is_over(node)
+                && let Some(state) = state.current()
+            {
+                state.questions.end(&node.name);
+            }
             // One that is ready again ends what was begun.
             if old.ready != Ready::True || concerns(node) {
                 offer(&queue, node, origin);
@@ -151,6 +166,7 @@ pub fn subscribe(
                 let now = state.clock.now();
                 state.lifecycle.lock().removed(now, &node.name);
                 state.withheld.lock().remove(&node.name);
+                state.questions.end(&node.name);
             }
         }
     });
@@ -200,6 +216,7 @@ impl NodeLifecycle {
             parts,
             queue: inputs.queue.clone(),
             repeats: Repeats::default(),
+            declared: RwLock::default(),
         }
     }
 
@@ -238,6 +255,7 @@ impl ControlLoop for NodeLifecycle {
     type State = LifecycleState;
 
     const NAME: &'static str = NAME;
+    const NEEDS_PROVIDER: bool = false;
 
     fn state(&self) -> &Arc<LifecycleState> {
         &self.state
@@ -262,7 +280,7 @@ impl ControlLoop for NodeLifecycle {
         let this = Arc::clone(self);
         let restarts = async move {
             let provider = &this.parts.provider;
-            provider.each_restart(|| this.look_again()).await;
+            provider.each_offer_of_instances(|| this.look_again()).await;
         };
         let brake = Arc::clone(self);
         vec![

@@ -23,6 +23,7 @@ mod error;
 mod gather;
 mod handshake;
 mod health;
+mod instances;
 mod list;
 mod load_balancers;
 mod lookup;

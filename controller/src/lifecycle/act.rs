@@ -7,20 +7,19 @@ use outrigger_core::{
     error_class::ErrorClass,
     node::{
         NodeView, Ready,
-        brake::DeletionRefusal,
+        brake::{DeletionRefusal, Release},
         lifecycle::{self, Deletion, LifecycleAction, Withheld},
     },
 };
 use tracing::{debug, info, warn};
 
-use super::NodeLifecycle;
+use super::{NodeLifecycle, sync::Declared};
 use crate::{
     kube::{
         error::ApiError,
         events::{EventType, ObjectRef},
         nodes::Write,
     },
-    provider::Session,
     queue::Outcome,
 };
 
@@ -31,10 +30,14 @@ impl NodeLifecycle {
     pub(super) async fn act(
         &self,
         node: &Arc<NodeView>,
-        session: &Session,
+        declared: &Declared,
         action: LifecycleAction,
     ) -> Result<(), Failed> {
-        if !matches!(action, LifecycleAction::Withhold(_)) {
+        // A last look may still withhold a deletion.
+        if !matches!(
+            action,
+            LifecycleAction::Withhold(_) | LifecycleAction::Delete(_)
+        ) {
             self.state.withheld.lock().remove(&node.name);
         }
         match action {
@@ -46,7 +49,8 @@ impl NodeLifecycle {
                 Ok(())
             }
             LifecycleAction::NotManaged { reason } => {
-                self.parts.not_managed.remember(node, session, &reason);
+                let boot_id = &declared.boot_id;
+                self.parts.not_managed.remember(node, boot_id, &reason);
                 Ok(())
             }
             LifecycleAction::Inconclusive(why) => {
@@ -60,7 +64,7 @@ impl NodeLifecycle {
     /// L-10, L-12.
     async fn add_shutdown_taint(&self, node: &Arc<NodeView>) -> Result<(), Failed> {
         let addition = |node: &NodeView| -> Result<_, ApiError> {
-            let wanted = node.ready != Ready::True;
+            let wanted = node.ready != Ready::True && !node.is_paused();
             Ok(wanted
                 .then(|| lifecycle::shutdown_addition(node))
                 .flatten()
@@ -84,7 +88,7 @@ impl NodeLifecycle {
     pub(super) async fn remove_shutdown_taint(&self, node: Arc<NodeView>) -> Outcome {
         let name = Arc::clone(&node.name);
         let removal = |node: &NodeView| -> Result<_, ApiError> {
-            let wanted = node.ready == Ready::True;
+            let wanted = node.ready == Ready::True && !node.is_paused();
             Ok(wanted
                 .then(|| lifecycle::shutdown_removal(node))
                 .flatten()
@@ -109,7 +113,19 @@ impl NodeLifecycle {
     /// L-7, L-8.
     async fn delete(&self, node: &NodeView, deletion: &Deletion) -> Result<(), Failed> {
         let name = &*node.name;
+        let trouble = match deletion.release {
+            Release::Person => None,
+            Release::WithinLimit | Release::SecondLook => self.parts.provider.trouble().await,
+        };
         let _permit = self.writing.acquire().await;
+        let look = {
+            let lifecycle = self.state.lifecycle.lock();
+            lifecycle.last_look(node, deletion, trouble)
+        };
+        if let Err(why) = look {
+            self.withhold(node, why);
+            return Ok(());
+        }
         let message =
             format!("Deleting node {name} because it does not exist in the cloud provider");
         self.event(node, EventType::Normal, "DeletingNode", message);

@@ -11,12 +11,20 @@ use outrigger_core::node::{
 };
 use tracing::debug;
 
-use super::{NodeLifecycle, act::Failed};
+use super::{NodeLifecycle, act::Failed, questions};
 use crate::{
     clock::until,
-    provider::{InstancesCapability, LookupAnswer, LookupPurpose, Session},
+    provider::{Error, InstancesCapability, LookupAnswer, LookupPurpose},
     queue::Outcome,
 };
+
+/// Declarations of a provider, of its handshake `generation`.
+#[derive(Debug)]
+pub(super) struct Declared {
+    generation: u64,
+    pub(super) boot_id: Box<str>,
+    instances: InstancesCapability,
+}
 
 /// Facts of all nodes together.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,20 +40,17 @@ impl NodeLifecycle {
         let Some(node) = self.parts.nodes.get(&name) else {
             return Outcome::Done;
         };
-        // The gate was open a moment ago; if it is not now, the queue waits for it.
-        let Some(session) = self.parts.provider.session() else {
+        // The loop is ready once a provider serves instances.
+        let Some(declared) = self.declared() else {
             return Outcome::Retry;
         };
-        let Some(instances) = &session.instances else {
-            return Outcome::Done;
-        };
         // Facts of all nodes together matter to answers alone.
-        let facts = self.facts(&node, &session, instances, Census::default());
+        let facts = self.facts(&node, &declared, Census::default());
         let now = self.state.clock.now();
         let check = self.state.lifecycle.lock().check(now, &node, &facts);
         self.forget_if_gone(&node, now);
         match check {
-            Check::Ask => self.ask(node, &session, instances).await,
+            Check::Ask => self.ask(node).await,
             Check::At(time) => Outcome::RetryAfter(until(time, now)),
             Check::RemoveShutdownTaint(_) => self.remove_shutdown_taint(node).await,
             Check::Idle(idle) => {
@@ -55,20 +60,30 @@ impl NodeLifecycle {
         }
     }
 
-    async fn ask(
-        &self,
-        asked: Arc<NodeView>,
-        session: &Session,
-        instances: &InstancesCapability,
-    ) -> Outcome {
+    async fn ask(&self, asked: Arc<NodeView>) -> Outcome {
         let began = self.state.clock.now();
         let provider = &self.parts.provider;
-        let purpose = LookupPurpose::Lifecycle;
-        let answer = provider.lookup(Arc::clone(&asked), purpose).await;
+        let answer = async {
+            provider.until_instances_are_served().await?;
+            let purpose = LookupPurpose::Lifecycle;
+            Ok(provider.lookup(Arc::clone(&asked), purpose).await)
+        };
+        let is_over = || {
+            let node = self.parts.nodes.get(&asked.name);
+            node.is_none_or(|node| questions::is_over(&node))
+        };
+        let questions = &self.state.questions;
+        let Some(answer) = questions.ask(&asked.name, is_over, answer).await else {
+            // It runs again for the change that has ended it, unless that came before it began.
+            return Outcome::RetryAfter(Duration::ZERO);
+        };
         let LookupAnswer {
             result: lookup,
             effects,
-        } = answer;
+        } = answer.unwrap_or_else(|error: Error| Err(error).into());
+        let Some(declared) = self.declared() else {
+            return Outcome::Retry;
+        };
         self.parts.metrics.asked(&lookup);
         if let Err(error) = &lookup {
             debug!(
@@ -82,17 +97,17 @@ impl NodeLifecycle {
             return Outcome::Done;
         };
         let census = match lookup {
-            Ok(Lookup::Absent { .. }) => self.census(instances),
+            Ok(Lookup::Absent { .. }) => self.census(&declared.instances),
             _ => Census::default(),
         };
-        let facts = self.facts(&node, session, instances, census);
+        let facts = self.facts(&node, &declared, census);
         let now = self.state.clock.now();
         let verdict = {
             let mut lifecycle = self.state.lifecycle.lock();
             lifecycle.answered(now, &node, &asked, lookup.as_ref().ok(), &facts)
         };
         self.forget_if_gone(&node, now);
-        let acted = self.act(&node, session, verdict.action).await;
+        let acted = self.act(&node, &declared, verdict.action).await;
         if acted.is_ok() {
             let took = until(self.state.clock.now(), began);
             self.parts.metrics.checked(took);
@@ -110,13 +125,32 @@ impl NodeLifecycle {
         }
     }
 
+    /// The declarations of the provider that serves instances now, or did last.
+    fn declared(&self) -> Option<Arc<Declared>> {
+        if let Some(session) = self.parts.provider.session()
+            && let Some(instances) = &session.instances
+        {
+            let known = self.declared.read().clone();
+            if let Some(known) = known.filter(|known| known.generation == session.generation) {
+                return Some(known);
+            }
+            let declared = Arc::new(Declared {
+                generation: session.generation,
+                boot_id: session.boot_id.clone(),
+                instances: instances.clone(),
+            });
+            *self.declared.write() = Some(declared);
+        }
+        self.declared.read().clone()
+    }
+
     fn facts<'a>(
         &'a self,
         node: &NodeView,
-        session: &Session,
-        instances: &'a InstancesCapability,
+        declared: &'a Declared,
         census: Census,
     ) -> LifecycleFacts<'a> {
+        let instances = &declared.instances;
         LifecycleFacts {
             scope: NodeScope {
                 prefixes: &instances.prefixes,
@@ -125,7 +159,7 @@ impl NodeLifecycle {
             },
             nodes: census.owned,
             visibility_delay: instances.visibility_delay,
-            not_managed: self.parts.not_managed.knows(node, session),
+            not_managed: self.parts.not_managed.knows(node, &declared.boot_id),
         }
     }
 

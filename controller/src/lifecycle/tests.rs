@@ -1,8 +1,14 @@
 //! The loop hosted by the fixture.
 
+mod held;
+mod without_cloud;
+
 use std::{sync::Arc, time::Duration};
 
-use outrigger_core::node::brake::DeletionLimits;
+use outrigger_core::node::{
+    brake::DeletionLimits,
+    instance::{Instance, Lookup},
+};
 use outrigger_provider_mock::{
     ProviderOptions,
     cloud::Clock,

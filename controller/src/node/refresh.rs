@@ -119,7 +119,10 @@ impl Sweep<'_> {
                 && node.deleted.is_none()
                 && !node.is_paused()
                 && cloud_node.may_touch(node, self.instances)
-                && !cloud_node.parts.not_managed.knows(node, self.session)
+                && !cloud_node
+                    .parts
+                    .not_managed
+                    .knows(node, &self.session.boot_id)
         });
         nodes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         nodes
@@ -269,7 +272,9 @@ impl Sweep<'_> {
                 }
             }
             Ok(Lookup::NotManaged { reason }) => {
-                parts.not_managed.remember(node, self.session, reason);
+                parts
+                    .not_managed
+                    .remember(node, &self.session.boot_id, reason);
             }
             Err(error) => {
                 self.tally.failed += 1;

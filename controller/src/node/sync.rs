@@ -131,7 +131,7 @@ impl CloudNode {
             );
             return Ok(());
         }
-        if self.parts.not_managed.knows(&node, &session) {
+        if self.parts.not_managed.knows(&node, &session.boot_id) {
             return Ok(());
         }
         match self.lookup(Arc::clone(&node)).await? {
@@ -152,7 +152,9 @@ impl CloudNode {
             Lookup::Absent { .. } => Err(NodeSyncError::Absent),
             Lookup::NotManaged { reason } => {
                 // N-12: no retry until the node, or the provider, changes.
-                self.parts.not_managed.remember(&node, &session, &reason);
+                self.parts
+                    .not_managed
+                    .remember(&node, &session.boot_id, &reason);
                 Ok(())
             }
         }

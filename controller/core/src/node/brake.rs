@@ -8,7 +8,7 @@
 //! ([`crate::node::ANNOTATION_CONFIRM_DELETION`]).
 //!
 //! ```text
-//!  answers in a row     too few ─► LookAgain
+//!  answers in a row     too few ─► LookAgain, Contradicted
 //!  switched             off ─────► Off
 //!  confirmed deletion   set ─────► Allowed
 //!  half of all nodes    more ────► Held, and stays so
@@ -115,13 +115,23 @@ enum Absence {
 
 #[derive(Clone, Copy, Debug)]
 struct Confirmed {
-    /// The first answer in a row.
+    /// The first answer in a row that nothing contradicts.
     since: Timestamp,
     /// The last answer that counted.
     last: Timestamp,
     /// How many counted.
     confirmations: u32,
+    /// How many of these came before another loop was answered that the instance exists. They count only for
+    /// an operator's confirmation.
+    contradicted: u32,
     held: bool,
+}
+
+impl Confirmed {
+    /// Confirmations in a row that nothing contradicts.
+    const fn agreed(&self) -> u32 {
+        self.confirmations - self.contradicted
+    }
 }
 
 impl Brake {
@@ -150,9 +160,18 @@ impl Brake {
         let counts = self.counts(nodes);
         // Whatever becomes of this node: it may be the one that makes a majority with the others.
         let majority = self.hold_majority(&counts);
-        if absence.confirmations < self.limits.confirm {
+        let in_a_row = if by_person {
+            absence.confirmations
+        } else {
+            absence.agreed()
+        };
+        if in_a_row < self.limits.confirm {
             let at = after(absence.last, self.limits.period);
-            return Err(DeletionRefusal::LookAgain { at });
+            return Err(if absence.contradicted > 0 {
+                DeletionRefusal::Contradicted { at }
+            } else {
+                DeletionRefusal::LookAgain { at }
+            });
         }
         if !self.limits.enabled {
             return Err(DeletionRefusal::Off);
@@ -197,13 +216,29 @@ impl Brake {
         self.absent.remove(name);
     }
 
-    /// The provider found the instance of this node in a snapshot of some age. It shows that it
-    /// finds something, but is no newer than a confirmed absence.
+    /// Another loop was answered that the instance of this node exists, perhaps from a snapshot of some age.
+    /// That is no newer than a confirmed absence, but contradicts it: the answers in a row are counted anew.
     pub fn found_lately(&mut self, now: Timestamp, name: &str) {
         self.found_some(now);
-        if matches!(self.absent.get(name), Some(Absence::WhileReady { .. })) {
-            self.absent.remove(name);
+        match self.absent.get_mut(name) {
+            Some(Absence::Confirmed(absence)) => absence.contradicted = absence.confirmations,
+            Some(Absence::WhileReady { .. }) => {
+                self.absent.remove(name);
+            }
+            None => {}
         }
+    }
+
+    /// Why the answers that allowed a deletion of this node do not allow it any more.
+    pub fn contradiction(&self, name: &str) -> Option<DeletionRefusal> {
+        let at = match self.absent.get(name) {
+            Some(Absence::Confirmed(absence)) if absence.agreed() >= self.limits.confirm => {
+                return None;
+            }
+            Some(Absence::Confirmed(absence)) => after(absence.last, self.limits.period),
+            _ => Timestamp::MAX,
+        };
+        Some(DeletionRefusal::Contradicted { at })
     }
 
     /// The node is ready (again).
@@ -222,6 +257,7 @@ impl Brake {
     pub fn unconfirm(&mut self, name: &str) {
         if let Some(Absence::Confirmed(absence)) = self.absent.get_mut(name) {
             absence.confirmations = 0;
+            absence.contradicted = 0;
         }
     }
 
@@ -249,6 +285,7 @@ impl Brake {
             since: now,
             last: now,
             confirmations: 1,
+            contradicted: 0,
             held: false,
         };
         let absence = match self.absent.get(&**name) {
@@ -261,7 +298,9 @@ impl Brake {
                 ..first
             }
         } else if now >= after(absence.last, self.limits.period) {
+            let begins = absence.agreed() == 0;
             Confirmed {
+                since: if begins { now } else { absence.since },
                 last: now,
                 confirmations: absence.confirmations.saturating_add(1),
                 ..absence

@@ -13,12 +13,13 @@
 //! old enough to be deleted. A node is deleted only if
 //! all of this holds:
 //! - its instance is absent, which the provider confirmed as often as `--node-deletion-confirm`
-//!   wants, without another answer in between;
+//!   wants, without another answer in between, whichever loop asked;
 //! - the answer is about the node as it is now: same UID, same provider ID, and its Ready
 //!   condition has not changed since the question;
 //! - the node is the provider's ([`NodeScope::owns`]), old enough for its instance to be visible, not
 //!   paused by an operator;
-//! - the [`Brake`] is open, or an operator confirms this deletion.
+//! - the [`Brake`] is open, and the provider, asked once more about itself, is ready; or an operator confirms
+//!   this deletion.
 //!
 //! Everything else (errors, inconclusive answers, another provider's instance) keeps the node. Rules
 //! that look like gaps: a node whose machine was made again under its name (with a new provider ID) is
@@ -31,7 +32,7 @@ use jiff::Timestamp;
 
 use crate::node::{
     NodeView, Ready,
-    brake::{Brake, Counts, DeletionLimits, after},
+    brake::{Brake, Counts, DeletionLimits, Release, after},
     instance::{Instance, Lookup, PowerState},
     ownership::NodeScope,
 };
@@ -185,10 +186,34 @@ impl Lifecycle {
         LifecycleDecision { action, next }
     }
 
-    /// Counts an answer to the cloud-node loop, about a ready Node too, perhaps from an older snapshot: it
-    /// shows whether the provider finds instances, and decides nothing about this Node. Must receive every
-    /// answer, absences of ready Nodes above all; without any instance found, many absences delete
-    /// nothing.
+    /// Whether `deletion`, which follows from an answer, may be sent now. `provider_trouble` is the provider's word
+    /// about itself from after the answer; none: it is ready.
+    ///
+    /// # Errors
+    /// The provider is not ready, or another loop's answer contradicts the deletion. Neither counts against an
+    /// operator's confirmation.
+    pub fn last_look(
+        &self,
+        node: &NodeView,
+        deletion: &Deletion,
+        provider_trouble: Option<Box<str>>,
+    ) -> Result<(), Withheld> {
+        if deletion.release == Release::Person {
+            return Ok(());
+        }
+        if let Some(reason) = provider_trouble {
+            return Err(Withheld::ProviderNotReady { reason });
+        }
+        match self.brake.contradiction(&node.name) {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts an answer to another loop, about a ready Node too, perhaps from an older snapshot: it shows whether
+    /// the provider finds instances, and an instance that it finds contradicts an absence of this Node. Must
+    /// receive every answer, absences of ready Nodes above all; without any instance found, many absences
+    /// delete nothing.
     pub fn observed(&mut self, now: Timestamp, node: &NodeView, lookup: &Lookup) {
         match lookup {
             Lookup::Found(instance) if !instance.is_other_than(node) => {

@@ -25,6 +25,15 @@ pub enum DeletionRefusal {
         /// When the next answer counts.
         at: Timestamp,
     },
+    /// Another loop was answered meanwhile that the instance exists.
+    #[error(
+        "the provider has found the instance since it first said that there is none, so its answers in a row are \
+         counted anew; a person who knows better annotates the node with {ANNOTATION_CONFIRM_DELETION}=true"
+    )]
+    Contradicted {
+        /// When the next answer counts.
+        at: Timestamp,
+    },
     /// Deletion is switched off.
     #[error("deletion is switched off (--node-deletion-enabled=false)")]
     Off,
@@ -66,6 +75,7 @@ impl DeletionRefusal {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::LookAgain { .. } => "look_again",
+            Self::Contradicted { .. } => "contradicted",
             Self::Off => "off",
             Self::Braked { .. } => "braked",
             Self::Held(Hold::Majority) => "held_majority",

@@ -149,11 +149,34 @@ fn an_answer_in_between_restarts_the_row() {
         assert_eq!(brake.absence(6, 1, 10), again(11), "{between}");
         assert_eq!(brake.absence(11, 1, 10), WITHIN, "{between}");
     }
-    // An older snapshot, or nothing at all, is no reason.
+}
+
+/// A contradiction, whichever loop asked, and though its answer may be from a cache.
+#[test]
+fn an_answer_to_the_other_loop_restarts_the_row_but_for_an_operator() {
+    let contradicted = |seconds| Err(DeletionRefusal::Contradicted { at: at(seconds) });
     let mut brake = Brake::new(DeletionLimits::default());
     brake.absence(0, 1, 10).unwrap_err();
-    brake.found_lately(at(3), "n1");
-    assert_eq!(brake.absence(6, 1, 10), WITHIN);
+    for seconds in [3, 9, 15] {
+        brake.found_lately(at(seconds), "n1");
+        let looked = seconds + 3;
+        assert_eq!(brake.absence(looked, 1, 10), contradicted(looked + 5));
+    }
+    // The absences that the provider confirmed are as many as an operator's confirmation needs.
+    let by_person = brake.absent(at(19), &name(1), 10, true);
+    assert_eq!(by_person, Ok(Release::Person));
+    assert!(brake.contradiction("n1").is_some(), "an answer is missing");
+    assert_eq!(brake.absence(23, 1, 10), WITHIN);
+    assert_eq!(brake.contradiction("n1"), None);
+    // Another client may clear the annotation, or the machine be found again, before it is deleted.
+    brake.found_lately(at(24), "n1");
+    assert!(brake.contradiction("n1").is_some());
+    // The second look is taken one window after the first absence that still counts.
+    let mut brake = quick();
+    brake.lose(0, 0..11, 100);
+    brake.found_lately(at(100), "n10");
+    assert_eq!(brake.absence(200, 10, 100), braked(200));
+    assert_eq!(brake.absence(300, 10, 100), braked(200));
 }
 
 #[test]
@@ -356,6 +379,12 @@ fn reasons_are_sentences_and_labels() {
             DeletionRefusal::LookAgain { at: at(5) },
             "look_again",
             "the provider is asked once more at 2026-11-21T10:00:05Z",
+        ),
+        (
+            DeletionRefusal::Contradicted { at: at(5) },
+            "contradicted",
+            "the provider has found the instance since it first said that there is none, so its answers in a row are \
+             counted anew; a person who knows better annotates the node with outrigger.dev/confirm-deletion=true",
         ),
         (
             DeletionRefusal::Off,

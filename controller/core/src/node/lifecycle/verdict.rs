@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::node::{
-    NodeView,
+    ANNOTATION_CONFIRM_DELETION, NodeView,
     brake::{DeletionRefusal, Release},
     change::{NodeChange, TaintAddition},
 };
@@ -90,7 +90,7 @@ impl Deletion {
 }
 
 /// Why a node without an instance is not deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Withheld {
     /// It has no provider id, and may be another provider's.
     #[error(
@@ -104,6 +104,15 @@ pub enum Withheld {
         /// When it is old enough.
         until: Timestamp,
     },
+    /// The provider's absences are not to be trusted now.
+    #[error(
+        "the provider is not READY right before the deletion ({reason}); the node stays until it is, or an operator \
+         annotates it with {ANNOTATION_CONFIRM_DELETION}=true"
+    )]
+    ProviderNotReady {
+        /// How it is, in its own words.
+        reason: Box<str>,
+    },
     /// The brake refuses it.
     #[error(transparent)]
     Refused(#[from] DeletionRefusal),
@@ -111,22 +120,27 @@ pub enum Withheld {
 
 impl Withheld {
     /// The metric label: snake case, stable across releases.
-    pub const fn as_str(self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
             Self::NotOwned => "not_owned",
             Self::Young { .. } => "young",
+            Self::ProviderNotReady { .. } => "provider_not_ready",
             Self::Refused(refusal) => refusal.as_str(),
         }
     }
 
     /// When time alone may change it.
-    pub(super) const fn until(self) -> Option<Timestamp> {
+    pub(super) const fn until(&self) -> Option<Timestamp> {
         match self {
             Self::Young { until }
             | Self::Refused(
-                DeletionRefusal::LookAgain { at: until } | DeletionRefusal::Braked { until },
-            ) => Some(until),
-            Self::NotOwned | Self::Refused(DeletionRefusal::Off | DeletionRefusal::Held(_)) => None,
+                DeletionRefusal::LookAgain { at: until }
+                | DeletionRefusal::Contradicted { at: until }
+                | DeletionRefusal::Braked { until },
+            ) => Some(*until),
+            Self::NotOwned
+            | Self::ProviderNotReady { .. }
+            | Self::Refused(DeletionRefusal::Off | DeletionRefusal::Held(_)) => None,
         }
     }
 }

@@ -204,7 +204,40 @@ fn the_second_look_is_on_time() {
     assert_eq!(looks, [0, 5, 10, 15, 20, 25, 30, 33]);
 }
 
-/// Another loop's answers speak about the provider, not about the node.
+/// No deletion is sent on a contradiction, nor while the provider says that it is not well.
+#[test]
+fn a_last_look_before_the_deletion_is_sent_may_still_withhold_it() {
+    let mut rig = Rig::new(DeletionLimits::default());
+    let node = lost("n1");
+    rig.check(0, &node);
+    rig.answered(1, &node, &GONE);
+    let LifecycleAction::Delete(deletion) = rig.answered(6, &node, &GONE).action else {
+        panic!("two answers are enough");
+    };
+    let by_person = Deletion {
+        release: Release::Person,
+        ..deletion.clone()
+    };
+    let look = |rig: &Rig, deletion, trouble: Option<&str>| {
+        rig.lifecycle
+            .last_look(&node, deletion, trouble.map(Into::into))
+    };
+    let unwell = Withheld::ProviderNotReady {
+        reason: "degraded: no credentials".into(),
+    };
+    assert_eq!(look(&rig, &deletion, None), Ok(()));
+    let trouble = Some("degraded: no credentials");
+    assert_eq!(look(&rig, &deletion, trouble), Err(unwell));
+    assert_eq!(look(&rig, &by_person, trouble), Ok(()));
+    // An answer to the other loop came in the meantime.
+    let lookup = found(&node, PowerState::Running);
+    rig.lifecycle.observed(at(7), &node, &lookup);
+    let why = look(&rig, &deletion, None).unwrap_err();
+    assert_eq!(why.as_str(), "contradicted");
+    assert_eq!(look(&rig, &by_person, None), Ok(()));
+}
+
+/// Another loop's answers speak about the provider.
 #[test]
 fn answers_to_the_cloud_node_loop_count_for_and_against_the_provider() {
     let mut rig = Rig::new(DeletionLimits::default());
@@ -219,7 +252,7 @@ fn answers_to_the_cloud_node_loop_count_for_and_against_the_provider() {
     rig.lifecycle.observed(at(1), &alive, &NOT_SEEN);
     rig.lifecycle.observed(at(1), &lost("n3"), &GONE);
     assert_eq!(count(&mut rig), (1, 1));
-    // A snapshot may be older than what was confirmed.
+    // It counts until the same was said again.
     rig.lifecycle
         .observed(at(2), &absent, &found(&absent, PowerState::Running));
     assert_eq!(count(&mut rig), (1, 1));
@@ -248,6 +281,14 @@ fn reasons_are_sentences_and_labels() {
             Withheld::Young { until: at(60) },
             "young",
             "it is so young that its instance may not be visible before 2026-11-21T10:01:00Z",
+        ),
+        (
+            Withheld::ProviderNotReady {
+                reason: "degraded: no credentials".into(),
+            },
+            "provider_not_ready",
+            "the provider is not READY right before the deletion (degraded: no credentials); the node stays until \
+             it is, or an operator annotates it with outrigger.dev/confirm-deletion=true",
         ),
         (
             Withheld::Refused(DeletionRefusal::Off),

@@ -141,6 +141,7 @@ fn lose(nodes: usize, lost: usize, ids: Ids) -> Run {
         ids,
         confirm: 2,
         visible: 60,
+        refresh: REFRESH,
         foreign_prefix_seen: false,
         fates: vec![SMOOTH],
         events: Vec::new(),

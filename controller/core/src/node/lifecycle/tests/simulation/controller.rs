@@ -23,7 +23,7 @@ use crate::node::{
 };
 
 const WINDOW: u64 = 300;
-/// All nodes are refreshed once in so many seconds, from a snapshot that is so old.
+/// All nodes are refreshed once in so many seconds, mostly, from a snapshot that is so old.
 pub(super) const REFRESH: u64 = 300;
 const SNAPSHOT: u64 = 30;
 
@@ -45,6 +45,7 @@ pub(super) struct Controller {
     lifecycle: Lifecycle,
     confirm: u32,
     visible: u64,
+    refresh: u64,
     prefixes: Prefixes,
     foreign_prefix_seen: bool,
     fates: Vec<Fate>,
@@ -62,6 +63,8 @@ pub(super) struct Controller {
     ready: HashMap<Box<str>, u64>,
     /// By UID, how often in a row the cloud confirmed its absence.
     confirmed: HashMap<Box<str>, u32>,
+    /// By UID, how many such answers have come since any answer, to either loop, was another.
+    agreed: HashMap<Box<str>, u32>,
     /// Name, when, and why the brake allowed it.
     pub(super) deletions: Vec<(String, u64, Release)>,
 }
@@ -77,6 +80,7 @@ impl Controller {
             lifecycle: Lifecycle::new(limits),
             confirm: plan.confirm,
             visible: plan.visible,
+            refresh: plan.refresh,
             prefixes: Prefixes::new("mock", [""; 0]).unwrap(),
             foreign_prefix_seen: plan.foreign_prefix_seen,
             fates: plan.fates.clone(),
@@ -89,6 +93,7 @@ impl Controller {
             not_managed: HashMap::new(),
             ready: HashMap::new(),
             confirmed: HashMap::new(),
+            agreed: HashMap::new(),
             deletions: Vec::new(),
         }
     }
@@ -125,7 +130,7 @@ impl Controller {
         for name in due {
             self.look(world, &name);
         }
-        if world.now.is_multiple_of(REFRESH) {
+        if world.now.is_multiple_of(self.refresh) {
             self.refresh(world);
         }
     }
@@ -224,6 +229,18 @@ impl Controller {
                 }
             }
             Job::Deletion(deletion, due, why) if due <= world.now => {
+                let trouble = self.fate().kind == Kind::Error;
+                let said = trouble.then(|| "degraded".into());
+                let look = self.lifecycle.last_look(&why.asked, &deletion, said);
+                if look.is_err() {
+                    return;
+                }
+                let is_agreed = self.agreed.get(&deletion.uid) >= Some(&self.confirm);
+                let by_person = deletion.release == Release::Person;
+                assert!(
+                    by_person || (is_agreed && !trouble),
+                    "found since the first absence, or {trouble}: {name}"
+                );
                 if let Some(node) = world.delete(name, &deletion) {
                     self.lifecycle.deleted(at(world.now as i64), &node);
                     self.inspect_deleted(world, &node, &deletion, &why);
@@ -264,6 +281,10 @@ impl Controller {
         let (_, answer) = question.answer.as_ref().unwrap();
         if let Some(Lookup::Found(_) | Lookup::Absent { confirmed: false }) = answer {
             self.confirmed.remove(&node.uid);
+            self.agreed.remove(&node.uid);
+        }
+        if let Some(Lookup::Absent { confirmed: true }) = answer {
+            *self.agreed.entry(node.uid.clone()).or_default() += 1;
         }
         let verdict = self.with(&node, |lifecycle, facts| {
             lifecycle.answered(now, &node, &question.asked, answer.as_ref(), facts)
@@ -363,6 +384,7 @@ impl Controller {
             let now = at(world.now as i64);
             self.lifecycle.observed(now, &node, &lookup);
             if let Lookup::Found(instance) = &lookup {
+                self.agreed.remove(&node.uid);
                 let plan = refresh::plan(&node, instance, &Policy::default());
                 world.refresh(&node, &plan);
             }

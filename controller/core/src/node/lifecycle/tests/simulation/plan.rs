@@ -2,7 +2,7 @@
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 
-use super::TROUBLE;
+use super::{TROUBLE, controller::REFRESH};
 
 /// The shapes of a cloud's provider IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,8 @@ pub(super) struct Plan {
     pub(super) confirm: u32,
     /// Seconds until a young node may be deleted.
     pub(super) visible: u64,
+    /// Seconds between two snapshots of the other loop.
+    pub(super) refresh: u64,
     pub(super) foreign_prefix_seen: bool,
     pub(super) fates: Vec<Fate>,
     pub(super) events: Vec<(u64, Index, Event)>,
@@ -140,16 +142,18 @@ pub(super) fn plans() -> impl Strategy<Value = Plan> {
         ids,
         1..3_u32,
         prop_oneof![Just(0_u64), Just(60)],
+        prop_oneof![2 => Just(REFRESH), 1 => 4..20_u64],
         prop::bool::weighted(0.2),
         fates(),
         events(),
     )
         .prop_map(
-            |(nodes, ids, confirm, visible, foreign_prefix_seen, fates, events)| Plan {
+            |(nodes, ids, confirm, visible, refresh, foreign_prefix_seen, fates, events)| Plan {
                 nodes,
                 ids,
                 confirm,
                 visible,
+                refresh,
                 foreign_prefix_seen,
                 fates,
                 events,

@@ -1,0 +1,70 @@
+//! Deletions that wait for the provider, or for a person.
+
+use super::*;
+
+fn confirm(fixture: &Fixture, name: &str) {
+    fixture.cluster.change_node(name, |node| {
+        node["metadata"]["annotations"] = json!({"outrigger.dev/confirm-deletion": "true"});
+    });
+    fixture.refresh(name);
+}
+
+fn withheld(fixture: &Fixture, reason: &str) -> Option<f64> {
+    let line = format!("outrigger_node_deletions_withheld_total{{reason=\"{reason}\"}}");
+    value(fixture, &line)
+}
+
+/// As of code that catches every error of its cloud and returns an empty list.
+#[tokio::test(start_paused = true)]
+async fn no_node_is_deleted_while_the_provider_is_not_ready() {
+    let fixture = fleet(10, "Unknown", 2);
+    let degraded = InjectedError::new(tonic::Code::Internal);
+    let fault = Fault::on(Method::GetStatus, Effect::Error(degraded));
+    fixture.cloud.inject(fault);
+    sleep(MINUTE * 10).await;
+    assert_eq!(left(&fixture, 10), 10);
+    assert_eq!(withheld(&fixture, "provider_not_ready"), Some(2.0));
+    assert_eq!(fixture.events(), ["NodeDeletionWithheld"; 2]);
+    let said = fixture.cluster.event_messages().join("");
+    assert!(said.contains("the provider is not READY"), "{said}");
+
+    // An operator knows better.
+    confirm(&fixture, "n0");
+    sleep(MINUTE * 2).await;
+    assert!(!fixture.exists("n0") && fixture.exists("n1"));
+
+    fixture.cloud.clear_faults();
+    sleep(MINUTE * 2).await;
+    assert_eq!(left(&fixture, 10), 8);
+}
+
+/// Whichever loop asked.
+#[tokio::test(start_paused = true)]
+async fn no_node_is_deleted_that_another_loop_was_told_exists() {
+    let mut fixture = Fixture::new(Setup {
+        cloud: cloud(|config| config.clock = Clock::Wall),
+        ..Setup::default()
+    });
+    let on_lookup = host(&mut fixture, DeletionLimits::default());
+    fixture.begin_term();
+    fixture.nodes.finish_list(|_| true);
+    fixture.register(settled("n0", "mock://gone", "Unknown"));
+    let node = fixture.nodes.get("n0").unwrap();
+    let found = Lookup::Found(Box::new(Instance {
+        provider_id: node.provider_id.clone(),
+        ..Instance::default()
+    }));
+    for _ in 0..100 {
+        sleep(Duration::from_secs(3)).await;
+        on_lookup(&node, &found);
+    }
+    assert!(fixture.exists("n0"));
+    assert_eq!(withheld(&fixture, "contradicted"), Some(1.0));
+    assert_eq!(fixture.events(), ["NodeDeletionWithheld"]);
+    confirm(&fixture, "n0");
+    for _ in 0..40 {
+        sleep(Duration::from_secs(3)).await;
+        on_lookup(&node, &found);
+    }
+    assert!(!fixture.exists("n0"));
+}

@@ -1,0 +1,69 @@
+//! How the provider serves instances, beside its answers about them.
+
+use std::sync::Arc;
+
+use outrigger_api::v1::GetStatusRequest;
+use tokio::time::Instant;
+
+use super::{
+    Error, Provider, ProviderState, Session,
+    call::{GetStatus, Unary, send},
+    health,
+};
+
+impl Provider {
+    /// A session of a provider that serves instances, now or as soon as there is one.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`] after the stop.
+    pub async fn until_instances_are_served(&self) -> Result<Arc<Session>, Error> {
+        let served = async {
+            loop {
+                let offers = |session: &Session| session.instances.is_some();
+                self.shared.session_that(offers).await;
+                let session = self.serving().await;
+                if session.instances.is_some() {
+                    return session;
+                }
+            }
+        };
+        self.preconditions.wait(GetStatus::NAME, served).await
+    }
+
+    /// Calls `then` whenever another process serves instances than the last one, or one serves them again.
+    /// Never returns.
+    pub async fn each_offer_of_instances(&self, mut then: impl FnMut()) {
+        let mut known = None;
+        let follow = |session: &Session| {
+            let offer = session.instances.as_ref().map(|_| session.boot_id.clone());
+            let before = known.replace(offer.clone());
+            if offer.is_some() && before.is_some_and(|before| before != offer) {
+                then();
+            }
+        };
+        self.each_session(follow).await;
+    }
+
+    /// Asks the provider now how it is. Returns why its answers about instances are not to be relied upon; none:
+    /// it says that it is READY.
+    pub async fn trouble(&self) -> Option<Box<str>> {
+        let ask = async {
+            let session = self.shared.session()?;
+            let channel = session.channel.clone();
+            let request = GetStatusRequest {};
+            let metrics = &self.shared.metrics;
+            let status = send::<GetStatus>(metrics, channel, session.limits, request).await?;
+            Ok::<_, Error>((session, status))
+        };
+        match self.preconditions.wait(GetStatus::NAME, ask).await {
+            Ok(Ok((session, status))) if *status.boot_id != *session.boot_id => {
+                Some("another process than the one that was asked about the instance".into())
+            }
+            Ok(Ok((_, status))) => match health::read(&status).0.state(Instant::now()) {
+                ProviderState::Ready => None,
+                other => Some(other.to_string().into()),
+            },
+            Ok(Err(error)) | Err(error) => Some(error.to_string().into()),
+        }
+    }
+}
