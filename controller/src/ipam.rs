@@ -185,6 +185,7 @@ pub fn subscribe(
             }
         }
         Change::Deleted(node) => {
+            queue.remove(&node.name);
             let freed = state
                 .current()
                 .and_then(|state| state.forget(&node.name, &node.uid));

@@ -201,6 +201,12 @@ impl<K: Key> Queue<K> {
         self.shared.wake.notify_one();
     }
 
+    /// Takes a key out that has nothing left to be done, such as that of an object that is gone. A run of it goes
+    /// on, and its outcome counts.
+    pub fn remove(&self, key: &K) {
+        self.shared.state.lock().remove(key);
+    }
+
     /// How many keys wait for a worker; neither those that are delayed nor those worked on.
     pub fn depth(&self) -> usize {
         self.shared.state.lock().depth()

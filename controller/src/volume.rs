@@ -96,7 +96,10 @@ pub fn subscribe(
             Change::Added(volume) | Change::Updated(_, volume) => {
                 queue.add(Arc::clone(&volume.name), origin.priority());
             }
-            Change::Deleted(volume) => state.forget(&volume.name),
+            Change::Deleted(volume) => {
+                queue.remove(&volume.name);
+                state.forget(&volume.name);
+            }
         }
     });
     inputs

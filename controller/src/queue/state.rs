@@ -165,6 +165,28 @@ impl<K: Key> State<K> {
         self.delay(&key, Delay::Later, at, priority, false);
     }
 
+    /// Takes a key out wherever it waits, and forgets its failures.
+    pub(super) fn remove(&mut self, key: &K) {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
+        entry.again = None;
+        entry.failures = 0;
+        if let Some(ready) = entry.ready.take() {
+            self.ready.remove(ready.added.priority, ready.ticket);
+        }
+        for delayed in [entry.retry.take(), entry.later.take()]
+            .into_iter()
+            .flatten()
+        {
+            self.delayed.remove(&(delayed.at, delayed.ticket));
+        }
+        if entry.running.is_none() {
+            self.entries.remove(key);
+            self.shrink();
+        }
+    }
+
     /// Makes ready what is due.
     pub(super) fn fire(&mut self, now: Instant) {
         while self.next_due().is_some_and(|at| at <= now) {

@@ -91,6 +91,10 @@ pub fn subscribe(
                     .is_some_and(|states| states.with(&key, |s| s.gone_from_store(service, left)))
                 {
                     queue.add(key, origin.priority());
+                } else if states.is_none() {
+                    // On a standby: the leader has cleaned up before the finalizer went. A lease term knows only
+                    // the Services of its time.
+                    queue.remove(&key);
                 }
                 return;
             }

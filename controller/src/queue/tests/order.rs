@@ -183,3 +183,27 @@ async fn a_key_that_is_added_while_its_handler_leaves_it_to_the_lane_runs_at_onc
     rig.at(10 * SECOND).await;
     assert_eq!(times_of(&rig, "a"), [0, 10]);
 }
+
+/// Its object is gone, wherever it waits; a run of it ends as it would.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_taken_out_does_not_run() {
+    let queue = queue();
+    queue.add("ready", Priority::Bulk);
+    queue.add_after("later", Priority::Fresh, 10 * MS);
+    queue.add("kept", Priority::Fresh);
+    for key in ["ready", "later", "never added"] {
+        queue.remove(&key);
+    }
+    assert_eq!(queue.depth(), 1);
+    let rig = Rig::start(queue, 1, Gate::always_open(), |key, run| match (key, run) {
+        ("kept", 0) => (100 * MS, Outcome::Retry),
+        _ => (100 * MS, Outcome::Done),
+    });
+    rig.at(50 * MS).await;
+    rig.add("kept");
+    rig.queue.remove(&"kept");
+    rig.at(SECOND).await;
+    // For its outcome, and not for the change that is forgotten.
+    assert_eq!(rig.keys(), ["kept", "kept"]);
+    assert!(rig.queue.shared.state.lock().is_empty());
+}

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use outrigger_core::service::ServiceView;
+use outrigger_core::{service::ServiceView, targets::Pace};
 
 use super::*;
-use crate::service::{
-    key::ServiceKey,
-    states::{ServiceState, ServiceStates},
+use crate::{
+    fixture::{self, Fixture},
+    kube::store::Origin,
+    service::{
+        key::ServiceKey,
+        states::{ServiceState, ServiceStates},
+        subscribe,
+    },
 };
 
 fn named(name: &str, uid: &str) -> (ServiceKey, Arc<ServiceView>) {
@@ -50,4 +55,26 @@ async fn a_load_balancer_that_was_deleted_is_not_left() {
     states.with(&web, ServiceState::reset);
     assert_eq!(states.left_behind(), std::slice::from_ref(&web));
     assert!(!states.with(&web, |state| state.gone_from_store(&service, false)));
+}
+
+/// Its leader has cleaned up before the finalizer went, so that a queue with ever new names would only grow.
+#[tokio::test(start_paused = true)]
+async fn a_standby_queues_no_service_that_is_gone() {
+    let fixture = Fixture::new(fixture::Setup::default());
+    let inputs = subscribe(
+        &fixture.services,
+        &fixture.nodes,
+        fixture.provider.clone(),
+        Pace::default(),
+        &fixture.queues,
+    );
+    for n in 0..100 {
+        let service = (*named(&format!("web-{n}"), &format!("uid-{n}")).1).clone();
+        fixture.services.apply(service, Origin::Watch);
+    }
+    assert_eq!(inputs.keys.queue.depth(), 100);
+    for service in fixture.services.all().iter().skip(1) {
+        fixture.services.delete(&service.key, Origin::Watch);
+    }
+    assert_eq!(inputs.keys.queue.depth(), 1);
 }
