@@ -124,7 +124,8 @@ pub enum RefusedInstance {
 }
 
 impl RawInstance {
-    /// The instance, if every part of it is legal.
+    /// The instance, if every part of it is legal but for single addresses, which are left out: one that is faulty
+    /// must not keep a Node from the rest of it.
     pub fn check(self, rules: Rules<'_>) -> Result<Instance, RefusedInstance> {
         provider_id(&self.provider_id, rules)?;
         if !self.node_name.is_empty() {
@@ -142,15 +143,13 @@ impl RawInstance {
             self.addresses.len(),
             MAX_ADDRESSES,
         )?;
-        let addresses = self.addresses.into_iter().enumerate();
-        let addresses = addresses
-            .map(|(at, (kind, address))| node_address(at, kind, address))
-            .collect::<Result<_, _>>()?;
+        let (addresses, faulty_addresses) = addresses(self.addresses);
         Ok(Instance {
             provider_id: self.provider_id.into(),
             node_name: self.node_name.into(),
             instance_type: self.instance_type.into(),
             addresses,
+            faulty_addresses,
             zone: self.zone.into(),
             region: self.region.into(),
             additional_labels: additional_labels(self.additional_labels)?,
@@ -200,16 +199,26 @@ fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), RefusedInstance> {
     Ok(())
 }
 
-fn node_address(at: usize, kind: String, address: String) -> Result<NodeAddress, RefusedInstance> {
-    legal(InstanceField::AddressType(at), &kind, |kind| {
-        if kind.len() > syntax::MAX_LABEL {
-            return Err("is longer than 63 bytes");
+/// Those that are legal, and why the others are not.
+fn addresses(all: Vec<(String, String)>) -> (Box<[NodeAddress]>, Box<[Box<str>]>) {
+    let (mut legal, mut faulty) = (Vec::new(), Vec::new());
+    for (at, (kind, address)) in all.into_iter().enumerate() {
+        match node_address(at, kind, address) {
+            Ok(address) => legal.push(address),
+            Err(fault) => faulty.push(fault.to_string().into()),
         }
-        // Kubernetes may add types, so an unknown one is no fault.
-        if kind.is_empty() || !kind.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err("is no address type");
-        }
-        Ok(())
+    }
+    (legal.into(), faulty.into())
+}
+
+fn node_address(
+    at: usize,
+    kind: String,
+    address: String,
+) -> Result<NodeAddress, Fault<InstanceField>> {
+    legal(InstanceField::AddressType(at), &kind, |kind| match kind {
+        INTERNAL_IP | EXTERNAL_IP | HOSTNAME | INTERNAL_DNS | EXTERNAL_DNS => Ok(()),
+        _ => Err("is no address type of Kubernetes, such as InternalIP"),
     })?;
     legal(
         InstanceField::Address(at),
@@ -218,8 +227,7 @@ fn node_address(at: usize, kind: String, address: String) -> Result<NodeAddress,
             INTERNAL_IP | EXTERNAL_IP => ip(address),
             // A host name may be an IP address; a kubelet does that with --hostname-override.
             HOSTNAME => ip(address).or_else(|_| syntax::dns_name(address)),
-            INTERNAL_DNS | EXTERNAL_DNS => syntax::dns_name(address),
-            _ => opaque(address),
+            _ => syntax::dns_name(address),
         },
     )?;
     Ok(NodeAddress {
@@ -232,16 +240,6 @@ fn ip(text: &str) -> Result<(), Complaint> {
     text.parse::<IpAddr>()
         .map(drop)
         .map_err(|_| "is no IP address")
-}
-
-fn opaque(text: &str) -> Result<(), Complaint> {
-    if text.len() > syntax::MAX_SUBDOMAIN {
-        return Err("is longer than 253 bytes");
-    }
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err("is no address");
-    }
-    Ok(())
 }
 
 fn additional_labels(labels: Vec<(String, String)>) -> Result<StringMap, RefusedInstance> {

@@ -13,6 +13,12 @@ use crate::{
     },
 };
 
+/// Reason of the event about a provider ID that is another than the node's.
+pub const EVENT_PROVIDER_ID: &str = "ProviderIDMismatch";
+
+/// Reason of the event about an address that is left out.
+pub const EVENT_ADDRESS: &str = "InvalidAddress";
+
 /// The provider's declarations that initialisation needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -43,6 +49,19 @@ pub enum InitializationWarning {
         /// The node's.
         node_id: Box<str>,
     },
+    /// An address that is none: why.
+    Address(Box<str>),
+}
+
+impl InitializationWarning {
+    /// The reason of the event on the node, where its owner cannot see the value otherwise.
+    pub const fn event(&self) -> Option<&'static str> {
+        match self {
+            Self::Label(_) => None,
+            Self::ProviderId { .. } => Some(EVENT_PROVIDER_ID),
+            Self::Address(_) => Some(EVENT_ADDRESS),
+        }
+    }
 }
 
 impl fmt::Display for InitializationWarning {
@@ -56,6 +75,7 @@ impl fmt::Display for InitializationWarning {
                 f,
                 "discarding provider ID {instance_id:?}: the node has {node_id:?} already"
             ),
+            Self::Address(why) => write!(f, "leaving out an address: {why}"),
         }
     }
 }
@@ -114,6 +134,8 @@ pub fn plan(
     let (labels, dropped) =
         labels::from_instance(&node.labels, instance, &policy.managed_label_keys);
     warnings.extend(dropped.into_iter().map(InitializationWarning::Label));
+    let faulty = instance.faulty_addresses.iter().cloned();
+    warnings.extend(faulty.map(InitializationWarning::Address));
     Ok(InitializationPlan {
         change: NodeChange::of(node, cloud_taints(node), provider_id, labels),
         warnings,
@@ -123,7 +145,7 @@ pub fn plan(
 /// The addresses that `node` should have once the change of its [`plan`] is written (N-21). None of the
 /// instance are no reason to keep the taint (N-24).
 pub fn addresses(node: &NodeView, instance: &Instance) -> Result<DesiredAddresses, Error> {
-    address::desired(node, &instance.addresses).map_err(|e| invalid_node_ip(node, e))
+    address::desired(node, &instance.addresses_for(node)).map_err(|e| invalid_node_ip(node, e))
 }
 
 /// The write that an initialised node still needs, without a lookup (N-10).

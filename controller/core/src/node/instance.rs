@@ -16,6 +16,8 @@ pub struct Instance {
     pub instance_type: Box<str>,
     /// In the provider's order.
     pub addresses: Box<[NodeAddress]>,
+    /// Why others of its addresses are left out: each is none that a Node may have.
+    pub faulty_addresses: Box<[Box<str>]>,
     /// A legal label value, or empty.
     pub zone: Box<str>,
     /// A legal label value, or empty.
@@ -29,11 +31,37 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Whether it is certainly not the machine of `node`: both have provider ids, and these differ.
+    /// Whether it is certainly not the machine of `node`: both have provider ids, and these name two machines. A
+    /// provider looks up by provider ID, so one that finds a machine whose ID ends in the same name has another
+    /// spelling of it: as when a region or a zone became part of all IDs.
     pub fn is_other_than(&self, node: &NodeView) -> bool {
-        let (id, of_node) = (&self.provider_id, &node.provider_id);
-        !id.is_empty() && !of_node.is_empty() && id != of_node
+        let (id, of_node) = (&*self.provider_id, &*node.provider_id);
+        !id.is_empty()
+            && !of_node.is_empty()
+            && !last_part(id).eq_ignore_ascii_case(last_part(of_node))
     }
+
+    /// Whether it is the machine of `node` by another spelling of its provider ID.
+    pub fn is_spelled_otherwise(&self, node: &NodeView) -> bool {
+        let (id, of_node) = (&*self.provider_id, &*node.provider_id);
+        !id.is_empty() && !of_node.is_empty() && id != of_node && !self.is_other_than(node)
+    }
+
+    /// The addresses for `node`. One that is faulty takes none from the Node: of the types that the others do not
+    /// have, its own stay.
+    pub fn addresses_for(&self, node: &NodeView) -> Vec<NodeAddress> {
+        let mut addresses = self.addresses.to_vec();
+        if !self.faulty_addresses.is_empty() && !addresses.is_empty() {
+            let lacks = |kept: &&NodeAddress| !self.addresses.iter().any(|a| a.kind == kept.kind);
+            addresses.extend(node.addresses.iter().filter(lacks).cloned());
+        }
+        addresses
+    }
+}
+
+/// The part of a provider ID that names the machine.
+fn last_part(id: &str) -> &str {
+    id.trim_end_matches('/').rsplit('/').next().unwrap_or(id)
 }
 
 /// Whether an instance runs.
@@ -68,3 +96,6 @@ pub enum Lookup {
         reason: Box<str>,
     },
 }
+
+#[cfg(test)]
+mod tests;

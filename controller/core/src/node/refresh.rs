@@ -7,7 +7,7 @@ use crate::node::{
     NodeView,
     address::{self, DesiredAddresses},
     change::NodeChange,
-    initialize::Policy,
+    initialize::{EVENT_ADDRESS, EVENT_PROVIDER_ID, Policy},
     instance::Instance,
     labels,
 };
@@ -34,8 +34,28 @@ pub enum RefreshWarning {
         /// The node's.
         node_id: Box<str>,
     },
+    /// Only its provider ID: that is another spelling of the node's, which can never change.
+    Spelling {
+        /// The instance's provider id.
+        instance_id: Box<str>,
+        /// The node's.
+        node_id: Box<str>,
+    },
+    /// An address that is none: why.
+    Address(Box<str>),
     /// They lack the addresses of the kubelet's `--node-ip` (N-44).
     ProvidedNodeIp(address::Error),
+}
+
+impl RefreshWarning {
+    /// The reason of the event on the node, where its owner cannot see the value otherwise.
+    pub const fn event(&self) -> Option<&'static str> {
+        match self {
+            Self::AnotherInstance { .. } | Self::Spelling { .. } => Some(EVENT_PROVIDER_ID),
+            Self::Address(_) => Some(EVENT_ADDRESS),
+            Self::ProvidedNodeIp(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for RefreshWarning {
@@ -49,6 +69,15 @@ impl fmt::Display for RefreshWarning {
                 "the provider answers with instance {instance_id:?} for the node of instance {node_id:?}: \
                  nothing is taken from it"
             ),
+            Self::Spelling {
+                instance_id,
+                node_id,
+            } => write!(
+                f,
+                "the provider calls the instance {instance_id:?} and the node has {node_id:?}: taken for two \
+                 spellings of one provider ID; the node keeps its own"
+            ),
+            Self::Address(why) => write!(f, "leaving out an address: {why}"),
             Self::ProvidedNodeIp(error) => write!(f, "leaving the addresses as they are: {error}"),
         }
     }
@@ -89,12 +118,20 @@ pub fn plan(node: &NodeView, instance: &Instance, policy: &Policy) -> RefreshPla
             ..RefreshPlan::NOTHING
         };
     }
-    let (addresses, warnings) = match address::desired(node, &instance.addresses) {
-        Ok(wanted) => (wanted, Vec::new()),
-        Err(error) => (
-            DesiredAddresses::Untouched,
-            vec![RefreshWarning::ProvidedNodeIp(error)],
-        ),
+    let faulty = instance.faulty_addresses.iter().cloned();
+    let mut warnings: Vec<_> = faulty.map(RefreshWarning::Address).collect();
+    if instance.is_spelled_otherwise(node) {
+        warnings.push(RefreshWarning::Spelling {
+            instance_id: instance.provider_id.clone(),
+            node_id: node.provider_id.clone(),
+        });
+    }
+    let addresses = match address::desired(node, &instance.addresses_for(node)) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            warnings.push(RefreshWarning::ProvidedNodeIp(error));
+            DesiredAddresses::Untouched
+        }
     };
     let managed = &policy.managed_label_keys;
     let labels = labels::keep_in_step(&node.labels, instance, managed);

@@ -119,10 +119,7 @@ async fn n35_an_answer_that_says_nothing_changes_nothing() {
         (Method::ListInstances, Effect::Error(down.clone())),
         (Method::BatchGetInstances, Effect::Error(down)),
         (Method::BatchGetInstances, spoilt(BadAnswer::Empty)),
-        (
-            Method::BatchGetInstances,
-            spoilt(BadAnswer::MalformedAddress),
-        ),
+        (Method::BatchGetInstances, spoilt(BadAnswer::BadLabel)),
         (Method::BatchGetInstances, spoilt(BadAnswer::NotManaged)),
     ] {
         let preference = match method {

@@ -253,6 +253,49 @@ fn another_instance_is_reported_and_changes_no_field() {
     assert!(!planned(&node, &unnamed).is_empty());
 }
 
+/// All IDs of a cloud got a region: the node follows its machine all the same, and keeps its own.
+#[test]
+fn another_spelling_of_the_provider_id_freezes_no_node() {
+    let (node, instance) = in_step();
+    let node = NodeView {
+        labels: map(&[(labels::ZONE_BETA, "z1"), (labels::ZONE, "z9")]),
+        ..node
+    };
+    let instance = Instance {
+        provider_id: "mock://region-1/i-1".into(),
+        addresses: addresses("InternalIP=10.0.0.6"),
+        ..instance
+    };
+    let plan = planned(&node, &instance);
+    let after = applied(&plan, &node);
+    assert!(after.addresses.starts_with(&instance.addresses));
+    assert_eq!(after.labels.get(labels::ZONE), Some("z1"));
+    assert_eq!(after.provider_id, node.provider_id);
+    let warnings = plan.warnings.iter();
+    let said: Vec<_> = warnings.map(|w| (w.event(), w.to_string())).collect();
+    let text = "the provider calls the instance \"mock://region-1/i-1\" and the node has \"mock://i-1\": taken for \
+                two spellings of one provider ID; the node keeps its own";
+    assert_eq!(said, [(Some("ProviderIDMismatch"), text.to_owned())]);
+}
+
+#[test]
+fn a_faulty_address_is_told_and_the_others_are_written() {
+    let (node, instance) = in_step();
+    let instance = Instance {
+        addresses: addresses("InternalIP=10.0.0.6"),
+        faulty_addresses: ["none".into()].into(),
+        ..instance
+    };
+    let plan = planned(&node, &instance);
+    assert!(
+        applied(&plan, &node)
+            .addresses
+            .starts_with(&instance.addresses)
+    );
+    let said: Vec<_> = plan.warnings.iter().map(RefreshWarning::event).collect();
+    assert_eq!(said, [Some("InvalidAddress")]);
+}
+
 proptest! {
     #[test]
     fn a_plan_that_was_applied_leaves_nothing_to_do_and_touches_nothing_else(
