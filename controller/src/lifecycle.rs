@@ -53,7 +53,7 @@ use crate::{
         store::{Change, Origin, Store},
     },
     node::OnLookup,
-    node_effects::NodeEffects,
+    node_effects::{NodeEffects, PendingNodeEffects},
     provider::{NotManaged, Provider},
     queue::{Backoff, Outcome, Priority, Queue, QueueMetrics},
     telemetry::Repeats,
@@ -124,6 +124,7 @@ pub struct LifecycleState {
     /// Why a node without a machine was not deleted, as it was last said about it.
     withheld: Mutex<HashMap<Arc<str>, &'static str>>,
     questions: Questions,
+    effects: Arc<PendingNodeEffects>,
     clock: Clock,
 }
 
@@ -133,6 +134,7 @@ impl LifecycleState {
             lifecycle: Mutex::new(Lifecycle::new(limits)),
             withheld: Mutex::default(),
             questions: Questions::default(),
+            effects: Arc::default(),
             clock: Clock::default(),
         }
     }
@@ -167,7 +169,9 @@ pub fn subscribe(
                 state.lifecycle.lock().removed(now, &node.name);
                 state.withheld.lock().remove(&node.name);
                 state.questions.end(&node.name);
+                state.effects.forget(&node.name);
             }
+            queue.remove(&node.name);
         }
     });
     inputs
@@ -202,6 +206,7 @@ impl NodeLifecycle {
         parts.api = parts.api.fenced(term.fence.clone());
         parts.provider = parts.provider.fenced(term.fence.clone());
         let writer = NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes));
+        let state = Arc::new(LifecycleState::new(parts.settings.limits.clone()));
         Self {
             effects: NodeEffects::new(
                 parts.provider.clone(),
@@ -209,10 +214,11 @@ impl NodeLifecycle {
                 writer.clone(),
                 parts.events.clone(),
                 parts.settings.workers,
+                Arc::clone(&state.effects),
             ),
             writer,
             writing: Semaphore::new(parts.settings.workers),
-            state: Arc::new(LifecycleState::new(parts.settings.limits.clone())),
+            state,
             parts,
             queue: inputs.queue.clone(),
             repeats: Repeats::default(),
@@ -280,7 +286,7 @@ impl ControlLoop for NodeLifecycle {
         let this = Arc::clone(self);
         let restarts = async move {
             let provider = &this.parts.provider;
-            provider.each_offer_of_instances(|| this.look_again()).await;
+            provider.each_restart(|| this.look_again()).await;
         };
         let brake = Arc::clone(self);
         vec![

@@ -11,6 +11,7 @@
 //! on `events`.
 
 mod error;
+mod memory;
 mod metrics;
 mod refresh;
 mod sync;
@@ -18,24 +19,17 @@ mod sync;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use outrigger_core::{
-    node::{
-        NodeView,
-        claims::Claims,
-        initialize,
-        instance::{Instance, Lookup},
-        ownership::NodeScope,
-    },
+    node::{NodeView, initialize, instance::Lookup, ownership::NodeScope},
     selector::Selector,
 };
-use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::sync::Semaphore;
 use tracing::warn;
 
-pub use self::metrics::NodeMetrics;
+pub use self::{memory::CloudNodeState, metrics::NodeMetrics};
 use crate::{
     control_loop::{ControlLoop, LoopInputs, Task, Term},
     kube::{
@@ -68,7 +62,8 @@ pub struct NodeParts {
     pub settings: NodeSettings,
     /// Nodes that the provider does not manage; shared with the lifecycle loop.
     pub not_managed: Arc<NotManaged>,
-    /// Receives each answer about an initialised node, which counts for the brake.
+    /// Receives each answer about an initialised node, and each instance that is found for another: they count for
+    /// the brake.
     pub on_lookup: OnLookup,
     /// `node_controller_*`.
     pub metrics: NodeMetrics,
@@ -110,31 +105,6 @@ impl fmt::Debug for CloudNode {
     }
 }
 
-/// State of the loop beyond the store of Nodes, in one lease term. A restart loses it without harm.
-#[derive(Debug, Default)]
-pub struct CloudNodeState {
-    /// Which node has, or is about to get, which provider id.
-    claims: Mutex<Claims>,
-    /// Nodes whose taint is gone while another write of their initialization is to come, by name with UID.
-    unfinished: Mutex<HashMap<Arc<str>, Box<str>>>,
-    /// Nodes whose taint may be gone: the answer to the write got lost. By name with UID.
-    unconfirmed: Mutex<HashMap<Arc<str>, Box<str>>>,
-    /// Initialised nodes that were seen to differ from their machine, and what it is like.
-    observed: Mutex<HashMap<Arc<str>, Arc<Instance>>>,
-    /// Nodes that cannot be initialised, and when an event is to say why.
-    reports: Mutex<HashMap<Arc<str>, Instant>>,
-}
-
-impl CloudNodeState {
-    fn forget(&self, node: &NodeView) {
-        self.reports.lock().remove(&node.name);
-        self.claims.lock().forget(&node.name);
-        self.unfinished.lock().remove(&node.name);
-        self.unconfirmed.lock().remove(&node.name);
-        self.observed.lock().remove(&node.name);
-    }
-}
-
 /// Subscribes the loop to `nodes`: every node that needs something is queued whenever it changes (N-3).
 /// Queue name and back-off are upstream's (N-2).
 pub fn subscribe(
@@ -146,7 +116,7 @@ pub fn subscribe(
     let LoopInputs { queue, state } = inputs.clone();
     let claim = |state: Option<Arc<CloudNodeState>>, node: &NodeView| {
         if let Some(state) = state {
-            state.claims.lock().claim(&node.provider_id, &node.name);
+            state.claim(node);
         }
     };
     nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
@@ -162,8 +132,10 @@ pub fn subscribe(
             offer(&queue, node, origin);
         }
         Change::Deleted(node) => {
+            queue.remove(&node.name);
             if let Some(state) = state.current() {
-                state.forget(node);
+                // Those that were refused for what it had.
+                queue.add_all(state.forget(node), Priority::Fresh);
             }
             not_managed.forget(&node.name);
         }
@@ -171,8 +143,12 @@ pub fn subscribe(
     inputs
 }
 
+fn needs_something(node: &NodeView) -> bool {
+    node.is_uninitialized() || initialize::reconcile(node).is_some()
+}
+
 fn offer(queue: &Queue<Arc<str>>, node: &NodeView, origin: Origin) {
-    if node.is_uninitialized() || initialize::reconcile(node).is_some() {
+    if needs_something(node) {
         queue.add(Arc::clone(&node.name), origin.priority());
     }
 }
@@ -187,6 +163,7 @@ impl CloudNode {
         parts.api = parts.api.fenced(term.fence.clone());
         parts.provider = parts.provider.fenced(term.fence.clone());
         let writer = NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes));
+        let state = Arc::new(CloudNodeState::default());
         Self {
             effects: NodeEffects::new(
                 parts.provider.clone(),
@@ -194,13 +171,14 @@ impl CloudNode {
                 writer.clone(),
                 parts.events.clone(),
                 parts.settings.refreshers,
+                Arc::clone(&state.effects),
             ),
             writer,
             writing: Semaphore::new(parts.settings.workers),
             refreshing: Semaphore::new(parts.settings.refreshers),
             parts,
             queue: inputs.queue.clone(),
-            state: Arc::default(),
+            state,
             repeats: Repeats::default(),
         }
     }
@@ -216,9 +194,9 @@ impl CloudNode {
         scope.may_touch(node)
     }
 
-    fn queue_uninitialized(&self) {
+    fn queue_unfinished(&self) {
         for node in self.parts.nodes.all() {
-            if node.is_uninitialized() {
+            if needs_something(&node) {
                 self.queue.add(Arc::clone(&node.name), Priority::Bulk);
             }
         }
@@ -251,19 +229,18 @@ impl ControlLoop for CloudNode {
     /// Another leader may have written since: only the provider IDs of the Nodes themselves count.
     fn begin(self: &Arc<Self>) -> Vec<Task> {
         self.parts.not_managed.clear();
-        let claims = &self.state.claims;
         for node in self.parts.nodes.all() {
-            claims.lock().claim(&node.provider_id, &node.name);
+            self.state.claim(&node);
             // It may have gone, and have been forgotten, in between.
             if self.parts.nodes.get(&node.name).is_none() {
-                claims.lock().forget(&node.name);
+                self.state.forget(&node);
             }
         }
-        // Another process behind the socket may know nodes that the last one did not.
+        // Another process behind the socket may know nodes that the last one did not, or serve instances again.
         let this = Arc::clone(self);
         let restarts = async move {
             let provider = &this.parts.provider;
-            provider.each_restart(|| this.queue_uninitialized()).await;
+            provider.each_restart(|| this.queue_unfinished()).await;
         };
         let refresh = Arc::clone(self);
         vec![

@@ -22,15 +22,39 @@ use crate::{
     provider::Provider,
 };
 
-/// Effects that are not written yet, of one lease term.
+/// Effects by the name of their Node, of one lease term. The event handlers of a loop forget those of Nodes that are
+/// gone.
+#[derive(Default)]
+pub(crate) struct PendingNodeEffects(Mutex<HashMap<Arc<str>, Arc<PendingEffects>>>);
+
+impl PendingNodeEffects {
+    /// Drops the effects that are kept for the Node.
+    pub(crate) fn forget(&self, name: &str) {
+        self.0.lock().remove(name);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+}
+
+impl fmt::Debug for PendingNodeEffects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PendingNodeEffects")
+            .field(&self.0.lock().len())
+            .finish()
+    }
+}
+
+/// Effects that are not written yet, and their writer.
 pub(crate) struct NodeEffects {
     provider: Provider,
     nodes: Arc<Store<NodeView>>,
     writer: NodeWriter,
     events: Recorder,
     writing: Semaphore,
-    /// By the name of the Node.
-    pending: Mutex<HashMap<Arc<str>, Arc<PendingEffects>>>,
+    pending: Arc<PendingNodeEffects>,
 }
 
 struct PendingEffects {
@@ -39,13 +63,14 @@ struct PendingEffects {
 }
 
 impl NodeEffects {
-    /// Writes of at most `workers` Nodes at once, through `writer`.
+    /// Writes of at most `workers` Nodes at once, through `writer`, out of `pending`.
     pub(crate) fn new(
         provider: Provider,
         nodes: Arc<Store<NodeView>>,
         writer: NodeWriter,
         events: Recorder,
         workers: usize,
+        pending: Arc<PendingNodeEffects>,
     ) -> Self {
         Self {
             provider,
@@ -53,7 +78,7 @@ impl NodeEffects {
             writer,
             events,
             writing: Semaphore::new(workers),
-            pending: Mutex::default(),
+            pending,
         }
     }
 
@@ -64,7 +89,11 @@ impl NodeEffects {
         if effects.is_empty() {
             return false;
         }
-        let mut all = self.pending.lock();
+        let mut all = self.pending.0.lock();
+        // Under the lock: its deletion is handled after this, or has been.
+        if self.nodes.get(&node.name).is_none() {
+            return false;
+        }
         // Those of an earlier answer may be in flight, and show in the Node only then.
         let is_due = !effects.events.is_empty()
             || all.contains_key(&node.name)
@@ -79,7 +108,7 @@ impl NodeEffects {
 
     /// Drops the effects that are kept for the Node.
     pub(crate) fn forget(&self, name: &str) {
-        self.pending.lock().remove(name);
+        self.pending.forget(name);
     }
 
     /// Writes the effects that are kept for the Node, and records their events. Those of a Node that is gone are
@@ -88,7 +117,7 @@ impl NodeEffects {
     /// # Errors
     /// They are kept, except after [`ApiError::Refused`]: the API server takes them for no Node.
     pub(crate) async fn write(&self, name: &str) -> Result<(), ApiError> {
-        let Some(pending) = self.pending.lock().get(name).cloned() else {
+        let Some(pending) = self.pending.0.lock().get(name).cloned() else {
             return Ok(());
         };
         let node = self.nodes.get(name);
@@ -102,7 +131,7 @@ impl NodeEffects {
             }
         };
         if matches!(written, Ok(()) | Err(ApiError::Refused(_))) {
-            let mut all = self.pending.lock();
+            let mut all = self.pending.0.lock();
             if all
                 .get(name)
                 .is_some_and(|last| Arc::ptr_eq(last, &pending))
@@ -117,7 +146,7 @@ impl NodeEffects {
 impl fmt::Debug for NodeEffects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NodeEffects")
-            .field("pending", &self.pending.lock().len())
+            .field("pending", &self.pending)
             .finish_non_exhaustive()
     }
 }

@@ -58,6 +58,7 @@ pub use load_balancers::{
 };
 pub use lookup::LookupAnswer;
 pub use metrics::ProviderMetrics;
+pub(crate) use not_managed::ASKED_AGAIN;
 pub use not_managed::NotManaged;
 pub use routes::RouteAnswer;
 pub use session::{

@@ -143,7 +143,11 @@ pub fn subscribe(
         };
         let destinations = match change {
             Change::Added(node) | Change::Updated(_, node) => state.observe(&node.name),
-            Change::Deleted(node) => state.forget(&node.name, &node.uid),
+            Change::Deleted(node) => {
+                queue.remove(&RouteKey::Node(Arc::clone(&node.name)));
+                state.effects.forget(&node.name);
+                state.forget(&node.name, &node.uid)
+            }
         };
         // None after a heartbeat.
         if !destinations.is_empty() {
@@ -176,6 +180,7 @@ impl NodeRoute {
         parts.api = parts.api.fenced(term.fence.clone());
         parts.provider = parts.provider.fenced(term.fence.clone());
         let writer = NodeWriter::new(parts.api.clone(), Arc::clone(&parts.nodes));
+        let state = Arc::new(RouteState::new(Arc::clone(&parts.nodes)));
         Self {
             effects: NodeEffects::new(
                 parts.provider.clone(),
@@ -183,10 +188,11 @@ impl NodeRoute {
                 writer.clone(),
                 parts.events.clone(),
                 WRITERS,
+                Arc::clone(&state.effects),
             ),
             writer,
             writing: Semaphore::new(WRITERS),
-            state: Arc::new(RouteState::new(Arc::clone(&parts.nodes))),
+            state,
             queue: inputs.queue.clone(),
             schedule: ListSchedule::default(),
             cluster_uid: parts.provider.cluster_uid(),

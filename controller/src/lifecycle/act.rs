@@ -45,12 +45,15 @@ impl NodeLifecycle {
             LifecycleAction::AddShutdownTaint(_) => self.add_shutdown_taint(node).await,
             LifecycleAction::Delete(deletion) => self.delete(node, &deletion).await,
             LifecycleAction::Withhold(why) => {
-                self.withhold(node, why);
+                self.withhold(node, &why);
                 Ok(())
             }
             LifecycleAction::NotManaged { reason } => {
+                let nodes = &self.parts.nodes;
                 let boot_id = &declared.boot_id;
-                self.parts.not_managed.remember(node, boot_id, &reason);
+                self.parts
+                    .not_managed
+                    .remember(nodes, node, boot_id, &reason);
                 Ok(())
             }
             LifecycleAction::Inconclusive(why) => {
@@ -123,7 +126,7 @@ impl NodeLifecycle {
             lifecycle.last_look(node, deletion, trouble)
         };
         if let Err(why) = look {
-            self.withhold(node, why);
+            self.withhold(node, &why);
             return Ok(());
         }
         let message =
@@ -181,7 +184,7 @@ impl NodeLifecycle {
     }
 
     /// Says once why a node stays that has no machine, and again when the reason is another.
-    fn withhold(&self, node: &NodeView, why: Withheld) {
+    fn withhold(&self, node: &NodeView, why: &Withheld) {
         let label = why.as_str();
         let mut withheld = self.state.withheld.lock();
         let said = withheld.insert(Arc::clone(&node.name), label) == Some(label);

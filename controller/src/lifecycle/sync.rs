@@ -14,7 +14,7 @@ use tracing::debug;
 use super::{NodeLifecycle, act::Failed, questions};
 use crate::{
     clock::until,
-    provider::{Error, InstancesCapability, LookupAnswer, LookupPurpose},
+    provider::{ASKED_AGAIN, Error, InstancesCapability, LookupAnswer, LookupPurpose},
     queue::Outcome,
 };
 
@@ -53,10 +53,7 @@ impl NodeLifecycle {
             Check::Ask => self.ask(node).await,
             Check::At(time) => Outcome::RetryAfter(until(time, now)),
             Check::RemoveShutdownTaint(_) => self.remove_shutdown_taint(node).await,
-            Check::Idle(idle) => {
-                self.leave(&node, idle);
-                Outcome::Done
-            }
+            Check::Idle(idle) => self.leave(&node, idle),
         }
     }
 
@@ -121,7 +118,7 @@ impl NodeLifecycle {
             (Ok(()), Check::Ask | Check::RemoveShutdownTaint(_)) => {
                 Outcome::RetryAfter(Duration::ZERO)
             }
-            (Ok(()), Check::Idle(_)) => Outcome::Done,
+            (Ok(()), Check::Idle(idle)) => after(idle),
         }
     }
 
@@ -159,6 +156,8 @@ impl NodeLifecycle {
             },
             nodes: census.owned,
             visibility_delay: instances.visibility_delay,
+            // Not the clock of the term: it may have begun with a wrong one.
+            time_of_day: Timestamp::now(),
             not_managed: self.parts.not_managed.knows(node, &declared.boot_id),
         }
     }
@@ -196,10 +195,19 @@ impl NodeLifecycle {
         }
     }
 
-    fn leave(&self, node: &NodeView, idle: Idle) {
+    fn leave(&self, node: &NodeView, idle: Idle) -> Outcome {
         self.state.withheld.lock().remove(&node.name);
         if !matches!(idle, Idle::Ready) {
             debug!(node = &*node.name, reason = ?idle, "node is not checked");
         }
+        after(idle)
+    }
+}
+
+/// When a node is looked at again that is not asked about, unless it changes before.
+const fn after(idle: Idle) -> Outcome {
+    match idle {
+        Idle::NotManaged => Outcome::RetryAfter(ASKED_AGAIN),
+        Idle::Ready | Idle::BeingDeleted | Idle::Paused | Idle::Foreign => Outcome::Done,
     }
 }

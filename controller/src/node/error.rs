@@ -22,6 +22,9 @@ pub(super) enum NodeSyncError {
     /// Another node has the provider id.
     #[error(transparent)]
     Duplicate(#[from] Duplicate),
+    /// It was paused, or became another provider's, before it was written. Its next change is looked at.
+    #[error("the node is left alone: it is paused, another provider's or not selected")]
+    LeftAlone,
     /// The API server did not take a write.
     #[error("failed to write the node: {0}")]
     Write(#[from] kube::error::ApiError),
@@ -41,6 +44,7 @@ impl NodeSyncError {
     pub(super) fn retry(&self) -> Outcome {
         match self {
             Self::Write(error) => error.retry(),
+            Self::LeftAlone => Outcome::Done,
             _ => self.class().requeue().into(),
         }
     }
@@ -53,6 +57,7 @@ impl NodeSyncError {
             Self::Plan(error) => error.class(),
             Self::Duplicate(error) => error.class(),
             Self::Write(error) => error.class(),
+            Self::LeftAlone => ErrorClass::Conflict,
         }
     }
 }

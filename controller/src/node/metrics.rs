@@ -29,6 +29,8 @@ pub struct NodeMetrics {
     pub(super) initialized: Histogram,
     /// Nodes whose kubelet is alive and whose instance the provider does not know.
     pub(super) absent_while_ready: Counter,
+    /// Addresses of instances that are none.
+    pub(super) faulty_addresses: Counter,
     failures: Family<FailureLabels, Counter>,
     sweeps: Histogram,
 }
@@ -40,6 +42,7 @@ impl NodeMetrics {
             taint_removed: Histogram::new(DELAY),
             initialized: Histogram::new(DELAY),
             absent_while_ready: Counter::default(),
+            faulty_addresses: Counter::default(),
             failures: Family::default(),
             // 100 ms to 55 min.
             sweeps: Histogram::new(exponential_buckets(0.1, 2.0, 16)),
@@ -63,6 +66,11 @@ impl NodeMetrics {
             "outrigger_node_absent_while_ready",
             "Answers that a node has no instance although its kubelet is alive",
             this.absent_while_ready.clone(),
+        );
+        registry.register(
+            "outrigger_node_addresses_dropped",
+            "Addresses of instances that are left out, since a Node may not have them",
+            this.faulty_addresses.clone(),
         );
         registry.register(
             "outrigger_node_refresh_duration_seconds",

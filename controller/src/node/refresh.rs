@@ -21,7 +21,7 @@ use outrigger_core::node::{
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
-use super::{CloudNode, sync::policy};
+use super::{CloudNode, memory::NodeMemory, sync::policy};
 use crate::{
     provider::{Error, InstancesCapability, LookupAnswer, LookupPurpose, Session},
     queue::Priority,
@@ -153,7 +153,12 @@ impl Sweep<'_> {
             let found = if node.provider_id.is_empty() {
                 by_name.get(&*node.name)
             } else {
-                by_id.get(&*node.provider_id)
+                let spelled_otherwise = |lookup: &&&Lookup| match lookup {
+                    Lookup::Found(instance) => instance.is_spelled_otherwise(&node),
+                    _ => false,
+                };
+                let by_name = || by_name.get(&*node.name).filter(spelled_otherwise);
+                by_id.get(&*node.provider_id).or_else(by_name)
             };
             match found {
                 Some(lookup) => self.answered(&node, Ok(lookup)),
@@ -254,7 +259,8 @@ impl Sweep<'_> {
         if let Ok(lookup) = answer {
             (parts.on_lookup)(node, lookup);
             // An earlier observation is stale.
-            self.cloud_node.state.observed.lock().remove(&node.name);
+            let forget = |memory: &mut NodeMemory| memory.observed = None;
+            self.cloud_node.state.remember(&parts.nodes, node, forget);
         }
         match answer {
             Ok(Lookup::Found(instance)) => self.found(node, instance),
@@ -272,9 +278,10 @@ impl Sweep<'_> {
                 }
             }
             Ok(Lookup::NotManaged { reason }) => {
+                let boot_id = &self.session.boot_id;
                 parts
                     .not_managed
-                    .remember(node, &self.session.boot_id, reason);
+                    .remember(&parts.nodes, node, boot_id, reason);
             }
             Err(error) => {
                 self.tally.failed += 1;
@@ -292,10 +299,11 @@ impl Sweep<'_> {
             return;
         }
         self.tally.differ += 1;
+        let instance = Arc::new(instance.clone());
+        let nodes = &self.cloud_node.parts.nodes;
+        let observe = |memory: &mut NodeMemory| memory.observed = Some(instance);
+        self.cloud_node.state.remember(nodes, node, observe);
         let name = Arc::clone(&node.name);
-        let mut observed = self.cloud_node.state.observed.lock();
-        observed.insert(Arc::clone(&name), Arc::new(instance.clone()));
-        drop(observed);
         self.cloud_node.queue.add(name, Priority::Bulk);
     }
 }

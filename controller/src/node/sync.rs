@@ -1,6 +1,6 @@
 //! One node: ask, plan, write.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
 use outrigger_core::{
@@ -8,36 +8,32 @@ use outrigger_core::{
     node::{
         ANNOTATION_PAUSED, NodeView,
         address::DesiredAddresses,
-        initialize::{self, Policy},
+        initialize::{self, EVENT_ADDRESS, Policy},
         instance::{Instance, Lookup},
         refresh,
     },
 };
-use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::{CloudNode, error::NodeSyncError};
+use super::{CloudNode, error::NodeSyncError, memory::NodeMemory};
 use crate::{
     kube::{
         error::ApiError,
         events::{EventType, ObjectRef},
         nodes::Write,
     },
-    provider::{InstancesCapability, LookupAnswer, LookupPurpose},
-    queue::Outcome,
+    provider::{ASKED_AGAIN, InstancesCapability, LookupAnswer, LookupPurpose, Session},
+    queue::{Outcome, Priority},
 };
-
-/// From the first failure of a node to the event about it: the cloud may not show a new instance yet.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Between two events about a node that cannot be initialised.
-const REMIND: Duration = Duration::from_mins(1);
 
 impl CloudNode {
     pub(super) async fn sync(&self, name: Arc<str>) -> Outcome {
         let Some(node) = self.parts.nodes.get(&name) else {
-            self.effects.forget(&name);
             return Outcome::Done;
+        };
+        // The gate was open a moment ago; if it is not now, the queue waits for it.
+        let Some(session) = self.parts.provider.session() else {
+            return Outcome::Retry;
         };
         if node.is_paused() {
             debug!(
@@ -47,25 +43,41 @@ impl CloudNode {
             );
             return Outcome::Done;
         }
-        let observed = self.state.observed.lock().get(&name).cloned();
+        if let Some(instances) = &session.instances
+            && !self.may_touch(&node, instances)
+        {
+            debug!(
+                node = &*name,
+                provider_id = &*node.provider_id,
+                "another provider's node, or not selected by --node-selector"
+            );
+            return Outcome::Done;
+        }
+        let observed = self.state.observed(&node);
         // On the heap: all but the lookup, for which the Nodes of a whole cluster may wait at one time.
-        let (work, result) = if node.is_uninitialized() || self.needs_another_write(&node) {
-            let result = self.initialize(Arc::clone(&node)).await;
+        let (work, result) = if node.is_uninitialized() || self.state.needs_another_write(&node) {
+            let result = self.initialize(Arc::clone(&node), &session).await;
             if let Err(error) = &result {
                 self.report(&node, error);
             }
             ("initialize", result)
         } else if let Some(instance) = observed {
-            ("refresh", Box::pin(self.refresh(node, &instance)).await)
+            let result = Box::pin(self.refresh(node, &instance, &session)).await;
+            ("refresh", result)
         } else {
-            ("reconcile labels", Box::pin(self.reconcile(node)).await)
+            let result = Box::pin(self.reconcile(node, &session)).await;
+            ("reconcile labels", result)
         };
-        let failed = result.err().map(|error| self.failed(&name, work, &error));
+        let (done, failed) = match result {
+            Ok(outcome) => (outcome, None),
+            Err(NodeSyncError::LeftAlone) => (Outcome::Done, None),
+            Err(error) => (Outcome::Done, Some(self.failed(&name, work, &error))),
+        };
         let effects = Box::pin(self.effects.write(&name)).await;
         let unwritten = effects
             .err()
             .map(|error| self.failed(&name, "write effects of the provider", &error.into()));
-        failed.or(unwritten).unwrap_or(Outcome::Done)
+        failed.or(unwritten).unwrap_or(done)
     }
 
     /// Says on the node why it still keeps its taint (not N-11).
@@ -75,15 +87,14 @@ impl CloudNode {
         if is_reported || !error.class().is_for_owner() {
             return;
         }
-        let now = Instant::now();
-        let mut reports = self.state.reports.lock();
-        let due = reports.entry(Arc::clone(&node.name));
-        let due = due.or_insert_with(|| now + PATIENCE);
-        if now < *due {
+        let nodes = &self.parts.nodes;
+        let is_due = self
+            .state
+            .remember(nodes, node, NodeMemory::reports)
+            .unwrap_or_default();
+        if !is_due {
             return;
         }
-        *due = now + REMIND;
-        drop(reports);
         let message = error.to_string();
         self.event(node, EventType::Warning, "FailedToInitialize", message);
     }
@@ -115,26 +126,31 @@ impl CloudNode {
         error.retry()
     }
 
-    async fn initialize(&self, node: Arc<NodeView>) -> Result<(), NodeSyncError> {
-        // The gate was open a moment ago; if it is not now, the queue waits for it.
-        let Some(session) = self.parts.provider.session() else {
-            return self.lookup(node).await.map(drop);
-        };
+    async fn initialize(
+        &self,
+        asked: Arc<NodeView>,
+        session: &Session,
+    ) -> Result<Outcome, NodeSyncError> {
         let Some(instances) = &session.instances else {
-            return Ok(());
+            // Its error says so. Whichever process serves instances next has all such keys run at once.
+            return self.lookup(asked).await.map(|_| Outcome::Done);
         };
-        if !self.may_touch(&node, instances) {
-            debug!(
-                node = &*node.name,
-                provider_id = &*node.provider_id,
-                "another provider's node, or not selected by --node-selector"
-            );
-            return Ok(());
+        let parts = &self.parts;
+        if parts.not_managed.knows(&asked, &session.boot_id) {
+            return Ok(Outcome::RetryAfter(ASKED_AGAIN));
         }
-        if self.parts.not_managed.knows(&node, &session.boot_id) {
-            return Ok(());
+        let lookup = self.lookup(Arc::clone(&asked)).await?;
+        // A lookup waits as long as the provider's calls pause. A change meanwhile runs the key again.
+        let same = |node: &Arc<NodeView>| {
+            node.uid == asked.uid && node.provider_id == asked.provider_id && !node.is_paused()
+        };
+        let Some(node) = parts.nodes.get(&asked.name).filter(same) else {
+            return Ok(Outcome::Done);
+        };
+        if matches!(lookup, Lookup::Found(_)) {
+            (parts.on_lookup)(&node, &lookup);
         }
-        match self.lookup(Arc::clone(&node)).await? {
+        match lookup {
             Lookup::Found(instance) => {
                 let fresh = node.provider_id.is_empty();
                 let id = if fresh {
@@ -142,20 +158,21 @@ impl CloudNode {
                 } else {
                     &node.provider_id
                 };
-                self.claim(id, &node)?;
+                if !self.claim(id, &node)? {
+                    return Ok(Outcome::Done);
+                }
                 let done = Box::pin(self.write(Arc::clone(&node), &instance, instances)).await;
                 if done.is_err() && fresh {
                     self.unclaim(id, &node);
                 }
-                done
+                done.map(|()| Outcome::Done)
             }
             Lookup::Absent { .. } => Err(NodeSyncError::Absent),
             Lookup::NotManaged { reason } => {
-                // N-12: no retry until the node, or the provider, changes.
-                self.parts
-                    .not_managed
-                    .remember(&node, &session.boot_id, &reason);
-                Ok(())
+                // N-12: asked again when the node, or the provider, changes, and else seldom.
+                let (nodes, boot_id) = (&parts.nodes, &session.boot_id);
+                parts.not_managed.remember(nodes, &node, boot_id, &reason);
+                Ok(Outcome::RetryAfter(ASKED_AGAIN))
             }
         }
     }
@@ -168,16 +185,11 @@ impl CloudNode {
         Ok(result?)
     }
 
-    /// Two nodes with one provider id are both refused: the id can never be changed again.
-    fn claim(&self, provider_id: &str, node: &NodeView) -> Result<(), NodeSyncError> {
-        let mut claims = self.state.claims.lock();
-        claims.claim(provider_id, &node.name);
-        let checked = claims.check(provider_id, &node.name);
-        if checked.is_err() && node.provider_id.is_empty() {
-            claims.release(provider_id, &node.name);
-        }
-        drop(claims);
-        if let Err(duplicate) = &checked {
+    /// Two nodes with one provider id are both refused: the id can never be changed again. False if the node is
+    /// gone.
+    fn claim(&self, provider_id: &str, node: &NodeView) -> Result<bool, NodeSyncError> {
+        let claimed = self.state.try_claim(&self.parts.nodes, provider_id, node);
+        if let Err(duplicate) = &claimed {
             self.event(
                 node,
                 EventType::Warning,
@@ -185,14 +197,48 @@ impl CloudNode {
                 duplicate.to_string(),
             );
         }
-        Ok(checked?)
+        Ok(claimed?)
     }
 
     fn unclaim(&self, provider_id: &str, node: &NodeView) {
         let written = self.parts.nodes.get(&node.name);
         if written.is_none_or(|node| *node.provider_id != *provider_id) {
-            self.state.claims.lock().release(provider_id, &node.name);
+            let refused = self.state.release(provider_id, &node.name);
+            self.queue.add_all(refused, Priority::Fresh);
         }
+    }
+
+    /// Writes what `decide` wants as long as the node may be written to.
+    async fn settle(
+        &self,
+        node: Arc<NodeView>,
+        instances: &InstancesCapability,
+        decide: impl Fn(&NodeView) -> Result<Option<Write>, NodeSyncError>,
+    ) -> Result<Option<Arc<NodeView>>, NodeSyncError> {
+        let decide = |node: &NodeView| {
+            if node.is_paused() || !self.may_touch(node, instances) {
+                return Err(NodeSyncError::LeftAlone);
+            }
+            decide(node)
+        };
+        self.writer.settle(node, decide).await
+    }
+
+    /// Logs something of the provider's answer that is not written, and says it on the node if there is a `reason`
+    /// of an event.
+    fn warn(&self, node: &NodeView, reason: Option<&'static str>, warning: &dyn fmt::Display) {
+        let Some(reason) = reason else {
+            warn!(node = &*node.name, "{warning}");
+            return;
+        };
+        if reason == EVENT_ADDRESS {
+            self.parts.metrics.faulty_addresses.inc();
+        }
+        // One mistake of a provider may concern all nodes.
+        if let Some(others) = self.repeats.due(reason) {
+            warn!(node = &*node.name, others, "{warning}");
+        }
+        self.event(node, EventType::Warning, reason, warning.to_string());
     }
 
     async fn write(
@@ -206,8 +252,8 @@ impl CloudNode {
             return Err(ApiError::Fenced.into());
         };
         let policy = policy(instances);
-        for warning in &initialize::plan(&node, instance, &policy)?.warnings {
-            warn!(node = &*node.name, "{warning}");
+        for warning in initialize::plan(&node, instance, &policy)?.warnings {
+            self.warn(&node, warning.event(), &warning);
         }
         // Provider id, labels and the end of the taint are one write (N-20).
         let metadata = |node: &NodeView| {
@@ -215,39 +261,35 @@ impl CloudNode {
                 .change
                 .map(Write::Node))
         };
-        let (name, uid) = (Arc::clone(&node.name), node.uid.clone());
-        let settled = self.writer.settle(node, metadata).await;
+        let nodes = &self.parts.nodes;
+        let settled = self.settle(Arc::clone(&node), instances, metadata).await;
         match &settled {
             Ok(_) => {
-                self.state.unconfirmed.lock().remove(&name);
+                self.state
+                    .remember(nodes, &node, |memory| memory.is_unconfirmed = false);
             }
             // Without the taint the node would pass for one that needs nothing more.
             Err(NodeSyncError::Write(error)) if error.leaves_outcome_open() => {
-                self.state.unconfirmed.lock().insert(name, uid.clone());
+                self.state
+                    .remember(nodes, &node, |memory| memory.is_unconfirmed = true);
             }
             Err(_) => {}
         }
         let Some(node) = settled? else {
             return Ok(());
         };
-        if self
-            .state
-            .unfinished
-            .lock()
-            .insert(Arc::clone(&node.name), uid)
-            .is_none()
-        {
+        let begin = |memory: &mut NodeMemory| std::mem::replace(&mut memory.is_unfinished, true);
+        if self.state.remember(nodes, &node, begin) == Some(false) {
             self.parts.metrics.taint_removed.observe(age(&node));
         }
         // N-21, but the queue repeats a failure; it does not wait for the next period.
         let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             Ok(write_of(initialize::addresses(node, instance)?))
         };
-        let Some(node) = self.writer.settle(node, addresses).await? else {
+        let Some(node) = self.settle(node, instances, addresses).await? else {
             return Ok(());
         };
-        self.state.unfinished.lock().remove(&node.name);
-        self.state.reports.lock().remove(&node.name);
+        self.state.remember(nodes, &node, NodeMemory::finish);
         self.event(
             &node,
             EventType::Normal,
@@ -264,9 +306,18 @@ impl CloudNode {
     }
 
     /// N-10, N-35: a node that is initialised may still need a label.
-    async fn reconcile(&self, node: Arc<NodeView>) -> Result<(), NodeSyncError> {
+    async fn reconcile(
+        &self,
+        node: Arc<NodeView>,
+        session: &Session,
+    ) -> Result<Outcome, NodeSyncError> {
+        // Without its prefixes nothing says whether the node is the provider's.
+        let Some(instances) = &session.instances else {
+            return Ok(Outcome::Done);
+        };
         let labels = |node: &NodeView| Ok(initialize::reconcile(node).map(Write::Node));
-        self.writer.settle(node, labels).await.map(drop)
+        self.settle(node, instances, labels).await?;
+        Ok(Outcome::Done)
     }
 
     /// N-40 to N-47: what a sweep found to differ. Looked at again here, for it may be in step by now.
@@ -274,13 +325,11 @@ impl CloudNode {
         &self,
         node: Arc<NodeView>,
         instance: &Arc<Instance>,
-    ) -> Result<(), NodeSyncError> {
+        session: &Session,
+    ) -> Result<Outcome, NodeSyncError> {
         // The next sweep finds it again.
-        let Some(session) = self.parts.provider.session() else {
-            return Ok(());
-        };
         let Some(instances) = &session.instances else {
-            return Ok(());
+            return Ok(Outcome::Done);
         };
         // Closed at the stop.
         let Ok(_permit) = self.refreshing.acquire().await else {
@@ -288,9 +337,9 @@ impl CloudNode {
         };
         let policy = policy(instances);
         for warning in refresh::plan(&node, instance, &policy).warnings {
-            warn!(node = &*node.name, "{warning}");
+            self.warn(&node, warning.event(), &warning);
         }
-        let name = Arc::clone(&node.name);
+        let seen = Arc::clone(&node);
         let labels = |node: &NodeView| -> Result<_, NodeSyncError> {
             Ok(refresh::plan(node, instance, &policy)
                 .change
@@ -299,24 +348,15 @@ impl CloudNode {
         let addresses = |node: &NodeView| -> Result<_, NodeSyncError> {
             Ok(write_of(refresh::plan(node, instance, &policy).addresses))
         };
-        if let Some(node) = self.writer.settle(node, labels).await? {
-            self.writer.settle(node, addresses).await?;
+        if let Some(node) = self.settle(node, instances, labels).await? {
+            self.settle(node, instances, addresses).await?;
         }
-        let mut observed = self.state.observed.lock();
-        if observed
-            .get(&name)
-            .is_some_and(|last| Arc::ptr_eq(last, instance))
-        {
-            observed.remove(&name);
-        }
-        debug!(node = &*name, "node refreshed");
-        Ok(())
-    }
-
-    fn needs_another_write(&self, node: &NodeView) -> bool {
-        [&self.state.unfinished, &self.state.unconfirmed]
-            .into_iter()
-            .any(|nodes| nodes.lock().get(&node.name) == Some(&node.uid))
+        self.state.remember(&self.parts.nodes, &seen, |memory| {
+            let is_same = |last: &mut Arc<Instance>| Arc::ptr_eq(last, instance);
+            memory.observed.take_if(is_same);
+        });
+        debug!(node = &*seen.name, "node refreshed");
+        Ok(Outcome::Done)
     }
 
     /// N-22, B-10: about the node, by its real UID.

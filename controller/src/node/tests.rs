@@ -3,7 +3,10 @@
 mod days;
 mod effects;
 mod failures;
+mod left_alone;
+mod leftovers;
 mod refresh;
+mod trust;
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,8 +16,11 @@ use outrigger_provider_mock::{
 };
 use serde_json::json;
 
-use super::{CloudNode, NAME, NodeMetrics, NodeParts, NodeSettings, OnLookup, subscribe};
+use super::{
+    CloudNode, CloudNodeState, NAME, NodeMetrics, NodeParts, NodeSettings, OnLookup, subscribe,
+};
 use crate::{
+    control_loop::LoopInputs,
     fixture::{Fixture, Setup, UNINITIALIZED, cloud, node},
     kube::store::Origin,
     provider::NotManaged,
@@ -37,6 +43,15 @@ fn hosted_with(
     provider: ProviderOptions,
     on_lookup: impl FnOnce(&mut Fixture) -> OnLookup,
 ) -> Fixture {
+    hosted_on(cloud, provider, on_lookup).0
+}
+
+/// Also the queue and the state of the lease term.
+fn hosted_on(
+    cloud: Cloud,
+    provider: ProviderOptions,
+    on_lookup: impl FnOnce(&mut Fixture) -> OnLookup,
+) -> (Fixture, LoopInputs<Arc<str>, CloudNodeState>) {
     let mut fixture = Fixture::new(Setup {
         cloud,
         provider,
@@ -59,15 +74,16 @@ fn hosted_with(
         on_lookup: on_lookup(&mut fixture),
         metrics: NodeMetrics::register(&mut fixture.registry),
     };
+    let of_loop = inputs.clone();
     fixture.host(inputs.clone(), move |term| {
-        let cloud_node = CloudNode::new(parts.clone(), &inputs, term);
+        let cloud_node = CloudNode::new(parts.clone(), &of_loop, term);
         // The Nodes of a whole cluster wait for the provider at one time.
         assert!(size_of_val(&cloud_node.sync("n".into())) <= 1536);
         cloud_node
     });
     fixture.nodes.finish_list(|_| true);
     fixture.begin_term();
-    fixture
+    (fixture, inputs)
 }
 
 fn start_in(cloud: Cloud) -> Fixture {

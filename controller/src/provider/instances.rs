@@ -30,20 +30,6 @@ impl Provider {
         self.preconditions.wait(GetStatus::NAME, served).await
     }
 
-    /// Calls `then` whenever another process serves instances than the last one, or one serves them again.
-    /// Never returns.
-    pub async fn each_offer_of_instances(&self, mut then: impl FnMut()) {
-        let mut known = None;
-        let follow = |session: &Session| {
-            let offer = session.instances.as_ref().map(|_| session.boot_id.clone());
-            let before = known.replace(offer.clone());
-            if offer.is_some() && before.is_some_and(|before| before != offer) {
-                then();
-            }
-        };
-        self.each_session(follow).await;
-    }
-
     /// Asks the provider now how it is. Returns why its answers about instances are not to be relied upon; none:
     /// it says that it is READY.
     pub async fn trouble(&self) -> Option<Box<str>> {
@@ -59,7 +45,7 @@ impl Provider {
             Ok(Ok((session, status))) if *status.boot_id != *session.boot_id => {
                 Some("another process than the one that was asked about the instance".into())
             }
-            Ok(Ok((_, status))) => match health::read(&status).0.state(Instant::now()) {
+            Ok(Ok((_, status))) => match health::read(&status).0.state(Instant::now(), None) {
                 ProviderState::Ready => None,
                 other => Some(other.to_string().into()),
             },

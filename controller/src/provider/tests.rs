@@ -8,6 +8,7 @@ mod dump;
 pub(crate) mod fake;
 mod heartbeats;
 mod identity;
+mod instances;
 mod lists;
 mod load_balancers;
 mod lookups;

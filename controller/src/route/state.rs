@@ -12,13 +12,14 @@ use outrigger_core::{
 };
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::kube::store::Store;
+use crate::{kube::store::Store, node_effects::PendingNodeEffects};
 
 /// The routes and Nodes that decisions of one lease term rest on.
 #[derive(Debug)]
 pub struct RouteState {
     nodes: Arc<Store<NodeView>>,
     known: Mutex<RouteFindings>,
+    pub(super) effects: Arc<PendingNodeEffects>,
 }
 
 /// Under one lock, since a decision needs all of it.
@@ -63,6 +64,7 @@ impl RouteState {
         Self {
             nodes,
             known: Mutex::default(),
+            effects: Arc::default(),
         }
     }
 

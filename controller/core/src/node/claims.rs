@@ -11,12 +11,12 @@ use std::{
 
 use crate::error_class::ErrorClass;
 
-/// Provider ids and the nodes that have them or are about to get them.
-///
-/// All nodes claim before any is checked: when two nodes of one batch get one ID, both are refused,
-/// not only the second.
+/// Provider ids, the nodes that have them or are about to get them, and those that were refused for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Claims(HashMap<Box<str>, Vec<Arc<str>>>);
+pub struct Claims {
+    claimants: HashMap<Box<str>, Vec<Arc<str>>>,
+    refused: HashMap<Box<str>, Vec<Arc<str>>>,
+}
 
 /// One provider id for two nodes. One of the two has to go before the other can be initialised.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,52 +38,80 @@ impl Duplicate {
 }
 
 impl Claims {
-    /// Notes that `node` has, or is about to get, `provider_id`. An empty ID is no claim.
+    /// Notes that `node` has `provider_id`, whether another claims it or not. An empty ID is no claim.
     pub fn claim(&mut self, provider_id: &str, node: &Arc<str>) {
-        if provider_id.is_empty() {
-            return;
-        }
-        match self.0.get_mut(provider_id) {
-            Some(nodes) if nodes.contains(node) => {}
-            Some(nodes) => nodes.push(Arc::clone(node)),
-            None => {
-                // One node an id is the rule: no spare room for more.
-                self.0.insert(provider_id.into(), vec![Arc::clone(node)]);
-            }
+        if !provider_id.is_empty() {
+            note(&mut self.claimants, provider_id, node);
         }
     }
 
-    /// Takes a claim back: the node is gone, or did not get the id after all.
-    pub fn release(&mut self, provider_id: &str, node: &str) {
-        if let Entry::Occupied(mut entry) = self.0.entry(provider_id.into()) {
-            entry.get_mut().retain(|claimant| **claimant != *node);
-            if entry.get().is_empty() {
-                entry.remove();
-            }
-        }
-    }
-
-    /// Takes back whatever `node` claims: it is gone, perhaps before its id was seen on it. Looks at
-    /// every id.
-    pub fn forget(&mut self, node: &str) {
-        self.0.retain(|_, nodes| {
-            nodes.retain(|claimant| **claimant != *node);
-            !nodes.is_empty()
-        });
-    }
-
-    /// Refuses if a node other than `node` claims `provider_id`.
-    pub fn check(&self, provider_id: &str, node: &Arc<str>) -> Result<(), Duplicate> {
-        let claimants = self.0.get(provider_id).into_iter().flatten();
-        match claimants.into_iter().find(|other| *other != node) {
-            Some(other) => Err(Duplicate {
+    /// Notes that `node` is about to get `provider_id`.
+    ///
+    /// # Errors
+    /// A node other than `node` claims it. `node` is remembered, and returned when the ID is free.
+    pub fn try_claim(&mut self, provider_id: &str, node: &Arc<str>) -> Result<(), Duplicate> {
+        let claimants = self.claimants.get(provider_id).into_iter().flatten();
+        if let Some(other) = claimants.into_iter().find(|other| *other != node) {
+            let duplicate = Duplicate {
                 provider_id: provider_id.into(),
                 node: Arc::clone(node),
                 other: Arc::clone(other),
-            }),
-            None => Ok(()),
+            };
+            note(&mut self.refused, provider_id, node);
+            return Err(duplicate);
+        }
+        self.claim(provider_id, node);
+        Ok(())
+    }
+
+    /// Takes a claim back: the node did not get the id after all. Returns the nodes that were refused for it.
+    pub fn release(&mut self, provider_id: &str, node: &str) -> Vec<Arc<str>> {
+        if strike(&mut self.claimants, provider_id, node) {
+            return self.refused.remove(provider_id).unwrap_or_default();
+        }
+        Vec::new()
+    }
+
+    /// Takes back whatever `node` claims: it is gone, perhaps before its id was seen on it. Returns the nodes
+    /// that were refused for that. Looks at every id.
+    pub fn forget(&mut self, node: &str) -> Vec<Arc<str>> {
+        let names = |ids: &HashMap<Box<str>, Vec<Arc<str>>>| -> Vec<Box<str>> {
+            let of_node = ids
+                .iter()
+                .filter(|(_, nodes)| nodes.iter().any(|other| **other == *node));
+            of_node.map(|(id, _)| id.clone()).collect()
+        };
+        for id in names(&self.refused) {
+            strike(&mut self.refused, &id, node);
+        }
+        let freed = names(&self.claimants);
+        freed.iter().flat_map(|id| self.release(id, node)).collect()
+    }
+}
+
+fn note(ids: &mut HashMap<Box<str>, Vec<Arc<str>>>, id: &str, node: &Arc<str>) {
+    match ids.get_mut(id) {
+        Some(nodes) if nodes.contains(node) => {}
+        Some(nodes) => nodes.push(Arc::clone(node)),
+        None => {
+            // One node an id is the rule: no spare room for more.
+            ids.insert(id.into(), vec![Arc::clone(node)]);
         }
     }
+}
+
+/// Whether the node was there.
+fn strike(ids: &mut HashMap<Box<str>, Vec<Arc<str>>>, id: &str, node: &str) -> bool {
+    let Entry::Occupied(mut entry) = ids.entry(id.into()) else {
+        return false;
+    };
+    let before = entry.get().len();
+    entry.get_mut().retain(|claimant| **claimant != *node);
+    let is_struck = entry.get().len() < before;
+    if entry.get().is_empty() {
+        entry.remove();
+    }
+    is_struck
 }
 
 #[cfg(test)]

@@ -56,6 +56,9 @@ pub struct LifecycleFacts<'a> {
     pub nodes: usize,
     /// No younger node is deleted: its instance may not be visible yet.
     pub visibility_delay: Duration,
+    /// The time of day, by which a node's age counts, unless it has been watched for longer. All other times are
+    /// those that the caller gives, which no step of the machine's clock changes.
+    pub time_of_day: Timestamp,
     /// Whether the provider has answered that it does not manage this node, asked the same (UID,
     /// provider ID, labels) in the same life of its process.
     pub not_managed: bool,
@@ -77,6 +80,8 @@ pub struct Lifecycle {
 #[derive(Clone, Debug)]
 struct Watched {
     uid: Box<str>,
+    /// First seen not to be ready.
+    since: Timestamp,
     /// Last Ready status, and since when.
     heard: (Ready, Option<Timestamp>),
     schedule: Schedule,
@@ -127,10 +132,11 @@ impl Lifecycle {
         let watched = self.watched.entry(Arc::clone(&node.name));
         let watched = watched.or_insert_with(|| Watched {
             uid: node.uid.clone(),
+            since: now,
             heard,
             // Nothing could follow before, and the machines of a cluster that is being made would all
             // be asked about twice: most nodes are ready by then.
-            schedule: Schedule::starting(now.max(after(node.created, facts.visibility_delay))),
+            schedule: Schedule::starting(visible(now, now, node, facts)),
             is_deleted: false,
         });
         if watched.heard != heard {
@@ -304,7 +310,9 @@ impl Lifecycle {
         if !facts.scope.owns(node) {
             return LifecycleAction::Withhold(Withheld::NotOwned);
         }
-        let until = after(node.created, facts.visibility_delay);
+        let watched = self.watched.get(&node.name);
+        let since = watched.map_or(now, |watched| watched.since);
+        let until = visible(now, since, node, facts);
         if now < until {
             return LifecycleAction::Withhold(Withheld::Young { until });
         }
@@ -314,6 +322,20 @@ impl Lifecycle {
             Err(refusal) => LifecycleAction::Withhold(Withheld::Refused(refusal)),
         }
     }
+}
+
+/// When the instance of `node`, which has been watched since `since`, is visible at the latest. The time of day may be
+/// wrong, so that a node seems younger than it is.
+fn visible(
+    now: Timestamp,
+    since: Timestamp,
+    node: &NodeView,
+    facts: &LifecycleFacts<'_>,
+) -> Timestamp {
+    let delay = facts.visibility_delay;
+    let by_age = after(node.created, delay).duration_since(facts.time_of_day);
+    let by_age = after(now, by_age.try_into().unwrap_or_default());
+    by_age.min(after(since, delay)).max(now)
 }
 
 /// Whether a provider that was asked about `asked` would be asked the same about `node`. It looks

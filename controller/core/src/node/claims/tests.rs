@@ -15,53 +15,53 @@ fn duplicate(node: &str, other: &str) -> Result<(), Duplicate> {
 fn an_id_is_one_nodes() {
     let (n1, n2): (Arc<str>, Arc<str>) = ("n1".into(), "n2".into());
     let mut claims = Claims::default();
-    assert_eq!(claims.check("mock://a", &n1), Ok(()));
-    claims.claim("mock://a", &n1);
+    assert_eq!(claims.try_claim("mock://a", &n1), Ok(()));
     let once = claims.clone();
     claims.claim("mock://a", &n1);
     assert_eq!(claims, once);
-    assert_eq!(claims.check("mock://a", &n1), Ok(()));
-    assert_eq!(claims.check("mock://a", &n2), duplicate("n2", "n1"));
-    assert_eq!(claims.check("mock://b", &n2), Ok(()));
+    assert_eq!(claims.try_claim("mock://a", &n1), Ok(()));
+    assert_eq!(claims.try_claim("mock://a", &n2), duplicate("n2", "n1"));
+    assert_eq!(claims.try_claim("mock://b", &n2), Ok(()));
 }
 
-/// The contract: two nodes with one provider ID are both refused.
+/// The contract: two nodes with one provider ID are both refused. Both have it from their kubelets.
 #[test]
-fn two_nodes_of_one_batch_are_both_refused() {
+fn two_nodes_that_have_one_id_are_both_refused() {
     let (n1, n2): (Arc<str>, Arc<str>) = ("n1".into(), "n2".into());
     let mut claims = Claims::default();
     claims.claim("mock://a", &n1);
     claims.claim("mock://a", &n2);
-    assert_eq!(claims.check("mock://a", &n1), duplicate("n1", "n2"));
-    assert_eq!(claims.check("mock://a", &n2), duplicate("n2", "n1"));
+    assert_eq!(claims.try_claim("mock://a", &n1), duplicate("n1", "n2"));
+    assert_eq!(claims.try_claim("mock://a", &n2), duplicate("n2", "n1"));
+    assert_eq!(claims.forget("n1"), [n2]);
 }
 
 #[test]
-fn a_claim_that_was_taken_back_is_free() {
+fn a_claim_that_was_taken_back_is_free_for_those_that_were_refused() {
     let (n1, n2): (Arc<str>, Arc<str>) = ("n1".into(), "n2".into());
+    let none: [Arc<str>; 0] = [];
     let mut claims = Claims::default();
     claims.claim("mock://a", &n1);
-    claims.claim("mock://a", &n2);
-    claims.release("mock://a", "n2");
-    assert_eq!(claims.check("mock://a", &n1), Ok(()));
-    claims.release("mock://b", "n1");
-    claims.release("mock://a", "stranger");
-    assert_eq!(claims.check("mock://a", &n2), duplicate("n2", "n1"));
-    claims.release("mock://a", "n1");
+    assert_eq!(claims.try_claim("mock://a", &n2), duplicate("n2", "n1"));
+    assert_eq!(claims.release("mock://b", "n1"), none);
+    assert_eq!(claims.release("mock://a", "stranger"), none);
+    // It has no claim to take back, and goes on waiting.
+    assert_eq!(claims.release("mock://a", "n2"), none);
+    assert_eq!(claims.release("mock://a", "n1"), [n2]);
     assert_eq!(claims, Claims::default());
 }
 
 #[test]
-fn a_node_that_is_gone_claims_nothing() {
-    let (n1, n2): (Arc<str>, Arc<str>) = ("n1".into(), "n2".into());
+fn a_node_that_is_gone_claims_nothing_and_waits_for_nothing() {
+    let (n1, n2, n3): (Arc<str>, Arc<str>, Arc<str>) = ("n1".into(), "n2".into(), "n3".into());
     let mut claims = Claims::default();
     claims.claim("mock://a", &n1);
-    claims.claim("mock://a", &n2);
     claims.claim("mock://b", &n1);
-    claims.forget("n1");
-    let mut expected = Claims::default();
-    expected.claim("mock://a", &n2);
-    assert_eq!(claims, expected);
+    assert_eq!(claims.try_claim("mock://a", &n2), duplicate("n2", "n1"));
+    assert_eq!(claims.try_claim("mock://a", &n3), duplicate("n3", "n1"));
+    assert!(claims.forget("n3").is_empty());
+    assert_eq!(claims.forget("n1"), [n2]);
+    assert_eq!(claims, Claims::default());
 }
 
 /// Clouds without provider ids give every node the same: none.
@@ -72,7 +72,7 @@ fn the_empty_id_is_no_claim() {
     claims.claim("", &n1);
     claims.claim("", &n2);
     assert_eq!(claims, Claims::default());
-    assert_eq!(claims.check("", &n1), Ok(()));
+    assert_eq!(claims.try_claim("", &n1), Ok(()));
 }
 
 #[test]

@@ -87,6 +87,8 @@ struct Rig {
     foreign_prefix_seen: bool,
     not_managed: bool,
     nodes: usize,
+    /// How far the machine's clock is behind that of the API server.
+    clock_behind: Duration,
 }
 
 impl Rig {
@@ -98,6 +100,7 @@ impl Rig {
             foreign_prefix_seen: false,
             not_managed: false,
             nodes: 100,
+            clock_behind: Duration::ZERO,
         }
     }
 
@@ -109,7 +112,11 @@ impl Rig {
         })
     }
 
-    fn with<T>(&mut self, call: impl FnOnce(&mut Lifecycle, &LifecycleFacts<'_>) -> T) -> T {
+    fn with<T>(
+        &mut self,
+        seconds: i64,
+        call: impl FnOnce(&mut Lifecycle, &LifecycleFacts<'_>) -> T,
+    ) -> T {
         let facts = LifecycleFacts {
             scope: NodeScope {
                 prefixes: &self.prefixes,
@@ -118,13 +125,16 @@ impl Rig {
             },
             nodes: self.nodes,
             visibility_delay: Duration::from_mins(1),
+            time_of_day: at(seconds) - self.clock_behind,
             not_managed: self.not_managed,
         };
         call(&mut self.lifecycle, &facts)
     }
 
     fn check(&mut self, seconds: i64, node: &NodeView) -> Check {
-        self.with(|lifecycle, facts| lifecycle.check(at(seconds), node, facts))
+        self.with(seconds, |lifecycle, facts| {
+            lifecycle.check(at(seconds), node, facts)
+        })
     }
 
     fn answered(&mut self, seconds: i64, node: &NodeView, lookup: &Lookup) -> LifecycleDecision {
@@ -138,13 +148,15 @@ impl Rig {
         asked: &NodeView,
         lookup: &Lookup,
     ) -> LifecycleDecision {
-        self.with(|lifecycle, facts| {
+        self.with(seconds, |lifecycle, facts| {
             lifecycle.answered(at(seconds), node, asked, Some(lookup), facts)
         })
     }
 
     fn failed(&mut self, seconds: i64, node: &NodeView) -> LifecycleDecision {
-        self.with(|lifecycle, facts| lifecycle.answered(at(seconds), node, node, None, facts))
+        self.with(seconds, |lifecycle, facts| {
+            lifecycle.answered(at(seconds), node, node, None, facts)
+        })
     }
 }
 

@@ -137,6 +137,34 @@ fn a_young_node_is_not_deleted() {
     }
 }
 
+/// The node is watched, and so grows older, whatever the clock says.
+#[test]
+fn a_clock_that_is_behind_keeps_no_node_young_for_longer_than_the_delay() {
+    let mut rig = Rig::quick();
+    rig.clock_behind = Duration::from_mins(87);
+    let node = NodeView {
+        created: at(-2),
+        ..lost("n1")
+    };
+    assert_eq!(rig.check(0, &node), Check::At(at(60)));
+    // The clock is put right, and the one before it is forgotten.
+    rig.clock_behind = Duration::ZERO;
+    assert_eq!(rig.check(60, &node), Check::Ask);
+    assert_eq!(rig.answered(60, &node, &GONE).action, deletion(&node));
+    // Nor does it make a node old.
+    let young = NodeView {
+        created: at(99),
+        ..lost("n2")
+    };
+    rig.clock_behind = Duration::from_mins(87);
+    assert_eq!(rig.check(100, &young), Check::At(at(160)));
+    let action = rig.answered(159, &young, &GONE).action;
+    assert_eq!(
+        action,
+        LifecycleAction::Withhold(Withheld::Young { until: at(160) })
+    );
+}
+
 #[test]
 fn the_brake_withholds_until_an_operator_confirms() {
     let mut rig = Rig::quick();

@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use jiff::Timestamp;
+
 use super::{
     super::at,
     plan::{Fate, Kind, Plan, SMOOTH},
@@ -162,6 +164,7 @@ impl Controller {
 
     fn with<T>(
         &mut self,
+        now: Timestamp,
         node: &NodeView,
         call: impl FnOnce(&mut Lifecycle, &LifecycleFacts<'_>) -> T,
     ) -> T {
@@ -175,6 +178,7 @@ impl Controller {
             scope,
             nodes: self.store.values().filter(|node| scope.owns(node)).count(),
             visibility_delay: Duration::from_secs(self.visible),
+            time_of_day: now,
             not_managed: known.is_some_and(|(uid, id)| (uid, id) == (&node.uid, &node.provider_id)),
         };
         call(&mut self.lifecycle, &facts)
@@ -185,7 +189,9 @@ impl Controller {
             return;
         };
         let now = at(world.now as i64);
-        let check = self.with(&node, |lifecycle, facts| lifecycle.check(now, &node, facts));
+        let check = self.with(now, &node, |lifecycle, facts| {
+            lifecycle.check(now, &node, facts)
+        });
         self.next(world, &node, check);
     }
 
@@ -286,7 +292,7 @@ impl Controller {
         if let Some(Lookup::Absent { confirmed: true }) = answer {
             *self.agreed.entry(node.uid.clone()).or_default() += 1;
         }
-        let verdict = self.with(&node, |lifecycle, facts| {
+        let verdict = self.with(now, &node, |lifecycle, facts| {
             lifecycle.answered(now, &node, &question.asked, answer.as_ref(), facts)
         });
         match verdict.action {
