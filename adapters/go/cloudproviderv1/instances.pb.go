@@ -518,7 +518,7 @@ func (x *InstanceAbsent) GetAge() *durationpb.Duration {
 
 // Another provider, or none, owns this node. The controller leaves it alone and
 // asks again only when its UID, provider ID or labels, or the provider's boot_id
-// have changed.
+// have changed, and else about every 5 to 10 min.
 type InstanceNotManaged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For logs.
@@ -570,13 +570,16 @@ type Instance struct {
 	// "<provider_name>://..." or another of provider_id_prefixes; at most 1,024
 	// bytes. Becomes spec.providerID, which Kubernetes never lets change. REQUIRED
 	// unless without_provider_id. Two nodes with one provider ID are both refused.
+	// Found for a Node with another one, but equal after the last '/': read as another
+	// spelling of it, which the Node keeps, with an event.
 	ProviderId string `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
 	// Name that its kubelet registers with; empty if not known. In a list it joins
 	// instances to Nodes that have no provider ID yet.
 	NodeName string `protobuf:"bytes,2,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	// A legal label value, or empty: label untouched.
 	InstanceType string `protobuf:"bytes,3,opt,name=instance_type,json=instanceType,proto3" json:"instance_type,omitempty"`
-	// In a stable order, at most 64. Empty: status.addresses untouched.
+	// In a stable order, at most 64. Empty: status.addresses untouched. One that is no
+	// such address is left out, with an event on the Node.
 	Addresses []*NodeAddress `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// A legal label value, or empty: labels untouched.
 	Zone string `protobuf:"bytes,5,opt,name=zone,proto3" json:"zone,omitempty"`

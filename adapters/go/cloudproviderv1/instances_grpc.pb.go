@@ -36,8 +36,9 @@ type InstancesServiceClient interface {
 	//	condition (of one node)      outcome                      the controller
 	//	exists                       found                        initialises, refreshes
 	//	does not exist               absent, CONFIRMED            deletes the Node when
-	//	                                                          it is not Ready and a
-	//	                                                          second answer agrees
+	//	                                                          it is not Ready, a second
+	//	                                                          answer agrees and GetStatus
+	//	                                                          is READY then
 	//	may exist                    absent, NOT_VISIBLE_YET      keeps it, asks again
 	//	another provider's           not_managed                  leaves it alone
 	//	own scheme, no id of this    INVALID_ARGUMENT             waits for a change
@@ -112,8 +113,9 @@ type InstancesServiceServer interface {
 	//	condition (of one node)      outcome                      the controller
 	//	exists                       found                        initialises, refreshes
 	//	does not exist               absent, CONFIRMED            deletes the Node when
-	//	                                                          it is not Ready and a
-	//	                                                          second answer agrees
+	//	                                                          it is not Ready, a second
+	//	                                                          answer agrees and GetStatus
+	//	                                                          is READY then
 	//	may exist                    absent, NOT_VISIBLE_YET      keeps it, asks again
 	//	another provider's           not_managed                  leaves it alone
 	//	own scheme, no id of this    INVALID_ARGUMENT             waits for a change

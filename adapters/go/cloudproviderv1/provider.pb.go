@@ -156,7 +156,7 @@ const (
 	Readiness_READINESS_STARTING Readiness = 1
 	// Serves.
 	Readiness_READINESS_READY Readiness = 2
-	// Serves, but expect errors; see dependencies.
+	// Serves, but expect errors; see dependencies. No Node is deleted meanwhile.
 	Readiness_READINESS_DEGRADED Readiness = 3
 	// A restart would help: the SDK's probe fails, so that the kubelet restarts the
 	// container. Anything that a restart cannot fix is DEGRADED.

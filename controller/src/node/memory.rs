@@ -1,4 +1,4 @@
-//! What the loop remembers beyond the store of Nodes.
+//! State of the loop beyond the store of Nodes.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -31,7 +31,7 @@ pub struct CloudNodeState {
     pub(super) effects: Arc<PendingNodeEffects>,
 }
 
-/// What is remembered of one Node.
+/// State of one Node.
 #[derive(Debug)]
 pub(super) struct NodeMemory {
     uid: Box<str>,
@@ -82,7 +82,7 @@ impl NodeMemory {
 }
 
 impl CloudNodeState {
-    /// Changes what is remembered of `node`; none if `nodes` shows it no more.
+    /// Changes the state of `node`; none if `nodes` shows it no more.
     pub(super) fn remember<T>(
         &self,
         nodes: &Store<NodeView>,
@@ -106,7 +106,7 @@ impl CloudNodeState {
         Some(changed)
     }
 
-    /// What was seen of the machine of `node`, if that differs.
+    /// The machine of `node` as it was seen last, if that differs.
     pub(super) fn observed(&self, node: &NodeView) -> Option<Arc<Instance>> {
         let all = self.nodes.lock();
         let known = all.get(&node.name).filter(|known| known.uid == node.uid)?;

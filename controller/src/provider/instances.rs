@@ -12,6 +12,23 @@ use super::{
 };
 
 impl Provider {
+    /// Waits until there is a provider that serves instances; `without` is called once if one does
+    /// not, for the next process behind the socket may (N-1).
+    pub async fn serving_instances(&self, without: impl FnOnce()) {
+        self.offering(|session| session.instances.is_some(), without)
+            .await;
+    }
+
+    /// Waits until there is a provider that allocates Pod CIDRs; `without` as in
+    /// [`serving_instances`](Self::serving_instances).
+    pub async fn allocating_pod_cidrs(&self, without: impl FnOnce()) {
+        let allocates = |session: &Session| {
+            let instances = session.instances.as_ref();
+            instances.is_some_and(|instances| instances.allocates_pod_cidrs)
+        };
+        self.offering(allocates, without).await;
+    }
+
     /// A session of a provider that serves instances, now or as soon as there is one.
     ///
     /// # Errors

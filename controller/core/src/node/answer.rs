@@ -124,8 +124,8 @@ pub enum RefusedInstance {
 }
 
 impl RawInstance {
-    /// The instance, if every part of it is legal but for single addresses, which are left out: one that is faulty
-    /// must not keep a Node from the rest of it.
+    /// The instance, if every part of it is legal. Only single addresses that are faulty are left out: one of them
+    /// must not keep a Node from the rest.
     pub fn check(self, rules: Rules<'_>) -> Result<Instance, RefusedInstance> {
         provider_id(&self.provider_id, rules)?;
         if !self.node_name.is_empty() {

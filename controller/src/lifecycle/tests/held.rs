@@ -40,7 +40,7 @@ async fn no_node_is_deleted_while_the_provider_is_not_ready() {
 
 /// Whichever loop asked.
 #[tokio::test(start_paused = true)]
-async fn no_node_is_deleted_that_another_loop_was_told_exists() {
+async fn no_node_is_deleted_whose_instance_another_loop_has_seen() {
     let mut fixture = Fixture::new(Setup {
         cloud: cloud(|config| config.clock = Clock::Wall),
         ..Setup::default()

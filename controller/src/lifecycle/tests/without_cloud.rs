@@ -1,4 +1,4 @@
-//! What needs no call does not wait for one.
+//! Writes that need no call do not wait for one.
 
 use super::*;
 

@@ -23,7 +23,7 @@ fn addresses(fixture: &Fixture) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_address_that_is_none_is_left_out_and_told() {
+async fn an_address_that_is_none_is_left_out_with_an_event() {
     let fixture = start();
     spoil(&fixture, BadAnswer::MalformedAddress);
     fixture.register(node("n1"));

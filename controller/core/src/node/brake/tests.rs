@@ -153,7 +153,7 @@ fn an_answer_in_between_restarts_the_row() {
 
 /// A contradiction, whichever loop asked, and though its answer may be from a cache.
 #[test]
-fn an_answer_to_the_other_loop_restarts_the_row_but_for_an_operator() {
+fn an_answer_to_the_other_loop_restarts_the_row_except_for_an_operator() {
     let contradicted = |seconds| Err(DeletionRefusal::Contradicted { at: at(seconds) });
     let mut brake = Brake::new(DeletionLimits::default());
     brake.absence(0, 1, 10).unwrap_err();

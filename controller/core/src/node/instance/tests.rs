@@ -25,8 +25,8 @@ fn another_spelling_of_a_provider_id_is_the_same_machine() {
         // A region became part of all IDs.
         ("openstack:///6d2", "openstack://region-1/6d2"),
         (
-            "azure:///groups/RG/machines/VM-1",
-            "azure:///groups/rg/machines/vm-1",
+            "azure:///groups/RG/machines/VM1",
+            "azure:///groups/rg/machines/vm1",
         ),
     ] {
         let (node, instance) = pair(of_node, id);

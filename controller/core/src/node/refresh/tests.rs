@@ -279,7 +279,7 @@ fn another_spelling_of_the_provider_id_freezes_no_node() {
 }
 
 #[test]
-fn a_faulty_address_is_told_and_the_others_are_written() {
+fn a_faulty_address_has_an_event_and_the_others_are_written() {
     let (node, instance) = in_step();
     let instance = Instance {
         addresses: addresses("InternalIP=10.0.0.6"),
