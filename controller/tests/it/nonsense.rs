@@ -26,7 +26,7 @@ const ITEMS: [(BadAnswer, &[&str]); 8] = [
     (BadAnswer::BadLabel, &["zone", "no label value!"]),
     (
         BadAnswer::WrongPrefix,
-        &["provider_id", "starts with none of the provider's prefixes"],
+        &["provider_id", "starts with none of its prefixes: mock://"],
     ),
     (
         BadAnswer::EmptyProviderId,

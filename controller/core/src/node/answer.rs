@@ -12,7 +12,7 @@ use crate::{
         NodeAddress,
         address::{EXTERNAL_DNS, EXTERNAL_IP, HOSTNAME, INTERNAL_DNS, INTERNAL_IP},
         instance::{Instance, PowerState},
-        ownership::Prefixes,
+        ownership::{Prefixes, ProviderIdOwner},
     },
     string_map::StringMap,
     syntax::{self, Complaint},
@@ -121,6 +121,14 @@ pub enum RefusedInstance {
         /// Where it is missing.
         field: InstanceField,
     },
+    /// The ID of another provider.
+    #[error("the provider's provider_id {id} starts with none of its prefixes: {prefixes}")]
+    Foreign {
+        /// The ID, cut and escaped.
+        id: Excerpt,
+        /// The provider's prefixes.
+        prefixes: Prefixes,
+    },
 }
 
 impl RawInstance {
@@ -191,11 +199,16 @@ fn provider_id(id: &str, rules: Rules<'_>) -> Result<(), RefusedInstance> {
             return Err("has spaces or characters that cannot be printed");
         }
         match rules.prefixes.tail(id) {
-            None => Err("starts with none of the provider's prefixes"),
             Some("") => Err("has nothing after its prefix"),
-            Some(_) => Ok(()),
+            Some(_) | None => Ok(()),
         }
     })?;
+    if rules.prefixes.owner(id) == ProviderIdOwner::Foreign {
+        return Err(RefusedInstance::Foreign {
+            id: Excerpt::of(id),
+            prefixes: rules.prefixes.clone(),
+        });
+    }
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Ownership of a node: by its provider ID, and without one by the operator's selector.
 
+use std::fmt;
+
 use crate::{node::NodeView, selector::Selector};
 
 /// Prefixes of one provider's IDs.
@@ -21,6 +23,12 @@ pub enum ProviderIdOwner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the provider declares an empty provider ID prefix")]
 pub struct EmptyPrefix;
+
+impl fmt::Display for Prefixes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(", "))
+    }
+}
 
 impl Prefixes {
     /// The prefixes that a provider declares; if none, `<provider_name>://`.

@@ -43,7 +43,11 @@ pub(super) struct Read {
 pub(super) fn without_asking(node: &NodeView, instances: &InstancesCapability) -> Option<Lookup> {
     let foreign = instances.prefixes.owner(&node.provider_id) == ProviderIdOwner::Foreign;
     foreign.then(|| Lookup::NotManaged {
-        reason: "its provider ID starts with none of the provider's prefixes".into(),
+        reason: format!(
+            "its provider ID starts with none of the provider's prefixes: {}",
+            instances.prefixes
+        )
+        .into(),
     })
 }
 
@@ -59,10 +63,12 @@ pub(super) fn read<'a>(
     let mut results: Vec<Option<Result<Lookup, Error>>> = nodes.iter().map(|_| None).collect();
     let mut effects = vec![RawEffects::default(); nodes.len()];
     let mut strays = 0;
+    let mut has_unnamed = false;
     let mut doubts = Vec::new();
     for result in answer.results {
         let Some(at) = places.get(&*result.node_name).copied() else {
             strays += 1;
+            has_unnamed |= result.node_name.is_empty();
             continue;
         };
         if let Some(Outcome::Absent(absent)) = &result.outcome
@@ -80,9 +86,14 @@ pub(super) fn read<'a>(
         results[at] = Some(read);
         effects[at] = wanted;
     }
+    let missing = if has_unnamed {
+        "no result for the node, but one whose node_name is empty"
+    } else {
+        "no result for the node"
+    };
     let results = results
         .into_iter()
-        .map(|result| result.unwrap_or_else(|| Err(malformed("no result for the node"))))
+        .map(|result| result.unwrap_or_else(|| Err(malformed(missing))))
         .collect();
     Read {
         results: refuse_shared_ids(results),

@@ -115,8 +115,6 @@ fn provider_ids() {
     }
     let too_long = format!("{long}i");
     for (id, complaint) in [
-        ("other://i", "starts with none of the provider's prefixes"),
-        ("i-1", "starts with none of the provider's prefixes"),
         ("mock://", "has nothing after its prefix"),
         (
             "mock://a b",
@@ -150,6 +148,19 @@ fn provider_ids() {
             complaint,
         });
         assert_eq!(check(raw), Err(expected));
+    }
+}
+
+#[test]
+fn a_provider_id_of_another_provider_is_refused_with_the_prefixes() {
+    for id in ["other://i", "i-1"] {
+        let raw = RawInstance {
+            provider_id: id.into(),
+            ..good()
+        };
+        let expected =
+            format!("the provider's provider_id {id:?} starts with none of its prefixes: mock://");
+        assert_eq!(refusal(raw), expected);
     }
 }
 

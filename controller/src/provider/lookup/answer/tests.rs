@@ -206,6 +206,16 @@ fn results_come_in_any_order_and_strays_are_counted() {
 }
 
 #[test]
+fn a_forgotten_node_name_is_named() {
+    let read = read_results(&["a"], vec![result("", found("fake://a"))], fresh());
+    let error = read.results[0].as_ref().unwrap_err().to_string();
+    assert!(
+        error.ends_with("no result for the node, but one whose node_name is empty"),
+        "{error}"
+    );
+}
+
+#[test]
 fn two_nodes_with_one_provider_id_are_both_refused() {
     let results = vec![
         result("a", found("fake://same")),
