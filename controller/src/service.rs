@@ -44,7 +44,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use futures::FutureExt;
 use outrigger_core::{
     node::NodeView,
-    service::{ServiceView, capability::Capability, ownership::is_not_managed},
+    service::{
+        ServiceView,
+        capability::Capability,
+        ownership::{Ownership, is_not_managed},
+    },
     targets::{Allowance, Pace},
 };
 use tokio::sync::Semaphore;
@@ -223,7 +227,8 @@ impl ServiceLb {
         }
         let mut not_managed = Vec::new();
         self.parts.services.for_each(|service| {
-            if is_not_managed(service) {
+            let ownership = Ownership::of(service, Some(capability));
+            if ownership == Ownership::Provide && is_not_managed(service) {
                 not_managed.push(ServiceKey::of(service));
             }
         });

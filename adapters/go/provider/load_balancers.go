@@ -84,7 +84,7 @@ func LoadBalancerInProgress(retryAfter time.Duration, early ...*v1.LoadBalancerI
 		Disposition: v1.LoadBalancerDisposition_LOAD_BALANCER_DISPOSITION_IN_PROGRESS,
 		RetryAfter:  durationpb.New(retryAfter),
 	}
-	if len(early) > 0 { // an empty status would remove published addresses
+	if len(early) > 0 { // an empty status says nothing
 		answer.Status = &v1.LoadBalancerStatus{Ingress: early}
 	}
 	return answer

@@ -192,7 +192,7 @@ impl Parts {
         }
     }
 
-    /// Without addresses the status is left out: an empty one would remove published addresses.
+    /// Without addresses the status is left out, since an empty one says nothing.
     fn known(mut self, load_balancer: Option<LoadBalancer>) -> Self {
         if let Some((identity, status)) = load_balancer.map(LoadBalancer::into_wire) {
             self.identity = Some(identity);
