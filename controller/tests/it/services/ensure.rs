@@ -207,15 +207,16 @@ async fn s34_a_service_that_another_controller_manages_is_left_alone() {
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
     stage.change_service_status("theirs", status).await;
 
-    // Neither a restart nor another set of nodes is a reason to ask again.
+    // Another set of nodes is no reason to ask again; a start is, in the background and without an event.
     stage.restart_controller().await;
+    stage.mock.was_called(ENSURE, 2).await;
     stage
         .nodes()
         .delete("n-00001", &kube::api::DeleteParams::default())
         .await
         .unwrap();
     stage.serve(load_balancer("ours")).await;
-    assert_eq!(stage.mock.calls(ENSURE).await, 2);
+    assert_eq!(stage.mock.calls(ENSURE).await, 3);
     assert_eq!(stage.mock.calls(UPDATE).await, 0);
     let service = stage.service("theirs").await;
     assert_eq!(addresses_of(&service), ["192.0.2.1 VIP"]);
