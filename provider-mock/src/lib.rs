@@ -30,5 +30,6 @@ mod wire;
 
 pub use cloud::{Cloud, CloudConfig};
 pub use provider::{
-    ListedTarget, MockProvider, ProviderOptions, ServedLoadBalancers, ServedRoutes, ServedVolumes,
+    ListedTarget, MockProvider, ProviderOptions, Respelled, ServedLoadBalancers, ServedRoutes,
+    ServedVolumes,
 };

@@ -102,6 +102,19 @@ pub struct ServedRoutes {
     pub bare_results: bool,
     /// Results carry events, annotations and conditions of the Node.
     pub effects: bool,
+    /// A field of the target that lists and answers to creations spell otherwise than asked for.
+    pub respelled: Option<Respelled>,
+}
+
+/// A field of a route's target in a spelling of the cloud.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Respelled {
+    /// The Node's name in capitals.
+    NodeName,
+    /// The provider ID with one more slash.
+    ProviderId,
+    /// A next hop that is none of the Node's addresses, this one.
+    NextHop(std::net::IpAddr),
 }
 
 impl Default for ServedRoutes {
@@ -114,6 +127,7 @@ impl Default for ServedRoutes {
             compared_addresses: false,
             bare_results: false,
             effects: false,
+            respelled: None,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::cidr::Cidr;
 use crate::cloud::RouteError;
 use crate::instances::{from_sdk, to_sdk};
 use crate::journal::{Event, RouteChangeKind, RouteEvent};
-use crate::provider::{ListedTarget, MockProvider, ServedRoutes, cluster_of};
+use crate::provider::{ListedTarget, MockProvider, Respelled, ServedRoutes, cluster_of};
 
 impl Routes for MockProvider {
     fn capability(&self) -> RoutesCapability {
@@ -123,13 +123,22 @@ impl ServedRoutes {
         let shown =
             |by: ListedTarget| [by, All, Capitals, OtherId, OtherHop].contains(&self.target);
         if shown(ListedTarget::NodeName) {
-            listed = listed.with_node_name(target.node.as_str());
+            listed = listed.with_node_name(match self.respelled {
+                Some(Respelled::NodeName) => target.node.to_uppercase(),
+                _ => target.node.clone(),
+            });
         }
         if shown(ListedTarget::ProviderId) {
-            listed = listed.with_provider_id(target.provider_id.as_str());
+            listed = listed.with_provider_id(match self.respelled {
+                Some(Respelled::ProviderId) => target.provider_id.replacen("://", ":///", 1),
+                _ => target.provider_id.clone(),
+            });
         }
         if shown(ListedTarget::NextHop) {
-            listed = listed.with_next_hop_ip(target.next_hop);
+            listed = listed.with_next_hop_ip(match self.respelled {
+                Some(Respelled::NextHop(ip)) => Some(ip),
+                _ => target.next_hop,
+            });
         }
         if self.compared_addresses {
             let addresses = target.addresses.iter().map(to_sdk);

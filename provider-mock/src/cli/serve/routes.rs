@@ -88,6 +88,7 @@ impl RouteArgs {
             compared_addresses: self.route_compared_addresses,
             bare_results: self.route_bare_results,
             effects: self.route_effects,
+            respelled: None,
         })
     }
 }
