@@ -33,7 +33,8 @@ type Route struct {
 	DestinationCidr string `protobuf:"bytes,2,opt,name=destination_cidr,json=destinationCidr,proto3" json:"destination_cidr,omitempty"`
 	// Name of the target Node. On list this or provider_id or next_hop_ip is
 	// enough: the controller finds the Node in its own store, so that a provider
-	// needs no list of nodes. A target that is no Node of the cluster is stale.
+	// needs no list of nodes. A target that is no Node of the cluster is stale, and
+	// so is a name that no Node can have.
 	NodeName string `protobuf:"bytes,3,opt,name=node_name,json=nodeName,proto3" json:"node_name,omitempty"`
 	// spec.providerID of the target. On list, as node_name.
 	ProviderId string `protobuf:"bytes,4,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -42,7 +43,8 @@ type Route struct {
 	// Next hop as an IP address. On list, as node_name; empty on create.
 	NextHopIp string `protobuf:"bytes,6,opt,name=next_hop_ip,json=nextHopIp,proto3" json:"next_hop_ip,omitempty"`
 	// List only: the route leads nowhere, since its target is gone or cannot forward. The
-	// controller deletes it, and makes it again if a Node has the CIDR.
+	// controller deletes it, whichever target it names, and makes it again if a Node has
+	// the CIDR.
 	Blackhole bool `protobuf:"varint,7,opt,name=blackhole,proto3" json:"blackhole,omitempty"`
 	// List only: node_addresses holds what the route was made with; the controller
 	// makes it again when the Node's differ (Go: EnableNodeAddresses).
@@ -466,7 +468,7 @@ type RouteResult struct {
 	Effects *KubernetesEffects `protobuf:"bytes,4,opt,name=effects,proto3" json:"effects,omitempty"`
 	// Create with OK: the route as ListRoutes would give it, so that it can be compared and
 	// deleted without another list. Absent: it is kept as it was sent, without a name. One
-	// that is malformed, or is not the route that was asked for: unknown.
+	// that is malformed, or has another destination: unknown.
 	Route         *Route `protobuf:"bytes,5,opt,name=route,proto3" json:"route,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

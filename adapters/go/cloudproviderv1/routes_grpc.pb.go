@@ -45,6 +45,15 @@ const (
 // provider SHOULD serialise by destination CIDR too, whatever the node, so that a delete
 // that outlives its call does not meet the create that follows.
 //
+// Target. Of node_name, provider_id and next_hop_ip, the first that a listed route and the
+// Node both have decides whether it leads there; the others contradict nothing. Names are
+// compared in lower case, IDs as text, IPs as addresses, with those that the Node reports
+// of the same family. The route that the answer to a create shows, or else the first list
+// after it, is the Node's: a target that is another one by this rule is an event, and
+// Create is called again with slow back-off, but nothing is deleted. A route that stays as it is while its
+// Node gets another provider ID, or loses the next hop, is made again. A route without a
+// target that can be compared is kept: Create tells whose it is.
+//
 // Deletion. The controller deletes a route that a complete list has shown or a create
 // has made, and that leads nowhere, to no Node that the API server knows, or not to the
 // Node that has the CIDR. A provider's word on instances never deletes a route. Turning
@@ -92,8 +101,13 @@ type RoutesServiceClient interface {
 	//	RATE_LIMITED, CLOUD_UNAVAILABLE,    calls pause; Create after that
 	//	  CREDENTIALS_INVALID
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Create on the next session
+	//	CONFLICTING_RESOURCE                List too, the first time: it may be one of
+	//	                                    ours that came later
+	//	OK with another target (see Target) event and condition as above, with the field
+	//	                                    quoted; Create again
 	//	no ErrorInfo, no result, two        unknown: List, then again
-	//	  results, OK with another route
+	//	  results, OK with another
+	//	  destination_cidr
 	BatchCreateRoutes(ctx context.Context, in *BatchCreateRoutesRequest, opts ...grpc.CallOption) (*BatchCreateRoutesResponse, error)
 	// Removes routes; one that is gone is a success. One result each. Deadline 2 min.
 	//
@@ -103,8 +117,9 @@ type RoutesServiceClient interface {
 	//	no ErrorInfo, no result, two        unknown: List, then again
 	//	  results
 	//	any other error                     Delete as Create, but without event and
-	//	                                    condition; nothing is created for its CIDR
-	//	                                    before
+	//	                                    condition, and again with slow back-off where
+	//	                                    Create would not be; nothing is created for
+	//	                                    its CIDR before
 	BatchDeleteRoutes(ctx context.Context, in *BatchDeleteRoutesRequest, opts ...grpc.CallOption) (*BatchDeleteRoutesResponse, error)
 }
 
@@ -176,6 +191,15 @@ func (c *routesServiceClient) BatchDeleteRoutes(ctx context.Context, in *BatchDe
 // provider SHOULD serialise by destination CIDR too, whatever the node, so that a delete
 // that outlives its call does not meet the create that follows.
 //
+// Target. Of node_name, provider_id and next_hop_ip, the first that a listed route and the
+// Node both have decides whether it leads there; the others contradict nothing. Names are
+// compared in lower case, IDs as text, IPs as addresses, with those that the Node reports
+// of the same family. The route that the answer to a create shows, or else the first list
+// after it, is the Node's: a target that is another one by this rule is an event, and
+// Create is called again with slow back-off, but nothing is deleted. A route that stays as it is while its
+// Node gets another provider ID, or loses the next hop, is made again. A route without a
+// target that can be compared is kept: Create tells whose it is.
+//
 // Deletion. The controller deletes a route that a complete list has shown or a create
 // has made, and that leads nowhere, to no Node that the API server knows, or not to the
 // Node that has the CIDR. A provider's word on instances never deletes a route. Turning
@@ -223,8 +247,13 @@ type RoutesServiceServer interface {
 	//	RATE_LIMITED, CLOUD_UNAVAILABLE,    calls pause; Create after that
 	//	  CREDENTIALS_INVALID
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Create on the next session
+	//	CONFLICTING_RESOURCE                List too, the first time: it may be one of
+	//	                                    ours that came later
+	//	OK with another target (see Target) event and condition as above, with the field
+	//	                                    quoted; Create again
 	//	no ErrorInfo, no result, two        unknown: List, then again
-	//	  results, OK with another route
+	//	  results, OK with another
+	//	  destination_cidr
 	BatchCreateRoutes(context.Context, *BatchCreateRoutesRequest) (*BatchCreateRoutesResponse, error)
 	// Removes routes; one that is gone is a success. One result each. Deadline 2 min.
 	//
@@ -234,8 +263,9 @@ type RoutesServiceServer interface {
 	//	no ErrorInfo, no result, two        unknown: List, then again
 	//	  results
 	//	any other error                     Delete as Create, but without event and
-	//	                                    condition; nothing is created for its CIDR
-	//	                                    before
+	//	                                    condition, and again with slow back-off where
+	//	                                    Create would not be; nothing is created for
+	//	                                    its CIDR before
 	BatchDeleteRoutes(context.Context, *BatchDeleteRoutesRequest) (*BatchDeleteRoutesResponse, error)
 	mustEmbedUnimplementedRoutesServiceServer()
 }

@@ -174,6 +174,8 @@ pub struct NetworkUnavailable {
     pub status: Option<Status>,
     /// `reason`.
     pub reason: Box<str>,
+    /// `message`.
+    pub message: Box<str>,
     /// `lastTransitionTime`; none where it cannot be read.
     pub since: Option<Timestamp>,
 }

@@ -18,6 +18,7 @@
 //!   the Node it leads to is gone, does not have the CIDR, or is another machine by now.
 
 mod condition;
+mod fit;
 mod nodes;
 mod observed;
 mod plan;
@@ -27,6 +28,6 @@ mod table;
 pub use condition::{NetworkConditionWrite, condition};
 pub use nodes::RouteNodes;
 pub use observed::{ObservedRoute, RawRoute, RouteFault, RouteField, WantedRoute};
-pub use plan::{Confirmation, RefusedRoute, RouteFacts, RoutePlan, RouteStep, plan};
+pub use plan::{Confirmation, RefusedRoute, RouteFacts, RoutePlan, RouteStep, dispute, plan};
 pub use settings::{WITHOUT_CLUSTER_CIDR, route_cidrs};
 pub use table::{ListStart, RouteTable};

@@ -43,9 +43,10 @@ impl NodeRoute {
     }
 
     async fn confirm_node(&self, name: &Arc<str>, destination: Cidr) -> Result<(), ApiError> {
+        let question = self.state.ask();
         let due = match self.parts.api.get::<NodeView>(&nodes::path(name)).await {
-            Ok(node) => self.state.observe_live(node),
-            Err(error) if error.is_not_found() => self.state.forget_named(name),
+            Ok(node) => question.shows(node),
+            Err(error) if error.is_not_found() => question.denies(name),
             Err(error) => return Err(error),
         };
         // Its own key goes on with the answer.
@@ -70,6 +71,7 @@ impl NodeRoute {
     }
 
     async fn list_nodes(&self, destination: Cidr) -> Result<(), ApiError> {
+        let question = self.state.ask();
         let mut token = String::new();
         loop {
             let page = self
@@ -80,7 +82,7 @@ impl NodeRoute {
             for item in page.items {
                 match item {
                     Item::Decoded(node) => {
-                        let due = self.state.observe_live(node);
+                        let due = question.shows(node);
                         let others = due.into_iter().filter(|other| *other != destination);
                         self.queue_destinations(others);
                     }

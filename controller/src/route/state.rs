@@ -5,14 +5,16 @@ use std::{
     sync::Arc,
 };
 
+use outrigger_api::v1::ErrorReason;
 use outrigger_core::{
     cidr::Cidr,
     node::NodeView,
-    route::{ObservedRoute, RouteNodes, RouteTable},
+    route::{ObservedRoute, RouteNodes, RouteTable, WantedRoute},
 };
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::{kube::store::Store, node_effects::PendingNodeEffects};
+use super::sync::is_for_owner;
+use crate::{kube::store::Store, node_effects::PendingNodeEffects, provider::Error};
 
 /// The routes and Nodes that decisions of one lease term rest on.
 #[derive(Debug)]
@@ -31,6 +33,10 @@ pub(super) struct RouteFindings {
     pub(super) failed: BTreeSet<Cidr>,
     /// Pod CIDRs, by the UID of their Node, with a Warning in this lease term.
     reported: HashSet<(Box<str>, Cidr)>,
+    /// How many questions to the API server about Nodes are open.
+    questions: usize,
+    /// UIDs of Nodes that were deleted while one was: its answer may be from before.
+    deleted_since: HashSet<Box<str>>,
 }
 
 impl RouteFindings {
@@ -42,6 +48,9 @@ impl RouteFindings {
 
     fn forget(&mut self, name: &str, uid: &str) -> BTreeSet<Cidr> {
         self.reported.retain(|(reported, _)| **reported != *uid);
+        if self.questions > 0 {
+            self.deleted_since.insert(uid.into());
+        }
         let destinations = self.nodes.forget(name, uid);
         self.tried_no_more(destinations)
     }
@@ -51,6 +60,36 @@ impl RouteFindings {
             self.failed.remove(destination);
         }
         destinations
+    }
+
+    /// A route to `destination` is there.
+    pub(super) fn keep(&mut self, destination: Cidr) {
+        self.failed.remove(&destination);
+        self.table.keep(destination, &self.nodes);
+    }
+
+    /// The route could not be made, or it is not known whether it was.
+    pub(super) fn not_created(&mut self, wanted: &WantedRoute, error: &Error) {
+        let destination = wanted.destination;
+        if error.leaves_result_unknown() {
+            self.table.created_perhaps(wanted);
+        } else if error.reason() == Some(ErrorReason::ConflictingResource) {
+            self.table.conflicts(destination);
+        } else {
+            self.table.failed(destination);
+        }
+        if is_for_owner(error) {
+            self.failed.insert(destination);
+        }
+    }
+
+    /// The route could not be deleted, or it is not known whether it was.
+    pub(super) fn not_deleted(&mut self, destination: Cidr, error: &Error) {
+        if error.leaves_result_unknown() {
+            self.table.result_unknown(destination);
+        } else {
+            self.table.failed(destination);
+        }
     }
 
     /// Whether a Warning about this Pod CIDR is due.
@@ -83,11 +122,21 @@ impl RouteState {
         }
     }
 
-    /// Observes a Node that the API server has just shown. The store may have a later view of it.
-    pub(super) fn observe_live(&self, live: NodeView) -> BTreeSet<Cidr> {
+    /// To be called right before the API server is asked about Nodes, and held until its answer is observed.
+    pub(super) fn ask(&self) -> Question<'_> {
+        self.known().questions += 1;
+        Question(self)
+    }
+
+    /// Observes a Node that the API server has just shown. The store may have a later view of it, or have seen its
+    /// deletion.
+    fn observe_live(&self, live: NodeView) -> BTreeSet<Cidr> {
         let live = Arc::new(live);
         self.nodes.refresh(&live);
         let mut known = self.known();
+        if known.deleted_since.contains(&live.uid) {
+            return BTreeSet::new();
+        }
         let held = self.nodes.get(&live.name);
         let held = held.filter(|held| held.uid == live.uid);
         known.observe(&held.unwrap_or(live))
@@ -99,7 +148,7 @@ impl RouteState {
     }
 
     /// The API server has no Node of this name.
-    pub(super) fn forget_named(&self, name: &str) -> BTreeSet<Cidr> {
+    fn forget_named(&self, name: &str) -> BTreeSet<Cidr> {
         let mut known = self.known();
         match known.nodes.get(name).cloned() {
             Some(node) => known.forget(name, &node.uid),
@@ -127,5 +176,30 @@ impl RouteState {
         let known = self.known();
         let routes = known.table.iter().map(ObservedRoute::destination);
         known.nodes.destinations().chain(routes).collect()
+    }
+}
+
+/// An open question to the API server about Nodes.
+pub(super) struct Question<'a>(&'a RouteState);
+
+impl Question<'_> {
+    /// The answer has this Node. Returns the destinations to be reconciled.
+    pub(super) fn shows(&self, node: NodeView) -> BTreeSet<Cidr> {
+        self.0.observe_live(node)
+    }
+
+    /// The answer is that there is no Node of this name. Returns the destinations to be reconciled.
+    pub(super) fn denies(&self, name: &str) -> BTreeSet<Cidr> {
+        self.0.forget_named(name)
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        let mut known = self.0.known();
+        known.questions -= 1;
+        if known.questions == 0 {
+            known.deleted_since.clear();
+        }
     }
 }

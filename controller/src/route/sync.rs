@@ -1,19 +1,52 @@
 //! One destination: confirm, delete, create, until its routes are as they should be.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{
     cidr::Cidr,
     effects::RawEffects,
-    route::{Confirmation, ObservedRoute, RoutePlan, RouteStep, WantedRoute, plan},
+    error_class::Requeue,
+    route::{Confirmation, ObservedRoute, RoutePlan, RouteStep, WantedRoute, dispute, plan},
 };
-use tracing::{info, warn};
+use tokio::time::Instant;
+use tracing::info;
 
-use super::{NodeRoute, RouteKey, metrics::SyncOutcome, state::RouteFindings};
+use super::{NodeRoute, RouteKey, metrics::SyncOutcome};
 use crate::{
     provider::Error,
     queue::{Outcome, Priority},
 };
+
+/// Name of the method, for an error of its answer.
+const CREATE: &str = "BatchCreateRoutes";
+const NOT_CREATED: &str = "route cannot be created";
+
+/// An answer of the API server is good for this time: a call may wait for an hour while calls pause. Longer than any call
+/// of a batch, so that among many deletions each is sent in the end.
+const FRESH: Duration = Duration::from_mins(5);
+
+/// Questions that the API server has answered.
+#[derive(Clone, Debug, Default)]
+struct Confirmed {
+    questions: Vec<Confirmation>,
+    /// When the first of them was asked for.
+    since: Option<Instant>,
+}
+
+impl Confirmed {
+    fn add(&mut self, question: Confirmation) {
+        self.since.get_or_insert_with(Instant::now);
+        self.questions.push(question);
+    }
+
+    /// Those that need not be asked again.
+    fn fresh(&self) -> &[Confirmation] {
+        match self.since {
+            Some(since) if since.elapsed() > FRESH => &[],
+            _ => &self.questions,
+        }
+    }
+}
 
 impl NodeRoute {
     /// Reconciles the routes of `destination`, then the conditions of the Nodes that have it.
@@ -33,17 +66,18 @@ impl NodeRoute {
     }
 
     async fn carry_out(self: &Arc<Self>, destination: Cidr, synced: &mut SyncOutcome) -> Outcome {
-        let mut confirmed = Vec::new();
+        let mut confirmed = Confirmed::default();
         let mut is_made = false;
         loop {
-            let Some(RoutePlan { step, duplicates }) = self.plan(destination, &confirmed) else {
+            let Some(RoutePlan { step, duplicates }) = self.plan(destination, &confirmed.questions)
+            else {
                 return Outcome::Retry;
             };
             self.report_duplicates(destination, &duplicates);
             let changed = match step {
                 RouteStep::Nothing => return Outcome::Done,
                 RouteStep::Keep => {
-                    self.state.known().failed.remove(&destination);
+                    self.state.known().keep(destination);
                     return Outcome::Done;
                 }
                 RouteStep::Refuse(refused) => {
@@ -51,17 +85,16 @@ impl NodeRoute {
                     return Outcome::Done;
                 }
                 // Else this would go on for ever.
-                _ if is_made => {
-                    if let Some(others) = self.repeats.due("made in vain") {
-                        warn!(%destination, others, "route that was made does not lead to its Node");
-                    }
-                    return Outcome::Retry;
+                RouteStep::Create(wanted) if is_made => {
+                    *synced = SyncOutcome::Error;
+                    return self.shown_otherwise(&wanted);
                 }
+                _ if is_made => return Outcome::Retry,
                 RouteStep::List if self.listed(destination).await => continue,
                 RouteStep::List => return Outcome::Retry,
                 RouteStep::Confirm(question) => {
                     let answered = self.confirm(&question, destination).await;
-                    confirmed.push(question);
+                    confirmed.add(question);
                     if let Err(error) = answered {
                         *synced = SyncOutcome::Error;
                         return error.retry();
@@ -91,11 +124,11 @@ impl NodeRoute {
         self: &Arc<Self>,
         destination: Cidr,
         step: RouteStep,
-        confirmed: &[Confirmation],
+        confirmed: &Confirmed,
     ) -> impl Fn() -> bool + Send + Sync + 'static {
-        let (this, confirmed) = (Arc::clone(self), confirmed.to_vec());
+        let (this, confirmed) = (Arc::clone(self), confirmed.clone());
         move || {
-            let planned = this.plan(destination, &confirmed);
+            let planned = this.plan(destination, confirmed.fresh());
             planned.is_some_and(|planned| planned.step == step)
         }
     }
@@ -103,7 +136,7 @@ impl NodeRoute {
     async fn create(
         self: &Arc<Self>,
         wanted: WantedRoute,
-        confirmed: &[Confirmation],
+        confirmed: &Confirmed,
     ) -> Result<(), Outcome> {
         let destination = wanted.destination;
         let step = RouteStep::Create(wanted.clone());
@@ -115,39 +148,48 @@ impl NodeRoute {
         match answer.result {
             Ok(route) => {
                 let mut known = self.state.known();
-                known.table.created(route);
+                known.table.created(&wanted, route);
                 known.failed.remove(&destination);
                 drop(known);
                 info!(node = &*wanted.node_name, %destination, "route created");
                 Ok(())
             }
             Err(error) => {
-                let is_shown = is_for_owner(&error);
-                self.failed(destination, &error, |known| {
-                    if is_shown {
-                        known.failed.insert(destination);
-                    }
-                });
-                self.parts.metrics.failed("create", error.class());
-                if is_shown {
-                    self.report_failure(&wanted, &error);
-                }
-                self.log_failure(
-                    "route cannot be created",
-                    destination,
-                    &wanted.node_name,
-                    &error,
-                );
-                Err(Outcome::from(error.class().requeue()))
+                self.state.known().not_created(&wanted, &error);
+                Err(self.creation_failed(&wanted, &error))
             }
         }
+    }
+
+    /// A creation that the provider has answered with OK, and a route that does not lead to its Node. To delete that
+    /// one, and to make it again, would bring the same.
+    fn shown_otherwise(&self, wanted: &WantedRoute) -> Outcome {
+        let dispute = self.decide(&[], |facts, _| {
+            dispute(wanted.destination, &wanted.node_name, facts)
+        });
+        let error = Error::Malformed {
+            rpc: CREATE,
+            what: dispute.flatten().unwrap_or_default().into(),
+        };
+        self.state.known().failed.insert(wanted.destination);
+        self.report_failure(wanted, &error);
+        self.creation_failed(wanted, &error)
+    }
+
+    fn creation_failed(&self, wanted: &WantedRoute, error: &Error) -> Outcome {
+        self.parts.metrics.failed("create", error.class());
+        if is_for_owner(error) {
+            self.report_failure(wanted, error);
+        }
+        self.log_failure(NOT_CREATED, wanted.destination, &wanted.node_name, error);
+        Outcome::from(error.class().requeue())
     }
 
     /// a failure is logged only.
     async fn delete(
         self: &Arc<Self>,
         route: ObservedRoute,
-        confirmed: &[Confirmation],
+        confirmed: &Confirmed,
     ) -> Result<(), Outcome> {
         let destination = route.destination();
         let step = RouteStep::Delete(route.clone());
@@ -168,10 +210,14 @@ impl NodeRoute {
                 Ok(())
             }
             Err(error) => {
-                self.failed(destination, &error, |_| {});
+                self.state.known().not_deleted(destination, &error);
                 self.parts.metrics.failed("delete", error.class());
                 self.log_failure("route cannot be deleted", destination, node, &error);
-                Err(Outcome::from(error.class().requeue()))
+                // The Node whose change would bring the next try is gone.
+                Err(match error.class().requeue() {
+                    Requeue::OnChange => Requeue::SlowBackOff.into(),
+                    requeue => requeue.into(),
+                })
             }
         }
     }
@@ -186,21 +232,11 @@ impl NodeRoute {
             self.queue.add(key, Priority::Fresh);
         }
     }
-
-    fn failed(&self, destination: Cidr, error: &Error, then: impl FnOnce(&mut RouteFindings)) {
-        let mut known = self.state.known();
-        if error.leaves_result_unknown() {
-            known.table.result_unknown(destination);
-        } else {
-            known.table.failed(destination);
-            then(&mut known);
-        }
-    }
 }
 
 /// Whether the Node has an event and a condition of it. An unknown result is listed first, and the want of
 /// the cluster's UID concerns every Node alike.
-fn is_for_owner(error: &Error) -> bool {
+pub(super) fn is_for_owner(error: &Error) -> bool {
     let is_general = matches!(error, Error::Unidentified { .. });
     error.class().is_for_owner() && !is_general && !error.leaves_result_unknown()
 }

@@ -18,6 +18,7 @@ mod conditions;
 mod deletions;
 mod failures;
 mod nodes;
+mod respelled;
 
 /// UID of the fixture's cluster.
 const CLUSTER: &str = "uid-of-kube-system";
@@ -166,15 +167,24 @@ fn change_route(fixture: &Fixture, destination: &str, change: impl FnOnce(&mut R
     });
 }
 
+fn network_unavailable(fixture: &Fixture, node: &str) -> Option<Value> {
+    let live = fixture.live(node);
+    let mut conditions = live["status"]["conditions"].as_array()?.iter();
+    conditions
+        .find(|condition| condition["type"] == "NetworkUnavailable")
+        .cloned()
+}
+
 /// `status reason` of the Node's condition.
 fn condition(fixture: &Fixture, node: &str) -> Option<String> {
-    let live = fixture.live(node);
-    let conditions = live["status"]["conditions"].as_array()?.clone();
-    let found = conditions
-        .into_iter()
-        .find(|condition| condition["type"] == "NetworkUnavailable")?;
+    let found = network_unavailable(fixture, node)?;
     let word = |key: &str| found[key].as_str().unwrap().to_owned();
     Some([word("status"), word("reason")].join(" "))
+}
+
+fn message(fixture: &Fixture, node: &str) -> String {
+    let found = network_unavailable(fixture, node).unwrap();
+    found["message"].as_str().unwrap().to_owned()
 }
 
 const CREATED: Option<&str> = Some("False RouteCreated");

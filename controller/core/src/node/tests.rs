@@ -56,11 +56,13 @@ fn network_unavailable_is_read_with_its_reason_and_time() {
     };
     let read = with(json!({
         "type": "NetworkUnavailable", "status": "False", "reason": "RouteCreated",
+        "message": "RouteController created a route",
         "lastTransitionTime": "2026-11-21T10:01:02Z",
     }));
     let expected = NetworkUnavailable {
         status: Some(Status::False),
         reason: "RouteCreated".into(),
+        message: "RouteController created a route".into(),
         since: Some("2026-11-21T10:01:02Z".parse().unwrap()),
     };
     assert_eq!(read, Some(expected));
@@ -70,6 +72,7 @@ fn network_unavailable_is_read_with_its_reason_and_time() {
     let expected = NetworkUnavailable {
         status: None,
         reason: "".into(),
+        message: "".into(),
         since: None,
     };
     assert_eq!(odd, Some(expected));

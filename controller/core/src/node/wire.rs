@@ -106,6 +106,7 @@ impl From<NodeJson> for NodeView {
                 Box::new(NetworkUnavailable {
                     status: condition::Status::parse(&c.status),
                     reason: c.reason.clone(),
+                    message: c.message.clone(),
                     since: c.last_transition_time,
                 })
             }),

@@ -7,8 +7,7 @@ use jiff::Timestamp;
 use super::{
     RouteFacts,
     nodes::pod_cidrs,
-    observed::Fit,
-    plan::{is_inside, is_working, lacks_id},
+    plan::{dispute, is_inside, is_working, lacks_id},
 };
 use crate::{
     cidr::Cidr,
@@ -44,6 +43,7 @@ impl NetworkConditionWrite {
             network_unavailable: Some(Box::new(NetworkUnavailable {
                 status: Some(self.status),
                 reason: self.reason.into(),
+                message: self.message.clone(),
                 since: Some(self.since),
             })),
             resource_version: resource_version.into(),
@@ -74,7 +74,11 @@ pub fn condition(
     };
     let current = node.network_unavailable.as_deref();
     let same = current.filter(|current| current.status == Some(status));
-    if same.is_some_and(|current| *current.reason == *reason) {
+    // The message of a failure names its cause, which may be another one by now.
+    let is_said = |current: &NetworkUnavailable| {
+        *current.reason == *reason && (status == Status::False || *current.message == *message)
+    };
+    if same.is_some_and(is_said) {
         return None;
     }
     Some(NetworkConditionWrite {
@@ -129,10 +133,8 @@ fn state(node: &NodeView, failed: &BTreeSet<Cidr>, facts: &RouteFacts<'_>) -> Op
             Some(format!(": {cidr} is the Pod CIDR of Node {other} too"))
         } else if lacks_id(node, facts) {
             Some(": the Node has no provider ID".to_owned())
-        } else if routes.iter().any(|route| route.fit(node) == Fit::Undecided) {
-            Some(format!(
-                ": the provider lists a route to {cidr} without the Node that it leads to"
-            ))
+        } else if let Some(dispute) = dispute(cidr, &node.name, facts) {
+            Some(format!(": {dispute}"))
         } else {
             failed.contains(&cidr).then(String::new)
         }

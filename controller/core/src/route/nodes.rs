@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{ObservedRoute, observed::Fit};
+use super::{ObservedRoute, fit::Fit};
 use crate::{cidr::Cidr, node::NodeView};
 
 /// All Nodes of the cluster. They come in the order of the store, and from the API server itself
@@ -70,12 +70,20 @@ impl RouteNodes {
         names.filter_map(|name| self.nodes.get(name))
     }
 
-    /// The name of the Node that `route` leads to or led to.
-    pub(super) fn target_of<'a>(&'a self, route: &'a ObservedRoute) -> Option<&'a str> {
+    /// The name of the Node that `route` leads to or led to: the one that it names, one of those known, or the one
+    /// that it was made for.
+    pub(super) fn target_of(&self, route: &ObservedRoute) -> Option<Arc<str>> {
+        let named = route.node_name().map(Arc::from);
+        let made_for = || Some(Arc::from(&*route.made_for.as_ref()?.node));
+        named.or_else(|| self.found(route)).or_else(made_for)
+    }
+
+    /// The name of the known Node that `route` leads to or led to.
+    pub(super) fn found(&self, route: &ObservedRoute) -> Option<Arc<str>> {
         let is_target =
             |node: &&Arc<NodeView>| !matches!(route.fit(node), Fit::Other | Fit::Undecided);
-        let found = || self.nodes.values().find(is_target).map(|node| &*node.name);
-        route.node_name().or_else(found)
+        let found = self.nodes.values().find(is_target);
+        found.map(|node| Arc::clone(&node.name))
     }
 
     fn remove(&mut self, node: &str) -> BTreeSet<Cidr> {

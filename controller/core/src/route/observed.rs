@@ -1,7 +1,8 @@
-//! A route in the cloud, and the Node that it leads to.
+//! A route in the cloud, and one to be made.
 
-use std::{collections::HashSet, fmt, net::IpAddr};
+use std::{fmt, net::IpAddr};
 
+use super::fit::MadeFor;
 use crate::{
     cidr::Cidr,
     fault::{Excerpt, Fault, few, legal},
@@ -69,11 +70,22 @@ impl fmt::Display for RouteField {
 pub type RouteFault = Fault<RouteField>;
 
 /// A route of the cloud, exactly as the provider named it: a deletion sends it back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ObservedRoute {
     raw: Box<RawRoute>,
     destination: Cidr,
+    /// The Node that it was made for, or led to when it was last looked at; none before that.
+    pub(super) made_for: Option<Box<MadeFor>>,
 }
+
+/// Routes are equal if the provider shows them alike, whatever is known besides.
+impl PartialEq for ObservedRoute {
+    fn eq(&self, other: &Self) -> bool {
+        self.destination == other.destination && self.raw == other.raw
+    }
+}
+
+impl Eq for ObservedRoute {}
 
 /// A route to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,30 +100,6 @@ pub struct WantedRoute {
     pub provider_id: Box<str>,
     /// Its addresses.
     pub node_addresses: Box<[NodeAddress]>,
-}
-
-/// A Node, as far as it is compared with a route.
-struct RouteTarget<'a> {
-    name: &'a str,
-    provider_id: &'a str,
-    addresses: &'a [NodeAddress],
-    is_initialized: bool,
-}
-
-/// How a route and a Node relate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fit {
-    /// It leads to the Node.
-    Right,
-    /// It leads to the Node, but was made with other addresses.
-    Outdated,
-    /// It leads to the machine or the next hop that the Node had before.
-    Replaced,
-    /// It does not lead to the Node.
-    Other,
-    /// Not known: the Node is not initialised, so that its machine is not known yet, or the two have nothing in
-    /// common to compare.
-    Undecided,
 }
 
 impl RawRoute {
@@ -136,6 +124,7 @@ impl RawRoute {
         Ok(ObservedRoute {
             raw: Box::new(self),
             destination,
+            made_for: None,
         })
     }
 }
@@ -169,49 +158,6 @@ impl ObservedRoute {
     pub const fn destination(&self) -> Cidr {
         self.destination
     }
-
-    /// Name of the Node that it leads to, where the provider names it.
-    pub(super) fn node_name(&self) -> Option<&str> {
-        Some(&*self.raw.node_name).filter(|name| !name.is_empty())
-    }
-
-    /// How the route and `node` relate. Of the name, the provider ID and the next hop of the target,
-    /// the first that both have decides which Node is meant; the others show whether it is the
-    /// same machine still.
-    pub(super) fn fit(&self, node: &NodeView) -> Fit {
-        self.fit_to(&RouteTarget {
-            name: &node.name,
-            provider_id: &node.provider_id,
-            addresses: &node.addresses,
-            // Until then the addresses are those of the kubelet.
-            is_initialized: !node.is_uninitialized(),
-        })
-    }
-
-    fn fit_to(&self, node: &RouteTarget<'_>) -> Fit {
-        let raw = &*self.raw;
-        let name = self.node_name().map(|name| *name == *node.name);
-        let has_ids = !raw.provider_id.is_empty() && !node.provider_id.is_empty();
-        let id = has_ids.then(|| *raw.provider_id == *node.provider_id);
-        let hop = ip(&raw.next_hop_ip).filter(|_| !node.addresses.is_empty());
-        let hop = hop.map(|hop| node.addresses.iter().any(|a| ip(&a.address) == Some(hop)));
-        let mut same = [name, id, hop].into_iter().flatten();
-        match same.next() {
-            Some(false) if node.is_initialized || name.is_some() || id.is_some() => Fit::Other,
-            None | Some(false) => Fit::Undecided,
-            Some(true) if !node.is_initialized => Fit::Right,
-            Some(true) if same.any(|is_same| !is_same) => Fit::Replaced,
-            Some(true) if self.is_outdated(node.addresses) => Fit::Outdated,
-            Some(true) => Fit::Right,
-        }
-    }
-
-    /// as sets.
-    fn is_outdated(&self, now: &[NodeAddress]) -> bool {
-        let made_with: HashSet<_> = self.raw.node_addresses.iter().collect();
-        let now: HashSet<_> = now.iter().collect();
-        self.raw.compares_addresses && !now.is_empty() && made_with != now
-    }
 }
 
 impl WantedRoute {
@@ -226,19 +172,6 @@ impl WantedRoute {
         }
     }
 
-    /// Whether `made`, as the provider shows it, leads to the Node: a plan would delete any other at once.
-    pub fn is_shown_by(&self, made: &ObservedRoute) -> bool {
-        let node = RouteTarget {
-            name: &self.node_name,
-            provider_id: &self.provider_id,
-            addresses: &self.node_addresses,
-            is_initialized: true,
-        };
-        made.destination == self.destination
-            && !made.raw.is_blackhole
-            && made.fit_to(&node) == Fit::Right
-    }
-
     /// The route once it is made, where the provider does not show it: as it was sent.
     pub fn as_made(&self) -> ObservedRoute {
         ObservedRoute {
@@ -250,6 +183,7 @@ impl WantedRoute {
                 ..RawRoute::default()
             }),
             destination: self.destination,
+            made_for: None,
         }
     }
 }

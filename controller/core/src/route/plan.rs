@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    ObservedRoute, RouteNodes, RouteTable, WantedRoute,
-    observed::{Fit, ip},
-};
+use super::{ObservedRoute, RouteNodes, RouteTable, WantedRoute, fit::Fit, observed::ip};
 use crate::{
     cidr::Cidr,
     node::{NodeView, ownership::NodeScope},
@@ -100,16 +97,11 @@ fn step(destination: Cidr, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> 
         return RouteStep::List;
     }
     let routes = facts.table.at(destination);
-    let is_undecided =
-        |route: &ObservedRoute| nodes.iter().any(|node| route.fit(node) == Fit::Undecided);
-    let is_paused = nodes.iter().any(|node| node.is_paused());
-    if !facts.is_synced || is_paused || routes.iter().any(is_undecided) {
+    if !facts.is_synced || nodes.iter().any(|node| node.is_paused()) {
         return RouteStep::Nothing;
     }
     let is_ours = is_inside(destination, facts.cluster_cidrs);
-    if let Some(route) = routes
-        .iter()
-        .find(|route| is_stale(route, nodes, &facts.scope))
+    if let Some(route) = routes.iter().find(|route| is_stale(route, nodes, facts))
         && is_ours
     {
         return delete(route, facts);
@@ -131,6 +123,7 @@ fn step(destination: Cidr, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> 
         Some(node) if node.is_uninitialized() || !has_ip(node) || lacks_id(node, facts) => {
             RouteStep::Nothing
         }
+        // It is there already for all that a route without a comparable target tells: then the provider says so.
         Some(node) => RouteStep::Create(WantedRoute::of(destination, node)),
         None => RouteStep::Nothing,
     }
@@ -154,6 +147,13 @@ pub(super) fn is_inside(destination: Cidr, cluster_cidrs: &[Cidr]) -> bool {
         .any(|range| range.contains(destination))
 }
 
+/// In which way the provider shows the route that it has made for the Node otherwise, if it does.
+pub fn dispute(destination: Cidr, node: &str, facts: &RouteFacts<'_>) -> Option<String> {
+    let node = facts.nodes.get(node)?;
+    let mut routes = facts.table.at(destination).iter();
+    routes.find_map(|route| route.dispute(node))
+}
+
 /// Whether Pods of `node` are reached by `route`, though perhaps it is to be made again.
 pub(super) fn is_working(route: &ObservedRoute, node: &NodeView) -> bool {
     !route.raw().is_blackhole && matches!(route.fit(node), Fit::Right | Fit::Outdated)
@@ -161,20 +161,24 @@ pub(super) fn is_working(route: &ObservedRoute, node: &NodeView) -> bool {
 
 /// whether `route` is to go, if it is ours. One to a Node of another provider is not, and one
 /// of two Nodes with one CIDR keeps the route that it has, as long as that works.
-fn is_stale(route: &ObservedRoute, nodes: &[&Arc<NodeView>], scope: &NodeScope<'_>) -> bool {
+fn is_stale(route: &ObservedRoute, nodes: &[&Arc<NodeView>], facts: &RouteFacts<'_>) -> bool {
+    let may_touch = |node: &NodeView| facts.scope.may_touch(node);
     let is_wanted = |node: &&Arc<NodeView>| match route.fit(node) {
+        Fit::Disputed => true,
+        _ if route.raw().is_blackhole => false,
         Fit::Right => true,
-        Fit::Outdated => nodes.len() > 1 || !scope.may_touch(node),
-        Fit::Replaced => !scope.may_touch(node),
-        Fit::Other | Fit::Undecided => false,
+        Fit::Outdated => nodes.len() > 1 || !may_touch(node),
+        Fit::Replaced => !may_touch(node),
+        Fit::Other => false,
+        Fit::Undecided => facts.nodes.found(route).is_none(),
     };
-    route.raw().is_blackhole || !nodes.iter().any(is_wanted)
+    !nodes.iter().any(is_wanted)
 }
 
 /// Deletes `route` once the API server has been asked about the Node that it leads to.
 fn delete(route: &ObservedRoute, facts: &RouteFacts<'_>) -> RouteStep {
     let question = match facts.nodes.target_of(route) {
-        Some(node) => Confirmation::Node(node.into()),
+        Some(node) => Confirmation::Node(node),
         None => Confirmation::AllNodes,
     };
     let is_confirmed = facts.confirmed.contains(&question);

@@ -1,8 +1,11 @@
 //! The routes in the cloud, as far as they are known in one lease term.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::ObservedRoute;
+use super::{
+    ObservedRoute, RouteNodes, WantedRoute,
+    fit::{Fit, MadeFor},
+};
 use crate::cidr::Cidr;
 
 /// The last complete list, and each create and delete that was answered since it began.
@@ -19,6 +22,10 @@ pub struct RouteTable {
     outdated: u64,
     /// By destination: a call in flight, or one that a list may not show yet.
     writes: HashMap<Cidr, RouteWrite>,
+    /// Routes that were made, perhaps, and that the provider has not shown yet.
+    unseen: HashMap<Cidr, Box<MadeFor>>,
+    /// Destinations that a list was asked for, since a route of others is in the way.
+    contested: BTreeSet<Cidr>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,21 +49,44 @@ impl RouteTable {
 
     /// Takes a complete list, in which a route that is there twice counts once. A destination with a
     /// call that ended after the list began, or is in flight, stays as it is, since the list may be
-    /// from before. Returns the destinations that changed.
+    /// from before. Returns the destinations that changed, without those whose last call had an unknown result: their
+    /// keys wait for this list, or for the end of their back-off.
     pub fn list_completed(
         &mut self,
         start: ListStart,
         routes: impl IntoIterator<Item = ObservedRoute>,
     ) -> BTreeSet<Cidr> {
         self.is_listed = start.0 >= self.outdated;
+        let unknown = self.writes.iter();
+        let unknown = unknown.filter(|(_, write)| matches!(write, RouteWrite::Unknown(_)));
+        let unknown: HashSet<_> = unknown.map(|(destination, _)| *destination).collect();
         self.writes.retain(|_, write| match write {
             RouteWrite::InFlight => true,
             RouteWrite::Answered(call) | RouteWrite::Unknown(call) => *call > start.0,
         });
         let before = std::mem::take(&mut self.routes);
-        for route in routes {
-            if !self.writes.contains_key(&route.destination()) {
-                self.insert(route);
+        for mut route in routes {
+            let destination = route.destination();
+            if self.writes.contains_key(&destination) {
+                continue;
+            }
+            // A blackhole may be made again after each list.
+            if !route.raw().is_blackhole {
+                let mut known = before.get(&destination).into_iter().flatten();
+                let known = known.find(|known| **known == route);
+                route.made_for = known.and_then(|known| known.made_for.clone());
+            }
+            self.insert(route);
+        }
+        let writes = &self.writes;
+        let seen = self
+            .unseen
+            .extract_if(|destination, _| !writes.contains_key(destination));
+        for (destination, made_for) in seen {
+            if let Some([route]) = self.routes.get_mut(&destination).map(Vec::as_mut_slice)
+                && !route.raw().is_blackhole
+            {
+                route.made_for.get_or_insert(made_for);
             }
         }
         for destination in self.writes.keys() {
@@ -66,7 +96,10 @@ impl RouteTable {
         }
         let destinations = before.keys().chain(self.routes.keys());
         let changed = destinations.filter(|at| before.get(at) != self.routes.get(at));
-        changed.copied().collect()
+        changed
+            .filter(|at| !unknown.contains(at))
+            .copied()
+            .collect()
     }
 
     /// The provider may list other routes from now on: nothing is decided before a list that begins later is
@@ -82,16 +115,70 @@ impl RouteTable {
         self.writes.insert(destination, RouteWrite::InFlight);
     }
 
-    /// The call has made `route`.
-    pub fn created(&mut self, route: ObservedRoute) {
-        self.call_ended(route.destination(), RouteWrite::Answered);
+    /// The call has made `wanted`, which the provider shows as `route`, or not at all.
+    pub fn created(&mut self, wanted: &WantedRoute, mut route: ObservedRoute) {
+        let destination = wanted.destination;
+        let made_for = Box::new(MadeFor::of(wanted));
+        self.call_ended(destination, RouteWrite::Answered);
+        self.contested.remove(&destination);
+        if route == wanted.as_made() {
+            self.unseen.insert(destination, made_for.clone());
+            let is_known = |known: &ObservedRoute| known.made_for.as_ref() == Some(&made_for);
+            if self.at(destination).iter().any(is_known) {
+                return;
+            }
+        }
+        route.made_for = Some(made_for);
+        if let Some(routes) = self.routes.get_mut(&destination) {
+            routes.retain(|known| *known != route);
+        }
         self.insert(route);
+    }
+
+    /// The call may have made `wanted`.
+    pub fn created_perhaps(&mut self, wanted: &WantedRoute) {
+        self.result_unknown(wanted.destination);
+        let made_for = Box::new(MadeFor::of(wanted));
+        self.unseen.insert(wanted.destination, made_for);
+    }
+
+    /// The call was refused, since another route is in the way. The first time a list is needed, for it may be one of
+    /// ours that came after the last.
+    pub fn conflicts(&mut self, destination: Cidr) {
+        self.unseen.remove(&destination);
+        for route in self.routes.get_mut(&destination).into_iter().flatten() {
+            route.made_for = None;
+        }
+        if self.contested.insert(destination) {
+            self.result_unknown(destination);
+        } else {
+            self.failed(destination);
+        }
+    }
+
+    /// Remembers to which of `nodes` the routes with this destination lead.
+    pub fn keep(&mut self, destination: Cidr, nodes: &RouteNodes) {
+        self.contested.remove(&destination);
+        let routes = self.routes.get_mut(&destination).into_iter().flatten();
+        for route in routes {
+            let is_known = |made: &MadeFor| !made.provider_id.is_empty();
+            if route.made_for.as_deref().is_some_and(is_known) {
+                continue;
+            }
+            let mut nodes = nodes.with(destination);
+            if let Some(node) = nodes.find(|node| route.fit(node) == Fit::Right) {
+                let made_for = MadeFor::of(&WantedRoute::of(destination, node));
+                route.made_for = Some(Box::new(made_for));
+            }
+        }
     }
 
     /// The call has deleted `route`.
     pub fn deleted(&mut self, route: &ObservedRoute) {
         let destination = route.destination();
         self.call_ended(destination, RouteWrite::Answered);
+        self.unseen.remove(&destination);
+        self.contested.remove(&destination);
         if let Some(routes) = self.routes.get_mut(&destination) {
             routes.retain(|other| other != route);
             if routes.is_empty() {

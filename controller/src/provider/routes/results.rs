@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use outrigger_api::v1;
-use outrigger_core::{route::ObservedRoute, text};
+use outrigger_core::{fault::Excerpt, route::ObservedRoute, text};
 
 use super::{RouteAnswer, message, pending::RouteChange};
 use crate::provider::{Error, wire};
@@ -66,7 +66,8 @@ fn read_one(change: &RouteChange, result: v1::RouteResult) -> RouteAnswer {
     answer
 }
 
-/// The route that was made or deleted, which the provider may show once it is made.
+/// The route that was made or deleted, which the provider may show once it is made. Whether it leads to its Node is
+/// for the loop to tell.
 fn changed(change: &RouteChange, shown: Option<v1::Route>) -> Result<ObservedRoute, Error> {
     let (wanted, shown) = match (change, shown) {
         (RouteChange::Delete(route), _) => return Ok(route.clone()),
@@ -76,11 +77,10 @@ fn changed(change: &RouteChange, shown: Option<v1::Route>) -> Result<ObservedRou
     let made = message::raw(shown)
         .check()
         .map_err(|fault| malformed(change, &fault.to_string()))?;
-    if !wanted.is_shown_by(&made) {
-        return Err(malformed(
-            change,
-            "made with code OK, but shown as another route",
-        ));
+    if made.destination() != wanted.destination {
+        let shown = Excerpt::of(&made.raw().destination_cidr);
+        let what = format!("made with code OK, but shown as the route to {shown}");
+        return Err(malformed(change, &what));
     }
     Ok(made)
 }

@@ -137,6 +137,134 @@ async fn a_blackhole_is_made_again() {
     assert!(!fixture.cloud.routes()[0].blackhole);
 }
 
+/// The list of all Nodes that a stale route needs is from before the deletion of another Node.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_nodes_brings_no_deleted_node_back() {
+    const B: &str = "10.244.2.0/24";
+    for target in [ListedTarget::ProviderId, ListedTarget::NextHop] {
+        let stale = route(A, "gone", 9);
+        let rig = Rig::with([routed("b", 2, &[B])], [stale, route(B, "b", 2)]);
+        let fixture = rig.listed_by(target).prepare();
+        let (cluster, nodes) = (fixture.cluster.clone(), Arc::clone(&fixture.nodes));
+        fixture.cluster.during_next_get("/api/v1/nodes", move || {
+            cluster.delete_node("b");
+            nodes.delete("b", crate::kube::store::Origin::Watch);
+        });
+        fixture.nodes.finish_list(|_| true);
+        fixture.begin_term();
+        fixture.settle().await;
+        assert_eq!(routes(&fixture), [""; 0], "{target:?}");
+    }
+}
+
+/// The Node comes and goes while the API server is asked for the one before.
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_a_node_that_was_deleted_since_does_not_count() {
+    let fixture = Rig::with([routed("a", 1, &[A])], []).begun().await;
+    let (cluster, nodes) = (fixture.cluster.clone(), Arc::clone(&fixture.nodes));
+    let mut again = routed("a", 1, &[A]);
+    again["metadata"]["uid"] = "another".into();
+    again["metadata"]["resourceVersion"] = "1000".into();
+    fixture.vanish("a");
+    fixture.cluster.create_node(again.clone());
+    fixture.cluster.during_next_get("/api/v1/nodes/a", move || {
+        nodes.apply(
+            serde_json::from_value(again).unwrap(),
+            crate::kube::store::Origin::Watch,
+        );
+        cluster.delete_node("a");
+        nodes.delete("a", crate::kube::store::Origin::Watch);
+    });
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), [""; 0]);
+}
+
+/// The deleted Node's name is known, though no route names it: all Nodes need not be listed for each deletion.
+#[tokio::test(start_paused = true)]
+async fn the_deletion_of_a_known_node_lists_no_nodes() {
+    for target in [ListedTarget::ProviderId, ListedTarget::NextHop] {
+        let nodes = [routed("a", 1, &[A]), routed("b", 2, &["10.244.2.0/24"])];
+        // One was made in this lease term, the other before.
+        let rig = Rig::with(nodes, [route(A, "a", 1)]).listed_by(target);
+        let fixture = rig.begun().await;
+        for name in ["a", "b"] {
+            fixture.vanish(name);
+            fixture.settle().await;
+        }
+        assert_eq!(routes(&fixture), [""; 0]);
+        let requests = fixture.cluster.requests();
+        assert!(
+            !requests.contains(&"GET /api/v1/nodes".to_owned()),
+            "{requests:?}"
+        );
+    }
+}
+
+/// The API server's answer is from before a pause of the calls, and no watch has told since.
+#[tokio::test(start_paused = true)]
+async fn after_a_pause_the_api_server_is_asked_again() {
+    let fixture = Rig::with([routed("a", 1, &[A])], [route(A, "a", 1)])
+        .begun()
+        .await;
+    let limited =
+        outrigger_provider_mock::faults::InjectedError::new(tonic::Code::ResourceExhausted)
+            .with_reason("RATE_LIMITED")
+            .retry_after(Duration::from_mins(10));
+    inject(
+        &fixture,
+        Method::BatchCreateRoutes,
+        Effect::Error(limited),
+        1,
+    );
+    fixture.register(routed("b", 2, &["10.244.2.0/24"]));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fixture.vanish("a");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fixture.cluster.create_node(routed("a", 1, &[A]));
+    tokio::time::sleep(Duration::from_mins(15)).await;
+    assert_eq!(asked(&fixture, "BatchCreateRoutes"), 1);
+    assert_eq!(asked(&fixture, "BatchDeleteRoutes"), 0);
+}
+
+/// AWS lists a route to a stopped instance so: nothing but its destination is known.
+#[tokio::test(start_paused = true)]
+async fn a_blackhole_that_names_no_target_is_made_again() {
+    let nowhere = Route {
+        blackhole: true,
+        target: RouteTarget::default(),
+        ..route(A, "", 9)
+    };
+    let fixture = Rig::with([routed("a", 1, &[A])], [nowhere]).begun().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+}
+
+/// No Node can have such a name, and none is asked for by it.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_no_node_can_have_enters_no_path() {
+    for name in ["old machine", "../namespaces/kube-system", "a/b?c"] {
+        let fixture = Rig::with([], [route(A, name, 9)]).begun().await;
+        assert_eq!(routes(&fixture), [""; 0], "{name}");
+        let requests = fixture.cluster.requests();
+        let is_of_collection = |request: &&String| request.starts_with("GET /api/v1/nodes/");
+        assert_eq!(requests.iter().find(is_of_collection), None, "{name}");
+    }
+}
+
+/// with back-off, whatever the reason.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_was_refused_as_invalid_is_tried_again() {
+    let fixture = Rig::with([], [route(A, "gone", 9)]).prepare();
+    let error = outrigger_provider_mock::faults::InjectedError::new(tonic::Code::InvalidArgument)
+        .with_reason("INVALID_REQUEST");
+    inject(&fixture, Method::BatchDeleteRoutes, Effect::Error(error), 1);
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), [""; 0]);
+    assert_eq!(asked(&fixture, "BatchDeleteRoutes"), 1);
+}
+
 /// A list is the repair: another client has removed a route, and made one lead elsewhere.
 #[tokio::test(start_paused = true)]
 async fn changes_of_others_are_repaired_by_the_next_list() {

@@ -95,6 +95,30 @@ async fn a_full_route_table_is_an_event_and_a_condition_of_its_node() {
     assert!(tries <= 9, "with back-off: {tries}");
 }
 
+/// A route of ours that came after the last list, such as by a late call of the leader before, is in the way: one
+/// list shows it.
+#[tokio::test(start_paused = true)]
+async fn a_route_in_the_way_is_looked_for_once() {
+    let fixture = Rig::default().begun().await;
+    add(&fixture, route(A, "gone", 9));
+    fixture.register(routed("a", 1, &[A]));
+    fixture.settle().await;
+    assert_eq!(routes(&fixture), ["10.244.1.0/24 a 192.168.0.1"]);
+    assert_eq!(condition(&fixture, "a").as_deref(), CREATED);
+    assert_eq!(lists(&fixture), 2);
+    // One that no list shows.
+    let foreign = Route {
+        cluster: None,
+        ..route("10.244.2.0/24", "gone", 9)
+    };
+    add(&fixture, foreign);
+    fixture.register(routed("b", 2, &["10.244.2.0/24"]));
+    fixture.settle().await;
+    assert_eq!(condition(&fixture, "b").as_deref(), NOT_CREATED);
+    assert!(asked(&fixture, "BatchCreateRoutes") >= 5);
+    assert_eq!(lists(&fixture), 3);
+}
+
 /// A bad request is repeated only for another Node, or another process of the provider.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_the_provider_cannot_use_waits_for_another_process() {

@@ -67,6 +67,7 @@ fn with(node: NodeView, status: Option<Status>, reason: &str, since: Option<i64>
         network_unavailable: Some(Box::new(NetworkUnavailable {
             status,
             reason: reason.into(),
+            message: "RouteController created a route".into(),
             since: since.map(at),
         })),
         ..node
@@ -111,7 +112,7 @@ fn the_routes_that_are_there_decide() {
         },
         RawRoute {
             provider_id: "cloud://b".into(),
-            ..raw_route(A, "a")
+            ..raw_route(A, "")
         },
         raw_route(A, "b"),
     ] {
@@ -152,6 +153,18 @@ fn a_condition_is_written_when_it_differs_and_keeps_its_time() {
         Some(created(100))
     );
     assert_eq!(write(None, "RouteCreated", Some(7)), Some(created(100)));
+}
+
+/// The cause is another one by now.
+#[test]
+fn a_condition_with_another_message_is_written() {
+    let node = routed("a", 1, A);
+    let node = with(node, Some(Status::True), "NoRouteCreated", Some(7));
+    let (status, text, _) = not_created("");
+    assert_eq!(
+        write(&node, &[], &table(&[]), &[A]),
+        Some((status, text, 7))
+    );
 }
 
 ///

@@ -85,10 +85,17 @@ fn the_nodes_of_a_destination_and_of_a_route() {
         provider_id: "cloud://b".into(),
         ..raw_route("10.244.9.0/24", "")
     };
-    assert_eq!(nodes.target_of(&by_id.check().unwrap()), Some("b"));
     assert_eq!(
-        nodes.target_of(&route("10.244.9.0/24", "gone")),
+        nodes.target_of(&by_id.check().unwrap()).as_deref(),
+        Some("b")
+    );
+    assert_eq!(
+        nodes.target_of(&route("10.244.9.0/24", "gone")).as_deref(),
         Some("gone")
     );
     assert_eq!(nodes.target_of(&route("10.244.9.0/24", "")), None);
+    // No Node can have this name, so that none is asked for.
+    for name in ["old machine", "../secrets", "a/b"] {
+        assert_eq!(nodes.target_of(&route("10.244.9.0/24", name)), None);
+    }
 }

@@ -146,23 +146,33 @@ fn a_route_is_deleted_only_once_the_api_server_was_asked() {
 /// first it is deleted, and the next plan makes it.
 #[test]
 fn a_route_to_another_machine_or_address_is_made_again() {
-    for changed in [
-        RawRoute {
-            provider_id: "cloud://before".into(),
-            ..raw_route(A, "a")
-        },
-        RawRoute {
-            next_hop_ip: "192.168.0.9".into(),
-            ..raw_route(A, "a")
-        },
-        RawRoute {
-            compares_addresses: true,
-            node_addresses: addresses("InternalIP=192.168.0.9").into(),
-            ..raw_route(A, "a")
-        },
+    let moved = NodeView {
+        provider_id: "cloud://b".into(),
+        ..a()
+    };
+    let readdressed = NodeView {
+        addresses: addresses("InternalIP=192.168.0.9"),
+        ..a()
+    };
+    let by_hop = RawRoute {
+        next_hop_ip: "192.168.0.1".into(),
+        ..raw_route(A, "a")
+    };
+    let by_addresses = RawRoute {
+        compares_addresses: true,
+        node_addresses: a().addresses.to_vec(),
+        ..raw_route(A, "a")
+    };
+    for (raw, now) in [
+        (raw_route(A, "a"), &moved),
+        (by_hop, &readdressed),
+        (by_addresses, &readdressed),
     ] {
-        let changed = changed.check().unwrap();
+        let changed = raw.check().unwrap();
         let mut case = Case::new(from_ref(&changed), &[a()]);
+        assert_eq!(case.step(), RouteStep::Keep);
+        case.table.keep(cidr(A), &case.nodes);
+        case.nodes.observe(&Arc::new(now.clone()));
         assert_eq!(case.step(), ask("a"));
         case = case.confirmed("a");
         assert_eq!(case.step(), RouteStep::Delete(changed.clone()));
@@ -185,9 +195,17 @@ fn a_blackhole_of_ours_is_deleted_at_once() {
         };
         raw.check().unwrap()
     };
-    let delete = RouteStep::Delete(blackhole(A));
-    assert_eq!(Case::new(&[blackhole(A)], &[a()]).step(), delete);
-    assert_eq!(Case::new(&[blackhole(A)], &[]).step(), delete);
+    // AWS names no target then.
+    let nameless = RawRoute {
+        node_name: String::new(),
+        ..blackhole(A).raw().clone()
+    };
+    for there in [blackhole(A), nameless.check().unwrap()] {
+        let delete = RouteStep::Delete(there.clone());
+        let there = from_ref(&there);
+        assert_eq!(Case::new(there, &[a()]).step(), delete);
+        assert_eq!(Case::new(there, &[]).step(), delete);
+    }
     for foreign in ["10.243.0.0/24", "10.0.0.0/8", "0.0.0.0/0", "10.244.0.0/15"] {
         let case = Case::new(&[blackhole(foreign)], &[]);
         assert_eq!(case.plan(foreign).step, RouteStep::Nothing);
@@ -270,6 +288,35 @@ fn nodes_that_cannot_be_decided_about_wait() {
     assert_eq!(case.step(), RouteStep::Nothing);
     let stale = Case::new(&[to("gone")], &[paused]).confirmed("gone");
     assert_eq!(stale.step(), RouteStep::Nothing);
+}
+
+/// Nothing tells where it leads: it stays, and the provider is asked.
+#[test]
+fn a_route_without_a_target_is_for_the_provider_to_tell() {
+    let nameless = [to("")];
+    let create = RouteStep::Create(WantedRoute::of(cidr(A), &a()));
+    let mut case = Case::new(&nameless, &[a()]);
+    case.confirmed.push(Confirmation::AllNodes);
+    assert_eq!(case.step(), create);
+    // Its answer counts as long as the list shows the same.
+    case.table.call_begins(cidr(A));
+    case.table.created(&WantedRoute::of(cidr(A), &a()), to(""));
+    assert_eq!(case.step(), RouteStep::Keep);
+    let start = case.table.list_begins();
+    case.table.list_completed(start, nameless.clone());
+    assert_eq!(case.step(), RouteStep::Keep);
+    // It is another Node's, by an address of a family that this one does not report.
+    let by_hop = RawRoute {
+        next_hop_ip: "fd01::2".into(),
+        ..raw_route(A, "")
+    };
+    let other = NodeView {
+        addresses: addresses("InternalIP=fd01::2"),
+        ..routed("b", 2, "10.244.2.0/24")
+    };
+    let by_hop = [by_hop.check().unwrap()];
+    assert_eq!(Case::new(&by_hop, &[a()]).step(), create);
+    assert_eq!(Case::new(&by_hop, &[a(), other]).step(), ask("b"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 use super::{ListStart, RouteTable};
 use crate::{
-    fixture::{cidr, route},
-    route::ObservedRoute,
+    fixture::{cidr, raw_route, route, routed},
+    route::{ObservedRoute, RawRoute, WantedRoute, fit::Fit},
 };
 
 const A: &str = "10.244.1.0/24";
@@ -48,8 +48,9 @@ fn calls_that_were_answered_change_the_table() {
     table.failed(cidr(A));
     assert!(targets(&table, A).is_empty());
     table.call_begins(cidr(A));
-    table.created(new.clone());
-    table.created(new);
+    let wanted = WantedRoute::of(cidr(A), &routed("new", 1, A));
+    table.created(&wanted, new.clone());
+    table.created(&wanted, new);
     assert_eq!(targets(&table, A), ["new"]);
     // Of another route with the destination.
     table.deleted(&old);
@@ -72,7 +73,7 @@ fn a_list_from_before_a_call_does_not_undo_it() {
     // In flight when the next list begins and when it ends.
     let start = table.list_begins();
     assert!(list(&mut table, start, &[&b]).is_empty());
-    table.created(b.clone());
+    table.created(&WantedRoute::of(cidr(B), &routed("b", 2, B)), b.clone());
     assert_eq!(targets(&table, B), ["b"]);
     // In flight when it begins.
     table.call_begins(cidr(B));
@@ -117,6 +118,67 @@ fn an_unknown_result_is_known_after_a_list_that_begins_later() {
     assert!(table.needs_list(cidr(A)) && !table.needs_list(cidr(B)));
     assert!(targets(&table, A).is_empty());
     let start = table.list_begins();
-    assert_eq!(list(&mut table, start, &[&a]), [A]);
+    // Its key is tried again anyway, after its back-off.
+    assert!(list(&mut table, start, &[&a]).is_empty());
     assert!(!table.needs_list(cidr(A)));
+    assert_eq!(targets(&table, A), ["a"]);
+}
+
+/// The provider shows the route to Node `a` under another ID: in its answer, or only in the next list.
+#[test]
+fn a_route_stays_that_of_the_node_it_was_made_for() {
+    let a = routed("a", 1, A);
+    let wanted = WantedRoute::of(cidr(A), &a);
+    let shown = RawRoute {
+        provider_id: "cloud:///a".into(),
+        ..raw_route(A, "")
+    };
+    let shown = shown.check().unwrap();
+    let fits = |table: &RouteTable| {
+        let routes = table.at(cidr(A)).iter();
+        routes.map(|route| route.fit(&a)).collect::<Vec<_>>()
+    };
+    let endings: [fn(&mut RouteTable, &WantedRoute, &ObservedRoute); 3] = [
+        |table, wanted, shown| table.created(wanted, shown.clone()),
+        |table, wanted, _| table.created(wanted, wanted.as_made()),
+        |table, wanted, _| table.created_perhaps(wanted),
+    ];
+    for end in endings {
+        let mut table = RouteTable::default();
+        let start = table.list_begins();
+        list(&mut table, start, &[]);
+        table.call_begins(cidr(A));
+        end(&mut table, &wanted, &shown);
+        for _ in 0..2 {
+            let start = table.list_begins();
+            list(&mut table, start, &[&shown]);
+            assert_eq!(fits(&table), [Fit::Disputed]);
+        }
+        // Asked again, the provider says once more that it is there, and does not show it.
+        table.call_begins(cidr(A));
+        table.created(&wanted, wanted.as_made());
+        assert_eq!(fits(&table), [Fit::Disputed]);
+        // Until it says that it is another one.
+        table.call_begins(cidr(A));
+        table.conflicts(cidr(A));
+        assert_eq!(fits(&table), [Fit::Other]);
+    }
+}
+
+#[test]
+fn a_route_in_the_way_is_listed_once() {
+    let mut table = RouteTable::default();
+    let start = table.list_begins();
+    list(&mut table, start, &[]);
+    for needs_list in [true, false] {
+        table.call_begins(cidr(A));
+        table.conflicts(cidr(A));
+        assert_eq!(table.needs_list(cidr(A)), needs_list);
+        let start = table.list_begins();
+        list(&mut table, start, &[]);
+    }
+    let a = routed("a", 1, A);
+    table.created(&WantedRoute::of(cidr(A), &a), route(A, "a"));
+    table.conflicts(cidr(A));
+    assert!(table.needs_list(cidr(A)));
 }

@@ -18,7 +18,7 @@ use crate::{
         NodeView,
         ownership::{NodeScope, Prefixes},
     },
-    route::{ListStart, ObservedRoute, condition, observed::Fit},
+    route::{ListStart, ObservedRoute, condition, fit::Fit},
 };
 
 mod cloud;
@@ -198,6 +198,7 @@ impl World {
                 }
                 RouteStep::Create(wanted) => break Request::Create(wanted),
                 RouteStep::List if self.list.is_none() => return self.step(Step::ListBegins),
+                RouteStep::Keep => return self.table.keep(destination, &self.nodes),
                 _ => return,
             }
         };
@@ -264,10 +265,12 @@ impl World {
             (Ok(()), Request::Delete(route)) if is_answered => self.table.deleted(&route),
             (Ok(()), Request::Create(wanted)) if is_answered => {
                 self.failed.remove(&destination);
-                self.table.created(wanted.as_made());
+                self.table.created(&wanted, wanted.as_made());
             }
             // Another client's route is in the way.
-            _ => self.table.result_unknown(destination),
+            (Err(()), Request::Create(_)) if is_answered => self.table.conflicts(destination),
+            (_, Request::Create(wanted)) => self.table.created_perhaps(&wanted),
+            (_, Request::Delete(_)) => self.table.result_unknown(destination),
         }
     }
 

@@ -1,0 +1,180 @@
+use super::{Fit, MadeFor};
+use crate::{
+    fixture::{addresses, cidr, raw_route, registered, routed},
+    node::NodeView,
+    route::{ObservedRoute, RawRoute, WantedRoute},
+};
+
+const A: &str = "10.244.1.0/24";
+
+/// R-22, R-23: a route to Node `a` with the address 192.168.0.1.
+#[test]
+fn a_route_leads_to_the_node_that_it_names() {
+    let a = routed("a", 1, "10.244.1.0/24");
+    // Name, provider ID, next hop.
+    let fit = |[name, id, hop]: [&str; 3], node: &NodeView| {
+        let raw = RawRoute {
+            node_name: name.into(),
+            provider_id: id.into(),
+            next_hop_ip: hop.into(),
+            ..raw_route("10.244.1.0/24", "")
+        };
+        raw.check().unwrap().fit(node)
+    };
+    let uninitialized = NodeView {
+        provider_id: "".into(),
+        addresses: addresses("InternalIP=192.168.0.1"),
+        ..registered("a")
+    };
+    let without_addresses = NodeView {
+        addresses: [].into(),
+        ..a.clone()
+    };
+    let without_id = NodeView {
+        provider_id: "".into(),
+        ..a.clone()
+    };
+    for (target, initialized, not_yet) in [
+        (["a", "", ""], Fit::Right, Fit::Right),
+        (["a", "cloud://a", "192.168.0.1"], Fit::Right, Fit::Right),
+        // The first that both have decides.
+        (["a", "cloud:///a", "192.168.0.2"], Fit::Right, Fit::Right),
+        (["b", "cloud://a", "192.168.0.1"], Fit::Other, Fit::Other),
+        (["A", "", ""], Fit::Right, Fit::Right),
+        (["old machine", "cloud://a", ""], Fit::Other, Fit::Other),
+        (["", "cloud://a", ""], Fit::Right, Fit::Undecided),
+        (["", "cloud://b", ""], Fit::Other, Fit::Undecided),
+        (["", "cloud://a", "192.168.0.2"], Fit::Right, Fit::Undecided),
+        (["", "", "192.168.0.1"], Fit::Right, Fit::Right),
+        (["", "", "::ffff:192.168.0.1"], Fit::Right, Fit::Right),
+        (["", "", "192.168.0.2"], Fit::Other, Fit::Undecided),
+        // The Node reports no address of this family.
+        (["", "", "fd01::1"], Fit::Undecided, Fit::Undecided),
+        (["", "", ""], Fit::Undecided, Fit::Undecided),
+    ] {
+        assert_eq!(fit(target, &a), initialized, "{target:?}");
+        assert_eq!(fit(target, &uninitialized), not_yet, "{target:?}");
+    }
+    // Nothing to compare with.
+    assert_eq!(
+        fit(["", "", "192.168.0.2"], &without_addresses),
+        Fit::Undecided
+    );
+    assert_eq!(fit(["", "cloud://b", ""], &without_id), Fit::Undecided);
+    assert_eq!(fit(["a", "cloud://b", ""], &without_id), Fit::Right);
+}
+
+/// R-23.
+#[test]
+fn addresses_are_compared_as_sets_where_the_provider_wants_it() {
+    let a = routed("a", 1, "10.244.1.0/24");
+    let fit = |words: &str, compares_addresses, node: &NodeView| {
+        let raw = RawRoute {
+            node_addresses: addresses(words).into(),
+            compares_addresses,
+            ..raw_route("10.244.1.0/24", "a")
+        };
+        raw.check().unwrap().fit(node)
+    };
+    assert_eq!(fit("InternalIP=10.9.9.9", false, &a), Fit::Right);
+    assert_eq!(fit("InternalIP=10.9.9.9", true, &a), Fit::Outdated);
+    assert_eq!(
+        fit("Hostname=a InternalIP=192.168.0.1", true, &a),
+        Fit::Right
+    );
+    let without_addresses = NodeView {
+        addresses: [].into(),
+        ..a
+    };
+    assert_eq!(fit("Hostname=a", true, &without_addresses), Fit::Right);
+}
+
+fn made_for(raw: RawRoute, node: &NodeView) -> ObservedRoute {
+    let mut route = raw.check().unwrap();
+    let made_for = MadeFor::of(&WantedRoute::of(cidr(A), node));
+    route.made_for = Some(Box::new(made_for));
+    route
+}
+
+/// The same Node on another machine, or with another next hop; a route whose fields never were the Node's says nothing.
+#[test]
+fn a_route_of_a_node_that_has_moved_is_replaced() {
+    let before = routed("a", 1, A);
+    let moved = NodeView {
+        provider_id: "cloud://b".into(),
+        ..before.clone()
+    };
+    let readdressed = NodeView {
+        addresses: addresses("InternalIP=192.168.0.9"),
+        ..before.clone()
+    };
+    let by_name = |hop: &str| RawRoute {
+        next_hop_ip: hop.into(),
+        ..raw_route(A, "a")
+    };
+    for (hop, node, expected) in [
+        ("", &before, Fit::Right),
+        ("192.168.0.1", &before, Fit::Right),
+        ("192.0.2.7", &before, Fit::Right),
+        ("", &moved, Fit::Replaced),
+        ("192.0.2.7", &moved, Fit::Replaced),
+        ("", &readdressed, Fit::Right),
+        ("192.168.0.1", &readdressed, Fit::Replaced),
+        ("192.0.2.7", &readdressed, Fit::Right),
+    ] {
+        assert_eq!(made_for(by_name(hop), &before).fit(node), expected, "{hop}");
+    }
+    // It leads to another Node by now.
+    let other = made_for(raw_route(A, "a"), &routed("b", 2, A));
+    assert_eq!(other.fit(&before), Fit::Right);
+}
+
+/// The answer to the creation is reported, whichever field it contradicts.
+#[test]
+fn a_route_that_is_shown_otherwise_than_it_was_made_is_disputed() {
+    let a = routed("a", 1, A);
+    let raw = || raw_route(A, "");
+    for (raw, how) in [
+        (raw_route(A, "b"), r#"route node_name "b", not "a""#),
+        (
+            RawRoute {
+                provider_id: "cloud:///a".into(),
+                ..raw()
+            },
+            r#"route provider_id "cloud:///a", not "cloud://a""#,
+        ),
+        (
+            RawRoute {
+                next_hop_ip: "192.168.0.2".into(),
+                ..raw()
+            },
+            r#"route next_hop_ip "192.168.0.2", which is no address of the Node"#,
+        ),
+        (
+            RawRoute {
+                is_blackhole: true,
+                ..raw_route(A, "a")
+            },
+            "route blackhole",
+        ),
+        (
+            RawRoute {
+                compares_addresses: true,
+                ..raw_route(A, "a")
+            },
+            "route node_addresses that are not the Node's",
+        ),
+    ] {
+        let route = made_for(raw, &a);
+        let text =
+            format!("the provider has made the route to 10.244.1.0/24, but shows it with {how}");
+        assert_eq!(route.dispute(&a), Some(text));
+        // Of a Node on another machine it is not.
+        let moved = NodeView {
+            provider_id: "cloud://c".into(),
+            ..a.clone()
+        };
+        assert_eq!(route.dispute(&moved), None);
+    }
+    assert_eq!(made_for(raw(), &a).fit(&a), Fit::Right);
+}
