@@ -46,7 +46,7 @@ impl VolumeLabels {
             // Another process serves none: the next one is asked.
             return Outcome::Done;
         };
-        match step(&volume, &offered.served) {
+        match step(&volume, &offered.served, Stage::Existing) {
             VolumeStep::Leave(why) => {
                 debug!(volume = &**name, why = why.as_str(), "volume left alone");
                 Outcome::Done

@@ -37,7 +37,7 @@ impl VolumeReviewer {
         let Some(served) = session.volumes.as_ref().map(|volumes| &volumes.served) else {
             return Ok(AdmissionVerdict::Admit(Vec::new()));
         };
-        let decision = match step(&volume, served) {
+        let decision = match step(&volume, served, Stage::Admission) {
             VolumeStep::Leave(_) => return Ok(AdmissionVerdict::Admit(Vec::new())),
             VolumeStep::Decide(decision) => decision,
             VolumeStep::Ask => {

@@ -127,7 +127,7 @@ impl fmt::Display for LabelProblem {
 }
 
 /// The next step about `volume` with a provider of `served`.
-pub fn step(volume: &VolumeView, served: &ServedVolumes) -> VolumeStep {
+pub fn step(volume: &VolumeView, served: &ServedVolumes, stage: Stage) -> VolumeStep {
     let leave = |why| VolumeStep::Leave(why);
     let Some(source) = volume
         .source
@@ -145,7 +145,8 @@ pub fn step(volume: &VolumeView, served: &ServedVolumes) -> VolumeStep {
     if source.is_placeholder() {
         return leave(LeftAlone::Placeholder);
     }
-    if served.has_labelled(volume, source) {
+    // The mark of a new one was copied, perhaps without the labels and the node affinity that it speaks of.
+    if stage == Stage::Existing && served.has_labelled(volume, source) {
         return leave(LeftAlone::Labelled);
     }
     if volume.annotations.contains_key(ANNOTATION_PROVISIONED_BY) {

@@ -119,7 +119,11 @@ fn a_volume_is_asked_about_only_if_something_can_follow() {
     for (change, left) in table {
         let volume = volume(change);
         let expected = left.map_or(VolumeStep::Ask, VolumeStep::Leave);
-        assert_eq!(step(&volume, &served()), expected, "{volume:?}");
+        assert_eq!(
+            step(&volume, &served(), Stage::Existing),
+            expected,
+            "{volume:?}"
+        );
     }
 }
 
@@ -150,11 +154,12 @@ fn labels_of_a_provisioner_are_trusted() {
             volume["metadata"]["annotations"] = annotations;
         });
         let Some(expected) = expected else {
-            assert_eq!(step(&volume, &served()), VolumeStep::Ask);
+            assert_eq!(step(&volume, &served(), Stage::Existing), VolumeStep::Ask);
             continue;
         };
         let expected: Vec<_> = expected.iter().map(|(k, v)| within(k, v)).collect();
-        let VolumeStep::Decide(VolumeDecision::Write { patch, missing }) = step(&volume, &served())
+        let VolumeStep::Decide(VolumeDecision::Write { patch, missing }) =
+            step(&volume, &served(), Stage::Existing)
         else {
             panic!("{labels:?}");
         };
@@ -168,7 +173,11 @@ fn labels_of_a_provisioner_are_trusted() {
             node_terms: patch.node_terms,
             ..VolumePatch::default()
         };
-        let after = step(&written.applied_to(&volume, "2"), &served());
+        let after = step(
+            &written.applied_to(&volume, "2"),
+            &served(),
+            Stage::Existing,
+        );
         assert_eq!(after, VolumeStep::Leave(LeftAlone::Provisioned));
     }
 }
@@ -181,7 +190,9 @@ fn a_trusted_label_without_a_zone_is_refused() {
         let annotations = object(&[("pv.kubernetes.io/provisioned-by", "x")]);
         volume["metadata"]["annotations"] = annotations;
     });
-    let VolumeStep::Decide(VolumeDecision::Refuse(problem)) = step(&volume, &served()) else {
+    let VolumeStep::Decide(VolumeDecision::Refuse(problem)) =
+        step(&volume, &served(), Stage::Existing)
+    else {
         panic!("not refused");
     };
     assert!(
@@ -292,15 +303,17 @@ fn an_empty_answer_changes_nothing_but_the_mark() {
     assert!(patch.labels.is_empty() && patch.node_terms.is_none());
     let after = patch.applied_to(&volume, "2");
     assert_eq!(
-        step(&after, &served()),
+        step(&after, &served(), Stage::Existing),
         VolumeStep::Leave(LeftAlone::Labelled)
     );
+    // Of a new volume it is copied from another manifest.
+    assert_eq!(step(&after, &served(), Stage::Admission), VolumeStep::Ask);
     // Another provider, or another source, has not labelled it.
     let other = ServedVolumes {
         provider: "other".into(),
         ..served()
     };
-    assert_eq!(step(&after, &other), VolumeStep::Ask);
+    assert_eq!(step(&after, &other, Stage::Existing), VolumeStep::Ask);
 }
 
 /// Computed by hand from the lengths and texts.
@@ -361,6 +374,6 @@ proptest! {
         if let Some(missing) = missing {
             prop_assert!(exists && !terms.is_empty() && *missing == *answer.node_terms);
         }
-        prop_assert_eq!(step(&after, &served()), VolumeStep::Leave(LeftAlone::Labelled));
+        prop_assert_eq!(step(&after, &served(), Stage::Existing), VolumeStep::Leave(LeftAlone::Labelled));
     }
 }
