@@ -43,22 +43,25 @@ pub(super) struct Contents {
 }
 
 /// The contents that are to be stored instead of `stored`; none: they stay. `names` are those that the API
-/// server may verify. `trusts`: whether it has the bundle, unless that cannot be known.
+/// server may verify. `trusted` is the bundle that it has, as far as that can be seen: until that is the stored one, no
+/// next certificate is served while the current one is good. Without stored contents its CAs stay, since another replica
+/// may still serve a certificate of theirs.
 ///
 /// # Errors
 /// No key can be made.
 pub(super) fn plan(
     stored: Option<&Contents>,
     names: &[String],
-    trusts: Option<bool>,
+    trusted: Option<&str>,
     now: Timestamp,
 ) -> Result<Option<Contents>, rcgen::Error> {
-    let bundle = stored.map_or("", |stored| &stored.bundle);
+    let bundle = stored.map_or(trusted.unwrap_or_default(), |stored| &stored.bundle);
     let current = stored.and_then(|stored| Usable::of(&stored.current, bundle, now));
     let next = stored.and_then(|stored| stored.next.as_ref());
     let next = next.and_then(|pem| Usable::of(pem, bundle, now));
     if let Some(next) = next {
-        let is_known = now.duration_since(next.made) >= seconds(SETTLE) && trusts != Some(false);
+        let is_settled = now.duration_since(next.made) >= seconds(SETTLE);
+        let is_known = is_settled && trusted == Some(bundle);
         if is_known || current.is_none() {
             return Ok(Some(Contents {
                 bundle: valid(bundle, now),
@@ -90,6 +93,19 @@ pub(super) fn plan(
             next: None,
         },
     }))
+}
+
+/// When `pem` expires.
+pub(super) fn end(pem: &Pem) -> Option<Timestamp> {
+    let chain = CertificateDer::pem_slice_iter(pem.certificate.as_bytes());
+    let chain = chain.collect::<Result<Vec<_>, _>>().ok()?;
+    validity(&chain).map(|(_, end)| end)
+}
+
+/// Whether clients with `bundle` accept `pem` at that time.
+#[cfg(test)]
+pub(super) fn is_usable(pem: &Pem, bundle: &str, now: Timestamp) -> bool {
+    Usable::of(pem, bundle, now).is_some()
 }
 
 /// A certificate that clients with the bundle accept now.

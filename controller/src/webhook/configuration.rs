@@ -150,9 +150,18 @@ impl Registration {
 }
 
 impl Registered {
-    /// Whether the API server has `bundle` for all webhooks of `registration`.
-    pub(super) fn trusts(&self, registration: &Registration, bundle: &str) -> bool {
-        registration.patch(self, bundle).is_empty()
+    /// The CAs that the API server has for the webhooks of `registration`; none: it has no such webhook.
+    pub(super) fn bundle(&self, registration: &Registration) -> Option<String> {
+        let webhooks = self.0.webhooks.iter().flatten();
+        let ours = webhooks.filter(|webhook| registration.is_ours(&webhook.client_config));
+        let mut bundles: Vec<_> = ours
+            .map(|webhook| {
+                let bundle = webhook.client_config.ca_bundle.as_ref();
+                String::from_utf8_lossy(bundle.map_or(&[], |bundle| &bundle.0)).into_owned()
+            })
+            .collect();
+        bundles.dedup();
+        (!bundles.is_empty()).then(|| bundles.concat())
     }
 }
 

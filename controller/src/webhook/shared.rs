@@ -1,6 +1,12 @@
 //! Keeps the certificate that replicas share: reads it, makes and renews it, and has the API server trust it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -8,11 +14,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use super::{
-    certificate::{self, Contents},
-    configuration::Registration,
-    secret::Stored,
-};
+use super::{certificate, configuration::Registration, secret::Stored};
 use crate::{
     kube::{api::Api, error::ApiError},
     serving::{Certificates, Pem, TlsError},
@@ -23,6 +25,12 @@ const PERIOD: Duration = Duration::from_secs(10);
 
 /// A write that another replica was faster with is decided again after this time.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// So often in a row another client changes the CAs before there is a warning.
+const REWRITTEN: u32 = 3;
+
+/// So often in a row: more is no race, but a refusal by validation or a policy.
+const RACES: u32 = 5;
 
 /// Inputs of [`SharedCertificate`].
 pub(crate) struct SharedParts {
@@ -37,6 +45,10 @@ pub(crate) struct SharedCertificate {
     parts: SharedParts,
     names: Vec<String>,
     served: Mutex<Result<Pem, String>>,
+    /// The next certificate about which there was a warning, since nothing shows that it is trusted.
+    warned: Mutex<Option<Pem>>,
+    /// How often in a row the CAs had to be written.
+    rewritten: AtomicU32,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +71,8 @@ impl SharedCertificate {
             parts,
             names,
             served: Mutex::new(Err("the Secret was not read yet".to_owned())),
+            warned: Mutex::default(),
+            rewritten: AtomicU32::new(0),
         })
     }
 
@@ -75,14 +89,20 @@ impl SharedCertificate {
     pub(crate) async fn run(self: Arc<Self>, stop: CancellationToken) {
         let keep = async {
             let mut last = None;
+            let mut races = 0;
             loop {
                 let pause = match self.pass(Timestamp::now()).await {
                     Ok(()) => {
-                        last = None;
+                        (last, races) = (None, 0);
                         PERIOD
                     }
                     // 422: another client has changed the configuration.
-                    Err(PassError::Api(error)) if matches!(error.code(), Some(409 | 422)) => AGAIN,
+                    Err(PassError::Api(error))
+                        if matches!(error.code(), Some(409 | 422)) && races < RACES =>
+                    {
+                        races += 1;
+                        AGAIN
+                    }
                     Err(error) => {
                         let error = error.to_string();
                         if last.as_ref() != Some(&error) {
@@ -118,34 +138,68 @@ impl SharedCertificate {
                 warn!(%error, "certificate of the Secret cannot be served");
             }
         }
-        let bundle = contents.as_ref().map_or("", |contents| &contents.bundle);
-        let trusts = match &registered {
-            Ok(Some(registered)) => Some(registered.trusts(registration, bundle)),
-            Ok(None) => None,
-            Err(_) => Some(false),
+        let trusted = match &registered {
+            Ok(Some(registered)) => registered.bundle(registration),
+            Ok(None) | Err(_) => None,
         };
-        if let Some(planned) = certificate::plan(contents.as_ref(), &self.names, trusts, now)? {
+        let planned = certificate::plan(contents.as_ref(), &self.names, trusted.as_deref(), now)?;
+        if let Some(planned) = planned {
             stored.write(api, &registration.address, &planned).await?;
             info!(
-                secret = format!(
-                    "{}/{}",
-                    registration.address.namespace, registration.address.name
-                ),
+                secret = self.secret(),
                 has_next = planned.next.is_some(),
                 "certificate of the webhooks written"
             );
-            self.serve(&planned.current)?;
             contents = Some(planned);
         }
-        if let Some(Contents { bundle, .. }) = &contents
-            && registration.trust(api, registered?, bundle).await?
+        let Some(contents) = &contents else {
+            return Ok(());
+        };
+        if trusted.is_none()
+            && registered.is_ok()
+            && let Some(next) = &contents.next
         {
-            info!(
-                configuration = registration.address.name,
-                "CAs of the webhooks written"
+            self.warn_unseen(next, &contents.current);
+        }
+        let trust = async { registration.trust(api, registered?, &contents.bundle).await };
+        let written = trust.await;
+        // A certificate of a new CA is served after that, but also without it.
+        self.serve(&contents.current)?;
+        if !written? {
+            self.rewritten.store(0, Ordering::Relaxed);
+            return Ok(());
+        }
+        let configuration = &registration.address.name;
+        info!(configuration, "CAs of the webhooks written");
+        if self.rewritten.fetch_add(1, Ordering::Relaxed) + 1 == REWRITTEN {
+            warn!(
+                configuration,
+                "CAs of the webhooks are changed by another client each time, such as cert-manager's cainjector, and \
+                 requests fail in between: remove its annotation, or give the controller its certificate"
             );
         }
         Ok(())
+    }
+
+    /// Once for each certificate.
+    fn warn_unseen(&self, next: &Pem, current: &Pem) {
+        let mut warned = self.warned.lock();
+        if warned.as_ref() != Some(next) {
+            *warned = Some(next.clone());
+            let until = certificate::end(current).map(|end| end.to_string());
+            warn!(
+                secret = self.secret(),
+                until,
+                "the next certificate of the webhooks is served when the present one expires, since it cannot be seen \
+                 whether the API server trusts its CA: copy ca.crt of the Secret into caBundle of the webhook's \
+                 configuration before that"
+            );
+        }
+    }
+
+    fn secret(&self) -> String {
+        let address = &self.parts.registration.address;
+        format!("{}/{}", address.namespace, address.name)
     }
 
     fn serve(&self, pem: &Pem) -> Result<(), TlsError> {

@@ -36,8 +36,8 @@ fn the_first_certificate_is_served_at_once_and_stays_for_long() {
     // The clock of a client may be behind.
     assert!(accepts(&contents.bundle, &contents.current, -3000));
     for day in [0, 1, 200, 243] {
-        for trusts in [None, Some(false), Some(true)] {
-            let planned = plan(Some(&contents), &own(), trusts, at(day * DAY)).unwrap();
+        for trusted in [None, Some(""), Some(&*contents.bundle)] {
+            let planned = plan(Some(&contents), &own(), trusted, at(day * DAY)).unwrap();
             assert!(planned.is_none(), "day {day}");
         }
     }
@@ -47,7 +47,7 @@ fn the_first_certificate_is_served_at_once_and_stays_for_long() {
 fn a_next_certificate_is_served_once_its_ca_is_trusted() {
     let old = first();
     let made = 244 * DAY;
-    let both = plan(Some(&old), &own(), Some(true), at(made));
+    let both = plan(Some(&old), &own(), Some(&old.bundle), at(made));
     let both = both.unwrap().unwrap();
     assert!(both.current == old.current);
     let next = both.next.clone().unwrap();
@@ -55,25 +55,29 @@ fn a_next_certificate_is_served_once_its_ca_is_trusted() {
     assert!(accepts(&both.bundle, &old.current, made) && accepts(&both.bundle, &next, made));
     assert!(!accepts(&old.bundle, &next, made));
 
-    let later = |seconds: i64, trusts| {
-        let planned = plan(Some(&both), &own(), trusts, at(made + seconds));
+    let later = |seconds: i64, trusted| {
+        let planned = plan(Some(&both), &own(), trusted, at(made + seconds));
         planned.unwrap()
     };
-    assert!(
-        later(60, Some(true)).is_none(),
-        "another API server may be late"
-    );
-    assert!(later(60, None).is_none());
-    assert!(later(DAY, Some(false)).is_none(), "its CA is not known");
-    for trusts in [Some(true), None] {
-        let promoted = later(300, trusts).unwrap();
-        assert!(promoted.current == next && promoted.next.is_none());
-        // A replica that has not seen it serves the old one.
-        assert!(accepts(&promoted.bundle, &old.current, made + 300));
+    let known = Some(&*both.bundle);
+    assert!(later(60, known).is_none(), "another API server may be late");
+    // Its CA is not known, or that cannot be seen.
+    let last = 365 * DAY - made - 60;
+    for trusted in [None, Some(""), Some(&*old.bundle)] {
+        for seconds in [60, 300, DAY, last] {
+            assert!(later(seconds, trusted).is_none(), "{seconds}");
+        }
     }
+    let promoted = later(300, known).unwrap();
+    assert!(promoted.current == next && promoted.next.is_none());
+    // A replica that has not seen it serves the old one.
+    assert!(accepts(&promoted.bundle, &old.current, made + 300));
     // Better than one that has expired.
     let expired = 366 * DAY - made;
-    assert!(later(expired, Some(false)).unwrap().current == next);
+    for trusted in [None, Some(&*old.bundle)] {
+        assert!(later(expired, trusted).unwrap().current == next);
+    }
+    assert_eq!(end(&old.current), Some(at(365 * DAY)));
 }
 
 #[test]
@@ -84,7 +88,8 @@ fn a_ca_leaves_the_bundle_when_its_certificate_has_expired() {
     while day < 2_000 {
         for second in [0, 400] {
             let now = day * DAY + second;
-            if let Some(planned) = plan(Some(&contents), &own(), Some(true), at(now)).unwrap() {
+            let trusted = Some(&*contents.bundle);
+            if let Some(planned) = plan(Some(&contents), &own(), trusted, at(now)).unwrap() {
                 contents = planned;
             }
             assert!(
@@ -131,15 +136,18 @@ fn contents_that_cannot_be_used_are_made_anew() {
         },
     ];
     for contents in &spoilt {
-        let made = plan(Some(contents), &own(), Some(true), at(10))
+        let made = plan(Some(contents), &own(), Some(&contents.bundle), at(10))
             .unwrap()
             .unwrap();
         assert!(accepts(&made.bundle, &made.current, 10));
         assert!(made.current != good.current && made.next.is_none());
-        let again = plan(Some(&made), &own(), Some(true), at(20)).unwrap();
+        let again = plan(Some(&made), &own(), Some(&made.bundle), at(20)).unwrap();
         assert!(again.is_none());
     }
-    // CAs that were fine stay.
+    // CAs that were fine stay, also where nothing is stored and only the configuration has them.
+    let made = plan(None, &own(), Some(&good.bundle), at(10));
+    let made = made.unwrap().unwrap();
+    assert!(accepts(&made.bundle, &made.current, 10) && accepts(&made.bundle, &good.current, 10));
     let made = plan(Some(&spoilt[3]), &own(), None, at(10))
         .unwrap()
         .unwrap();
@@ -154,15 +162,15 @@ fn contents_that_cannot_be_used_are_made_anew() {
 fn replicas_with_different_names_do_not_undo_each_others_work() {
     let old = first();
     let new = names(&["10.0.0.7", "fd00::7", "hooks.example.org"]);
-    let both = plan(Some(&old), &new, Some(true), at(DAY))
+    let both = plan(Some(&old), &new, Some(&old.bundle), at(DAY))
         .unwrap()
         .unwrap();
     assert!(both.current == old.current);
-    let promoted = plan(Some(&both), &new, Some(true), at(2 * DAY))
+    let promoted = plan(Some(&both), &new, Some(&both.bundle), at(2 * DAY))
         .unwrap()
         .unwrap();
     for names in [&own(), &new] {
-        let planned = plan(Some(&promoted), names, Some(true), at(2 * DAY)).unwrap();
+        let planned = plan(Some(&promoted), names, None, at(2 * DAY)).unwrap();
         assert!(planned.is_none());
     }
 }

@@ -22,7 +22,17 @@ const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebho
 
 /// Objects by path, with versions as preconditions.
 #[derive(Clone, Default)]
-struct Objects(Arc<Mutex<BTreeMap<String, Value>>>);
+struct Objects(Arc<Mutex<BTreeMap<String, Value>>>, Arc<Mutex<Refusals>>);
+
+/// Requests that are refused, and how many there were.
+#[derive(Default)]
+struct Refusals {
+    /// Changes of the Secret.
+    writes: Option<(u16, &'static str)>,
+    /// Reading the configuration.
+    is_blind: bool,
+    writes_refused: usize,
+}
 
 impl Objects {
     fn get(&self, path: &str) -> Value {
@@ -50,6 +60,17 @@ impl Objects {
         // So that replicas take turns between a read and the write that follows from it.
         tokio::task::yield_now().await;
         let present = self.get(path);
+        {
+            let mut refusals = self.1.lock();
+            let is_write = head.method != Method::GET && path.contains("/secrets");
+            if let Some((code, message)) = refusals.writes.filter(|_| is_write) {
+                refusals.writes_refused += 1;
+                return scripted::refusal(code, message);
+            }
+            if refusals.is_blind && path == CONFIGURATION {
+                return scripted::refusal(403, "Forbidden");
+            }
+        }
         match head.method {
             Method::POST => {
                 let name = body["metadata"]["name"].as_str().unwrap();
@@ -83,6 +104,11 @@ fn version(object: &Value) -> u64 {
 }
 
 fn replica(objects: &Objects) -> Arc<SharedCertificate> {
+    replica_that(objects, true)
+}
+
+/// With or without `--register-webhooks`.
+fn replica_that(objects: &Objects, creates: bool) -> Arc<SharedCertificate> {
     let args = [
         "--webhooks=persistentvolume-labels",
         "--webhook-bind-address=127.0.0.1",
@@ -99,14 +125,18 @@ fn replica(objects: &Objects) -> Arc<SharedCertificate> {
         registration: Registration {
             webhooks: Webhook::ALL.to_vec(),
             address: settings.address,
-            creates: true,
+            creates,
         },
     })
 }
 
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}
+
 /// Passes of all replicas at once, until each went well.
 async fn settle(replicas: &[Arc<SharedCertificate>], seconds: i64) {
-    let now = Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+    let now = at(seconds);
     join_all(replicas.iter().map(async |replica| {
         while let Err(error) = replica.pass(now).await {
             let lost =
@@ -179,7 +209,74 @@ async fn objects_that_were_deleted_are_made_anew() {
     settle(&replicas, 10).await;
     assert_eq!(agreed(&objects, &replicas).0, first);
     objects.remove(SECRET);
-    settle(&replicas, 20).await;
+    // The second replica has not seen the new Secret yet.
+    settle(&replicas[..1], 20).await;
+    let bundle = objects.get(SECRET)["data"]["ca.crt"].clone();
+    let trusted: k8s_openapi::ByteString = serde_json::from_value(bundle.clone()).unwrap();
+    let served = replicas[1].served.lock().clone().unwrap();
+    let trusted = String::from_utf8(trusted.0).unwrap();
+    assert!(certificate::is_usable(&served, &trusted, at(20)));
+    let configuration = objects.get(CONFIGURATION);
+    assert_eq!(
+        configuration["webhooks"][0]["clientConfig"]["caBundle"],
+        bundle
+    );
     settle(&replicas, 30).await;
     assert_ne!(agreed(&objects, &replicas).0, first);
+}
+
+/// docs/rbac.md: an operator copies `ca.crt` into the configuration at each change.
+#[tokio::test]
+async fn a_certificate_that_is_not_seen_to_be_trusted_waits_for_the_end_of_the_one_before() {
+    let warnings = crate::fixture::Warnings::listen();
+    for is_blind in [true, false] {
+        let objects = Objects::default();
+        objects.1.lock().is_blind = is_blind;
+        let replicas = [(); 2].map(|()| replica_that(&objects, false));
+        settle(&replicas, 0).await;
+        let first = objects.get(SECRET)["data"]["tls.crt"].clone();
+        for seconds in [250 * DAY, 251 * DAY, 364 * DAY] {
+            settle(&replicas, seconds).await;
+            assert_eq!(objects.get(SECRET)["data"]["tls.crt"], first, "{seconds}");
+        }
+        assert!(!objects.get(SECRET)["data"]["next.crt"].is_null());
+        settle(&replicas, 366 * DAY).await;
+        assert_ne!(objects.get(SECRET)["data"]["tls.crt"], first);
+    }
+    // Once by each replica.
+    assert_eq!(warnings.with("copy ca.crt of the Secret").len(), 4);
+}
+
+/// A Secret that is immutable, or a policy: not another replica that was faster.
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_the_api_server_refuses_is_reported_and_not_written_in_a_storm() {
+    let warnings = crate::fixture::Warnings::listen();
+    for code in [409, 422] {
+        let objects = Objects::default();
+        objects.1.lock().writes = Some((code, "SecretsAreFrozen"));
+        let replica = replica(&objects);
+        let running = Arc::clone(&replica).run(CancellationToken::new());
+        let ended = tokio::time::timeout(Duration::from_mins(1), running).await;
+        assert!(ended.is_err());
+        let tries = objects.1.lock().writes_refused;
+        assert!((2..=12).contains(&tries), "{tries}");
+        let told = replica.check().unwrap_err();
+        assert!(told.contains("SecretsAreFrozen"), "{told}");
+    }
+    assert_eq!(warnings.with("SecretsAreFrozen").len(), 2);
+}
+
+/// cert-manager's cainjector writes the CA of another certificate.
+#[tokio::test]
+async fn another_writer_of_the_cas_is_reported() {
+    let warnings = crate::fixture::Warnings::listen();
+    let objects = Objects::default();
+    let replicas = [replica(&objects)];
+    for pass in 0..10 {
+        settle(&replicas, 10 * pass).await;
+        let mut theirs = objects.get(CONFIGURATION);
+        theirs["webhooks"][0]["clientConfig"]["caBundle"] = "dGhlaXJz".into();
+        drop(objects.put(CONFIGURATION, theirs));
+    }
+    assert_eq!(warnings.with("changed by another client").len(), 1);
 }
