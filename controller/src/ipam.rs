@@ -5,23 +5,19 @@
 //!  list at the start of a lease term ─┐
 //!  store ─(each change of a Node)─────┴─► Allocator        (in the event handler, before any key)
 //!    ├─(Node without Pod CIDRs)─► queue ─► sync: core::ipam::plan ─► write ─► store
-//!    └─(Node deleted) ──────────► Allocator ─► a Node that waits for a CIDR is queued
+//!    └─(Node deleted) ──────────► Allocator ─► a Node that waits is queued, and each that leaves the wait queues the next
 //! ```
 //!
 //! RBAC: `list`, `patch` on `nodes`, `get` on `nodes`; `create`, `patch` on `events`.
 
 mod metrics;
 mod sync;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    fmt,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use futures::FutureExt;
 use outrigger_core::{
@@ -33,6 +29,7 @@ use tokio::{sync::Semaphore, time::sleep};
 use tracing::{info, warn};
 
 pub use self::metrics::IpamMetrics;
+use self::waiting::Waiting;
 use crate::{
     control_loop::{ControlLoop, LoopInputs, Task, Term, TermState},
     kube::{
@@ -107,7 +104,7 @@ pub struct IpamState {
     /// Found by the event handlers and not reported yet, by Node.
     problems: Mutex<HashMap<Arc<str>, Vec<PodCidrProblem>>>,
     /// Nodes that wait for a CIDR to become free.
-    waiting: Mutex<BTreeSet<Arc<str>>>,
+    waiting: Mutex<Waiting>,
     metrics: IpamMetrics,
 }
 
@@ -152,17 +149,23 @@ impl IpamState {
         any
     }
 
-    /// The Node is gone. Returns a Node that waits for a CIDR, if one became free (not I-17's wait).
-    fn forget(&self, name: &str, uid: &str) -> Option<Arc<str>> {
+    /// The Node is gone. Returns the Nodes that are to be tried again, since one of them may have what it had (not
+    /// I-17's wait).
+    fn forget(&self, name: &str, uid: &str) -> Vec<Arc<str>> {
         self.problems.lock().remove(name);
-        self.waiting.lock().remove(name);
+        let next = self.waiting.lock().leave(name);
         let released = {
             let mut allocator = self.allocator.lock();
             let before: Vec<_> = allocator.sizes().collect();
             allocator.forget(name, uid);
             self.metrics.released(&before, allocator.sizes())
         };
-        released.then(|| self.waiting.lock().pop_first()).flatten()
+        let mut waiting = self.waiting.lock();
+        let freed = released.then(|| waiting.next()).flatten();
+        next.into_iter()
+            .chain(freed)
+            .chain(waiting.refused())
+            .collect()
     }
 }
 
@@ -186,11 +189,8 @@ pub fn subscribe(
         }
         Change::Deleted(node) => {
             queue.remove(&node.name);
-            let freed = state
-                .current()
-                .and_then(|state| state.forget(&node.name, &node.uid));
-            if let Some(waiting) = freed {
-                queue.add(waiting, Priority::Fresh);
+            if let Some(state) = state.current() {
+                queue.add_all(state.forget(&node.name, &node.uid), Priority::Fresh);
             }
         }
     });

@@ -1,6 +1,6 @@
 //! One Node: allocate, write, report.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use outrigger_core::{
     error_class::ErrorClass,
@@ -17,8 +17,11 @@ use crate::{
         nodes::{self, Write},
     },
     provider::LookupPurpose,
-    queue::Outcome,
+    queue::{Outcome, Priority},
 };
+
+/// The cloud names the Pod CIDRs of an instance in its own time, and no change of the Node says when.
+const AWAIT_CLOUD: Outcome = Outcome::RetryWithin(Duration::from_secs(30));
 
 /// No CIDR is left (I-13).
 const NOT_AVAILABLE: &str = "CIDRNotAvailable";
@@ -38,7 +41,7 @@ impl NodeIpam {
             return Outcome::Done;
         };
         if !node.pod_cidrs.is_empty() {
-            self.state.waiting.lock().remove(&name);
+            self.leave(&name);
             self.report(&node, Vec::new());
             return Outcome::Done;
         }
@@ -82,7 +85,7 @@ impl NodeIpam {
 
     async fn carry_out(&self, node: Arc<NodeView>, step: PodCidrStep) -> Outcome {
         if !matches!(step, PodCidrStep::Wait(_)) {
-            self.state.waiting.lock().remove(&node.name);
+            self.leave(&node.name);
         }
         match step {
             PodCidrStep::Nothing => Outcome::Done,
@@ -94,9 +97,12 @@ impl NodeIpam {
                     node = &*node.name,
                     "the cloud has no Pod CIDR for the instance yet"
                 );
-                Outcome::Retry
+                AWAIT_CLOUD
             }
             PodCidrStep::Refuse(problem) => {
+                if matches!(problem, PodCidrProblem::Duplicate { .. }) {
+                    self.state.waiting.lock().refuse(&node.name);
+                }
                 let outcome = Outcome::from(problem.class().requeue());
                 self.report(&node, vec![problem]);
                 outcome
@@ -117,7 +123,7 @@ impl NodeIpam {
             .await;
         match lookup.result {
             Ok(Lookup::Found(instance)) => Ok(Some(instance.pod_cidrs)),
-            Ok(Lookup::Absent { .. }) => Err(Outcome::Retry),
+            Ok(Lookup::Absent { .. }) => Err(AWAIT_CLOUD),
             Ok(Lookup::NotManaged { reason }) => {
                 debug!(node = &*node.name, %reason, "not managed by the provider: no Pod CIDR");
                 Err(Outcome::Done)
@@ -168,7 +174,7 @@ impl NodeIpam {
 
     /// I-13: the event once for each wait, and not with each try (not Q-18).
     fn wait(&self, node: &Arc<NodeView>, error: &Exhausted) -> Outcome {
-        if self.state.waiting.lock().insert(Arc::clone(&node.name)) {
+        if self.state.waiting.lock().wait(&node.name) {
             self.status(node, NOT_AVAILABLE);
         }
         if let Some(others) = self.repeats.due(NOT_AVAILABLE) {
@@ -179,9 +185,14 @@ impl NodeIpam {
 
     /// The Node is gone: its CIDRs are free, and a Node that waits may have them.
     fn forget(&self, name: &str, uid: &str) {
-        if let Some(waiting) = self.state.forget(name, uid) {
-            self.queue.add(waiting, crate::queue::Priority::Fresh);
-        }
+        let next = self.state.forget(name, uid);
+        self.queue.add_all(next, Priority::Fresh);
+    }
+
+    /// The Node does not wait for a free CIDR, or not any more.
+    fn leave(&self, name: &str) {
+        let next = self.state.waiting.lock().leave(name);
+        self.queue.add_all(next, Priority::Fresh);
     }
 
     fn report(&self, node: &NodeView, found: Vec<PodCidrProblem>) {

@@ -14,6 +14,8 @@ use tokio::time::sleep;
 use super::{COMPONENT, IpamMetrics, IpamParts, NodeIpam, subscribe};
 use crate::fixture::{Fixture, Setup, Warnings, cloud, node};
 
+mod waiting;
+
 fn from_pool(range: &str, prefix_len: u8) -> Allocator {
     let range = Cidr::parse(range).unwrap();
     Allocator::from_pools(vec![Pool::new(range, prefix_len, &[]).unwrap()])
