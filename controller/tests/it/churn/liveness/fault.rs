@@ -79,6 +79,7 @@ const OFF: &[Fault] = &[
     Fault::DeadConnections,
     Fault::NodePolicy,
     Fault::LeasePolicy,
+    Fault::FewFiles,
 ];
 
 impl Fault {
