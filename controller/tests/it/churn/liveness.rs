@@ -195,7 +195,7 @@ async fn end(stage: &Stage, scene: &Scene, plan: &Plan) {
     scene.record.release_all();
 }
 
-/// The fixed seeds of CI: of each area one fault, and all those whose bound is longest.
+/// The fixed drills of CI, without the faults that are off.
 #[tokio::test]
 async fn lookups_calls_routes_and_policies() {
     use Fault::{HangingLookup, NodePolicy, OneCall, SpelledRoutes};
@@ -204,7 +204,7 @@ async fn lookups_calls_routes_and_policies() {
 }
 
 #[tokio::test]
-async fn pauses_statuses_ghosts_and_dead_connections() {
+async fn pauses_statuses_blackholes_and_dead_connections() {
     use Fault::{DeadConnections, EmptyBlackhole, EmptyInProgress, PausedLookups};
     let faults = vec![
         PausedLookups,

@@ -71,14 +71,12 @@ const OFF: &[Fault] = &[
     Fault::SlowLookups,
     Fault::PausedLookups,
     Fault::OneCall,
-    Fault::EmptyInProgress,
     Fault::HangingComparison,
     Fault::SpelledRoutes,
     Fault::EmptyBlackhole,
     Fault::Ghosts,
     Fault::DeadConnections,
     Fault::NodePolicy,
-    Fault::LeasePolicy,
     Fault::FewFiles,
 ];
 
@@ -133,10 +131,10 @@ impl Fault {
         match self {
             Self::HangingLookup => INITIALIZED,
             Self::SlowLookups => SLOWLY_INITIALIZED,
-            Self::DeadConnections => NOTICED + SERVED.max(ROUTE),
+            Self::DeadConnections => NOTICED + SERVED,
             Self::NodePolicy | Self::ServicePolicy => policies::TOLD,
-            Self::EmptyBlackhole | Self::Ghosts | Self::SpelledRoutes => 2 * ROUTE,
-            _ => SERVED + 2 * SLACK,
+            Self::EmptyBlackhole | Self::Ghosts | Self::SpelledRoutes => ROUTE + SLACK,
+            _ => SERVED + SLACK,
         }
     }
 

@@ -8,8 +8,10 @@ use ipnet::IpNet;
 use super::{
     super::plan::blocks,
     fault::{Area, Fault},
-    rule::SLACK,
 };
+
+/// Until a broken bound has been seen.
+const MARGIN: Duration = Duration::from_secs(5);
 
 /// The inputs of a drill.
 #[derive(Debug, Clone)]
@@ -111,6 +113,6 @@ impl Plan {
     /// How long the faults go on: every wish that they delay beyond its bound is seen meanwhile.
     pub(super) fn lasts(&self) -> Duration {
         let longest = self.faults.iter().map(|fault| fault.lasts()).max();
-        longest.unwrap_or_default() + SLACK
+        longest.unwrap_or_default() + MARGIN
     }
 }

@@ -84,8 +84,8 @@ pub(super) async fn strip_leases(scene: &Scene) {
     })
     .await;
     // Load balancers get other targets, which the Lease notes first.
-    scene.register(["joins".to_owned()]).await;
-    scene.create_service("new").await;
+    scene.register(["joins-unnoted".to_owned()]).await;
+    scene.create_service("unnoted").await;
     scene.edit_service("web-0").await;
 }
 

@@ -28,7 +28,7 @@ pub(super) const INITIALIZED: Duration = Duration::from_secs(30).saturating_add(
 
 /// How long a slow provider takes for each Node, one after the other, and how many register at once.
 pub(super) const SLOW_LOOKUP: Duration = Duration::from_secs(3);
-pub(super) const SLOW_NODES: u32 = 11;
+pub(super) const SLOW_NODES: u32 = 14;
 
 /// The first call is in vain, as it cannot be answered before its deadline. Its halves can, side by side.
 pub(super) const SLOWLY_INITIALIZED: Duration =
