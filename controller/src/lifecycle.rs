@@ -146,8 +146,11 @@ pub fn subscribe(
     nodes: &Store<NodeView>,
     metrics: &QueueMetrics,
 ) -> LoopInputs<Arc<str>, LifecycleState> {
-    let inputs =
-        LoopInputs::<_, LifecycleState>::new("node_lifecycle", Backoff::default(), metrics);
+    let inputs = LoopInputs::<_, LifecycleState>::new(
+        "node_lifecycle",
+        Backoff::default().with_jitter(),
+        metrics,
+    );
     let LoopInputs { queue, state } = inputs.clone();
     nodes.subscribe(move |change: &Change<'_, NodeView>, origin| match change {
         Change::Added(node) => offer(&queue, node, origin),

@@ -112,7 +112,7 @@ pub fn subscribe(
     not_managed: Arc<NotManaged>,
     metrics: &QueueMetrics,
 ) -> LoopInputs<Arc<str>, CloudNodeState> {
-    let inputs = LoopInputs::new("Nodes", Backoff::default(), metrics);
+    let inputs = LoopInputs::new("Nodes", Backoff::default().with_jitter(), metrics);
     let LoopInputs { queue, state } = inputs.clone();
     let claim = |state: Option<Arc<CloudNodeState>>, node: &NodeView| {
         if let Some(state) = state {

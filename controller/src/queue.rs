@@ -27,7 +27,8 @@
 //! - There is no limit over all keys (client-go: 10 retries a second): a provider that is down
 //!   closes the [`Gate`] instead.
 //!
-//! There is no jitter: keys fail at times of their own, and the number of workers spreads the rest.
+//! The [`Backoff`] of a loop that looks up objects together has jitter, which client-go's has not: keys that one call
+//! failed would else meet in each call after it. That of Services has none: their updates of targets are to meet.
 
 mod backoff;
 mod gate;

@@ -64,7 +64,7 @@ pub const COMPONENT: &str = "route_controller";
 /// Conditions that are written at once.
 const WRITERS: usize = 32;
 /// Of a route that cannot be made, or deleted (not Q-10); upstream's queue has none for a key.
-const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5));
+const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_mins(5)).with_jitter();
 
 /// The parts that the loop is made of.
 #[derive(Clone)]

@@ -85,7 +85,8 @@ pub fn subscribe(
     volumes: &Store<VolumeView>,
     metrics: &QueueMetrics,
 ) -> LoopInputs<Arc<str>, VolumeState> {
-    let inputs = LoopInputs::<_, VolumeState>::new("pvLabels", Backoff::default(), metrics);
+    let inputs =
+        LoopInputs::<_, VolumeState>::new("pvLabels", Backoff::default().with_jitter(), metrics);
     let LoopInputs { queue, state } = inputs.clone();
     volumes.subscribe(move |change: &Change<'_, VolumeView>, origin| {
         // A lease term begins with all volumes.

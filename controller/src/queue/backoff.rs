@@ -2,23 +2,50 @@
 
 use std::time::Duration;
 
+/// The part of a delay that jitter takes away at most.
+const JITTER: f64 = 0.2;
+
 /// Exponential delay of one key: `base · 2ⁿ` after n earlier failures, never above `cap`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     base: Duration,
     cap: Duration,
+    has_jitter: bool,
 }
 
 impl Backoff {
     /// `base` for the first failure, doubled by each further one up to `cap`.
     pub const fn new(base: Duration, cap: Duration) -> Self {
-        Self { base, cap }
+        Self {
+            base,
+            cap,
+            has_jitter: false,
+        }
     }
 
-    /// The delay that follows a failure, given how many were counted before it.
-    pub fn delay(&self, failures: u32) -> Duration {
+    /// The same, with up to a fifth of each delay taken away at random (client-go has no jitter): keys that failed
+    /// together in one call must not meet in each call after it.
+    #[must_use]
+    pub const fn with_jitter(mut self) -> Self {
+        self.has_jitter = true;
+        self
+    }
+
+    /// The delay that follows a failure, given how many were counted before it; no more than `limit`. `random` is
+    /// from 0 to 1.
+    pub fn delay(&self, failures: u32, limit: Duration, random: f64) -> Duration {
         let factor = 2_u32.saturating_pow(failures);
-        self.base.saturating_mul(factor).min(self.cap)
+        let longest = self.base.saturating_mul(factor).min(self.cap).min(limit);
+        if self.has_jitter {
+            longest.mul_f64(1.0 - JITTER * random)
+        } else {
+            longest
+        }
+    }
+
+    /// The back-off of what heals slowly: from `base` to `cap`, with the same jitter.
+    pub(super) const fn slow(self, base: Duration, cap: Duration) -> Self {
+        Self { base, cap, ..self }
     }
 }
 

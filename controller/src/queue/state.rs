@@ -19,6 +19,8 @@ use super::{
 #[derive(Debug)]
 pub(super) struct State<K> {
     backoff: Backoff,
+    /// Of the jitter.
+    random: fastrand::Rng,
     counters: Counters,
     /// Only keys that wait, run or have failed.
     entries: HashMap<K, Entry>,
@@ -92,6 +94,7 @@ impl<K: Key> State<K> {
     pub(super) fn new(backoff: Backoff, counters: Counters) -> Self {
         Self {
             backoff,
+            random: fastrand::Rng::new(),
             counters,
             entries: HashMap::new(),
             ready: Lanes::default(),
@@ -248,11 +251,12 @@ impl<K: Key> State<K> {
             }
             Outcome::Retry | Outcome::RetryWithin(_) | Outcome::RetrySlowly(_) => {
                 self.counters.retries.inc();
-                let delay = match outcome {
-                    Outcome::RetrySlowly(limit) => Backoff::new(SLOW, limit).delay(entry.failures),
-                    Outcome::RetryWithin(limit) => self.backoff.delay(entry.failures).min(limit),
-                    _ => self.backoff.delay(entry.failures),
+                let (backoff, limit) = match outcome {
+                    Outcome::RetrySlowly(limit) => (self.backoff.slow(SLOW, limit), limit),
+                    Outcome::RetryWithin(limit) => (self.backoff, limit),
+                    _ => (self.backoff, Duration::MAX),
                 };
+                let delay = backoff.delay(entry.failures, limit, self.random.f64());
                 entry.failures = entry.failures.saturating_add(1);
                 Some((delay, true))
             }

@@ -1,15 +1,17 @@
 //! Delays, back-off and what is counted as a failure.
 
 use super::*;
+use crate::queue::{Lane, state::State};
 
 #[test]
 fn backoff_doubles_up_to_its_cap() {
+    let delay = |backoff: Backoff, failures| backoff.delay(failures, Duration::MAX, 0.5);
     let service = Backoff::new(5 * SECOND, 300 * SECOND);
-    let delays: Vec<_> = (0..8).map(|n| service.delay(n).as_secs()).collect();
+    let delays: Vec<_> = (0..8).map(|n| delay(service, n).as_secs()).collect();
     assert_eq!(delays, [5, 10, 20, 40, 80, 160, 300, 300]);
 
     let default = Backoff::default();
-    for (failures, delay) in [
+    for (failures, expected) in [
         (0, 5 * MS),
         (1, 10 * MS),
         (17, 655_360 * MS),
@@ -17,13 +19,51 @@ fn backoff_doubles_up_to_its_cap() {
         (31, 1000 * SECOND),
         (u32::MAX, 1000 * SECOND),
     ] {
-        assert_eq!(default.delay(failures), delay, "after {failures} failures");
+        assert_eq!(
+            delay(default, failures),
+            expected,
+            "after {failures} failures"
+        );
     }
-    assert_eq!(Backoff::new(9 * SECOND, SECOND).delay(0), SECOND);
+    assert_eq!(delay(Backoff::new(9 * SECOND, SECOND), 0), SECOND);
     assert_eq!(
-        Backoff::new(Duration::MAX, Duration::MAX).delay(9),
+        delay(Backoff::new(Duration::MAX, Duration::MAX), 9),
         Duration::MAX
     );
+}
+
+#[test]
+fn jitter_takes_up_to_a_fifth_of_a_delay() {
+    let backoff = Backoff::new(SECOND, 300 * SECOND).with_jitter();
+    for (random, expected) in [(0.0, 4000), (0.5, 3600), (1.0, 3200)] {
+        assert_eq!(backoff.delay(2, Duration::MAX, random), expected * MS);
+    }
+    // Below a limit too: a deletion that fails is tried again no later than that.
+    assert_eq!(backoff.delay(9, 30 * SECOND, 0.5), 27 * SECOND);
+}
+
+/// Keys that failed in one call go their own ways, also where they heal slowly.
+#[tokio::test(start_paused = true)]
+async fn keys_that_fail_together_do_not_meet_again() {
+    for outcome in [Outcome::Retry, Outcome::RetrySlowly(300 * SECOND)] {
+        let backoff = Backoff::new(SECOND, 300 * SECOND).with_jitter();
+        let mut state = State::new(backoff, QueueMetrics::unregistered().counters("test"));
+        let now = Instant::now();
+        for key in 0..100 {
+            state.add(now, key, Priority::Fresh);
+        }
+        while let Some((key, _)) = state.take(now, Lane::Normal) {
+            state.finish(now, &key, outcome);
+        }
+        let mut due = std::collections::BTreeSet::new();
+        while let Some(at) = state.next_due() {
+            due.insert(at);
+            while let Some((key, _)) = state.take(at, Lane::Normal) {
+                state.finish(at, &key, Outcome::Done);
+            }
+        }
+        assert!(due.len() > 90, "{outcome:?}: {}", due.len());
+    }
 }
 
 #[tokio::test(start_paused = true)]
