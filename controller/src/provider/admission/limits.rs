@@ -143,17 +143,21 @@ impl CallLimits {
     /// Adopts what a handshake declared. A new process may have new credentials and a new way to its
     /// cloud, so its predecessor's pauses end; the cloud's own limits stay.
     pub(super) fn renew(&mut self, rates: &[Rate], new_process: bool) {
-        let bucket_of = |class: Option<CallClass>| {
+        let bucket_of = |class: Option<CallClass>, before: Option<TokenBucket>| {
             let named = rates.iter().filter(|rate| rate.class == class);
             // Two for one class break the contract; the lower one is safe.
-            named
-                .min_by(|a, b| a.qps.total_cmp(&b.qps))
-                .map(TokenBucket::new)
+            let rate = named.min_by(|a, b| a.qps.total_cmp(&b.qps))?;
+            // A handshake gives no tokens back: the cloud counts on.
+            let full = before.and_then(|before| before.full);
+            Some(TokenBucket {
+                full,
+                ..TokenBucket::new(rate)
+            })
         };
-        self.rate = bucket_of(None);
+        self.rate = bucket_of(None, self.rate.take());
         for class in CallClass::ALL {
             let limits = self.class(class);
-            limits.rate = bucket_of(Some(class));
+            limits.rate = bucket_of(Some(class), limits.rate.take());
             if new_process {
                 limits.overloaded.reset();
                 limits.cloud.reset();
@@ -216,6 +220,9 @@ pub(super) struct GrowingPause {
     failures: u32,
     began: Option<Instant>,
     until: Option<Instant>,
+    /// The start of the last call that was answered, and the failures before it: one of its objects may yet speak
+    /// for all.
+    answered: Option<(Instant, u32)>,
 }
 
 impl GrowingPause {
@@ -226,6 +233,7 @@ impl GrowingPause {
             failures: 0,
             began: None,
             until: None,
+            answered: None,
         }
     }
 
@@ -234,6 +242,9 @@ impl GrowingPause {
     pub(super) fn failed(&mut self, started: Instant, asked: Option<Duration>) -> Option<Duration> {
         if self.began >= Some(started) {
             return None;
+        }
+        if let Some((_, failures)) = self.answered.take_if(|(call, _)| *call == started) {
+            self.failures = failures;
         }
         let doubled = self.first.saturating_mul(1 << self.failures.min(16));
         let pause = doubled.min(self.longest).max(asked.unwrap_or_default());
@@ -246,6 +257,7 @@ impl GrowingPause {
 
     pub(super) fn succeeded(&mut self, started: Instant) {
         if self.began < Some(started) {
+            self.answered = Some((started, self.failures));
             self.failures = 0;
         }
     }

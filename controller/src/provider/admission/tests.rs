@@ -103,6 +103,45 @@ async fn each_reason_pauses_for_its_time() {
     }
 }
 
+/// Its objects decide, though the call itself was answered.
+#[tokio::test(start_paused = true)]
+async fn a_pause_grows_where_all_objects_of_answered_calls_fail() {
+    let admission = admission();
+    for (reason, pauses) in [
+        (ErrorReason::CloudUnavailable, [1, 2, 4, 8]),
+        (ErrorReason::CredentialsInvalid, [60, 120, 240, 480]),
+    ] {
+        for expected in pauses {
+            let permit = admission.enter(Urgency::Refresh).await;
+            advance(Duration::from_millis(1)).await;
+            permit.succeeded();
+            permit.failed(&refused(reason, None));
+            drop(permit);
+            let before = Instant::now();
+            admission.open(CallClass::Instances).await;
+            assert_eq!(before.elapsed(), secs(expected), "{reason:?}");
+            advance(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_flaps_does_not_exceed_the_rate() {
+    let admission = admission();
+    let rates = [None, Some(CallClass::Instances)].map(|class| Rate {
+        class,
+        qps: 1.0,
+        burst: 5,
+    });
+    admission.renew(&rates, false);
+    let started = Instant::now();
+    for call in 0..15 {
+        admission.enter(Urgency::Refresh).await;
+        admission.renew(&rates, call % 2 == 0);
+    }
+    assert_eq!(started.elapsed(), secs(10));
+}
+
 #[tokio::test(start_paused = true)]
 async fn after_the_clouds_rate_limit_one_call_goes_first() {
     let admission = admission();
