@@ -159,14 +159,17 @@ impl Permit {
 
     /// The call failed, or one of its items in a way that speaks for the whole class.
     pub(super) fn failed(&self, error: &Error) {
-        let Error::Refused {
-            reason,
-            retry_after,
-            ..
-        } = error
-        else {
-            return;
-        };
+        if let Some((reason, retry_after)) = error.effective_reason() {
+            self.pause(error, reason, retry_after);
+        }
+    }
+
+    /// All calls about several objects failed, without a reason: more of them would fail the same way.
+    pub(super) fn all_failed(&self, error: &Error) {
+        self.pause(error, ErrorReason::CloudUnavailable, None);
+    }
+
+    fn pause(&self, error: &Error, reason: ErrorReason, retry_after: Option<Duration>) {
         let own = self.urgency.class();
         let asked = retry_after.map(|after| CLASS_PAUSE.clamp(after));
         let mut limits = self.admission.limits.lock();
@@ -188,7 +191,8 @@ impl Permit {
         let after = until(&limits);
         drop(limits);
         let Some(pause) = pause else { return };
-        if *reason == ErrorReason::RateLimited && retry_after.is_none() {
+        let is_refusal = error.reason().is_some();
+        if is_refusal && reason == ErrorReason::RateLimited && retry_after.is_none() {
             warn!(
                 class = own.as_str(),
                 ?pause,
@@ -196,7 +200,7 @@ impl Permit {
                  send when the cloud takes calls again"
             );
         }
-        let label = super::error::reason_name(*reason);
+        let label = super::error::reason_name(reason);
         let shown = match reason {
             ErrorReason::CredentialsInvalid => "all",
             _ => own.as_str(),

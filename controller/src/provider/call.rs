@@ -137,7 +137,11 @@ pub(super) async fn send<R: Unary>(
     let ended = timeout(R::DEADLINE, R::send(channel, limits, request)).await;
     let result = match ended {
         Ok(Ok(response)) => Ok(response.into_inner()),
-        Ok(Err(status)) => Err(Error::from_status(R::NAME, R::DEADLINE, &status)),
+        Ok(Err(status)) => Err(Error::from_status(R::NAME, R::DEADLINE, &status).after(
+            started.elapsed(),
+            R::NAME,
+            R::DEADLINE,
+        )),
         Err(_elapsed) => Err(Error::Timeout {
             rpc: R::NAME,
             after: R::DEADLINE,

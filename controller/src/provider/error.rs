@@ -2,14 +2,19 @@
 
 use std::{sync::Arc, time::Duration};
 
-use outrigger_api::v1::ErrorReason;
+use outrigger_api::{code_name, v1::ErrorReason};
 use outrigger_core::{
     effects::RawEffects,
     error_class::ErrorClass,
     service::{answer, source_ranges},
 };
+use tonic::Code;
+
 mod failure;
 mod read;
+
+/// A call that ends in the last tenth of its time met its deadline: an SDK answers shortly before it.
+const SHORTLY: u32 = 10;
 
 /// Of the names in generated code.
 const REASON_PREFIX: &str = "ERROR_REASON_";
@@ -75,8 +80,12 @@ pub enum Error {
         rpc: &'static str,
         /// Canonical code, such as `INTERNAL`.
         code: &'static str,
+        /// The reason that the code stands for, as far as back-off and pauses go.
+        implied: Option<ErrorReason>,
         /// For people.
         message: Arc<str>,
+        /// When to call again, if the status said so.
+        retry_after: Option<Duration>,
     },
     /// The provider refused, with a reason of the contract.
     #[error("{}", refused(*.reason, .message))]
@@ -111,6 +120,14 @@ pub enum Error {
         /// Name of the method.
         rpc: &'static str,
         /// How.
+        what: Arc<str>,
+    },
+    /// The answer is larger than this side reads: one about fewer objects may not be. The result is unknown.
+    #[error("{rpc}: the provider's answer breaks the contract: {what}")]
+    ReplyTooLarge {
+        /// Name of the method.
+        rpc: &'static str,
+        /// Its size and the limit.
         what: Arc<str>,
     },
     /// The request alone is larger than the largest message that the provider accepts.
@@ -158,18 +175,29 @@ impl Error {
             }
             Self::Outdated { .. } => ErrorClass::Conflict,
             Self::Unidentified { .. } => ErrorClass::Forbidden,
+            // Never final: the outcome of a change is unknown, and no object is known to be at fault.
+            Self::Unexplained {
+                implied: Some(ErrorReason::InvalidRequest),
+                ..
+            }
+            | Self::Malformed { .. }
+            | Self::ReplyTooLarge { .. } => ErrorClass::Malformed,
             Self::Timeout { .. }
             | Self::ConnectionLost { .. }
-            | Self::Unexplained { .. }
+            | Self::Unexplained { implied: None, .. }
             | Self::UnknownReason { .. } => ErrorClass::Transient,
-            Self::Refused {
+            Self::Unexplained {
+                implied: Some(reason),
+                retry_after,
+                ..
+            }
+            | Self::Refused {
                 reason,
                 retry_after,
                 ..
             } => class_of(*reason, *retry_after),
             Self::Unusable(refusal) => refusal.class(),
             Self::SourceRanges(error) => error.class(),
-            Self::Malformed { .. } => ErrorClass::Malformed,
             Self::TooLarge { .. } => ErrorClass::Invalid,
             Self::NotOffered { .. } | Self::NotServed { .. } => ErrorClass::Unimplemented,
         }
@@ -184,21 +212,52 @@ impl Error {
                 | Self::ConnectionLost { .. }
                 | Self::Unexplained { .. }
                 | Self::Malformed { .. }
+                | Self::ReplyTooLarge { .. }
                 | Self::Unusable(_)
         )
     }
 
-    /// Whether the call failed because of its request, so that a call about fewer objects may succeed at once.
+    /// Whether the call may have failed because of one of its objects, so that a call about fewer of them may
+    /// succeed at once.
     pub(super) fn is_about_request(&self) -> bool {
         match self {
             Self::Refused { .. } => self.class() == ErrorClass::Invalid,
-            Self::Unexplained { code, .. } => matches!(
-                *code,
-                "INVALID_ARGUMENT" | "NOT_FOUND" | "FAILED_PRECONDITION" | "OUT_OF_RANGE"
-            ),
-            Self::Malformed { .. } => true,
+            // A handler that fails for one object ends its call with any code.
+            Self::Unexplained { implied, .. } => {
+                matches!(implied, None | Some(ErrorReason::InvalidRequest))
+            }
+            Self::Malformed { .. } | Self::ReplyTooLarge { .. } => true,
             _ => false,
         }
+    }
+
+    /// Whether a call about several objects failed in a way that tells nothing about any of them.
+    pub(super) const fn is_opaque(&self) -> bool {
+        matches!(self, Self::Unexplained { implied: None, .. })
+    }
+
+    /// Whether there was no answer in time, so that an object that hangs may be the cause for others.
+    pub(super) fn is_no_answer(&self) -> bool {
+        match self {
+            Self::Timeout { .. } => true,
+            Self::Unexplained { code, .. } => is_cut_off(code),
+            _ => false,
+        }
+    }
+
+    /// The same end of a call that took so long. One deadline ends a call in several ways: the provider's server
+    /// cancels it, or resets its stream, or this side gives it up.
+    pub(super) fn after(self, took: Duration, rpc: &'static str, deadline: Duration) -> Self {
+        let is_end = match &self {
+            Self::ConnectionLost { .. } => true,
+            Self::Unexplained { code, .. } => is_cut_off(code),
+            _ => false,
+        };
+        if is_end && took + deadline / SHORTLY >= deadline {
+            let after = deadline;
+            return Self::Timeout { rpc, after };
+        }
+        self
     }
 
     /// The effects that the provider sent with the error, unchecked.
@@ -219,16 +278,41 @@ impl Error {
         }
     }
 
+    /// The reason for back-off and pauses, with the wait that was asked for: the provider's own, or the one that
+    /// its code stands for.
+    pub(super) const fn effective_reason(&self) -> Option<(ErrorReason, Option<Duration>)> {
+        match *self {
+            Self::Refused {
+                reason,
+                retry_after,
+                ..
+            }
+            | Self::Unexplained {
+                implied: Some(reason),
+                retry_after,
+                ..
+            } => Some((reason, retry_after)),
+            _ => None,
+        }
+    }
+
     /// Whether the error of one item of a batch holds for the whole class of calls: being rate
     /// limited, or one that left no item out.
     pub(super) fn speaks_for_all(&self, none_answered: bool) -> bool {
         use ErrorReason as R;
-        match self.reason() {
+        match self.effective_reason().map(|(reason, _)| reason) {
             Some(R::RateLimited | R::Overloaded) => true,
             Some(R::CredentialsInvalid | R::CloudUnavailable) => none_answered,
             _ => false,
         }
     }
+}
+
+/// Whether a server ended a call with `code`, or an SDK an object of it, since the time was over.
+pub(super) fn is_cut_off(code: &str) -> bool {
+    [Code::Cancelled, Code::DeadlineExceeded]
+        .map(code_name)
+        .contains(&code)
 }
 
 /// The text of a refusal. That of `CLOUD_ERROR` is the cloud's own and stands alone (S-36, S-43).

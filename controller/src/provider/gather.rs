@@ -83,6 +83,10 @@ impl<T> Gathered<T> {
             rpc,
             what: what.into(),
         };
+        let too_large = |what: &str| Error::ReplyTooLarge {
+            rpc,
+            what: what.into(),
+        };
         Err(match self.fault {
             None => return Ok(self.entries),
             Some(Fault::Silent) => Error::Timeout {
@@ -91,8 +95,8 @@ impl<T> Gathered<T> {
             },
             Some(Fault::Incomplete) => malformed("a list that ends without `complete`"),
             Some(Fault::GoesOn) => malformed("a list that goes on after `complete`"),
-            Some(Fault::TooMany) => malformed("a list of more than 100,000 entries"),
-            Some(Fault::TooLarge) => malformed("a list of more than 128 MiB"),
+            Some(Fault::TooMany) => too_large("a list of more than 100,000 entries"),
+            Some(Fault::TooLarge) => too_large("a list of more than 128 MiB"),
         })
     }
 }

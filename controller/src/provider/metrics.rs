@@ -334,7 +334,9 @@ fn outcome(error: &Error) -> (&'static str, &'static str) {
             (outrigger_api::code_name(code), error::reason_name(*reason))
         }
         Error::UnknownReason { code, .. } => (code, "unknown_reason"),
-        Error::Malformed { .. } | Error::Unusable(_) => ("OK", "malformed"),
+        Error::Malformed { .. } | Error::ReplyTooLarge { .. } | Error::Unusable(_) => {
+            ("OK", "malformed")
+        }
         Error::Cancelled { .. } => ("CANCELLED", "cancelled"),
         // Of calls that were never made.
         Error::Fenced { .. } | Error::Outdated { .. } | Error::Unidentified { .. } => {

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use outrigger_api::{code_name, v1};
+use outrigger_api::v1;
 use outrigger_core::{
     effects::{AllowedEffects, Effects, RawEffects},
     node::ownership::Prefixes,
@@ -18,7 +18,6 @@ use outrigger_core::{
 };
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
-use tonic::Code;
 use tracing::warn;
 
 use super::{
@@ -26,6 +25,7 @@ use super::{
     admission::Rate,
     call::{MessageLimits, Unary},
     details::Checked,
+    error::is_cut_off,
     transport::ProviderConnection,
     volumes::VolumesCapability,
 };
@@ -129,9 +129,7 @@ impl Session {
             Error::Cancelled { .. } | Error::Timeout { .. } => true,
             Error::ConnectionLost { .. } => self.aborted.is_cancelled(),
             // So a server ends a call whose deadline has passed, whatever its handler does.
-            Error::Unexplained { code, .. } => [Code::Cancelled, Code::DeadlineExceeded]
-                .map(code_name)
-                .contains(code),
+            Error::Unexplained { code, .. } => is_cut_off(code),
             _ => false,
         }
     }

@@ -37,8 +37,11 @@ impl Error {
             },
             Origin::Transport => Self::ConnectionLost { rpc },
             Origin::Peer => {
-                let oversized = details::refusal(status).or_else(|| oversized_reply(status));
-                if let Some(what) = oversized {
+                if let Some(what) = oversized_reply(status) {
+                    let what = what.into();
+                    return Self::ReplyTooLarge { rpc, what };
+                }
+                if let Some(what) = details::refusal(status) {
                     let what = what.into();
                     return Self::Malformed { rpc, what };
                 }
@@ -58,11 +61,9 @@ impl Error {
         let code = Code::from_i32(status.code);
         (code != Code::Ok).then(|| {
             match Self::from_peer(rpc, code, &status.message, &status.details) {
-                Self::NotServed { rpc } => Self::Unexplained {
-                    rpc,
-                    code: code_name(code),
-                    message: shown(&status.message),
-                },
+                Self::NotServed { rpc } => {
+                    Self::unexplained(rpc, code, shown(&status.message), &status.details)
+                }
                 error => error,
             }
         })
@@ -79,11 +80,7 @@ impl Error {
             // A server's answer for a method that it does not have.
             None if code == Code::Unimplemented => Self::NotServed { rpc },
             Some(Ok(ErrorReason::CapabilityDisabled)) => Self::NotServed { rpc },
-            None => Self::Unexplained {
-                rpc,
-                code: code_name(code),
-                message,
-            },
+            None => Self::unexplained(rpc, code, message, details),
             Some(Ok(reason)) => Self::Refused {
                 rpc,
                 reason,
@@ -98,6 +95,43 @@ impl Error {
                 effects: effects(details),
             },
         }
+    }
+}
+
+impl Error {
+    fn unexplained(
+        rpc: &'static str,
+        code: Code,
+        message: Arc<str>,
+        details: &[prost_types::Any],
+    ) -> Self {
+        let message = match foreign_domain(details) {
+            None => message,
+            Some(domain) => format!(
+                "{message} (its ErrorInfo has the domain {:?}; only {ERROR_DOMAIN:?} is read)",
+                text::cut(&domain, MAX_REASON)
+            )
+            .into(),
+        };
+        Self::Unexplained {
+            rpc,
+            code: code_name(code),
+            implied: implied_by(code),
+            message,
+            retry_after: retry_after(details),
+        }
+    }
+}
+
+/// The reason that a code without one stands for. That of the other codes is anything.
+const fn implied_by(code: Code) -> Option<ErrorReason> {
+    match code {
+        Code::ResourceExhausted => Some(ErrorReason::RateLimited),
+        Code::Unavailable => Some(ErrorReason::CloudUnavailable),
+        Code::Unauthenticated => Some(ErrorReason::CredentialsInvalid),
+        Code::PermissionDenied => Some(ErrorReason::PermissionMissing),
+        Code::InvalidArgument => Some(ErrorReason::InvalidRequest),
+        _ => None,
     }
 }
 
@@ -148,13 +182,22 @@ fn origin(status: &Status) -> Origin {
     }
 }
 
-/// The reason in the one `ErrorInfo` of our domain. Two of them are ambiguous, and read as none.
-fn sent_reason(details: &[prost_types::Any]) -> Option<String> {
-    let mut ours = details
+fn error_infos(details: &[prost_types::Any]) -> impl Iterator<Item = pb::ErrorInfo> {
+    details
         .iter()
         .filter(|any| any.type_url == ErrorInfo::TYPE_URL)
         .filter_map(|any| pb::ErrorInfo::decode(any.value.as_slice()).ok())
-        .filter(|info| info.domain == ERROR_DOMAIN);
+}
+
+/// The domain of an `ErrorInfo` that is not ours.
+fn foreign_domain(details: &[prost_types::Any]) -> Option<String> {
+    let mut domains = error_infos(details).map(|info| info.domain);
+    domains.find(|domain| domain != ERROR_DOMAIN)
+}
+
+/// The reason in the one `ErrorInfo` of our domain. Two of them are ambiguous, and read as none.
+fn sent_reason(details: &[prost_types::Any]) -> Option<String> {
+    let mut ours = error_infos(details).filter(|info| info.domain == ERROR_DOMAIN);
     let first = ours.next()?;
     ours.next().is_none().then_some(first.reason)
 }

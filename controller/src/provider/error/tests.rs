@@ -168,11 +168,11 @@ fn when_to_call_again_is_read() {
 }
 
 #[test]
-fn without_the_providers_own_word_the_outcome_is_unknown() {
+fn without_the_providers_own_word_a_code_has_its_class_and_the_outcome_is_unknown() {
     let foreign = {
         let mut details = ErrorDetails::new();
-        details.set_error_info("RATE_LIMITED", "cloud.example", []);
-        Status::with_error_details(Code::ResourceExhausted, "why", details)
+        details.set_error_info("CONFLICT", "cloud.example", []);
+        Status::with_error_details(Code::Aborted, "why", details)
     };
     let twice = {
         let mut status =
@@ -181,18 +181,82 @@ fn without_the_providers_own_word_the_outcome_is_unknown() {
         Status::with_details(Code::Aborted, "why", status.encode_to_vec().into())
     };
     let torn = Status::with_details(Code::Aborted, "why", vec![0xff; 9].into());
-    for code in 1..=16 {
-        let bare = Status::new(Code::from_i32(code), "why");
-        let expected = if code == Code::Unimplemented as i32 {
-            ErrorClass::Unimplemented
-        } else {
-            ErrorClass::Transient
+    let limited = |retry_after| ErrorClass::RateLimited { retry_after };
+    for code in (1..=16).map(Code::from_i32) {
+        let bare = Status::new(code, "why");
+        let (class, reason) = match code {
+            Code::Unimplemented => (ErrorClass::Unimplemented, None),
+            Code::ResourceExhausted => (limited(None), Some(ErrorReason::RateLimited)),
+            Code::Unavailable => (ErrorClass::Unavailable, Some(ErrorReason::CloudUnavailable)),
+            Code::Unauthenticated => (
+                ErrorClass::Unauthenticated,
+                Some(ErrorReason::CredentialsInvalid),
+            ),
+            Code::PermissionDenied => (ErrorClass::Forbidden, Some(ErrorReason::PermissionMissing)),
+            // Slowly, but not for ever: no object is known to be at fault.
+            Code::InvalidArgument => (ErrorClass::Malformed, Some(ErrorReason::InvalidRequest)),
+            _ => (ErrorClass::Transient, None),
         };
-        assert_eq!(read(&bare).class(), expected, "{bare:?}");
+        let error = read(&bare);
+        assert_eq!(error.class(), class, "{bare:?}");
+        let effective = error.effective_reason().map(|(reason, _)| reason);
+        assert_eq!(effective, reason, "{bare:?}");
+        assert_eq!(error.reason(), None, "{bare:?}");
+        assert!(error.leaves_result_unknown() || code == Code::Unimplemented);
+        assert!(
+            !matches!(
+                class.requeue(),
+                outrigger_core::error_class::Requeue::OnChange
+            ) || code == Code::Unimplemented,
+            "{bare:?}"
+        );
     }
     for status in [foreign, twice, torn] {
         assert_eq!(read(&status).class(), ErrorClass::Transient, "{status:?}");
     }
+    let mut details = ErrorDetails::new();
+    details.set_retry_info(Some(Duration::from_secs(7)));
+    let asked = Status::with_error_details(Code::ResourceExhausted, "429", details);
+    let error = read(&asked);
+    assert_eq!(error.class(), limited(Some(Duration::from_secs(7))));
+}
+
+#[test]
+fn a_foreign_domain_is_named() {
+    let mut details = ErrorDetails::new();
+    details.set_error_info("RATE_LIMITED", "cloud.example", []);
+    let error = read(&Status::with_error_details(Code::Aborted, "why", details));
+    assert_eq!(
+        error.to_string(),
+        "BatchGetInstances: the provider failed without giving a reason (ABORTED): why (its ErrorInfo \
+         has the domain \"cloud.example\"; only \"cloudprovider.v1\" is read)"
+    );
+}
+
+/// The provider's server cancels the call, or resets its stream, or this side gives it up.
+#[test]
+fn a_deadline_has_one_text_however_the_call_ends() {
+    let lost = {
+        let mut status = Status::unknown("h2");
+        status.set_source(Arc::new(io::Error::from(io::ErrorKind::BrokenPipe)));
+        status
+    };
+    for status in [
+        lost,
+        Status::cancelled("context canceled"),
+        Status::deadline_exceeded("context deadline exceeded"),
+    ] {
+        let error = read(&status);
+        let late = error
+            .clone()
+            .after(Duration::from_millis(29_999), RPC, DEADLINE);
+        let text = "BatchGetInstances: the provider did not answer within 30s";
+        assert_eq!(late.to_string(), text, "{status:?}");
+        let early = error.clone().after(Duration::from_secs(20), RPC, DEADLINE);
+        assert_eq!(early, error, "{status:?}");
+    }
+    let said = read(&Status::internal("why"));
+    assert_eq!(said.clone().after(DEADLINE, RPC, DEADLINE), said);
 }
 
 #[test]

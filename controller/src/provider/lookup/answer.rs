@@ -137,8 +137,10 @@ fn read_outcome(
             confirmed: is_confirmed(&absent, asked),
         }),
         Some(Outcome::Error(status)) => {
-            let error = Error::from_item(BatchGetInstances::NAME, &status);
-            Err(error.unwrap_or_else(|| malformed("an error with code OK")))
+            let error = Error::from_item(BatchGetInstances::NAME, &status)
+                .unwrap_or_else(|| malformed("an error with code OK"));
+            let deadline = BatchGetInstances::DEADLINE;
+            Err(error.after(asked.took, BatchGetInstances::NAME, deadline))
         }
         Some(Outcome::NotManaged(not_managed)) => Ok(Lookup::NotManaged {
             reason: text::message(&not_managed.reason).into(),
