@@ -25,8 +25,10 @@ use super::{
 use crate::fence::Fence;
 
 mod caller;
+mod unanswered;
 
 pub(super) use caller::{BatchCaller, ask};
+pub(super) use unanswered::{BatchCall, EndedBatch, RepeatedItem, Unanswered};
 
 /// Bytes of a request besides its objects, generously.
 const ENVELOPE: usize = 1024;
@@ -89,6 +91,8 @@ pub(super) trait WaitingItems: Send + 'static {
     type Item: Send;
     /// The objects of one call.
     type Batch: Send;
+    /// The end of a call.
+    type Ended: Send + 'static;
 
     /// Adds an object.
     fn join(&mut self, item: Self::Item, shared: &Shared);
@@ -112,7 +116,10 @@ pub(super) trait WaitingItems: Send + 'static {
         shared: Arc<Shared>,
         admitted: (Permit, Arc<Session>),
         batch: Self::Batch,
-    ) -> impl Future<Output = ()> + Send + 'static;
+    ) -> impl Future<Output = Self::Ended> + Send + 'static;
+
+    /// A call has ended.
+    fn ended(&mut self, ended: Self::Ended);
 }
 
 /// Objects share a call with those that wait at the same time: for each other ([`Gathering`]), or for admission
@@ -121,7 +128,7 @@ pub(super) struct Batcher<W: WaitingItems> {
     shared: Arc<Shared>,
     items: mpsc::UnboundedReceiver<W::Item>,
     waiting: W,
-    calls: JoinSet<()>,
+    calls: JoinSet<W::Ended>,
 }
 
 impl<W: WaitingItems> Batcher<W> {
@@ -171,12 +178,11 @@ impl<W: WaitingItems> Batcher<W> {
                     self.send(admitted, now);
                 }
                 () = sleep_until(next.unwrap_or(now)), if next.is_some() => {}
-                Some(ended) = self.calls.join_next() => {
-                    if let Err(error) = ended {
-                        // The callers see that their answer is dropped, which is an error.
-                        error!(%error, "batch panicked");
-                    }
-                }
+                Some(ended) = self.calls.join_next() => match ended {
+                    Ok(ended) => self.waiting.ended(ended),
+                    // The callers see that their answer is dropped, which is an error.
+                    Err(error) => error!(%error, "batch panicked"),
+                },
                 else => return,
             }
         }

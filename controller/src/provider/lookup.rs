@@ -125,19 +125,22 @@ fn max_batch_size(session: Option<&Session>) -> usize {
 }
 
 /// Sends a batch, and each caller its answer. A call that fails because of its request is repeated by halves, so
-/// that one Node does not fail the others.
+/// that one Node does not fail the others. Returns the lookups that were not answered until the deadline.
 async fn send_batch(
     shared: Arc<Shared>,
     admitted: (Permit, Arc<Session>),
-    (purpose, items): (LookupPurpose, Vec<LookupItem>),
-) {
-    // All are of one lease term.
-    let preconditions = items
-        .first()
-        .map(LookupItem::preconditions)
-        .unwrap_or_default();
+    items: Vec<LookupItem>,
+) -> Vec<(LookupItem, Error)> {
+    let mut unanswered = Vec::new();
+    let Some(first) = items.first() else {
+        return unanswered;
+    };
+    // All are of one purpose and one lease term.
+    let (purpose, preconditions) = (first.purpose, first.preconditions());
     let mut admitted = Some(admitted);
     let mut splits = SPLITS;
+    // Whether an error of the call is that of several Nodes, and all of them met it.
+    let mut is_common = items.len() > 1;
     let mut parts = vec![items];
     while let Some(mut items) = parts.pop() {
         let admitted = match admitted.take() {
@@ -146,15 +149,24 @@ async fn send_batch(
         };
         let answers = match admitted {
             Ok(Ok(admitted)) => {
-                call_batch(&shared, admitted, &preconditions, purpose, &items).await
+                let is_last = parts.is_empty() && (items.len() == 1 || splits == 0);
+                let common = is_common && is_last;
+                call_batch(&shared, admitted, &preconditions, purpose, &items, common).await
             }
             Ok(Err(error)) | Err(error) => Err(error),
         };
         match answers {
             Ok(answers) => {
+                is_common = false;
                 for (item, answer) in items.into_iter().zip(answers) {
-                    item.answer(&answer);
+                    match answer.result {
+                        Err(error) if error.is_no_answer() => unanswered.push((item, error)),
+                        _ => item.answer(&answer),
+                    }
                 }
+            }
+            Err(error) if error.is_no_answer() => {
+                unanswered.extend(items.into_iter().map(|item| (item, error.clone())));
             }
             Err(error) if error.is_about_request() && items.len() > 1 && splits > 0 => {
                 splits -= 1;
@@ -168,15 +180,17 @@ async fn send_batch(
             }
         }
     }
+    unanswered
 }
 
-/// Makes one call.
+/// Makes one call. `common`: one that fails as a whole has the error of all calls about these Nodes.
 async fn call_batch(
     shared: &Shared,
     (permit, session): (Permit, Arc<Session>),
     preconditions: &Preconditions,
     purpose: LookupPurpose,
     items: &[LookupItem],
+    common: bool,
 ) -> Result<Vec<LookupAnswer>, Error> {
     shared.metrics.batched(purpose, items.len());
     let began = Instant::now();
@@ -192,7 +206,12 @@ async fn call_batch(
     };
     let answer = shared
         .call::<BatchGetInstances>(&permit, preconditions, &session, request)
-        .await?;
+        .await
+        .inspect_err(|error| {
+            if common && error.is_opaque() {
+                permit.all_failed(error);
+            }
+        })?;
     let asked = answer::Asked {
         purpose,
         is_fresh: purpose.max_staleness().is_zero(),

@@ -6,6 +6,7 @@ mod cardinality;
 mod connecting;
 mod dump;
 pub(crate) mod fake;
+mod hanging;
 mod heartbeats;
 mod identity;
 mod instances;

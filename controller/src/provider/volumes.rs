@@ -100,6 +100,7 @@ impl Provider {
     ) -> Result<VolumeLookup, Error> {
         let pending = |caller| PendingVolume {
             volume,
+            purpose,
             preconditions: self.preconditions.without_check(),
             caller,
         };

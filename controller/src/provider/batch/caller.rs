@@ -32,6 +32,11 @@ impl<A> BatchCaller<A> {
         self.is_sent.store(true, Ordering::Release);
     }
 
+    /// Its object waits for another call: the stop withdraws it again.
+    pub(in crate::provider) fn mark_waiting(&self) {
+        self.is_sent.store(false, Ordering::Release);
+    }
+
     /// One that is gone needs no answer.
     pub(in crate::provider) fn answer(self, answer: A) {
         let _ = self.answer.send(answer);

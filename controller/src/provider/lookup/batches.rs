@@ -9,13 +9,17 @@ use outrigger_core::node::NodeView;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::{LookupAnswer, RPC, max_batch_size, send_batch, without_call};
+use super::{BatchGetInstances, LookupAnswer, RPC, max_batch_size, send_batch, without_call};
 use crate::{
     fence::Fence,
     provider::{
         Error, LookupPurpose, Session, Shared,
         admission::{Permit, Urgency},
-        batch::{BatchCaller, BatchItem, Gathering, WaitingItems, take_batch},
+        batch::{
+            BatchCall, BatchCaller, BatchItem, EndedBatch, Gathering, RepeatedItem, Unanswered,
+            WaitingItems, take_batch,
+        },
+        call::Unary,
         preconditions::Preconditions,
         wire,
     },
@@ -32,13 +36,17 @@ pub(in crate::provider) struct PendingLookup {
 /// One node, and all callers that look it up.
 pub(in crate::provider) struct LookupItem {
     pub(super) node: Arc<NodeView>,
+    pub(super) purpose: LookupPurpose,
     preconditions: Preconditions,
     callers: Vec<BatchCaller<LookupAnswer>>,
 }
 
 /// Lookups that have not gone out, oldest first.
 #[derive(Default)]
-pub(in crate::provider) struct WaitingLookups(VecDeque<Batch>);
+pub(in crate::provider) struct WaitingLookups {
+    batches: VecDeque<Batch>,
+    unanswered: Unanswered<LookupItem>,
+}
 
 /// Lookups that share a call.
 struct Batch {
@@ -52,8 +60,8 @@ struct Batch {
 
 impl WaitingLookups {
     /// Adds a lookup. A batch is full with `most` nodes.
-    fn add(&mut self, lookup: PendingLookup, now: Instant, most: usize) {
-        if let Some(batch) = self.0.iter_mut().find(|batch| batch.accepts(&lookup)) {
+    fn add(&mut self, lookup: LookupItem, now: Instant, most: usize) {
+        if let Some(batch) = self.batches.iter_mut().find(|batch| batch.accepts(&lookup)) {
             batch.join(lookup, now, most);
             return;
         }
@@ -65,68 +73,87 @@ impl WaitingLookups {
             gathering: Gathering::new(now),
         };
         batch.join(lookup, now, most);
-        self.0.push_back(batch);
+        self.batches.push_back(batch);
     }
 
     /// Place of the batch that goes out next, without nodes that no caller waits for: of those that are
     /// due the most urgent, and of these the oldest.
     fn next(&mut self, now: Instant) -> Option<usize> {
         loop {
-            let batches = self.0.iter().enumerate();
+            let batches = self.batches.iter().enumerate();
             let due = batches.filter(|(_, batch)| batch.due() <= now);
             let (at, _) = due.min_by_key(|(_, batch)| Urgency::from(batch.purpose))?;
-            let batch = self.0.get_mut(at)?;
+            let batch = self.batches.get_mut(at)?;
             batch.drop_abandoned();
             if !batch.items.is_empty() {
                 return Some(at);
             }
-            self.0.remove(at);
+            self.batches.remove(at);
         }
+    }
+
+    /// Removes the items of the batch that goes out next.
+    fn take_together(&mut self, now: Instant, session: &Session) -> Option<Vec<LookupItem>> {
+        let at = self.next(now)?;
+        let mut batch = self.batches.remove(at)?;
+        let most = self.unanswered.most(max_batch_size(Some(session)));
+        let items = take_batch(&mut batch.items, session, most, 0);
+        if !batch.items.is_empty() {
+            batch.is_full = true;
+            batch.index();
+            // It stays due, and before the others.
+            self.batches.push_front(batch);
+        }
+        Some(items)
     }
 }
 
 impl WaitingItems for WaitingLookups {
     type Item = PendingLookup;
-    type Batch = (LookupPurpose, Vec<LookupItem>);
+    type Batch = BatchCall<LookupItem>;
+    type Ended = EndedBatch<LookupItem>;
 
     fn join(&mut self, lookup: PendingLookup, shared: &Shared) {
         let session = shared.session.borrow().clone();
         let session = session.as_deref();
-        match session.and_then(|session| without_call(&lookup.node, session)) {
-            Some(known) => lookup.caller.answer(known.into()),
-            None => self.add(lookup, Instant::now(), max_batch_size(session)),
+        if let Some(known) = session.and_then(|session| without_call(&lookup.node, session)) {
+            return lookup.caller.answer(known.into());
+        }
+        if let Some(lookup) = self.unanswered.admit(lookup.into()) {
+            let most = self.unanswered.most(max_batch_size(session));
+            self.add(lookup, Instant::now(), most);
         }
     }
 
     fn urgency(&mut self, now: Instant) -> Option<Urgency> {
-        let at = self.next(now)?;
-        self.0.get(at).map(|batch| batch.purpose.into())
+        let alone = self.unanswered.urgency();
+        let at = self.next(now);
+        let together = at.and_then(|at| self.batches.get(at));
+        let together = together.map(|batch| batch.purpose.into());
+        [alone, together].into_iter().flatten().min()
     }
 
     fn next_due(&self, now: Instant) -> Option<Instant> {
-        let due = self.0.iter().map(Batch::due);
+        let due = self.batches.iter().map(Batch::due);
         due.filter(|due| *due > now).min()
     }
 
     fn take(&mut self, now: Instant, session: &Session) -> Option<Self::Batch> {
-        let at = self.next(now)?;
-        let mut batch = self.0.remove(at)?;
-        let most = max_batch_size(Some(session));
-        let items = take_batch(&mut batch.items, session, most, 0);
-        let purpose = batch.purpose;
-        if !batch.items.is_empty() {
-            batch.is_full = true;
-            batch.index();
-            // It stays due, and before the others.
-            self.0.push_front(batch);
-        }
-        let callers = items.iter().flat_map(|item| &item.callers);
+        let most_urgent = self.urgency(now)?;
+        let alone = self.unanswered.urgency() == Some(most_urgent);
+        let call = if alone {
+            self.unanswered.take()?
+        } else {
+            BatchCall::together(self.take_together(now, session)?)
+        };
+        let callers = call.items.iter().flat_map(|item| &item.callers);
         callers.for_each(BatchCaller::mark_sent);
-        (!items.is_empty()).then_some((purpose, items))
+        (!call.items.is_empty()).then_some(call)
     }
 
     fn fail_due(&mut self, now: Instant, error: &Error) {
-        while let Some(batch) = self.next(now).and_then(|at| self.0.remove(at)) {
+        self.unanswered.fail_all(error);
+        while let Some(batch) = self.next(now).and_then(|at| self.batches.remove(at)) {
             for item in batch.items {
                 item.fail(error.clone());
             }
@@ -136,14 +163,19 @@ impl WaitingItems for WaitingLookups {
     fn call(
         shared: Arc<Shared>,
         admitted: (Permit, Arc<Session>),
-        batch: Self::Batch,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        send_batch(shared, admitted, batch)
+        call: Self::Batch,
+    ) -> impl Future<Output = Self::Ended> + Send + 'static {
+        let (items, facts) = call.begin(BatchGetInstances::DEADLINE);
+        async move { facts.end(send_batch(shared, admitted, items).await) }
+    }
+
+    fn ended(&mut self, ended: Self::Ended) {
+        self.unanswered.ended(ended);
     }
 }
 
 impl Batch {
-    fn accepts(&self, lookup: &PendingLookup) -> bool {
+    fn accepts(&self, lookup: &LookupItem) -> bool {
         let place = self.places.get(&lookup.node.name);
         let known = place.and_then(|at| self.items.get(*at));
         self.purpose == lookup.purpose
@@ -157,21 +189,17 @@ impl Batch {
 
     /// Adds a lookup that it accepts. Callers that look up one node share the answer, about the node as
     /// the latest of them sees it.
-    fn join(&mut self, lookup: PendingLookup, now: Instant, most: usize) {
+    fn join(&mut self, lookup: LookupItem, now: Instant, most: usize) {
         let place = self.places.get(&lookup.node.name);
         if let Some(known) = place.and_then(|at| self.items.get_mut(*at)) {
             known.node = lookup.node;
             known.preconditions = lookup.preconditions;
-            known.callers.push(lookup.caller);
+            known.callers.extend(lookup.callers);
             return;
         }
         let name = Arc::clone(&lookup.node.name);
         self.places.insert(name, self.items.len());
-        self.items.push_back(LookupItem {
-            node: lookup.node,
-            preconditions: lookup.preconditions,
-            callers: vec![lookup.caller],
-        });
+        self.items.push_back(lookup);
         self.gathering.joined(now);
         self.is_full = self.items.len() >= most;
     }
@@ -185,10 +213,7 @@ impl Batch {
 
     fn drop_abandoned(&mut self) {
         let before = self.items.len();
-        self.items.retain_mut(|item| {
-            item.callers.retain(|caller| !caller.is_gone());
-            !item.callers.is_empty()
-        });
+        self.items.retain_mut(|item| !item.is_abandoned());
         if self.items.len() < before {
             self.index();
         }
@@ -197,6 +222,36 @@ impl Batch {
     fn index(&mut self) {
         let names = self.items.iter().map(|item| Arc::clone(&item.node.name));
         self.places = names.zip(0..).collect();
+    }
+}
+
+impl From<PendingLookup> for LookupItem {
+    fn from(lookup: PendingLookup) -> Self {
+        Self {
+            node: lookup.node,
+            purpose: lookup.purpose,
+            preconditions: lookup.preconditions,
+            callers: vec![lookup.caller],
+        }
+    }
+}
+
+impl RepeatedItem for LookupItem {
+    fn name(&self) -> &Arc<str> {
+        &self.node.name
+    }
+
+    fn urgency(&self) -> Urgency {
+        self.purpose.into()
+    }
+
+    fn is_abandoned(&mut self) -> bool {
+        self.callers.retain(|caller| !caller.is_gone());
+        self.callers.is_empty()
+    }
+
+    fn mark_waiting(&self) {
+        self.callers.iter().for_each(BatchCaller::mark_waiting);
     }
 }
 

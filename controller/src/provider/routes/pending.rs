@@ -121,6 +121,7 @@ impl WaitingRoutes {
 impl WaitingItems for WaitingRoutes {
     type Item = PendingRoute;
     type Batch = Vec<PendingRoute>;
+    type Ended = ();
 
     fn join(&mut self, pending: PendingRoute, _: &Shared) {
         match pending.change {
@@ -176,4 +177,6 @@ impl WaitingItems for WaitingRoutes {
     ) -> impl Future<Output = ()> + Send + 'static {
         send_batch(shared, admitted, batch)
     }
+
+    fn ended(&mut self, (): ()) {}
 }

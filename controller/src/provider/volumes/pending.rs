@@ -15,8 +15,8 @@ use crate::{
         Error, Session, Shared,
         admission::{Permit, Urgency},
         batch::{
-            BatchCaller, BatchItem, Gathering, WaitingItems, fail_not_offered, speaks_for_all,
-            take_batch,
+            BatchCall, BatchCaller, BatchItem, EndedBatch, Gathering, RepeatedItem, Unanswered,
+            WaitingItems, fail_not_offered, speaks_for_all, take_batch,
         },
         call::{Unary, unary},
         preconditions::Preconditions,
@@ -31,6 +31,7 @@ unary!(BatchGetVolumes = VolumesServiceClient.batch_get_volumes(BatchGetVolumesR
 /// A lookup that waits for its call, and its caller.
 pub(in crate::provider) struct PendingVolume {
     pub(super) volume: Arc<VolumeView>,
+    pub(super) purpose: VolumePurpose,
     pub(super) preconditions: Preconditions,
     pub(super) caller: BatchCaller<Result<VolumeLookup, Error>>,
 }
@@ -53,19 +54,39 @@ impl BatchItem for PendingVolume {
     }
 }
 
+impl RepeatedItem for PendingVolume {
+    fn name(&self) -> &Arc<str> {
+        &self.volume.name
+    }
+
+    fn urgency(&self) -> Urgency {
+        self.purpose.into()
+    }
+
+    fn is_abandoned(&mut self) -> bool {
+        self.caller.is_gone()
+    }
+
+    fn mark_waiting(&self) {
+        self.caller.mark_waiting();
+    }
+}
+
 /// Lookups of one purpose that have not gone out, oldest first.
 pub(in crate::provider) struct WaitingVolumes {
     purpose: VolumePurpose,
     lookups: VecDeque<PendingVolume>,
+    unanswered: Unanswered<PendingVolume>,
     /// Of those that wait; none where a request to the API server waits for each.
     gathering: Option<Gathering>,
 }
 
 impl WaitingVolumes {
-    pub(in crate::provider) const fn of(purpose: VolumePurpose) -> Self {
+    pub(in crate::provider) fn of(purpose: VolumePurpose) -> Self {
         Self {
             purpose,
             lookups: VecDeque::new(),
+            unanswered: Unanswered::default(),
             gathering: None,
         }
     }
@@ -73,13 +94,21 @@ impl WaitingVolumes {
     fn due(&self) -> Option<Instant> {
         self.gathering.map(Gathering::due)
     }
+
+    fn is_due(&self, now: Instant) -> bool {
+        !self.lookups.is_empty() && self.due().is_none_or(|due| due <= now)
+    }
 }
 
 impl WaitingItems for WaitingVolumes {
     type Item = PendingVolume;
-    type Batch = Vec<PendingVolume>;
+    type Batch = BatchCall<PendingVolume>;
+    type Ended = EndedBatch<PendingVolume>;
 
     fn join(&mut self, pending: PendingVolume, _: &Shared) {
+        let Some(pending) = self.unanswered.admit(pending) else {
+            return;
+        };
         let now = Instant::now();
         if self.lookups.is_empty() {
             let is_awaited = matches!(self.purpose, VolumePurpose::Admission);
@@ -92,8 +121,9 @@ impl WaitingItems for WaitingVolumes {
     }
 
     fn urgency(&mut self, now: Instant) -> Option<Urgency> {
-        let is_due = !self.lookups.is_empty() && self.due().is_none_or(|due| due <= now);
-        is_due.then(|| self.purpose.into())
+        let alone = self.unanswered.urgency();
+        let due = self.is_due(now).then(|| self.purpose.into());
+        alone.or(due)
     }
 
     fn next_due(&self, now: Instant) -> Option<Instant> {
@@ -101,20 +131,26 @@ impl WaitingItems for WaitingVolumes {
         due.filter(|_| !self.lookups.is_empty())
     }
 
-    fn take(&mut self, _: Instant, session: &Session) -> Option<Vec<PendingVolume>> {
+    fn take(&mut self, _: Instant, session: &Session) -> Option<Self::Batch> {
         let Some(offered) = &session.volumes else {
             fail_not_offered(self.lookups.drain(..));
+            let rpc = BatchGetVolumes::NAME;
+            self.unanswered.fail_all(&Error::NotOffered { rpc });
             return None;
         };
-        self.lookups.retain(|pending| !pending.caller.is_gone());
-        let batch = take_batch(&mut self.lookups, session, offered.max_batch_size, 0);
-        for pending in &batch {
+        let call = self.unanswered.take().unwrap_or_else(|| {
+            self.lookups.retain(|pending| !pending.caller.is_gone());
+            let most = self.unanswered.most(offered.max_batch_size);
+            BatchCall::together(take_batch(&mut self.lookups, session, most, 0))
+        });
+        for pending in &call.items {
             pending.caller.mark_sent();
         }
-        (!batch.is_empty()).then_some(batch)
+        (!call.items.is_empty()).then_some(call)
     }
 
     fn fail_due(&mut self, _: Instant, error: &Error) {
+        self.unanswered.fail_all(error);
         for pending in self.lookups.drain(..) {
             pending.fail(error.clone());
         }
@@ -123,19 +159,27 @@ impl WaitingItems for WaitingVolumes {
     fn call(
         shared: Arc<Shared>,
         admitted: (Permit, Arc<Session>),
-        batch: Vec<PendingVolume>,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        send_batch(shared, admitted, batch)
+        call: Self::Batch,
+    ) -> impl Future<Output = Self::Ended> + Send + 'static {
+        let (batch, facts) = call.begin(BatchGetVolumes::DEADLINE);
+        async move { facts.end(send_batch(shared, admitted, batch).await) }
+    }
+
+    fn ended(&mut self, ended: Self::Ended) {
+        self.unanswered.ended(ended);
     }
 }
 
-/// Makes one call, and sends each caller its answer.
+/// Makes one call, and sends each caller its answer. Returns the lookups that were not answered until the
+/// deadline.
 async fn send_batch(
     shared: Arc<Shared>,
     (permit, session): (Permit, Arc<Session>),
     mut batch: Vec<PendingVolume>,
-) {
-    let Some(first) = batch.first() else { return };
+) -> Vec<(PendingVolume, Error)> {
+    let Some(first) = batch.first() else {
+        return Vec::new();
+    };
     shared.metrics.volumes_batched(batch.len());
     // All are of one lease term.
     let preconditions = first.preconditions.clone();
@@ -149,14 +193,17 @@ async fn send_batch(
     };
     let ended = tokio::select! {
         ended = shared.call::<BatchGetVolumes>(&permit, &preconditions, &session, request) => ended,
-        _ = join_all(batch.iter_mut().map(|pending| pending.caller.gone())) => return,
+        _ = join_all(batch.iter_mut().map(|pending| pending.caller.gone())) => return Vec::new(),
     };
     let response = match ended {
         Ok(response) => response,
         Err(error) => {
-            return batch
-                .into_iter()
-                .for_each(|pending| pending.fail(error.clone()));
+            let failed = batch.into_iter().map(|pending| (pending, error.clone()));
+            if error.is_no_answer() {
+                return failed.collect();
+            }
+            failed.for_each(|(pending, error)| pending.fail(error));
+            return Vec::new();
         }
     };
     let read = results::read(response.results, batch.len());
@@ -167,7 +214,12 @@ async fn send_batch(
     }
     // The next batch may be admitted before the callers go on.
     drop(permit);
+    let mut unanswered = Vec::new();
     for (pending, answer) in batch.into_iter().zip(read.answers) {
-        pending.caller.answer(answer);
+        match answer {
+            Err(error) if error.is_no_answer() => unanswered.push((pending, error)),
+            answer => pending.caller.answer(answer),
+        }
     }
+    unanswered
 }
