@@ -42,7 +42,10 @@ mod wire;
 use std::{fmt, future, sync::Arc, time::Duration};
 
 use futures::future::join_all;
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep_until,
+};
 use tokio_util::sync::CancellationToken;
 
 use outrigger_core::cluster_uid::ClusterUid;
@@ -68,7 +71,7 @@ pub use state::{DownCause, ProviderState};
 pub use transport::{ByteStream, Connect, Connecting};
 pub use volumes::{VolumeLookup, VolumePurpose, VolumesCapability};
 
-use admission::{Admission, Urgency};
+use admission::{Admission, CallClass, Urgency};
 use batch::Batcher;
 use call::Renewal;
 use connection::Manager;
@@ -338,6 +341,13 @@ impl Provider {
             }
             // The session goes after the state has changed, so this has happened already.
             let _ = state.changed().await;
+        }
+    }
+
+    /// Waits until calls about instances are not paused.
+    pub async fn instances_unpaused(&self) {
+        while let Some(until) = self.shared.admission.paused_until(CallClass::Instances) {
+            sleep_until(until).await;
         }
     }
 

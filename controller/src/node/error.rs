@@ -31,11 +31,11 @@ pub(super) enum NodeSyncError {
 }
 
 impl NodeSyncError {
-    /// The cause without the node, where it may be that of many nodes.
+    /// The cause without the node, where it may be that of many nodes: one call that fails is one cause.
     pub(super) fn common_cause(&self) -> Option<String> {
         match self {
             Self::Write(error) => Some(error.cause()),
-            Self::Lookup(error) if error.class().is_slow_to_heal() => Some(error.to_string()),
+            Self::Lookup(error) => Some(error.steady()),
             _ => None,
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  sweep ─► a list, or full batches spread over the period ─► core::node::refresh::plan
+//!             ├ too large: batches                                         │
 //!             └ what it does not show: asked for singly, under a budget     │ something to write
 //!                                                                           ▼
 //!                                                       observed ─► queue ─► sync: writes
@@ -10,7 +11,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures::future::join_all;
+use futures::{StreamExt, stream::FuturesUnordered};
 use outrigger_api::v1::LookupPreference;
 use outrigger_core::node::{
     NodeView, Ready,
@@ -38,6 +39,10 @@ const TRICKLE: Duration = Duration::from_secs(1);
 /// least. The others have to wait for the next period.
 const FALLBACK: usize = 10;
 
+/// A sweep goes on while fewer nodes than this, or than a batch, are without an answer: one that hangs does not hold
+/// up the others, and one whose provider is slow sends no more than it takes.
+const BEHIND: usize = 10;
+
 /// One sweep over all nodes.
 struct Sweep<'a> {
     cloud_node: &'a CloudNode,
@@ -61,6 +66,8 @@ impl CloudNode {
     /// Sweeps over all nodes, one period after another. Never returns.
     pub(super) async fn keep_in_step(&self) {
         let period = self.parts.settings.refresh_period;
+        // The process whose list is too large: batches serve as well.
+        let mut too_large = None;
         loop {
             let session = self.parts.provider.serving().await;
             let began = Instant::now();
@@ -75,7 +82,7 @@ impl CloudNode {
                     },
                     tally: Tally::default(),
                 };
-                sweep.run().await;
+                sweep.run(&mut too_large).await;
             }
             // A sweep that is spread lasts for about the period itself.
             sleep_until(began + period).await;
@@ -84,16 +91,21 @@ impl CloudNode {
 }
 
 impl Sweep<'_> {
-    async fn run(mut self) {
+    async fn run(mut self, too_large: &mut Option<Box<str>>) {
         let nodes = self.nodes();
         let (total, began) = (nodes.len(), Instant::now());
         if nodes.is_empty() {
             return;
         }
-        if self.instances.list && self.instances.preference == LookupPreference::ListAll {
-            self.list(nodes).await;
-        } else {
-            self.ask_in_batches(nodes).await;
+        let lists = self.instances.list
+            && self.instances.preference == LookupPreference::ListAll
+            && too_large.as_ref() != Some(&self.session.boot_id);
+        let unlisted = if lists { self.list(nodes).await } else { nodes };
+        if !unlisted.is_empty() {
+            if lists {
+                *too_large = Some(self.session.boot_id.clone());
+            }
+            self.ask_in_batches(unlisted).await;
         }
         self.cloud_node.parts.metrics.swept(began.elapsed());
         let Tally {
@@ -128,15 +140,23 @@ impl Sweep<'_> {
         nodes
     }
 
-    /// One list for all.
-    async fn list(&mut self, nodes: Vec<Arc<NodeView>>) {
+    /// One list for all. Returns the nodes if it is too large.
+    async fn list(&mut self, nodes: Vec<Arc<NodeView>>) -> Vec<Arc<NodeView>> {
         let listed = match self.cloud_node.parts.provider.list(self.purpose).await {
             Ok(listed) => listed,
+            Err(error @ Error::ReplyTooLarge { .. }) => {
+                warn!(
+                    %error,
+                    "the list of instances is too large; they are asked for in batches until another \
+                     process of the provider serves"
+                );
+                return nodes;
+            }
             Err(error) => {
                 warn!(%error, "instances cannot be listed; trying again in the next period");
                 self.cloud_node.parts.metrics.failed(error.class().as_str());
                 self.tally.failed = nodes.len();
-                return;
+                return Vec::new();
             }
         };
         let lookups = listed.into_iter().map(|i| Lookup::Found(Box::new(i)));
@@ -167,9 +187,10 @@ impl Sweep<'_> {
         }
         // Not to be in a list is a hint and no more.
         self.ask_singly(missing).await;
+        Vec::new()
     }
 
-    /// Full batches, spread over the period.
+    /// Full batches, spread over the period. After an outage or a pause the rest is not sent at once.
     async fn ask_in_batches(&mut self, nodes: Vec<Arc<NodeView>>) {
         let period = self.cloud_node.parts.settings.refresh_period;
         let mut size = self.instances.max_batch_size.max(1);
@@ -181,19 +202,27 @@ impl Sweep<'_> {
         let batches = nodes.chunks(size);
         let pause = period.div_f64(batches.len() as f64);
         let mut due = Instant::now();
-        let mut unreadable = Vec::new();
-        for batch in batches {
-            sleep_until(due).await;
-            due += pause;
-            // One that went away is waited for, and the sweep goes on.
-            self.cloud_node.parts.provider.serving().await;
-            let batch: Vec<_> = batch.iter().filter_map(|node| self.present(node)).collect();
-            let answers = join_all(batch.iter().map(|node| self.ask(node))).await;
-            for (node, answer) in batch.iter().zip(answers) {
-                match answer {
+        let mut asked = FuturesUnordered::new();
+        let mut unreadable: Vec<Arc<NodeView>> = Vec::new();
+        let mut batches = batches.peekable();
+        while batches.peek().is_some() || !asked.is_empty() {
+            let goes_on = batches.peek().is_some() && asked.len() < size.max(BEHIND);
+            tokio::select! {
+                biased;
+                Some((node, answer)) = asked.next() => match answer {
                     // Perhaps for the sake of another node in the batch.
-                    Err(Error::Malformed { .. }) => unreadable.push(Arc::clone(node)),
-                    answer => self.answered(node, answer.as_ref()),
+                    Err(Error::Malformed { .. }) => unreadable.push(node),
+                    answer => self.answered(&node, answer.as_ref()),
+                },
+                () = sleep_until(due), if goes_on => {
+                    let provider = &self.cloud_node.parts.provider;
+                    // One that went away is waited for, and the sweep goes on.
+                    provider.serving().await;
+                    provider.instances_unpaused().await;
+                    due = Instant::now() + pause;
+                    let batch = batches.next().into_iter().flatten();
+                    let present = batch.filter_map(|node| present(self.cloud_node, node));
+                    asked.extend(present.map(|node| ask(self.cloud_node, self.purpose, node)));
                 }
             }
         }
@@ -202,7 +231,9 @@ impl Sweep<'_> {
 
     /// One after the other, and no more than the budget allows.
     async fn ask_singly(&mut self, nodes: Vec<Arc<NodeView>>) {
-        let mut nodes: Vec<_> = nodes.iter().filter_map(|node| self.present(node)).collect();
+        let cloud_node = self.cloud_node;
+        let present = |node: &Arc<NodeView>| present(cloud_node, node);
+        let mut nodes: Vec<_> = nodes.iter().filter_map(present).collect();
         let budget = FALLBACK.max(self.cloud_node.parts.nodes.len() / 10);
         if nodes.len() > budget {
             let left = nodes.len() - budget;
@@ -221,37 +252,16 @@ impl Sweep<'_> {
         }
         for node in nodes {
             // Each question takes its time.
-            if let Some(node) = self.present(&node) {
-                let answer = self.ask(&node).await;
+            if let Some(node) = present(&node) {
+                let (node, answer) = ask(cloud_node, self.purpose, node).await;
                 self.answered(&node, answer.as_ref());
             }
         }
     }
 
-    async fn ask(&self, node: &Arc<NodeView>) -> Result<Lookup, Error> {
-        let provider = &self.cloud_node.parts.provider;
-        let answer = provider.lookup(Arc::clone(node), self.purpose).await;
-        let LookupAnswer { result, effects } = answer;
-        if let Some(node) = self.present(node)
-            && self.cloud_node.effects.observe(&node, effects)
-        {
-            let name = Arc::clone(&node.name);
-            self.cloud_node.queue.add(name, Priority::Bulk);
-        }
-        result
-    }
-
-    /// The node as the store has it now, if it is still the one that was to be asked about: a sweep takes up
-    /// to a period, and an answer takes its time too.
-    fn present(&self, seen: &NodeView) -> Option<Arc<NodeView>> {
-        let node = self.cloud_node.parts.nodes.get(&seen.name)?;
-        let is_same = node.uid == seen.uid && node.provider_id == seen.provider_id;
-        (is_same && node.deleted.is_none()).then_some(node)
-    }
-
     fn answered(&mut self, asked: &NodeView, answer: Result<&Lookup, &Error>) {
         // A node that was deleted meanwhile must not speak against the provider.
-        let Some(node) = self.present(asked) else {
+        let Some(node) = present(self.cloud_node, asked) else {
             return;
         };
         let node = &node;
@@ -306,4 +316,28 @@ impl Sweep<'_> {
         let name = Arc::clone(&node.name);
         self.cloud_node.queue.add(name, Priority::Bulk);
     }
+}
+
+async fn ask(
+    cloud_node: &CloudNode,
+    purpose: LookupPurpose,
+    node: Arc<NodeView>,
+) -> (Arc<NodeView>, Result<Lookup, Error>) {
+    let provider = &cloud_node.parts.provider;
+    let LookupAnswer { result, effects } = provider.lookup(Arc::clone(&node), purpose).await;
+    if let Some(node) = present(cloud_node, &node)
+        && cloud_node.effects.observe(&node, effects)
+    {
+        let name = Arc::clone(&node.name);
+        cloud_node.queue.add(name, Priority::Bulk);
+    }
+    (node, result)
+}
+
+/// The node as the store has it now, if it is still the one that was to be asked about: a sweep takes up
+/// to a period, and an answer takes its time too.
+fn present(cloud_node: &CloudNode, seen: &NodeView) -> Option<Arc<NodeView>> {
+    let node = cloud_node.parts.nodes.get(&seen.name)?;
+    let is_same = node.uid == seen.uid && node.provider_id == seen.provider_id;
+    (is_same && node.deleted.is_none()).then_some(node)
 }

@@ -105,7 +105,9 @@ impl CloudNode {
         self.parts.metrics.failed(class.as_str());
         let class_name = class.as_str();
         // Of a cause that may be that of many nodes, the first is said, and how many met it since.
-        let cause = error.common_cause();
+        let cause = error
+            .common_cause()
+            .unwrap_or_else(|| format!("{name}: {error}"));
         let others = match (class, error) {
             // Whoever paused the calls has said why, and a wait is no failure.
             (
@@ -116,7 +118,7 @@ impl CloudNode {
                 NodeSyncError::Lookup(_),
             )
             | (_, NodeSyncError::Write(ApiError::Fenced)) => None,
-            _ => cause.map_or(Some(0), |cause| self.repeats.due(&cause)),
+            _ => self.repeats.due(&cause),
         };
         if let Some(others) = others {
             warn!(node = name, class = class_name, work, others, %error, "node sync failed");

@@ -3,6 +3,7 @@
 mod days;
 mod effects;
 mod failures;
+mod held_up;
 mod left_alone;
 mod leftovers;
 mod refresh;

@@ -37,7 +37,7 @@ fn writes_after(fixture: &Fixture, before: usize) -> Vec<String> {
     fixture.api_writes().split_off(before)
 }
 
-fn edit_addresses(fixture: &Fixture, name: &str) {
+pub(super) fn edit_addresses(fixture: &Fixture, name: &str) {
     fixture.cluster.change_node(name, |node| {
         node["status"]["addresses"] = json!([{"type": "Hostname", "address": name}]);
     });
