@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outrigger_api::v1;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
@@ -162,6 +162,17 @@ impl Context {
     pub fn remaining(&self) -> Option<Duration> {
         self.deadline()
             .map(|deadline| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// Resolves when a twentieth of the time until the deadline is left: an answer still reaches the caller.
+    pub(crate) fn nearly_over(&self) -> impl Future<Output = ()> + use<> {
+        let time = self.deadline().zip(self.remaining());
+        async move {
+            match time {
+                Some((deadline, remaining)) => sleep_until(deadline - remaining / 20).await,
+                None => std::future::pending().await,
+            }
+        }
     }
 
     /// The caller's W3C `traceparent`, to be passed on to the cloud or to an exporter.

@@ -62,7 +62,8 @@ pub trait Instances: Send + Sync + 'static {
     /// As provided it calls [`get_instance`](Self::get_instance) for each, at most
     /// [`InstancesCapability::concurrency`] at a time; a panic concerns its own Node only. Once the
     /// cloud limits the rate, refuses the credentials or is away, the Nodes that were not asked
-    /// about yet get that error too.
+    /// about yet get that error too. Shortly before the deadline of the call the Nodes without an answer
+    /// get an error, so that the others have theirs: the caller asks about them again.
     ///
     /// # Cancellation
     ///

@@ -7,7 +7,8 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use super::{Instances, Lookups, Query};
 use crate::{Context, Error, Node};
 
-/// Looks up each Node by itself, a bounded number at a time, until the caller no longer waits.
+/// Looks up each Node by itself, a bounded number at a time, until the caller no longer waits. Shortly before
+/// the deadline it returns what it has, and an error for each other one: one that hangs costs the others no answer.
 pub(super) async fn get_each<I: Instances + ?Sized>(
     instances: &I,
     ctx: &Context,
@@ -30,10 +31,20 @@ pub(super) async fn get_each<I: Instances + ?Sized>(
         .map(&lookup)
         .collect();
     let mut results = HashMap::with_capacity(nodes.len());
+    let over = ctx.nearly_over();
+    tokio::pin!(over);
     loop {
         let next = tokio::select! {
             biased;
             () = ctx.cancelled() => return Err(Error::cancelled()),
+            () = &mut over => {
+                for node in nodes {
+                    results
+                        .entry(node.name.clone())
+                        .or_insert_with(|| Err(Error::deadline_exceeded()));
+                }
+                return Ok(results);
+            }
             next = running.next() => next,
         };
         let Some((name, result)) = next else {

@@ -6,7 +6,8 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use super::{Volume, VolumeLookups, Volumes};
 use crate::{Context, Error};
 
-/// Looks up each volume by itself, a bounded number at a time, until the caller no longer waits.
+/// Looks up each volume by itself, a bounded number at a time, until the caller no longer waits. Shortly before
+/// the deadline it returns what it has, and an error for each other one: one that hangs costs the others no answer.
 pub(super) async fn get_each<V: Volumes + ?Sized>(
     provider: &V,
     ctx: &Context,
@@ -26,10 +27,20 @@ pub(super) async fn get_each<V: Volumes + ?Sized>(
         .map(&lookup)
         .collect();
     let mut results = VolumeLookups::with_capacity(volumes.len());
+    let over = ctx.nearly_over();
+    tokio::pin!(over);
     loop {
         let next = tokio::select! {
             biased;
             () = ctx.cancelled() => return Err(Error::cancelled()),
+            () = &mut over => {
+                for volume in volumes {
+                    results
+                        .entry(volume.key.clone())
+                        .or_insert_with(|| Err(Error::deadline_exceeded()));
+                }
+                return Ok(results);
+            }
             next = running.next() => next,
         };
         let Some((key, result)) = next else {

@@ -368,3 +368,29 @@ async fn a_request_above_the_limit_is_refused_and_the_connection_lives() {
             .is_ok()
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lookup_that_hangs_costs_the_others_no_answer() {
+    let rig = Rig::serve(Server::new(Named::new()).instances(Each(
+        InstancesCapability::default(),
+        async |_: Context, node: Node| match node.name.as_str() {
+            "hangs" => std::future::pending().await,
+            _ => Ok(Lookup::absent()),
+        },
+    )));
+    let mut request = tonic::Request::new(ask(&["a", "hangs", "b"]));
+    request.set_timeout(Duration::from_secs(30));
+    let answer = rig.instances().await.batch_get_instances(request).await;
+    let results = answer.unwrap().into_inner().results;
+    let [a, hangs, b] = &results[..] else {
+        panic!("{results:?}")
+    };
+    for result in [a, b] {
+        assert!(matches!(result.outcome, Some(Wire::Absent(_))));
+    }
+    let Some(Wire::Error(status)) = &hangs.outcome else {
+        panic!("{hangs:?}")
+    };
+    assert_eq!(status.code, Code::DeadlineExceeded as i32);
+    assert!(status.details.is_empty());
+}
