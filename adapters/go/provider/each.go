@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -11,11 +12,11 @@ import (
 // answerMargin is how long before its deadline a batch of lookups is answered, at most: enough to send the answer.
 const answerMargin = time.Second
 
-// Errors of the items of a batch that were not answered in time, and of those that were not begun, about which the
-// cloud has said nothing.
+// Errors of the items of a batch that were not answered in time, and of those that were not begun. They have no
+// reason: the controller asks about each again in a call of its own.
 var (
-	errNotAnswered = Errorf(CloudError, "the cloud has not answered about this object within the deadline of the call")
-	errNotAsked    = Errorf(CloudError, "not asked about within the deadline of the call: other objects took the time")
+	errNotAnswered = fmt.Errorf("the cloud has not answered about this object: %w", context.DeadlineExceeded)
+	errNotAsked    = fmt.Errorf("not asked about, other objects took the time: %w", context.DeadlineExceeded)
 )
 
 // lookupEach is each for lookups. It returns shortly before the deadline of ctx with the results that are there, and an
