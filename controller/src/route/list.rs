@@ -1,6 +1,6 @@
 //! The list of all routes: at the start, after an unknown result, and once in each period.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use outrigger_core::{cidr::Cidr, error_class::ErrorClass};
 use parking_lot::Mutex;
@@ -11,9 +11,9 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{NodeRoute, metrics::SyncOutcome};
-use crate::provider::Error;
+use crate::{provider::Error, queue::Outcome};
 
-/// Pause before a list is tried again, doubled by each failure up to [`LONGEST_RETRY`].
+/// Pause before a list is tried again, doubled by each failure up to [`LONGEST_RETRY`], and to the period.
 const RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_mins(1);
 /// Pause between two lists that are not due by the period.
@@ -26,6 +26,8 @@ pub(super) struct ListSchedule {
     /// How many lists were complete.
     complete: watch::Sender<u64>,
     began: Mutex<Instant>,
+    /// Destinations that wait for their back-off.
+    backing_off: Mutex<BTreeSet<Cidr>>,
 }
 
 impl Default for ListSchedule {
@@ -34,6 +36,19 @@ impl Default for ListSchedule {
             wanted: Notify::new(),
             complete: watch::Sender::new(0),
             began: Mutex::new(Instant::now()),
+            backing_off: Mutex::default(),
+        }
+    }
+}
+
+impl ListSchedule {
+    /// Notes how a destination was reconciled.
+    pub(super) fn note(&self, destination: Cidr, outcome: Outcome) {
+        let mut backing_off = self.backing_off.lock();
+        if outcome == Outcome::Retry {
+            backing_off.insert(destination);
+        } else {
+            backing_off.remove(&destination);
         }
     }
 }
@@ -88,14 +103,22 @@ impl NodeRoute {
         std::future::pending::<()>().await;
     }
 
-    /// Lists until a list is complete.
+    /// Lists until a list is complete. Once one is after others failed, the cloud is there again: changes that failed
+    /// meanwhile need not wait for their back-off.
     pub(super) async fn list(&self) {
+        let longest = LONGEST_RETRY.min(self.parts.settings.period);
         let mut retry = RETRY;
+        let mut has_failed = false;
         loop {
             self.parts.provider.serving().await;
             let Err(error) = self.list_once().await else {
+                if has_failed {
+                    let failed = self.schedule.backing_off.lock().clone();
+                    self.queue_destinations(failed);
+                }
                 return;
             };
+            has_failed = true;
             let class = error.class();
             self.parts.metrics.failed("list", class);
             self.parts.metrics.periodic(SyncOutcome::Error);
@@ -107,7 +130,7 @@ impl NodeRoute {
                 retry = RETRY;
             }
             sleep(retry).await;
-            retry = LONGEST_RETRY.min(retry * 2);
+            retry = longest.min(retry * 2);
         }
     }
 

@@ -53,6 +53,7 @@ impl NodeRoute {
     pub(super) async fn sync(self: &Arc<Self>, destination: Cidr) -> Outcome {
         let mut synced = SyncOutcome::Noop;
         let outcome = self.carry_out(destination, &mut synced).await;
+        self.schedule.note(destination, outcome);
         self.parts.metrics.node_change(synced);
         let concerned: Vec<_> = {
             let known = self.state.known();

@@ -46,6 +46,38 @@ async fn a_route_that_cannot_be_made_is_tried_again() {
     assert!(fixture.metrics().contains(class), "{}", fixture.metrics());
 }
 
+/// a cloud that was away for lists too has its routes made once it is listed again, not after the back-off of
+/// each. A request that it cannot use is not repeated for that.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_succeeds_again_wakes_routes_that_could_not_be_made() {
+    let rig = Rig {
+        period: Duration::from_secs(10),
+        ..Rig::with([routed("a", 1, &[A])], [])
+    };
+    let fixture = rig.begun().await;
+    let refused = InjectedError::new(Code::InvalidArgument).with_reason("INVALID_REQUEST");
+    let fault = |method, error| {
+        fixture
+            .cloud
+            .inject(Fault::on(method, Effect::Error(error)))
+    };
+    fault(Method::BatchCreateRoutes, refused);
+    fixture.register(routed("b", 2, &["10.244.2.0/24"]));
+    fixture.settle().await;
+    fixture.cloud.clear_faults();
+    fault(Method::ListRoutes, cloud_error());
+    fault(Method::BatchCreateRoutes, cloud_error());
+    fixture.register(routed("c", 3, &["10.244.3.0/24"]));
+    tokio::time::sleep(Duration::from_secs(350)).await;
+    assert_eq!(condition(&fixture, "c").as_deref(), NOT_CREATED);
+    fixture.cloud.clear_faults();
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    assert_eq!(
+        routes(&fixture),
+        ["10.244.1.0/24 a 192.168.0.1", "10.244.3.0/24 c 192.168.0.3"]
+    );
+}
+
 /// The answer got lost: it is listed before anything else, and made once.
 #[tokio::test(start_paused = true)]
 async fn an_unknown_result_is_listed_and_nothing_is_made_twice() {
