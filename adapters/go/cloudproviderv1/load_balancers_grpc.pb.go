@@ -99,8 +99,9 @@ type LoadBalancersServiceClient interface {
 	//	OPERATION_IN_PROGRESS               Ensure after RetryInfo or 5 s; not shown
 	//	CONFLICT                            Ensure again; not shown
 	//	NODE_SET_UNKNOWN                    syncs a snapshot, Ensure at once, once
-	//	RATE_LIMITED, CLOUD_UNAVAILABLE,    calls pause; Ensure after that; not shown
-	//	  CREDENTIALS_INVALID
+	//	RATE_LIMITED, CLOUD_UNAVAILABLE     calls pause; Ensure after that; not shown
+	//	CREDENTIALS_INVALID                 calls pause, which is an event of the Service
+	//	                                    of this call; Ensure after that
 	//	OVERLOADED                          Ensure after RetryInfo or with back-off;
 	//	                                    not shown
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Ensure on the next session; not shown
@@ -321,8 +322,9 @@ type LoadBalancersServiceServer interface {
 	//	OPERATION_IN_PROGRESS               Ensure after RetryInfo or 5 s; not shown
 	//	CONFLICT                            Ensure again; not shown
 	//	NODE_SET_UNKNOWN                    syncs a snapshot, Ensure at once, once
-	//	RATE_LIMITED, CLOUD_UNAVAILABLE,    calls pause; Ensure after that; not shown
-	//	  CREDENTIALS_INVALID
+	//	RATE_LIMITED, CLOUD_UNAVAILABLE     calls pause; Ensure after that; not shown
+	//	CREDENTIALS_INVALID                 calls pause, which is an event of the Service
+	//	                                    of this call; Ensure after that
 	//	OVERLOADED                          Ensure after RetryInfo or with back-off;
 	//	                                    not shown
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Ensure on the next session; not shown

@@ -124,15 +124,17 @@ impl Progress {
                 if let Some(draft) = &mut draft {
                     draft.effects(&failure.effects);
                 }
-                if failure.class.is_for_owner() {
+                if failure.has_event() {
                     events.push(match service {
                         Some(_) => EventContent::sync_failed(&failure.of("delete")),
                         None => EventContent::delete_failed(&failure.message),
                     });
-                    if let Some(draft) = &mut draft {
-                        let reason = failure.reason();
-                        draft.condition(PROVISIONED, Status::False, &reason, &failure.message);
-                    }
+                }
+                if failure.class.is_for_owner()
+                    && let Some(draft) = &mut draft
+                {
+                    let reason = failure.reason();
+                    draft.condition(PROVISIONED, Status::False, &reason, &failure.message);
                 }
                 Consequence {
                     events,

@@ -54,6 +54,12 @@ impl Failure {
         letters.collect()
     }
 
+    /// Whether the Service of the call has an event. Refused credentials pause the calls about all Services: without it
+    /// nothing in the cluster would say why they wait.
+    pub(super) fn has_event(&self) -> bool {
+        self.class.is_for_owner() || self.class == ErrorClass::Unauthenticated
+    }
+
     /// Sets the condition Accepted, as far as the failure of an Ensure decides it.
     fn is_accepted(&self, service: &ServiceView, draft: &mut PatchDraft<'_>) {
         let (reason, message) = (&self.reason(), &*self.message);
@@ -201,10 +207,12 @@ impl Progress {
             self.out_of_step(now, service, &mut draft, failure, facts);
         }
         let mut events = failure.effects.events.clone();
+        if failure.has_event() {
+            events.push(EventContent::sync_failed(&failure.of("ensure")));
+        }
         if failure.class.is_for_owner() {
             // The provider answers that it exists.
             draft.remove_condition(WAITING);
-            events.push(EventContent::sync_failed(&failure.of("ensure")));
             let (reason, message) = (&failure.reason(), &*failure.message);
             // Background work does not make a serving load balancer look broken.
             if ensure.manner != Manner::Background {

@@ -103,6 +103,7 @@ fn the_finalizer_stays_after_an_error() {
         (ErrorClass::Invalid, Requeue::BackOff),
         (ErrorClass::Unimplemented, Requeue::SlowBackOff),
         (ErrorClass::Unavailable, Requeue::BackOff),
+        (ErrorClass::Unauthenticated, Requeue::BackOff),
         (limited, Requeue::After(Duration::from_secs(7))),
         // S-14: no edit brings the next try forward.
         (
@@ -126,7 +127,7 @@ fn the_finalizer_stays_after_an_error() {
         }
         assert_eq!(
             outcome.events.len(),
-            usize::from(class.is_for_owner()),
+            usize::from(class.is_for_owner() || class == ErrorClass::Unauthenticated),
             "{class:?}"
         );
     }

@@ -13,7 +13,6 @@ fn an_error_is_shown_and_tried_again() {
         (ErrorClass::Forbidden, true, Requeue::SlowBackOff),
         (ErrorClass::Unimplemented, true, Requeue::SlowBackOff),
         (ErrorClass::Unavailable, false, Requeue::BackOff),
-        (ErrorClass::Unauthenticated, false, Requeue::BackOff),
         (ErrorClass::Invalid, true, Requeue::OnChange),
         (
             ErrorClass::RateLimited {
@@ -53,6 +52,26 @@ fn an_error_is_shown_and_tried_again() {
             assert_eq!(&*events[0].reason, "EnsuringLoadBalancer", "{class:?}");
         }
     }
+}
+
+/// Calls pause for all Services. The one that met it has an event: else nothing in the cluster says why they wait.
+#[test]
+fn refused_credentials_are_an_event_without_a_condition() {
+    let refused = failure(ErrorClass::Unauthenticated);
+    let mut stage = Stage::new(load_balancer("web"));
+    stage.step();
+    let before = stage.conditions();
+    let outcome = stage.ensure(Err(&refused));
+    let [event] = &*outcome.events else {
+        panic!("{:?}", outcome.events);
+    };
+    assert_eq!(event.kind, EventType::Warning);
+    let text = "Error syncing load balancer: failed to ensure load balancer: no luck";
+    assert_eq!(
+        (&*event.reason, &*event.message),
+        ("SyncLoadBalancerFailed", text)
+    );
+    assert_eq!(stage.conditions(), before);
 }
 
 #[test]
