@@ -67,14 +67,10 @@ pub(super) enum Fault {
 
 /// Faults that are left out unless they are named: the controller does not bear them yet.
 const OFF: &[Fault] = &[
-    Fault::HangingLookup,
     Fault::SlowLookups,
     Fault::PausedLookups,
     Fault::OneCall,
     Fault::HangingComparison,
-    Fault::SpelledRoutes,
-    Fault::EmptyBlackhole,
-    Fault::Ghosts,
     Fault::DeadConnections,
     Fault::NodePolicy,
     Fault::FewFiles,
