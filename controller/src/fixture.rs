@@ -49,7 +49,7 @@ use tokio::{task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::{
-    cluster::Cluster,
+    cluster::{Cluster, POLICY},
     days::{days_and_hours, each_costs_as_much},
     nodes::{UNINITIALIZED, node, settled},
     provider::Wire,

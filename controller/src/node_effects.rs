@@ -115,7 +115,7 @@ impl NodeEffects {
     /// dropped.
     ///
     /// # Errors
-    /// They are kept, except after [`ApiError::Refused`]: the API server takes them for no Node.
+    /// They are kept, except after [`ApiError::Refused`]: the next answer of the provider has them again.
     pub(crate) async fn write(&self, name: &str) -> Result<(), ApiError> {
         let Some(pending) = self.pending.0.lock().get(name).cloned() else {
             return Ok(());

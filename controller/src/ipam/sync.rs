@@ -165,7 +165,8 @@ impl NodeIpam {
                     warn!(node = &*node.name, class, others, %error, "Pod CIDRs cannot be written");
                 }
                 if !matches!(class, ErrorClass::RateLimited { .. } | ErrorClass::Conflict) {
-                    self.status(&node, ASSIGNMENT_FAILED);
+                    let message = format!("{}: {error}", status(&node, ASSIGNMENT_FAILED));
+                    self.event(&node, ASSIGNMENT_FAILED, message);
                 }
                 error.retry()
             }
@@ -175,7 +176,7 @@ impl NodeIpam {
     /// I-13: the event once for each wait, and not with each try (not Q-18).
     fn wait(&self, node: &Arc<NodeView>, error: &Exhausted) -> Outcome {
         if self.state.waiting.lock().wait(&node.name) {
-            self.status(node, NOT_AVAILABLE);
+            self.event(node, NOT_AVAILABLE, status(node, NOT_AVAILABLE));
         }
         if let Some(others) = self.repeats.due(NOT_AVAILABLE) {
             warn!(node = &*node.name, others, %error, "Node gets no Pod CIDR");
@@ -213,15 +214,15 @@ impl NodeIpam {
         }
     }
 
-    fn status(&self, node: &NodeView, reason: &'static str) {
-        let message = format!("Node {} status is now: {reason}", node.name);
-        self.event(node, reason, message);
-    }
-
     fn event(&self, node: &NodeView, reason: &'static str, message: String) {
         let object = ObjectRef::node(Arc::clone(&node.name), &*node.uid);
         self.parts
             .events
             .event(&object, EventType::Warning, reason, message);
     }
+}
+
+/// Upstream's words.
+fn status(node: &NodeView, reason: &str) -> String {
+    format!("Node {} status is now: {reason}", node.name)
 }

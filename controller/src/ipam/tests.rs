@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::{COMPONENT, IpamMetrics, IpamParts, NodeIpam, subscribe};
-use crate::fixture::{Fixture, Setup, Warnings, cloud, node};
+use crate::fixture::{Fixture, POLICY, Setup, Warnings, cloud, node};
 
 mod waiting;
 
@@ -240,6 +240,23 @@ async fn a_write_that_fails_is_repeated_with_the_same_cidr() {
         let is_patch = |write: &&String| *write == "PATCH /api/v1/nodes/n0";
         assert_eq!(fixture.api_writes().iter().filter(is_patch).count(), 3);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_a_policy_refuses_backs_off_and_names_the_policy() {
+    let mut fixture = Fixture::new(Setup::default());
+    host(&mut fixture, from_pool("10.0.0.0/16", 24));
+    fixture.cluster.refuse("/nodes/n0", 422, usize::MAX);
+    fixture.register(node("n0"));
+    fixture.nodes.finish_list(|_| true);
+    fixture.begin_term();
+    fixture.settle().await;
+    let mut tries = fixture.api_writes();
+    tries.retain(|write| write == "PATCH /api/v1/nodes/n0");
+    assert!((2..=5).contains(&tries.len()), "{tries:?}");
+    let said = fixture.cluster.event_messages();
+    let expected = format!("Node n0 status is now: CIDRAssignmentFailed: {POLICY}");
+    assert_eq!(said.first(), Some(&expected));
 }
 
 #[tokio::test(start_paused = true)]

@@ -338,7 +338,8 @@ async fn refusal(response: Response<Body>) -> Result<ApiError, ApiError> {
             message,
             retry_after: inner.or(retry_after),
         },
-        _ => ApiError::Status {
+        Some(error) => error,
+        None => ApiError::Status {
             code: status.as_u16(),
             reason: status
                 .canonical_reason()

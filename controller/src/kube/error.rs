@@ -36,9 +36,13 @@ pub enum ApiError {
     /// Not sent: this process does not lead any more.
     #[error("not written: this process is not the leader any more")]
     Fenced,
-    /// The API server never takes what was to be written, whatever the object is; its words.
+    /// The API server, or a policy, does not take such content; its words. Repeating brings the same until an
+    /// operator changes the rule.
     #[error("{0}")]
     Refused(String),
+    /// What was written does not fit what the object has become; the API server's words.
+    #[error("{0}")]
+    Outdated(String),
     /// An answer that is not what it should be.
     #[error("the API server's answer cannot be read: {0}")]
     Decode(String),
@@ -46,11 +50,15 @@ pub enum ApiError {
 
 impl ApiError {
     /// From a `metav1.Status` object, as in the body of an answer or in a watch event.
+    ///
+    /// 422 stands for two things. A JSON Patch that does not apply, as when a `test` fails, has no causes: the
+    /// object is another than was presumed. Validation and policies name what they do not take.
     pub(crate) fn from_status(status: &Status) -> Self {
-        let seconds = status
-            .details
-            .as_ref()
-            .map_or(0, |details| details.retry_after_seconds);
+        let details = status.details.as_ref();
+        if status.code == 422 && details.is_some_and(|details| !details.causes.is_empty()) {
+            return Self::Refused(status.message.clone());
+        }
+        let seconds = details.map_or(0, |details| details.retry_after_seconds);
         Self::Status {
             code: status.code,
             reason: status.reason.clone(),
@@ -82,8 +90,14 @@ impl ApiError {
         match self {
             Self::Status { code, .. } => *code >= 500,
             Self::Timeout(_) | Self::Transport(_) | Self::Decode(_) => true,
-            Self::Fenced | Self::Refused(_) => false,
+            Self::Fenced | Self::Refused(_) | Self::Outdated(_) => false,
         }
+    }
+
+    /// Whether a write may have failed since the object is not what the writer held: only a look at the object
+    /// tells.
+    pub fn may_be_outdated(&self) -> bool {
+        matches!(self, Self::Refused(_)) || self.class() == ErrorClass::Conflict
     }
 
     /// Whether the API server refuses whoever this process is to it, whatever the object: a right is
@@ -127,9 +141,9 @@ impl ApiError {
     /// When work that met this error in a write is done again.
     pub fn retry(&self) -> Outcome {
         match self.class() {
-            // A write is planned anew, and rights are granted without a change of the object.
-            ErrorClass::Invalid => Outcome::Retry,
-            ErrorClass::Unauthenticated => Outcome::RetrySlowly(SLOWEST),
+            // A write is planned anew, and an operator grants rights and changes policies without a change of
+            // the object.
+            ErrorClass::Invalid | ErrorClass::Unauthenticated => Outcome::RetrySlowly(SLOWEST),
             class => class.requeue().into(),
         }
     }
@@ -144,10 +158,10 @@ impl ApiError {
             } => ErrorClass::RateLimited {
                 retry_after: *retry_after,
             },
-            // 422 is how a failed `test` of a JSON Patch looks.
             Self::Status {
                 code: 409 | 422, ..
-            } => ErrorClass::Conflict,
+            }
+            | Self::Outdated(_) => ErrorClass::Conflict,
             Self::Status { code: 401, .. } => ErrorClass::Unauthenticated,
             // Heals when rights are granted.
             Self::Status { code: 403, .. } => ErrorClass::Forbidden,
@@ -199,6 +213,45 @@ mod tests {
             reason: String::new(),
             message: message.to_owned(),
             retry_after: None,
+        }
+    }
+
+    /// As kube-apiserver 1.36 answers.
+    #[test]
+    fn a_patch_that_does_not_apply_is_a_conflict_and_a_refusal_is_none() {
+        let of = |reason: &str, message: &str, details: serde_json::Value| {
+            let status = serde_json::json!({
+                "status": "Failure", "code": 422, "reason": reason, "message": message,
+                "details": details,
+            });
+            ApiError::from_status(&serde_json::from_value(status).unwrap())
+        };
+        let rejected = "the server rejected our request due to an error in our request";
+        let failed_test = of("Invalid", rejected, serde_json::json!({}));
+        assert_eq!(failed_test.class(), ErrorClass::Conflict);
+        assert_eq!(failed_test.retry(), Outcome::Retry);
+
+        let policy = "nodes \"n1\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied \
+                      request: no changes on Friday";
+        let taint = "Node \"n1\" is invalid: metadata.taints[2]: Duplicate value: {}";
+        for (message, cause) in [
+            (
+                policy,
+                serde_json::json!({"message": "ValidatingAdmissionPolicy 'p' …"}),
+            ),
+            (
+                taint,
+                serde_json::json!({
+                    "reason": "FieldValueDuplicate", "message": "Duplicate value: {}",
+                    "field": "metadata.taints[2]",
+                }),
+            ),
+        ] {
+            let details = serde_json::json!({"name": "n1", "kind": "nodes", "causes": [cause]});
+            let refused = of("Invalid", message, details);
+            assert_eq!(refused.class(), ErrorClass::Invalid, "{message}");
+            assert_eq!(refused.retry(), Outcome::RetrySlowly(SLOWEST));
+            assert_eq!(refused.to_string(), message);
         }
     }
 

@@ -4,12 +4,11 @@
 //! RBAC: `get`, `patch` on `nodes`, `patch` on `nodes/status`; `delete` on `nodes` for
 //! [`NodeWriter::delete`].
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
 use outrigger_core::{
     effects::Effects,
-    error_class::ErrorClass,
     node::{
         NodeAddress, NodeView,
         change::{NodeChange, PodCidrsWrite, TaintAddition},
@@ -26,10 +25,6 @@ use super::{
     patch::{self, NodePatch},
     store::Store,
 };
-
-/// Tries of one write that meet another client's write before the queue's back-off takes over
-/// (N-20).
-const ATTEMPTS: u32 = 20;
 
 /// One write to a node.
 #[derive(Clone, Debug)]
@@ -95,15 +90,18 @@ impl NodeWriter {
         Self { api, nodes }
     }
 
-    /// Makes the write that `decide` wants, until it wants none: on what the store holds first, and
-    /// on what the API server holds when that was too old. Returns the node as it is then, or none
-    /// if it is gone or has become another of the same name.
+    /// Makes the write that `decide` wants, if it wants one: on what the store holds first, and once more on
+    /// what the API server holds where that is another (N-20). Returns the node as it is then, or none if it
+    /// is gone or has become another of the same name.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] if validation or a policy does not take the write for the Node as it is.
     pub async fn settle<E: From<ApiError>>(
         &self,
         mut node: Arc<NodeView>,
         decide: impl Fn(&NodeView) -> Result<Option<Write>, E>,
     ) -> Result<Option<Arc<NodeView>>, E> {
-        let mut attempt = 1;
+        let mut is_live = false;
         while let Some(write) = decide(&node)? {
             let (path, patch) = (write.path(&node), write.patch(&node));
             match self.api.patch(&path, patch.kind(), &patch).await {
@@ -114,20 +112,16 @@ impl NodeWriter {
                     return Ok(Some(view.unwrap_or_else(|| Arc::new(apply(&node)))));
                 }
                 Err(error) if error.is_not_found() => return Ok(None),
-                Err(error) if error.class() == ErrorClass::Conflict && attempt < ATTEMPTS => {
-                    if attempt > 1 {
-                        let pause = Duration::from_millis(50).mul_f64(1.0 + fastrand::f64());
-                        tokio::time::sleep(pause).await;
+                Err(error) if error.may_be_outdated() && !is_live => {
+                    let Some(live) = self.read(&node).await? else {
+                        return Ok(None);
+                    };
+                    let is_same = live.resource_version == node.resource_version;
+                    if is_same && matches!(error, ApiError::Refused(_)) {
+                        return Err(error.into());
                     }
-                    attempt += 1;
-                    match self.read(&node).await? {
-                        // It presumes nothing but the UID.
-                        Some(_) if patch.is_merge() && error.code() == Some(422) => {
-                            return Err(ApiError::Refused(error.to_string()).into());
-                        }
-                        Some(live) => node = live,
-                        None => return Ok(None),
-                    }
+                    is_live = true;
+                    node = live;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -139,7 +133,7 @@ impl NodeWriter {
     /// of a Node that is gone are dropped, and to one that is paused only the events are recorded.
     ///
     /// # Errors
-    /// [`ApiError::Refused`] if the API server takes them for no Node; else a later try may help.
+    /// [`ApiError::Refused`] if validation or a policy does not take them; else a later try may help.
     pub async fn write_effects(
         &self,
         node: Arc<NodeView>,

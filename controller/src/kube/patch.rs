@@ -2,7 +2,7 @@
 //!
 //! A strategic merge patch of a list loses the entries that another client added meanwhile, unless
 //! it names a resourceVersion, and then every heartbeat of the kubelet refuses it. A `test` is
-//! refused by just the change that matters: HTTP 422, nothing written. Annotations and conditions
+//! refused by just the change that matters: HTTP 422 without causes, nothing written. Annotations and conditions
 //! are the exception: each has a key, by which a strategic merge finds it.
 //!
 //! RBAC: `patch` on `nodes` and `nodes/status`.
@@ -40,11 +40,6 @@ impl NodePatch {
             Self::Json(_) => PatchKind::Json,
             Self::Strategic(_) => PatchKind::Strategic,
         }
-    }
-
-    /// Whether it fits a Node of its UID whatever that is like.
-    pub const fn is_merge(&self) -> bool {
-        matches!(self, Self::Strategic(_))
     }
 }
 

@@ -39,7 +39,15 @@ pub(crate) fn refusal(code: u16, reason: &str) -> ScriptedAnswer {
     json(code, &status(code, reason))
 }
 
-/// The same as an object, as it comes in a watch.
+/// The refusal of content by validation or by a policy, in its words.
+pub(crate) fn refused(message: &str) -> ScriptedAnswer {
+    let mut status = status(422, "Invalid");
+    status["message"] = json!(message);
+    status["details"] = json!({"causes": [{"message": message}]});
+    json(422, &status)
+}
+
+/// The same as [`refusal`] as an object, as it comes in a watch.
 pub(crate) fn status(code: u16, reason: &str) -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure",

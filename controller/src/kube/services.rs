@@ -11,12 +11,9 @@
 
 use std::{fmt, sync::Arc};
 
-use outrigger_core::{
-    error_class::ErrorClass,
-    service::{
-        ServiceView,
-        patch_plan::{FinalizerChange, StatusPatch},
-    },
+use outrigger_core::service::{
+    ServiceView,
+    patch_plan::{FinalizerChange, StatusPatch},
 };
 
 use super::{
@@ -44,9 +41,9 @@ impl ServiceWriter {
     /// it is gone or has become another of the same name.
     ///
     /// # Errors
-    /// Of [`ErrorClass::Conflict`] if the patch does not fit what the Service has become (being
+    /// Of the class `conflict` if the patch does not fit what the Service has become (being
     /// deleted, of another type), which the store knows by then: a new plan helps.
-    /// [`ApiError::Refused`] if it fits no Service, such as an address that is none (S-38).
+    /// [`ApiError::Refused`] if validation or a policy does not take it, such as an address that is none (S-38).
     pub async fn write(
         &self,
         service: &Arc<ServiceView>,
@@ -64,15 +61,12 @@ impl ServiceWriter {
                 Ok(Some(view.unwrap_or_else(|| Arc::new(apply(service)))))
             }
             Err(error) if error.is_not_found() => Ok(None),
-            Err(error) if error.class() == ErrorClass::Conflict => {
+            Err(error) if error.may_be_outdated() => {
                 match (self.read(service).await, error) {
                     (Ok(None), _) => Ok(None),
-                    (
-                        Ok(Some(live)),
-                        ApiError::Status {
-                            code: 422, message, ..
-                        },
-                    ) if fits(patch, &live) => Err(ApiError::Refused(message)),
+                    (Ok(Some(live)), ApiError::Refused(message)) if !fits(patch, &live) => {
+                        Err(ApiError::Outdated(message))
+                    }
                     // The first error is the more precise one.
                     (Ok(Some(_)) | Err(_), error) => Err(error),
                 }

@@ -117,6 +117,8 @@ impl CloudNode {
                 | ErrorClass::InProgress { .. },
                 NodeSyncError::Lookup(_),
             )
+            // Another client was faster twice.
+            | (ErrorClass::Conflict, NodeSyncError::Write(_))
             | (_, NodeSyncError::Write(ApiError::Fenced)) => None,
             _ => self.repeats.due(&cause),
         };

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     control_loop::LoopInputs,
-    fixture::{Fixture, Setup, UNINITIALIZED, cloud, node},
+    fixture::{Fixture, POLICY, Setup, UNINITIALIZED, cloud, node},
     kube::store::Origin,
     provider::NotManaged,
 };

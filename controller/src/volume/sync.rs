@@ -161,11 +161,14 @@ impl VolumeLabels {
                     let class = class.as_str();
                     warn!(volume = &*volume.name, class, others, %error, "volume cannot be written");
                 }
-                if class == ErrorClass::Conflict
+                let mut is_as_planned = true;
+                if error.may_be_outdated()
                     && let Ok(live) = api.get::<VolumeView>(&path).await
                 {
+                    is_as_planned = live.resource_version == volume.resource_version;
                     volumes.refresh(&Arc::new(live));
-                } else if class.is_for_owner() {
+                }
+                if is_as_planned && class.is_for_owner() {
                     self.warn(volume, FAILED, error.to_string());
                 }
                 error.retry()

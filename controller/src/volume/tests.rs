@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{COMPONENT, VolumeLabels, VolumeMetrics, VolumeParts, subscribe};
 use crate::{
-    fixture::{Fixture, Setup, cloud},
+    fixture::{Fixture, POLICY, Setup, cloud},
     kube::store::{Origin, Store},
 };
 
@@ -256,6 +256,23 @@ async fn a_label_that_was_set_meanwhile_stays() {
     hosted.fixture.settle().await;
     assert_eq!(hosted.zone("pv"), "mine");
     assert_eq!(hosted.fixture.events(), ["LabelContradiction"]);
+}
+
+/// Affinity that another client has set meanwhile is refused by validation; the event tells of a refusal that
+/// stays.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_a_policy_refuses_backs_off_and_names_the_policy() {
+    let hosted = Hosted::new(with_volumes(&["pv"]));
+    hosted.fixture.cluster.refuse("/pv", 422, usize::MAX);
+    hosted.register(volume("pv"));
+    hosted.volumes.finish_list(|_| true);
+    hosted.fixture.begin_term();
+    hosted.fixture.settle().await;
+    assert_eq!(hosted.fixture.events(), ["FailedToLabelVolume"]);
+    assert_eq!(hosted.fixture.cluster.event_messages(), [POLICY]);
+    let mut tries = hosted.fixture.api_writes();
+    tries.retain(|write| write.starts_with("PATCH"));
+    assert!((2..=5).contains(&tries.len()), "{tries:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outrigger_core::{
     condition::{Condition, ConditionChange},
+    error_class::ErrorClass,
     service::Ingress,
 };
 use parking_lot::Mutex;

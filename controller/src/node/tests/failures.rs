@@ -41,6 +41,35 @@ async fn a_write_that_is_not_allowed_is_tried_slowly() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_that_a_policy_refuses_backs_off_and_the_node_names_the_policy() {
+    let fixture = start();
+    fixture.cluster.refuse("/nodes/n1", 422, usize::MAX);
+    fixture.register(node("n1"));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let mut tries = fixture.api_writes();
+    tries.retain(|write| write.starts_with("PATCH"));
+    assert_eq!(tries, ["PATCH /api/v1/nodes/n1"; 4]);
+    assert_eq!(fixture.events(), ["FailedToInitialize"]);
+    let said = fixture.cluster.event_messages();
+    assert_eq!(said, [format!("failed to write the node: {POLICY}")]);
+}
+
+/// The node is read once, then the queue waits: a write that never fits is no storm.
+#[tokio::test(start_paused = true)]
+async fn n20_a_write_that_conflicts_is_planned_once_more_in_each_run() {
+    let fixture = start();
+    fixture.cluster.refuse("/nodes/n1", 409, usize::MAX);
+    fixture.register(node("n1"));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let requests = fixture.cluster.requests();
+    let of = |method: &str| requests.iter().filter(|r| r.starts_with(method)).count();
+    let (reads, writes) = (of("GET"), of("PATCH"));
+    assert_eq!(writes, reads * 2, "{requests:?}");
+    assert!((10..20).contains(&reads), "{requests:?}");
+    assert_eq!(fixture.events(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn n11_an_error_leaves_the_taint_and_no_event_and_heals() {
     let fixture = start();
     let error = InjectedError::new(tonic::Code::Unavailable).with_reason("CLOUD_UNAVAILABLE");
