@@ -284,7 +284,10 @@ fn event_of<T: DeserializeOwned>(
             event => Some(event),
         },
         Err(error) if is_cut(&error) => None,
-        Err(error) => Some(Err(ApiError::Transport(chain(&error)))),
+        Err(error) => Some(Err(ApiError::Transport(format!(
+            "the watch broke off, since its connection was lost or did not answer a ping: {}",
+            chain(&error)
+        )))),
     }
 }
 

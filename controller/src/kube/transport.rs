@@ -1,9 +1,15 @@
 //! The way of a request to the API server: TCP or a proxy, TLS, the credential of the moment.
+//!
+//! The API server speaks HTTP/2: all requests of a client share one connection, whose other end is asked for a
+//! sign of life. A server or proxy that speaks HTTP/1.1 alone has a connection for each request in flight.
 
 mod guarded;
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
@@ -23,7 +29,7 @@ use hyper_util::{
             proxy::{SocksV5, Tunnel},
         },
     },
-    rt::{TokioExecutor, TokioIo},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
 };
 use kube::{
     Config,
@@ -49,6 +55,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a write to the connection may be stuck.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(295);
 
+/// A connection on which nothing came for so long is pinged, as client-go does it.
+const PING_AFTER: Duration = Duration::from_secs(30);
+
+/// A connection that does not answer a ping for so long is dead, with all that waits on it.
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Probes of TCP after [`PING_AFTER`], for HTTP/1.1, which has no ping: a host without power is noticed in the
+/// same time.
+const PROBES: u32 = 3;
+
 type Connector = TimeoutConnector<HttpsConnector<Way>>;
 type HttpClient = Client<Connector, Guarded>;
 
@@ -58,8 +74,16 @@ type HttpClient = Client<Connector, Guarded>;
 pub(super) struct Transport {
     authenticator: Authenticator,
     connector: Connector,
-    /// Connections whose TLS handshakes presented the client certificate of that generation.
-    pool: Arc<Mutex<(u64, HttpClient)>>,
+    pool: Arc<Mutex<Pool>>,
+}
+
+/// The connections of the requests to come.
+struct Pool {
+    /// Their TLS handshakes presented the client certificate of that generation.
+    generation: u64,
+    /// Another one for each pool.
+    number: u64,
+    client: HttpClient,
 }
 
 impl Transport {
@@ -90,7 +114,8 @@ impl Transport {
                 .map_err(|error| format!("tls-server-name {name:?}: {error}"))?;
             https = https.with_server_name_resolver(FixedServerNameResolver::new(name));
         }
-        let https = https.enable_http1().wrap_connector(Way::new(proxy)?);
+        let https = https.enable_all_versions();
+        let https = https.wrap_connector(Way::new(proxy)?);
         let mut connector = TimeoutConnector::new(https);
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_write_timeout(Some(WRITE_TIMEOUT));
@@ -98,23 +123,69 @@ impl Transport {
         Ok(Self {
             authenticator,
             connector,
-            pool: Arc::new(Mutex::new((0, client))),
+            pool: Arc::new(Mutex::new(Pool {
+                generation: 0,
+                number: 0,
+                client,
+            })),
         })
     }
 
     /// Connections that present the certificate of `generation`. Those of former ones end when the
     /// last request on them does.
-    fn client(&self, generation: u64) -> HttpClient {
+    fn client(&self, generation: u64) -> (HttpClient, Unanswered<'_>) {
         let mut pool = self.pool.lock();
-        if pool.0 < generation {
-            *pool = (generation, client(&self.connector));
+        if pool.generation < generation {
+            pool.generation = generation;
+            pool.replace(&self.connector);
         }
-        pool.1.clone()
+        let unanswered = Unanswered {
+            transport: self,
+            number: Some(pool.number),
+        };
+        (pool.client.clone(), unanswered)
+    }
+}
+
+impl Pool {
+    fn replace(&mut self, connector: &Connector) {
+        self.client = client(connector);
+        self.number += 1;
     }
 }
 
 fn client(connector: &Connector) -> HttpClient {
-    Client::builder(TokioExecutor::new()).build(connector.clone())
+    Client::builder(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .http2_keep_alive_interval(PING_AFTER)
+        .http2_keep_alive_timeout(PING_TIMEOUT)
+        .http2_keep_alive_while_idle(true)
+        .build(connector.clone())
+}
+
+/// A request in flight. Given up, it takes its connection out of use: it may be dead, and a request such as the
+/// renewal of the Lease cannot wait for the ping. Over HTTP/1.1 hyper does the same.
+struct Unanswered<'a> {
+    transport: &'a Transport,
+    /// Of its pool; none: there was an answer.
+    number: Option<u64>,
+}
+
+impl Unanswered<'_> {
+    fn answered(mut self) {
+        self.number = None;
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            let mut pool = self.transport.pool.lock();
+            if pool.number == number {
+                pool.replace(&self.transport.connector);
+            }
+        }
+    }
 }
 
 impl Service<Request<Body>> for Transport {
@@ -138,12 +209,15 @@ impl Service<Request<Body>> for Transport {
             if fence.as_ref().is_some_and(|fence| !fence.may_write()) {
                 return Err(Fenced.into());
             }
-            let client = this.client(credential.generation);
-            let request = request.map(|body| Guarded::new(body, fence));
-            let response = client
-                .request(request)
-                .await
-                .map_err(guarded::unwrap_fenced)?;
+            let (client, unanswered) = this.client(credential.generation);
+            let is_fenced = Arc::<AtomicBool>::default();
+            let request = request.map(|body| Guarded::new(body, fence, &is_fenced));
+            let response = client.request(request).await;
+            unanswered.answered();
+            if is_fenced.load(Ordering::Relaxed) {
+                return Err(Fenced.into());
+            }
+            let response = response?;
             if response.status() == StatusCode::UNAUTHORIZED {
                 this.authenticator.refused(&credential);
             }
@@ -165,6 +239,12 @@ impl Way {
     fn new(proxy: Option<&Proxy>) -> Result<Self, String> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(PING_AFTER));
+        tcp.set_keepalive_interval(Some(PING_TIMEOUT / PROBES));
+        tcp.set_keepalive_retries(Some(PROBES));
+        #[cfg(target_os = "linux")]
+        tcp.set_tcp_user_timeout(Some(PING_AFTER + PING_TIMEOUT));
         let Some(proxy) = proxy else {
             return Ok(Self::Direct(tcp));
         };

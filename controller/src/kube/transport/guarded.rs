@@ -2,6 +2,10 @@
 
 use std::{
     pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -12,16 +16,23 @@ use tower::BoxError;
 
 use crate::{fence::Fence, kube::error::Fenced};
 
-/// A body that fails with [`Fenced`] instead of being read once its fence is closed. It is read after the
-/// wait for a connection, and before anything is sent: then nothing of the request is.
+/// A body that fails instead of being read once its fence is closed. It is read after the wait for a connection.
+/// Over HTTP/1.1 nothing of the request is sent then; over HTTP/2 its head may be, and the API server drops a
+/// request whose body does not come.
 pub(super) struct Guarded {
     body: Body,
     fence: Option<Fence>,
+    /// Whether that is why the request failed: no error of HTTP/2 has the body's as its source.
+    is_fenced: Arc<AtomicBool>,
 }
 
 impl Guarded {
-    pub(super) const fn new(body: Body, fence: Option<Fence>) -> Self {
-        Self { body, fence }
+    pub(super) fn new(body: Body, fence: Option<Fence>, is_fenced: &Arc<AtomicBool>) -> Self {
+        Self {
+            body,
+            fence,
+            is_fenced: Arc::clone(is_fenced),
+        }
     }
 }
 
@@ -34,6 +45,7 @@ impl HttpBody for Guarded {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if self.fence.take().is_some_and(|fence| !fence.may_write()) {
+            self.is_fenced.store(true, Ordering::Relaxed);
             return Poll::Ready(Some(Err(Fenced.into())));
         }
         Pin::new(&mut self.body).poll_frame(cx).map_err(Into::into)
@@ -46,17 +58,4 @@ impl HttpBody for Guarded {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
-}
-
-/// `error`, or [`Fenced`] if that is why the request was not sent.
-pub(super) fn unwrap_fenced(error: impl Into<BoxError>) -> BoxError {
-    let error: BoxError = error.into();
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*error);
-    while let Some(it) = cause {
-        if it.is::<Fenced>() {
-            return Fenced.into();
-        }
-        cause = it.source();
-    }
-    error
 }

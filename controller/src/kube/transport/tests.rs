@@ -1,5 +1,6 @@
 //! To a TLS server that asks for client certificates, directly and through a proxy.
 
+mod dead;
 mod fenced;
 mod server;
 

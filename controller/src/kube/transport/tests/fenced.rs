@@ -4,7 +4,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -72,6 +72,36 @@ async fn a_lease_that_is_lost_while_a_plugin_runs_comes_before_the_write() {
         fs::write(path("go"), "").unwrap();
     });
     assert!(matches!(error, ApiError::Fenced), "{error}");
+}
+
+/// Over HTTP/2 the head of a request is sent before its body is asked for.
+#[tokio::test]
+async fn a_lease_that_is_lost_when_the_body_is_due_leaves_no_whole_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start().await;
+    let api = api(&kubeconfig(
+        directory.path(),
+        &server,
+        &json!({}),
+        &json!({}),
+    ))
+    .await;
+    get(&api).await.unwrap();
+    // Before the request is made, after the wait for the budget, after that for the credential, for the body.
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let is_leader = move || count.fetch_add(1, Ordering::Relaxed) < 3;
+    let fence = Fence::new(is_leader, &CancellationToken::new());
+    let error = delete(&api.fenced(fence)).await;
+    assert!(matches!(error, ApiError::Fenced), "{error}");
+    assert_eq!(asked.load(Ordering::Relaxed), 4);
+    // The connection goes on.
+    let presumed = DeletePreconditions {
+        uid: "uid",
+        resource_version: "7",
+    };
+    api.delete("/api/v1/nodes/n2", presumed).await.unwrap();
+    assert_eq!(server.writes(), ["DELETE"]);
 }
 
 #[tokio::test]

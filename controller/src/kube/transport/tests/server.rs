@@ -3,14 +3,23 @@
 use std::{
     convert::Infallible,
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Full;
-use hyper::{body::Incoming, service::service_fn};
-use hyper_util::rt::TokioIo;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
+use hyper::{
+    body::{Frame, Incoming},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
 use rcgen::{CertificateParams, CertifiedKey, DnType, KeyPair};
 use rustls::{
     DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme,
@@ -21,6 +30,7 @@ use rustls::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional},
     net::{TcpListener, TcpStream},
+    sync::watch,
     task::JoinSet,
 };
 use tokio_rustls::TlsAcceptor;
@@ -30,6 +40,7 @@ pub(super) struct Server {
     /// PEM.
     pub(super) ca: String,
     names: Arc<Mutex<Vec<String>>>,
+    writes: Arc<Mutex<Vec<String>>>,
     refused: Arc<Mutex<Option<String>>>,
     _tasks: JoinSet<()>,
 }
@@ -45,28 +56,39 @@ pub(super) fn pair(name: &str) -> CertifiedKey<KeyPair> {
 
 impl Server {
     pub(super) async fn start() -> Self {
+        Self::speaking(&["h2", "http/1.1"]).await
+    }
+
+    /// That offers these protocols.
+    pub(super) async fn speaking(protocols: &[&str]) -> Self {
         let own = pair("server");
         let crypto = Arc::new(rustls::crypto::ring::default_provider());
         let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap();
-        let config = ServerConfig::builder_with_provider(crypto)
+        let mut config = ServerConfig::builder_with_provider(crypto)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_client_cert_verifier(Arc::new(AnyClient))
             .with_single_cert(vec![own.cert.der().clone()], key)
             .unwrap();
+        config.alpn_protocols = protocols
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let names = Arc::<Mutex<Vec<String>>>::default();
+        let writes = Arc::<Mutex<Vec<String>>>::default();
         let refused = Arc::<Mutex<Option<String>>>::default();
         let mut tasks = JoinSet::new();
         let (noted, refuses) = (Arc::clone(&names), Arc::clone(&refused));
+        let written = Arc::clone(&writes);
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let (acceptor, noted) = (acceptor.clone(), Arc::clone(&noted));
-                let refuses = Arc::clone(&refuses);
+                let (refuses, written) = (Arc::clone(&refuses), Arc::clone(&written));
                 connections.spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else {
                         return;
@@ -77,16 +99,18 @@ impl Server {
                         name.as_str().unwrap().to_owned()
                     });
                     noted.lock().unwrap().extend(name.clone());
-                    let service = service_fn(move |_: Request<Incoming>| {
+                    let service = service_fn(move |request: Request<Incoming>| {
                         let refused = name.is_some() && *refuses.lock().unwrap() == name;
+                        let written = Arc::clone(&written);
                         async move {
-                            let body = Full::new(Bytes::from_static(b"{}"));
                             let code = if refused { 401 } else { 200 };
-                            let answer = Response::builder().status(code).body(body);
-                            Ok::<_, Infallible>(answer.unwrap())
+                            let answer = Response::builder().status(code);
+                            Ok::<_, Infallible>(
+                                answer.body(answered(request, &written).await).unwrap(),
+                            )
                         }
                     });
-                    let http = hyper::server::conn::http1::Builder::new();
+                    let http = auto::Builder::new(TokioExecutor::new());
                     let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 });
             }
@@ -95,6 +119,7 @@ impl Server {
             address,
             ca: own.cert.pem(),
             names,
+            writes,
             refused,
             _tasks: tasks,
         }
@@ -105,9 +130,95 @@ impl Server {
         self.names.lock().unwrap().clone()
     }
 
+    /// Methods of the requests that change something, which came completely.
+    pub(super) fn writes(&self) -> Vec<String> {
+        self.writes.lock().unwrap().clone()
+    }
+
     /// Answers 401 to requests on connections with this certificate.
     pub(super) fn refuse(&self, name: &str) {
         *self.refused.lock().unwrap() = Some(name.to_owned());
+    }
+}
+
+/// Of a watch one that goes on for ever.
+async fn answered(
+    request: Request<Incoming>,
+    written: &Mutex<Vec<String>>,
+) -> BoxBody<Bytes, Infallible> {
+    if request
+        .uri()
+        .query()
+        .is_some_and(|query| query.contains("watch=true"))
+    {
+        let frames = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
+        return BoxBody::new(StreamBody::new(frames));
+    }
+    let method = request.method().clone();
+    if request.into_body().collect().await.is_ok() && method != Method::GET {
+        written.lock().unwrap().push(method.to_string());
+    }
+    Full::new(Bytes::from_static(b"{}")).boxed()
+}
+
+/// What becomes of the connections that are open.
+#[derive(Clone, Copy)]
+pub(super) enum Fate {
+    /// Nothing comes through any more, and nothing says so.
+    Dead,
+    Closed,
+}
+
+/// A way to a server.
+pub(super) struct Relay {
+    pub(super) address: SocketAddr,
+    fate: watch::Sender<Option<Fate>>,
+    opened: Arc<AtomicUsize>,
+    _tasks: JoinSet<()>,
+}
+
+impl Relay {
+    pub(super) async fn to(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (fate, opened) = (watch::Sender::new(None), Arc::<AtomicUsize>::default());
+        let (fates, counted) = (fate.clone(), Arc::clone(&opened));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                counted.fetch_add(1, Ordering::Relaxed);
+                let mut fate = fates.subscribe();
+                connections.spawn(async move {
+                    let mut onward = TcpStream::connect(server).await.unwrap();
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut stream, &mut onward) => return,
+                        _ = fate.changed() => {}
+                    }
+                    if matches!(*fate.borrow(), Some(Fate::Dead)) {
+                        // Both sockets stay open.
+                        std::future::pending::<()>().await;
+                    }
+                });
+            }
+        });
+        Self {
+            address,
+            fate,
+            opened,
+            _tasks: tasks,
+        }
+    }
+
+    /// Of the connections that are open now.
+    pub(super) fn meet(&self, fate: Fate) {
+        self.fate.send_replace(Some(fate));
+    }
+
+    /// How many connections were opened.
+    pub(super) fn opened(&self) -> usize {
+        self.opened.load(Ordering::Relaxed)
     }
 }
 
