@@ -23,8 +23,8 @@ use super::{
 };
 use crate::fence::Fence;
 
-/// How long one request may take as a whole, watches aside.
-const CALL_TIMEOUT: Duration = Duration::from_secs(40);
+/// How long the rest of an answer may take after its head, watches aside. The client bounds the time until then.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long the API server lets one watch last, in seconds.
 const WATCH_SECONDS: u32 = 290;
@@ -41,7 +41,7 @@ pub struct Api {
     client: Client,
     fence: Option<Fence>,
     refusals: Option<Refusals>,
-    /// None: [`CALL_TIMEOUT`], of which the API server learns nothing.
+    /// Of a request as a whole, its wait for the budget too, which the API server learns as well.
     limit: Option<Duration>,
 }
 
@@ -256,8 +256,14 @@ impl Api {
         }
         // On the heap: thousands of keys wait at a time for something else than the API server, and each of
         // their futures would keep room for this one, kilobytes large.
-        let exchange = Box::pin(async { read(self.client.send(request).await?).await });
-        let result = within(self.limit.unwrap_or(CALL_TIMEOUT), exchange).await;
+        let exchange = Box::pin(async {
+            let response = self.client.send(request).await?;
+            within(BODY_TIMEOUT, read(response)).await
+        });
+        let result = match self.limit {
+            Some(limit) => within(limit, exchange).await,
+            None => exchange.await,
+        };
         if let Some(refusals) = &self.refusals {
             refusals.answered(&method, path, result.as_ref().err());
         }

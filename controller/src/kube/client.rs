@@ -24,7 +24,7 @@ use kube::{
     client::{Body, ClientBuilder, ConfigExt},
     config::AuthInfo,
 };
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use tower::{BoxError, Layer, Service, ServiceBuilder};
 use tracing::warn;
 
@@ -33,7 +33,7 @@ pub use self::source::{ApiServer, Source, SourceError};
 use super::{
     authenticator::{Authenticator, Authenticators},
     certificate,
-    error::{Fenced, chain},
+    error::{Fenced, Unanswered, chain},
     metrics::{ClientMetrics, is_watch},
     service_account::Credentials,
     traffic::Traffic,
@@ -42,7 +42,11 @@ use super::{
 use crate::{fence::Fence, telemetry::Repeats};
 
 /// How long the API server may take to begin an answer to anything but a watch.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Requests of one client in flight, watches aside. The API server allows 100 streams on a connection; a server or
+/// proxy that speaks HTTP/1.1 alone has as many connections, each of which is an open file.
+const IN_FLIGHT: usize = 64;
 
 /// The rate limit of one client.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +74,8 @@ impl Budget {
     }
 }
 
-/// Makes the clients of one process; they share metrics and credentials, but no connection and no
-/// budget.
+/// Makes the clients of one process; they share metrics and credentials, but no connection, no budget and no
+/// places in flight.
 #[derive(Clone, Debug)]
 pub struct Clients {
     server: ApiServer,
@@ -117,8 +121,8 @@ impl Clients {
         self.server.config.cluster_url.to_string()
     }
 
-    /// A client whose User-Agent ends in `name` (E-7). Requests wait for the
-    /// budget; an answer that has not begun after 30 s is an error, except of a watch.
+    /// A client whose User-Agent ends in `name` (E-7). Requests wait for the budget, and until few enough are in
+    /// flight; an answer that has not begun 30 s after that is an error, except of a watch.
     pub fn build(&self, name: &str, budget: Budget) -> Result<Client, SourceError> {
         self.client(self.authenticator.clone(), name, budget, None)
     }
@@ -159,6 +163,7 @@ impl Clients {
         let layer = Govern {
             agent,
             limiter: budget.limiter(),
+            places: Arc::new(Semaphore::new(IN_FLIGHT)),
             metrics: self.metrics.clone(),
             traffic: self.traffic.clone(),
             host,
@@ -200,6 +205,7 @@ fn user_agent(client: &str) -> String {
 struct Govern {
     agent: HeaderValue,
     limiter: Option<Arc<DefaultDirectRateLimiter>>,
+    places: Arc<Semaphore>,
     metrics: ClientMetrics,
     traffic: Traffic,
     host: Arc<str>,
@@ -294,6 +300,12 @@ where
                     .metrics
                     .waited(&method, &govern.host, asked.elapsed());
             }
+            let place = if watch {
+                None
+            } else {
+                // Closed never.
+                govern.places.clone().acquire_owned().await.ok()
+            };
             // The transport asks once more, after its own waits.
             if fence.is_some_and(|fence| !fence.may_write()) {
                 return Err(Fenced.into());
@@ -304,7 +316,7 @@ where
             } else {
                 match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
                     Ok(result) => result.map_err(Into::into),
-                    Err(elapsed) => Err(elapsed.into()),
+                    Err(_) => Err(Unanswered(ANSWER_TIMEOUT).into()),
                 }
             };
             if result.as_ref().is_err_and(|error| error.is::<Fenced>()) {
@@ -323,7 +335,11 @@ where
                 .answered(&method, watch, &govern.host, code, sent.elapsed());
             result.map(|response| {
                 let report = (!watch).then(|| {
-                    let report = move |bytes| govern.metrics.received(&method, &govern.host, bytes);
+                    let report = move |bytes| {
+                        govern.metrics.received(&method, &govern.host, bytes);
+                        // Its stream, or connection, is free.
+                        drop(place);
+                    };
                     Box::new(report) as Box<dyn FnOnce(usize) + Send>
                 });
                 response.map(|body| Counted::new(body, report))

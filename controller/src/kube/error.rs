@@ -12,6 +12,11 @@ use crate::queue::{Outcome, SLOWEST};
 #[error("not written: this process is not the leader any more")]
 pub(super) struct Fenced;
 
+/// A request to which no answer began in time.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {} s", .0.as_secs())]
+pub(super) struct Unanswered(pub(super) Duration);
+
 /// A request to the API server failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ApiError {
@@ -183,6 +188,10 @@ impl From<kube::Error> for ApiError {
             kube::Error::Api(status) => Self::from_status(&status),
             kube::Error::SerdeError(error) => Self::Decode(error.to_string()),
             kube::Error::Service(error) if error.is::<Fenced>() => Self::Fenced,
+            kube::Error::Service(error) => match error.downcast_ref::<Unanswered>() {
+                Some(Unanswered(limit)) => Self::Timeout(*limit),
+                None => Self::Transport(chain(&*error)),
+            },
             other => Self::Transport(chain(&other)),
         }
     }

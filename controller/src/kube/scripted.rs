@@ -1,6 +1,6 @@
 //! A scripted API server for tests: one closure answers every request, on the paused clock.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, time::Duration};
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt, channel::mpsc, future::BoxFuture, stream};
@@ -11,18 +11,28 @@ use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tower::service_fn;
 
+use super::{client::ANSWER_TIMEOUT, error::Unanswered, metrics::is_watch};
+
 /// The body of an answer.
 pub(crate) type ScriptedAnswer = Response<BoxBody<Bytes, Infallible>>;
 
-/// A client whose requests go to `answer`.
+/// A client whose requests go to `answer`, with the time limit of every client.
 pub(crate) fn client<F>(answer: F) -> Client
 where
     F: Fn(Request<Body>) -> BoxFuture<'static, ScriptedAnswer> + Send + 'static,
 {
     Client::new(
-        service_fn(move |request| {
+        service_fn(move |request: Request<Body>| {
+            let limit = if is_watch(request.uri()) {
+                Duration::MAX
+            } else {
+                ANSWER_TIMEOUT
+            };
             let answer = answer(request);
-            async move { Ok::<_, Infallible>(answer.await) }
+            async move {
+                let answered = tokio::time::timeout(limit, answer).await;
+                answered.map_err(|_| Unanswered(limit))
+            }
         }),
         "default",
     )

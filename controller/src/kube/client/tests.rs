@@ -8,6 +8,44 @@ use tower::{ServiceExt, service_fn};
 use super::*;
 use crate::kube::error::ApiError;
 
+fn govern(budget: Budget) -> Govern {
+    Govern {
+        agent: HeaderValue::from_static("test"),
+        limiter: budget.limiter(),
+        places: Arc::new(Semaphore::new(IN_FLIGHT)),
+        metrics: ClientMetrics::register(&mut Registry::default()),
+        host: "host".into(),
+        account: None,
+        traffic: Traffic::default(),
+        auth: Arc::default(),
+        unauthorized: Arc::default(),
+    }
+}
+
+/// Thousands of writes may come due at one time, each of which was an open file.
+#[tokio::test(start_paused = true)]
+async fn few_writes_are_in_flight_and_the_rest_waits_without_a_limit_of_time() {
+    let in_flight = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (now, peak) = (Arc::clone(&in_flight), Arc::clone(&most));
+    let server = service_fn(move |_: Request<Body>| {
+        let (now, peak) = (Arc::clone(&now), Arc::clone(&peak));
+        async move {
+            peak.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            now.fetch_sub(1, Ordering::Relaxed);
+            Ok::<_, BoxError>(Response::new(Body::empty()))
+        }
+    });
+    let client = govern(Budget::UNLIMITED).layer(server);
+    let client = ClientBuilder::new(client, "default").build();
+    let api = crate::kube::api::Api::new(client);
+    let writes = (0..5 * IN_FLIGHT).map(|_| api.create_unread("/api/v1/events", &()));
+    let ended = futures::future::join_all(writes).await;
+    assert_eq!(most.load(Ordering::Relaxed), IN_FLIGHT);
+    assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+}
+
 /// A request that waits for the budget may come up after the lease was lost.
 #[tokio::test]
 async fn the_fence_is_asked_after_the_wait_for_the_budget() {
@@ -15,16 +53,7 @@ async fn the_fence_is_asked_after_the_wait_for_the_budget() {
         qps: 10.0,
         burst: 1,
     };
-    let govern = Govern {
-        agent: HeaderValue::from_static("test"),
-        limiter: budget.limiter(),
-        metrics: ClientMetrics::register(&mut Registry::default()),
-        host: "host".into(),
-        account: None,
-        traffic: Traffic::default(),
-        auth: Arc::default(),
-        unauthorized: Arc::default(),
-    };
+    let govern = govern(budget);
     let sent = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&sent);
     let server = service_fn(move |_: Request<Body>| {
