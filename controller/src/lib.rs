@@ -18,6 +18,7 @@ pub mod leader;
 pub mod lifecycle;
 pub mod node;
 mod node_effects;
+pub mod open_files;
 pub mod options;
 pub mod provider;
 pub mod queue;

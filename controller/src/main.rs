@@ -2,9 +2,9 @@
 
 use std::{io, process::ExitCode};
 
-use outrigger_controller::{app, options, telemetry::Telemetry};
+use outrigger_controller::{app, open_files, options, telemetry::Telemetry};
 use tokio::runtime::Runtime;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 fn main() -> ExitCode {
     let config = match options::parse_from_env() {
@@ -20,6 +20,9 @@ fn main() -> ExitCode {
     };
     config.log();
     info!(version = options::VERSION, "cloud-controller-manager");
+    if let Err(error) = open_files::raise_limit() {
+        warn!(%error, "the limit of open files stays as it is");
+    }
     match run_to_end(app::run(config, telemetry)) {
         Err(error) => {
             error!(%error, "cannot start");
