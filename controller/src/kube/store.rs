@@ -1,8 +1,13 @@
 //! The views of all objects of one kind, kept in step by a watch, readable by every loop.
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -103,6 +108,9 @@ type Handler<V> = Box<dyn Fn(&Change<'_, V>, Origin) + Send + Sync>;
 /// Views by key. Reading never waits for more than another reader's or writer's map access.
 pub struct Store<V> {
     views: RwLock<HashMap<Arc<str>, Arc<V>>>,
+    /// While a full list is under way: keys of objects that were written or read beside it, which it may show as
+    /// they were before.
+    since_list: Mutex<Option<HashSet<Arc<str>>>>,
     handlers: RwLock<Vec<Handler<V>>>,
     synced: watch::Sender<bool>,
 }
@@ -119,6 +127,7 @@ impl<V: View> Default for Store<V> {
     fn default() -> Self {
         Self {
             views: RwLock::default(),
+            since_list: Mutex::default(),
             handlers: RwLock::default(),
             synced: watch::Sender::new(false),
         }
@@ -169,14 +178,19 @@ impl<V: View> Store<V> {
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Stores a view. An older version than the one held is dropped: after one of our own
-    /// writes ([`Self::written`]) the watch may still deliver what was before it.
+    /// Stores a view. A version of a watch that is older than the one held is dropped: after one of our own writes
+    /// ([`Self::written`]) the watch may still deliver what was before it. A full list shows the state after all
+    /// that was stored before [it began](Self::begin_list), whatever its versions: after a restore of etcd they
+    /// are lower.
     pub fn apply(&self, view: V, origin: Origin) {
         let view = Arc::new(view);
         let old = {
             let mut views = self.views.write();
             match views.get_mut(&**view.key()) {
-                Some(held) if is_older(view.resource_version(), held.resource_version()) => {
+                Some(held)
+                    if is_older(view.resource_version(), held.resource_version())
+                        && !self.is_superseded(view.key(), origin) =>
+                {
                     return;
                 }
                 Some(held) => Some(std::mem::replace(held, Arc::clone(&view))),
@@ -224,6 +238,7 @@ impl<V: View> Store<V> {
                 return Some(Arc::clone(held));
             }
             let view = Arc::new(view);
+            self.outdate_list(view.key());
             (std::mem::replace(held, Arc::clone(&view)), view)
         };
         self.notify(&Change::Updated(&old, &view), Origin::Write);
@@ -238,6 +253,7 @@ impl<V: View> Store<V> {
                 if held.uid() == view.uid()
                     && !is_older(view.resource_version(), held.resource_version()) =>
             {
+                self.outdate_list(view.key());
                 std::mem::replace(held, Arc::clone(view))
             }
             _ => return,
@@ -288,9 +304,27 @@ impl<V: View> Store<V> {
         }
     }
 
+    /// Begins a full list, whose first request follows. It is stored by [`Self::apply`] from [`Origin::List`].
+    pub fn begin_list(&self) {
+        *self.since_list.lock() = Some(HashSet::new());
+    }
+
+    fn outdate_list(&self, key: &Arc<str>) {
+        if let Some(keys) = &mut *self.since_list.lock() {
+            keys.insert(Arc::clone(key));
+        }
+    }
+
+    /// Whether what is held was stored before the list that `origin` is of.
+    fn is_superseded(&self, key: &str, origin: Origin) -> bool {
+        let since = self.since_list.lock();
+        origin == Origin::List && since.as_ref().is_some_and(|since| !since.contains(key))
+    }
+
     /// Ends a full list that showed exactly the objects for which `listed` holds: forgets the
     /// others, whose deletion the watch missed.
     pub fn finish_list(&self, listed: impl Fn(&str) -> bool) {
+        *self.since_list.lock() = None;
         let mut gone: Vec<Arc<V>> = Vec::new();
         self.views.write().retain(|key, view| {
             let keep = listed(key);

@@ -27,13 +27,10 @@ mod undecodable;
 /// pages of 100 and save nothing.
 const PAGE: u32 = 100;
 
-/// A watch that is silent for so long is started again: bookmarks come about once a minute.
+/// A watch that is silent for so long is followed by a list: bookmarks come about once a minute, and the
+/// connection answers pings. The API server sends no bookmarks and nothing changes, or a proxy holds the events
+/// back, or etcd was restored from a time before the watch's version: only a list shows which.
 const SILENCE: Duration = Duration::from_secs(150);
-
-/// From so many silent watches in a row on, each is followed by a list. The first may be a connection that
-/// broke without a word. After that the API server sends no bookmarks and nothing changes, or a proxy holds
-/// the events back: only a list shows them.
-const SILENT: u32 = 2;
 
 /// Pause after the first failure; doubles up to [`MAX_PAUSE`].
 const MIN_PAUSE: Duration = Duration::from_millis(100);
@@ -150,8 +147,8 @@ impl<V: View> Reflector<V> {
         let mut pause = Pause::default();
         // The version to watch from; none: list first.
         let mut version: Option<String> = None;
-        // Watches in a row that ended silent, with nothing received in between.
-        let mut silent = 0;
+        // Whether the last watch ended silent, and nothing was received since.
+        let mut is_silent = false;
         loop {
             let mut run = WatchRun::default();
             let end = match version.take() {
@@ -164,16 +161,8 @@ impl<V: View> Reflector<V> {
                 },
                 Some(mut at) => {
                     let end = self.watch(&mut at, &mut pause, &mut run).await;
-                    if run.has_received {
-                        silent = 0;
-                    }
-                    silent += u32::from(matches!(end, End::Silent));
-                    let is_to_list = match end {
-                        End::Expired => true,
-                        End::Silent => silent >= SILENT,
-                        _ => false,
-                    };
-                    if !is_to_list {
+                    is_silent &= !run.has_received;
+                    if !matches!(end, End::Expired | End::Silent) {
                         version = Some(at);
                     }
                     end
@@ -184,7 +173,8 @@ impl<V: View> Reflector<V> {
             if healthy {
                 pause = Pause::default();
             }
-            self.ended(&end, &mut pause, silent);
+            self.ended(&end, &mut pause, is_silent);
+            is_silent |= matches!(end, End::Silent);
             if healthy && matches!(end, End::Clean) {
                 continue;
             }
@@ -192,7 +182,7 @@ impl<V: View> Reflector<V> {
         }
     }
 
-    fn ended(&self, end: &End, pause: &mut Pause, silent: u32) {
+    fn ended(&self, end: &End, pause: &mut Pause, is_silent: bool) {
         let resource = self.resource.name;
         self.metrics
             .restarts
@@ -204,19 +194,15 @@ impl<V: View> Reflector<V> {
         match end {
             End::Failed(error) => self.failed(error, pause),
             End::Expired => info!(resource, "the watch is too old; listing again"),
-            End::Silent if silent < SILENT => {
-                warn!(
-                    resource,
-                    "the watch has been silent too long; starting it again"
-                );
+            End::Silent if is_silent => {
+                debug!(resource, "the watch is still silent; listing again");
             }
-            End::Silent if silent == SILENT => warn!(
+            End::Silent => warn!(
                 resource,
                 "the API server, or a proxy before it, accepts the watch and sends neither events nor \
                  bookmarks; until it does, a list follows each watch that was silent for {} s",
                 SILENCE.as_secs()
             ),
-            End::Silent => debug!(resource, "the watch is still silent; listing again"),
             End::Clean => debug!(resource, "the watch ended; starting it again"),
         }
     }
@@ -244,6 +230,7 @@ impl<V: View> Reflector<V> {
             .lists
             .get_or_create(&ResourceLabels { resource })
             .inc();
+        self.store.begin_list();
         let mut listed: HashSet<Arc<str>> = HashSet::new();
         // Without its key, an object that cannot be decoded may be any of those that are not listed.
         let mut is_complete = true;

@@ -139,6 +139,45 @@ fn a_relist_finds_what_was_deleted_unseen() {
     assert_eq!(store.len(), 1);
 }
 
+/// After a restore of etcd versions are lower than before.
+#[test]
+fn a_full_list_counts_whatever_its_versions_are() {
+    let (store, changes) = recorded();
+    store.apply(node("a", "1", 1000, "lost"), Origin::Watch);
+    store.apply(node("b", "2", 1001, "lost"), Origin::Watch);
+    changes.lock().clear();
+    store.begin_list();
+    store.apply(node("a", "1", 10, "restored"), Origin::List);
+    store.apply(node("b", "2", 11, "restored"), Origin::List);
+    store.finish_list(|_| true);
+    assert_eq!(
+        *changes.lock(),
+        ["updated a 1000→10 List", "updated b 1001→11 List"]
+    );
+    store.apply(node("a", "1", 12, "new"), Origin::Watch);
+    assert_eq!(store.get("a").unwrap().labels.get("l"), Some("new"));
+}
+
+/// The list shows what was there when it began.
+#[test]
+fn a_write_of_ours_beside_a_full_list_is_not_undone_by_it() {
+    let (store, _) = recorded();
+    store.apply(node("a", "1", 10, "x"), Origin::Watch);
+    store.apply(node("b", "2", 10, "x"), Origin::Watch);
+    store.begin_list();
+    ours(&store, 12);
+    store.refresh(&Arc::new(node("b", "2", 13, "read")));
+    store.apply(node("a", "1", 10, "x"), Origin::List);
+    store.apply(node("b", "2", 10, "x"), Origin::List);
+    store.finish_list(|_| true);
+    assert_eq!(store.get("a").unwrap().labels.get("l"), Some("ours"));
+    assert_eq!(store.get("b").unwrap().labels.get("l"), Some("read"));
+    // The next one has them.
+    store.begin_list();
+    store.apply(node("a", "1", 9, "restored"), Origin::List);
+    assert_eq!(store.get("a").unwrap().labels.get("l"), Some("restored"));
+}
+
 #[test]
 fn a_resync_tells_about_every_object_again() {
     let (store, changes) = recorded();
