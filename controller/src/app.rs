@@ -40,7 +40,9 @@ use self::{
     wiring::{ControllerContext, Wiring},
 };
 use crate::{
-    kube::{authenticator::Authenticators, client::Clients, cluster, events::EventType},
+    kube::{
+        authenticator::Authenticators, client::Clients, cluster, events::EventType, watch::Sight,
+    },
     leader,
     options::{Config, config::Election},
     provider::{self, DownCause, Provider},
@@ -198,6 +200,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
     pages.dump("queues", move || queues.dump());
     pages.dump("provider", move || shown.dump());
 
+    let sight = Sight::default();
     let context = ControllerContext {
         config: &config,
         informers,
@@ -205,6 +208,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         metrics: &metrics,
         pages: &pages,
         checks: &checks,
+        sight: &sight,
     };
     if let Some(output) = config.plan {
         return tokio::select! {
@@ -257,6 +261,7 @@ pub async fn run(config: Config, telemetry: Telemetry) -> Result<(), Fatal> {
         events: leader::record(process_events.recorder(COMPONENT)),
         loops: Arc::new(loops),
         provider: provider.clone(),
+        sight: sight.clone(),
         checks: checks.clone(),
     };
     let stop = CancellationToken::new();

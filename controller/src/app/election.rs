@@ -8,7 +8,7 @@ use tracing::warn;
 
 use super::{Fatal, identity::ClusterIdentity, lease_task::LeaseTask, loops::Loops};
 use crate::{
-    kube::api::Api,
+    kube::{api::Api, watch::Sight},
     leader::{self, Elector, Handle, LeaderConfig, LeaderMetrics, OnEvent},
     options::{
         Config,
@@ -27,6 +27,7 @@ pub(super) struct Building {
     pub(super) events: OnEvent,
     pub(super) loops: Arc<Loops>,
     pub(super) provider: Provider,
+    pub(super) sight: Sight,
     pub(super) checks: Checks,
     pub(super) identity: Arc<ClusterIdentity>,
 }
@@ -47,7 +48,8 @@ impl Building {
         let Some(election) = &config.election else {
             // PROC-36: no election, no migration.
             let controllers = enabled(config, None, Lock::Main);
-            let lease_task = self.lease_task(config, None, controllers, true);
+            let (_, always) = watch::channel(true);
+            let lease_task = self.lease_task(config, None, always, controllers, true);
             running.spawn(lease_task.run(Duration::ZERO, stop.clone()));
             return LeaseTasks {
                 running,
@@ -76,7 +78,7 @@ impl Building {
                 self.api.clone(),
                 lease,
                 self.metrics.clone(),
-                candidacy,
+                candidacy.clone(),
                 Arc::clone(&self.events),
             );
             // One check a lock.
@@ -91,11 +93,13 @@ impl Building {
             electors.spawn(async move {
                 elector.run().await;
             });
-            electors.spawn(candidate(self.provider.clone(), leads.take(), may_contend));
+            let (provider, sight) = (self.provider.clone(), self.sight.clone());
+            electors.spawn(candidate(provider, sight, leads.take(), may_contend));
             leads = Some(handle.clone());
             main_lock.get_or_insert_with(|| handle.clone());
             let controllers = enabled(config, migration, lock);
-            let lease_task = self.lease_task(config, Some(handle), controllers, lock == Lock::Main);
+            let main = lock == Lock::Main;
+            let lease_task = self.lease_task(config, Some(handle), candidacy, controllers, main);
             running.spawn(lease_task.run(hold_off, stop.clone()));
         }
         LeaseTasks {
@@ -109,11 +113,13 @@ impl Building {
         &self,
         config: &Config,
         lock: Option<Handle>,
+        able: watch::Receiver<bool>,
         controllers: Vec<Controller>,
         main: bool,
     ) -> LeaseTask {
         LeaseTask {
             lock,
+            able,
             controllers,
             loops: Arc::clone(&self.loops),
             provider: self.provider.clone(),
@@ -124,18 +130,25 @@ impl Building {
     }
 }
 
-/// A replica whose provider is not ready does not contend, and none contends for the lock of the
-/// migration before it leads (PROC-35).
-async fn candidate(provider: Provider, first: Option<Handle>, may_contend: watch::Sender<bool>) {
+/// A replica whose provider is not ready, or none of whose watches works, does not contend, and none contends for
+/// the lock of the migration before it leads (PROC-35).
+async fn candidate(
+    provider: Provider,
+    sight: Sight,
+    first: Option<Handle>,
+    may_contend: watch::Sender<bool>,
+) {
     let mut state = provider.state();
+    let mut watches = sight.watches();
     let mut leads = first.map(|handle| handle.leadership());
     loop {
         let serves = state.borrow_and_update().serves();
+        let sees = watches.borrow_and_update().see();
         let allowed = leads
             .as_mut()
             .is_none_or(|leads| leads.borrow_and_update().leading().is_some());
         may_contend.send_if_modified(|may| {
-            let before = std::mem::replace(may, serves && allowed);
+            let before = std::mem::replace(may, serves && sees && allowed);
             before != *may
         });
         let changed = async {
@@ -146,6 +159,7 @@ async fn candidate(provider: Provider, first: Option<Handle>, may_contend: watch
         };
         tokio::select! {
             Ok(()) = state.changed() => {}
+            Ok(()) = watches.changed() => {}
             Ok(()) = changed => {}
             else => return,
         }

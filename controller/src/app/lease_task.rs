@@ -12,13 +12,13 @@
 //! |---|---|---|
 //! | the lease is lost | are cancelled at once | the process ends: another replica may lead |
 //! | SIGTERM, or a loop has died | may end, within the grace period | the lease is released, the process ends |
-//! | the provider is away for a minute | may end, within the grace period | the lease is released; contends again later |
+//! | the provider is away, or every watch fails, for a minute | may end, within the grace period | the lease is released; contends again later |
 //!
 //! Where a call that changes the cloud was cut off, the lease is not released but left to expire.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -27,11 +27,11 @@ use crate::{
     fence::Fence,
     leader::{Handle, Leadership, Leading},
     options::controllers::Controller,
-    provider::{Provider, ProviderState},
+    provider::Provider,
 };
 
-/// A leader whose provider has been away for so long lets another replica try.
-const PROVIDER_GRACE: Duration = Duration::from_mins(1);
+/// A leader that has not been able to do the work for so long lets another replica try.
+const GRACE: Duration = Duration::from_mins(1);
 
 /// How long calls that were cancelled, and the writes of results that came before, may take to end.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -40,6 +40,8 @@ pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct LeaseTask {
     /// `None` with `--leader-elect=false`: this process leads as long as it runs.
     pub(super) lock: Option<Handle>,
+    /// Whether this process can do the work: its provider serves, and a watch works.
+    pub(super) able: watch::Receiver<bool>,
     pub(super) controllers: Vec<Controller>,
     pub(super) loops: Arc<Loops>,
     pub(super) provider: Provider,
@@ -53,7 +55,7 @@ pub(super) struct LeaseTask {
 enum End {
     Asked,
     Lost,
-    ProviderGone,
+    Unable,
     Died(Cow<'static, str>),
 }
 
@@ -97,14 +99,22 @@ impl LeaseTask {
                 biased;
                 () = stop.cancelled() => End::Asked,
                 () = leading.token().cancelled() => End::Lost,
-                () = self.provider_gone() => End::ProviderGone,
+                () = self.unable() => End::Unable,
                 name = loops.ended() => End::Died(name),
             };
-            if matches!(end, End::ProviderGone) {
-                warn!(
-                    seconds = PROVIDER_GRACE.as_secs(),
-                    "the provider has been away; releasing the lease to another replica"
-                );
+            if matches!(end, End::Unable) {
+                let seconds = GRACE.as_secs();
+                if self.provider.state().borrow().serves() {
+                    warn!(
+                        seconds,
+                        "no watch of the API server has worked; releasing the lease to another replica"
+                    );
+                } else {
+                    warn!(
+                        seconds,
+                        "the provider has been away; releasing the lease to another replica"
+                    );
+                }
             }
             let ended = match end {
                 End::Lost => {
@@ -123,8 +133,8 @@ impl LeaseTask {
                     self.release_after(&ended).await;
                     return Ok(());
                 }
-                (End::Lost | End::ProviderGone, Work::Lost) if stop.is_cancelled() => return Ok(()),
-                (End::ProviderGone, Work::Finished) => {
+                (End::Lost | End::Unable, Work::Lost) if stop.is_cancelled() => return Ok(()),
+                (End::Unable, Work::Finished) => {
                     if self.main {
                         self.provider.set_standby(true);
                     }
@@ -133,7 +143,7 @@ impl LeaseTask {
                     }
                 }
                 // A lease that must not be released before it expires is left with the process.
-                (End::Lost | End::ProviderGone, _) => return Err(Fatal::LeaseLost(self.name())),
+                (End::Lost | End::Unable, _) => return Err(Fatal::LeaseLost(self.name())),
             }
         }
     }
@@ -240,20 +250,18 @@ impl LeaseTask {
         }
     }
 
-    /// Returns when the provider has not served for a whole grace period. Never, if there is no
+    /// Returns when this process has not been able to do the work for a whole grace period. Never, if there is no
     /// lease that could be given up.
-    async fn provider_gone(&self) {
-        if self.lock.is_none() {
-            return std::future::pending().await;
-        }
-        let mut state = self.provider.state();
-        loop {
-            // The sender lives in the provider's handle, which we hold.
-            let _ = state.wait_for(|state| !state.serves()).await;
-            let back = state.wait_for(ProviderState::serves);
-            if timeout(PROVIDER_GRACE, back).await.is_err() {
-                return;
+    async fn unable(&self) {
+        let mut able = self.able.clone();
+        // Without a lease nothing ever changes it.
+        while able.wait_for(|able| !able).await.is_ok() {
+            match timeout(GRACE, able.wait_for(|able| *able)).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(_)) => break,
+                Err(_) => return,
             }
         }
+        std::future::pending::<()>().await;
     }
 }

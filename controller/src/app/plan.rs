@@ -26,7 +26,7 @@ use crate::{
         api::Api,
         cluster::{self, Lease},
         store::{Store, View},
-        watch::{self, Health, Resource},
+        watch::{self, Health, Resource, Sight},
     },
     leader::TERMS_ANNOTATION,
     options::{Config, config::PlanOutput},
@@ -106,7 +106,7 @@ async fn listed<V: View>(context: &ControllerContext<'_>, resource: Resource) ->
         context.informers.clone(),
         resource,
         Arc::clone(&store),
-        Health::new(resource),
+        Health::new(resource, &Sight::default()),
         metrics,
         CancellationToken::new(),
     );

@@ -36,12 +36,14 @@ pub(super) struct ControllerContext<'a> {
     pub(super) pages: &'a Pages,
     /// Served on `/readyz`.
     pub(super) checks: &'a Checks,
+    /// Of all watches.
+    pub(super) sight: &'a watch::Sight,
 }
 
 impl ControllerContext<'_> {
     /// The readiness check `watch-<resource>`.
     pub(super) fn watched(&self, resource: watch::Resource) -> watch::Health {
-        let health = watch::Health::new(resource);
+        let health = watch::Health::new(resource, self.sight);
         let checked = health.clone();
         let name = format!("watch-{}", resource.name);
         self.checks

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-pub use self::health::Health;
+pub use self::health::{Health, Sight};
 use self::undecodable::UndecodableObjects;
 use super::{
     api::Api,

@@ -14,7 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{super::provider_options, *};
 use crate::{
-    kube::cluster::{CLUSTER_UID_ANNOTATION, Facts},
+    kube::{
+        cluster::{CLUSTER_UID_ANNOTATION, Facts},
+        error::ApiError,
+        watch::{Health, NODES, Sight},
+    },
     leader::tests::store::Store as Lease,
     options,
     provider::{
@@ -35,6 +39,8 @@ struct Replica {
     stop: CancellationToken,
     lease_tasks: LeaseTasks,
     identity: Arc<ClusterIdentity>,
+    /// Of its only watch.
+    health: Health,
     warnings: Arc<Mutex<Vec<String>>>,
     _tasks: JoinSet<()>,
 }
@@ -79,7 +85,11 @@ impl Replica {
         let log = Arc::clone(&warnings);
         let on_warning = Box::new(move |text| log.lock().push(text));
         let identity = ClusterIdentity::new(provider.clone(), facts, false, on_warning);
+        let sight = Sight::default();
+        let health = Health::new(NODES, &sight);
+        health.wanted();
         let building = Building {
+            sight,
             identity: Arc::clone(&identity),
             api: lease.api(),
             metrics: LeaderMetrics::register(&mut registry),
@@ -94,6 +104,7 @@ impl Replica {
         tasks.spawn(running.run(lease.api(), lease_tasks.main_lock()));
         Self {
             identity,
+            health,
             warnings,
             provider: fake,
             stop,
@@ -184,6 +195,43 @@ async fn a_replica_that_gave_the_lease_up_leads_again_if_no_other_does() {
         took >= chance && took < chance + Duration::from_secs(2),
         "{took:?}"
     );
+}
+
+/// Renewals reach the API server, and nothing of the cluster is seen.
+#[tokio::test(start_paused = true)]
+async fn a_leader_none_of_whose_watches_works_gives_the_lease_to_another_replica() {
+    let lease = Lease::default();
+    let first = Replica::start(&lease);
+    let (one, _) = holder(&lease, |holder| !holder.is_empty()).await;
+    let _second = Replica::start(&lease);
+    let broken = ApiError::Timeout(Duration::from_secs(30));
+    // Back within the grace.
+    first.health.failed(&broken);
+    sleep(GRACE / 2).await;
+    first.health.opened();
+    sleep(GRACE).await;
+    assert_eq!(lease.holder(), one);
+
+    first.health.failed(&broken);
+    let (other, took) = holder(&lease, |holder| !holder.is_empty() && holder != one).await;
+    assert!(
+        took >= GRACE && took < GRACE + Duration::from_secs(1),
+        "{took:?}"
+    );
+    sleep(GRACE).await;
+    assert_eq!(lease.holder(), other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_none_of_whose_watches_works_does_not_contend() {
+    let lease = Lease::default();
+    let only = Replica::start(&lease);
+    only.health
+        .failed(&ApiError::Timeout(Duration::from_secs(30)));
+    sleep(GRACE).await;
+    assert_eq!(lease.holder(), "");
+    only.health.opened();
+    holder(&lease, |holder| !holder.is_empty()).await;
 }
 
 /// If anything else ends together with the lease term, the reason is the lease.

@@ -1,9 +1,9 @@
-//! Whether a store follows the API server, for `/readyz`.
+//! Whether a store follows the API server, for `/readyz`, and whether any does, for the leader.
 
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
 use super::Resource;
 use crate::kube::error::ApiError;
@@ -12,11 +12,39 @@ use crate::kube::error::ApiError;
 /// no reason to stop a rollout.
 const GRACE: Duration = Duration::from_mins(1);
 
+/// All watches of a process: one that sees nothing of the cluster must not lead. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    watches: watch::Sender<Watches>,
+}
+
+/// How many watches there are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watches {
+    wanted: usize,
+    failing: usize,
+}
+
+impl Sight {
+    /// The watches as they are, and changes of them.
+    pub fn watches(&self) -> watch::Receiver<Watches> {
+        self.watches.subscribe()
+    }
+}
+
+impl Watches {
+    /// Whether one of them works, or none is wanted yet.
+    pub const fn see(self) -> bool {
+        self.wanted == 0 || self.failing < self.wanted
+    }
+}
+
 /// State of one watch. Clones share it: the watch writes it, the readiness check reads it.
 #[derive(Clone, Debug)]
 pub struct Health {
     resource: &'static str,
     state: Arc<Mutex<State>>,
+    sight: Sight,
 }
 
 #[derive(Debug, Default)]
@@ -35,10 +63,11 @@ struct Failing {
 
 impl Health {
     /// Of a watch that has not been started.
-    pub fn new(resource: Resource) -> Self {
+    pub fn new(resource: Resource, sight: &Sight) -> Self {
         Self {
             resource: resource.name,
             state: Arc::default(),
+            sight: sight.clone(),
         }
     }
 
@@ -69,8 +98,11 @@ impl Health {
         }
     }
 
-    pub(super) fn wanted(&self) {
+    pub(crate) fn wanted(&self) {
         self.state.lock().is_wanted = true;
+        self.sight
+            .watches
+            .send_modify(|watches| watches.wanted += 1);
     }
 
     pub(super) fn listed(&self) {
@@ -78,12 +110,21 @@ impl Health {
     }
 
     /// The watch was opened, which shows no more than that it is accepted.
-    pub(super) fn opened(&self) {
-        self.state.lock().failing = None;
+    pub(crate) fn opened(&self) {
+        if self.state.lock().failing.take().is_some() {
+            self.sight
+                .watches
+                .send_modify(|watches| watches.failing -= 1);
+        }
     }
 
-    pub(super) fn failed(&self, error: &ApiError) {
+    pub(crate) fn failed(&self, error: &ApiError) {
         let mut state = self.state.lock();
+        if state.failing.is_none() {
+            self.sight
+                .watches
+                .send_modify(|watches| watches.failing += 1);
+        }
         let failing = state.failing.get_or_insert_with(|| Failing {
             since: Instant::now(),
             error: String::new(),

@@ -68,7 +68,7 @@ impl Fixture {
         );
         let store = Arc::new(store);
         let metrics = WatchMetrics::register(&mut Registry::default());
-        let health = Health::new(NODES);
+        let health = Health::new(NODES, &Sight::default());
         let mut task = JoinSet::new();
         task.spawn(run(
             Api::new(client),
@@ -307,7 +307,10 @@ async fn a_store_is_ready_when_it_is_filled_and_as_long_as_its_watch_works() {
         refused.contains("cannot watch nodes for 60 s: "),
         "{refused}"
     );
-    assert!(Health::new(SERVICES).check().is_ok(), "it is not wanted");
+    assert!(
+        Health::new(SERVICES, &Sight::default()).check().is_ok(),
+        "it is not wanted"
+    );
 }
 
 #[test]
