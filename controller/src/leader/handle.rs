@@ -68,8 +68,8 @@ impl Handle {
         self.leadership.clone()
     }
 
-    /// Releases the lease and goes on as a standby that does not contend before `may_contend`
-    /// has been true for `hold_off` without a break. For a leader whose provider is down.
+    /// Releases the lease and goes on as a standby. If another replica takes it, this one does not contend before
+    /// `may_contend` has been true for `hold_off` without a break. For a leader that cannot do the work.
     ///
     /// Call it when all mutating work has stopped: another process may lead before it returns. It
     /// returns within the renew deadline, whatever the API server does, and at once on a standby.

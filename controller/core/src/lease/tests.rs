@@ -330,7 +330,7 @@ fn a_replica_that_may_not_contend_only_looks() {
 }
 
 #[test]
-fn after_giving_up_it_holds_off_until_it_was_able_long_enough() {
+fn after_giving_up_to_another_it_holds_off_until_it_was_able_long_enough() {
     let start = start();
     let at = |seconds| start + secs(seconds);
     let mut candidacy = Candidacy::default();
@@ -338,7 +338,8 @@ fn after_giving_up_it_holds_off_until_it_was_able_long_enough() {
     candidacy.allow(at(0), true);
     assert_eq!(candidacy.contends_at(), Some(at(0)));
     candidacy.allow(at(100), false);
-    candidacy.hold_off(at(160), secs(30));
+    candidacy.give_up(at(160), secs(6), secs(30));
+    candidacy.observe_rival();
     assert_eq!(candidacy.contends_at(), None);
     candidacy.allow(at(200), true);
     candidacy.allow(at(210), true);
@@ -352,6 +353,26 @@ fn after_giving_up_it_holds_off_until_it_was_able_long_enough() {
     candidacy.allow(at(400), true);
     assert_eq!(candidacy.contends_at(), Some(at(400)));
     // Given up while able to do the work.
-    candidacy.hold_off(at(500), secs(30));
+    candidacy.give_up(at(500), secs(6), secs(30));
+    candidacy.observe_rival();
     assert_eq!(candidacy.contends_at(), Some(at(530)));
+}
+
+#[test]
+fn after_giving_up_to_no_other_it_contends_once_it_is_able() {
+    let start = start();
+    let at = |seconds| start + secs(seconds);
+    let mut candidacy = Candidacy::default();
+    candidacy.observe_rival();
+    candidacy.allow(at(0), true);
+    assert_eq!(candidacy.contends_at(), Some(at(0)));
+    // Able to do the work all the while: the others have their chance.
+    candidacy.give_up(at(100), secs(6), secs(30));
+    assert_eq!(candidacy.contends_at(), Some(at(106)));
+    candidacy.allow(at(101), false);
+    candidacy.allow(at(103), true);
+    assert_eq!(candidacy.contends_at(), Some(at(106)));
+    candidacy.allow(at(104), false);
+    candidacy.allow(at(200), true);
+    assert_eq!(candidacy.contends_at(), Some(at(200)));
 }

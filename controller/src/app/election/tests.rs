@@ -190,11 +190,7 @@ async fn a_replica_that_gave_the_lease_up_leads_again_if_no_other_does() {
     let (again, took) = holder(&lease, |holder| !holder.is_empty()).await;
     assert_eq!(again, one);
     // The provider is dialled within a second.
-    let chance = LEASE_DURATION * 2;
-    assert!(
-        took >= chance && took < chance + Duration::from_secs(2),
-        "{took:?}"
-    );
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 /// Renewals reach the API server, and nothing of the cluster is seen.

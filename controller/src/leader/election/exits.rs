@@ -34,8 +34,12 @@ impl Elector {
     pub(super) async fn step_down(&mut self, hold_off: Duration, done: oneshot::Sender<()>) {
         if self.lease_term.is_some() {
             self.release().await;
-            self.candidacy.hold_off(Instant::now().into_std(), hold_off);
+            // A standby sees the release at once, or polls.
+            let chance = self.config.terms.retry_period() * 3;
+            let now = Instant::now().into_std();
+            self.candidacy.give_up(now, chance, hold_off);
             info!(lease = self.config.name, ?hold_off, "lease given up");
+            self.standby();
         }
         let _ = done.send(());
     }

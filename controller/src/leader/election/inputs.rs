@@ -225,6 +225,9 @@ impl Elector {
             return;
         }
         let holder = self.observed.holder();
+        if holder.is_some_and(|holder| holder != self.config.identity) {
+            self.candidacy.observe_rival();
+        }
         let changed = self
             .leadership
             .send_if_modified(|leadership| match leadership {

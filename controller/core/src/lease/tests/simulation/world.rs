@@ -355,7 +355,8 @@ impl World {
             // A new process knows of no lease that was deleted.
             Trouble::Crash if !self.deletes => self.crash(index),
             Trouble::GiveUp if replica.lease_term.take().is_some() => {
-                replica.candidacy.hold_off(now, Duration::from_secs(30));
+                let (chance, hold_off) = (Duration::from_secs(6), Duration::from_secs(30));
+                replica.candidacy.give_up(now, chance, hold_off);
             }
             Trouble::MayContend(may) => replica.candidacy.allow(now, may),
             Trouble::Touch => {
