@@ -60,6 +60,11 @@ impl Annotations {
         }
     }
 
+    /// All that were last observed on the Lease.
+    pub(super) fn actual(&self) -> BTreeMap<String, String> {
+        self.inner.lock().actual.clone()
+    }
+
     /// Desires `value`, or the removal of `key`. Returns whether that has to be written.
     pub(super) fn set(&self, key: &str, value: Option<String>) -> bool {
         let mut inner = self.inner.lock();

@@ -268,7 +268,11 @@ impl Elector {
     fn send(&self, decision: Decision) -> Request {
         match decision {
             Decision::Create(record) => {
-                let lease = LeaseObject::new(&self.config, &record);
+                let mut lease = LeaseObject::new(&self.config, &record);
+                if self.lease_term.is_some() {
+                    // It was deleted: what it said is still so.
+                    lease.metadata.annotations = self.shared.annotations.actual();
+                }
                 self.requests.create(self.prepared(lease, &record))
             }
             Decision::Update(record) => self.replace(Purpose::Update, &record),

@@ -68,7 +68,10 @@ impl Elector {
             }
             Err(error) if answer.purpose.reads() && error.is_not_found() => {
                 if self.observed.answered(sent, now, None) {
-                    self.shared.annotations.observed(&BTreeMap::new(), false);
+                    // A leader makes it again as it was.
+                    if self.lease_term.is_none() {
+                        self.shared.annotations.observed(&BTreeMap::new(), false);
+                    }
                     self.object = None;
                 }
                 Ok(None)

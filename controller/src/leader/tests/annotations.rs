@@ -135,6 +135,27 @@ async fn a_wish_that_is_taken_back_may_be_on_its_way() {
     );
 }
 
+/// Else the next leader would send all targets again, and forget that another program led.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_deleted_under_its_leader_is_made_again_with_its_annotations() {
+    for is_deaf in [false, true] {
+        let store = Store::default();
+        let a = Replica::start(&store, "a");
+        a.leading().await;
+        a.handle.annotate("x", Some("1".into())).await.unwrap();
+        let before = store.lease()["metadata"]["annotations"].clone();
+        assert!(before[TERMS_ANNOTATION].is_string());
+        if is_deaf {
+            store.deafen();
+        }
+        store.delete();
+        secs(5).await;
+        assert_eq!(store.holder(), "a");
+        assert_eq!(store.lease()["metadata"]["annotations"], before);
+        assert_eq!(a.handle.annotation("x").as_deref(), Some("1"));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_annotates() {
     let store = Store::default();
