@@ -25,6 +25,7 @@ pub mod patch_plan;
 pub mod plan;
 pub mod settled;
 pub mod source_ranges;
+pub mod update_size;
 mod wire;
 
 /// Holds a Service until its load balancer is gone. Shared with other implementations, so that
