@@ -3,7 +3,7 @@
 //! ```text
 //!  event handlers ─► queue ─────────────────────────────┐      (a standby's queue fills too)
 //!        └► TermState (none on a standby)               ▼
-//!  ready ─► publish the term's state ─► begin ─► queue.run(reconcile) + tasks ─► stop ─► drain ─► drop
+//!  ready ─► publish the term's state ─► begin ─► queue.run(reconcile, call) + tasks ─► stop ─► drain ─► drop
 //! ```
 //!
 //! A loop subscribes to its stores once, before they are filled. Each lease term makes the loop anew
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use futures::{
     StreamExt,
-    future::BoxFuture,
+    future::{self, BoxFuture},
     stream::{self, FuturesUnordered},
 };
 use parking_lot::RwLock;
@@ -23,13 +23,9 @@ use tracing::{error, info};
 use crate::{
     fence::Fence,
     leader::Handle,
-    provider::{Provider, ProviderState},
-    queue::{self, Backoff, Gate, Outcome, Priority, Queue, QueueMetrics, Taken, Work},
+    provider::{Provider, ProviderState, Slot},
+    queue::{self, Backoff, Calls, Gate, Outcome, Priority, Queue, QueueMetrics, Taken, Work},
 };
-
-/// Keys in flight at once: all of a large cluster, so that calls to the provider leave in full batches and
-/// one slow answer delays no other key. The loop's own semaphores bound the work that a flag limits.
-const IN_FLIGHT: usize = 8192;
 
 /// Work beside the queue, by a name for the log. It never returns; it is dropped at the stop.
 pub type Task = (&'static str, BoxFuture<'static, ()>);
@@ -85,6 +81,10 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
     /// Whether keys are taken only while the provider serves.
     const NEEDS_PROVIDER: bool = true;
 
+    /// Keys that are reconciled at once: all of a large cluster, so that calls to the provider leave in full
+    /// batches and one slow answer delays no other key. The loop's own semaphores bound the work that a flag limits.
+    const HANDLERS: usize = 8192;
+
     /// This term's state, which the event handlers see too.
     fn state(&self) -> &Arc<Self::State>;
 
@@ -102,11 +102,40 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
         priority: Priority,
     ) -> impl Future<Output = Outcome> + Send;
 
-    /// Does for many objects what one call can do, and finishes each key as soon as it is done. Receives
-    /// the keys of [`Priority::Batch`]; a loop that adds none with it has none.
-    fn reconcile_batch(
+    /// Called at the stop, before the keys in flight are awaited: those that wait for a permit must give
+    /// up.
+    fn stopping(&self) {}
+
+    /// As [`Calls::has_room`]. A loop without [calls](Calls) leaves this and the methods below as they are.
+    fn has_room(&self, _priority: Priority, _in_flight: impl Fn(Priority) -> usize) -> bool {
+        false
+    }
+
+    /// As [`Calls::slot`].
+    fn slot(&self, _priority: Priority) -> BoxFuture<'static, Slot> {
+        Box::pin(future::pending())
+    }
+
+    /// As [`Calls::batch_size`].
+    fn batch_size(&self, _slot: &Slot) -> usize {
+        1
+    }
+
+    /// As [`reconcile`](Self::reconcile), with a slot for the call that this takes.
+    fn call(
+        self: Arc<Self>,
+        key: Self::Key,
+        priority: Priority,
+        _slot: Slot,
+    ) -> impl Future<Output = Outcome> + Send {
+        self.reconcile(key, priority)
+    }
+
+    /// Does for many objects what one call can do, and finishes each key as soon as it is done.
+    fn call_batch(
         self: Arc<Self>,
         keys: Vec<Taken<Self::Key>>,
+        _slot: Slot,
     ) -> impl Future<Output = ()> + Send {
         async move {
             for key in keys {
@@ -114,10 +143,24 @@ pub trait ControlLoop: Send + Sync + Sized + 'static {
             }
         }
     }
+}
 
-    /// Called at the stop, before the keys in flight are awaited: those that wait for a permit must give
-    /// up.
-    fn stopping(&self) {}
+struct CallsOf<L>(Arc<L>);
+
+impl<L: ControlLoop> Calls for CallsOf<L> {
+    type Slot = Slot;
+
+    fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool {
+        self.0.has_room(priority, in_flight)
+    }
+
+    fn slot(&self, priority: Priority) -> BoxFuture<'static, Slot> {
+        self.0.slot(priority)
+    }
+
+    fn batch_size(&self, slot: &Slot) -> usize {
+        self.0.batch_size(slot)
+    }
 }
 
 /// Runs `control_loop` over the keys of `inputs` until `stop`, then takes no more keys, and returns when the
@@ -151,7 +194,7 @@ pub async fn run<L: ControlLoop>(
     let gate = Gate::new(provider.state(), is_open);
     let handler = {
         let control_loop = Arc::clone(&control_loop);
-        move |work: Work<L::Key>| {
+        move |work: Work<L::Key, Slot>| {
             let control_loop = Arc::clone(&control_loop);
             async move {
                 match work {
@@ -159,12 +202,18 @@ pub async fn run<L: ControlLoop>(
                         let (key, priority) = (taken.key().clone(), taken.priority());
                         taken.finish(control_loop.reconcile(key, priority).await);
                     }
-                    Work::Batch(keys) => control_loop.reconcile_batch(keys).await,
+                    Work::Call(taken, slot) => {
+                        let (key, priority) = (taken.key().clone(), taken.priority());
+                        taken.finish(control_loop.call(key, priority, slot).await);
+                    }
+                    Work::Batch(keys, slot) => control_loop.call_batch(keys, slot).await,
                 }
             }
         }
     };
-    let work = inputs.queue.run(IN_FLIGHT, gate, stop.clone(), handler);
+    let calls = CallsOf(Arc::clone(&control_loop));
+    let queue = &inputs.queue;
+    let work = queue.run(L::HANDLERS, calls, gate, stop.clone(), handler);
     let stopping = async {
         stop.cancelled().await;
         control_loop.stopping();

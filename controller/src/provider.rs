@@ -56,7 +56,7 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use error::Error;
 pub use health::{Dependency, ProviderHealth, Quota};
 pub use load_balancers::{
-    ChangeAction, EnsureInput, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange,
+    ChangeAction, EnsureInput, OwnedLoadBalancer, Owner, PlanOperation, PlannedChange, Slot,
     TargetsUpdate,
 };
 pub use lookup::LookupAnswer;
@@ -71,7 +71,7 @@ pub use state::{DownCause, ProviderState};
 pub use transport::{ByteStream, Connect, Connecting};
 pub use volumes::{VolumeLookup, VolumePurpose, VolumesCapability};
 
-use admission::{Admission, CallClass, Urgency};
+use admission::{Admission, CallClass};
 use batch::Batcher;
 use call::Renewal;
 use connection::Manager;
@@ -164,7 +164,6 @@ pub struct Provider {
     routes: mpsc::UnboundedSender<PendingRoute>,
     volumes: VolumeLookups,
     preconditions: Preconditions,
-    is_in_background: bool,
 }
 
 /// The state that the handle, the connection and the calls share.
@@ -247,7 +246,6 @@ impl Provider {
             routes,
             volumes,
             preconditions: Preconditions::default(),
-            is_in_background: false,
         };
         (provider, run)
     }
@@ -271,24 +269,6 @@ impl Provider {
         Self {
             preconditions: self.preconditions.only_while(check),
             ..self.clone()
-        }
-    }
-
-    /// The same provider, but a call that changes one load balancer goes out only while no other such call
-    /// waits: no change in the cluster asks for it.
-    #[must_use]
-    pub fn in_background(&self) -> Self {
-        Self {
-            is_in_background: true,
-            ..self.clone()
-        }
-    }
-
-    const fn urgency_of_changes(&self) -> Urgency {
-        if self.is_in_background {
-            Urgency::LoadBalancersInBackground
-        } else {
-            Urgency::LoadBalancers
         }
     }
 

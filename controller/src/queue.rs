@@ -1,12 +1,11 @@
 //! The work queue: client-go's semantics, plus priority.
 //!
 //! ```text
-//!  add ──────────────► ready (Fresh, then Bulk; first in, first out) ──► up to N handlers ─┐
-//!  add_after ─► delayed ─┘ ├─ Batch ─────────────────────────────► all keys, one handler ───┤
-//!                  ▲       └─ Background ────────────────────────────► up to 2 handlers ────┤
-//!                  │                ▲                                                      ▼
-//!                  │                └────────────────── RunAgain ◄────────────────────── Outcome
-//!                  └───────────────── Retry, RetryAfter ◄──────────────────────────────────┘
+//!  add ──────────────► ready: Fresh, then Bulk ──────────────────────► up to N handlers ─┐
+//!  add_after ─► delayed ─┘ └─ calls: FreshCall, Batch, BulkCall, ─(slot)─► handlers ──────┤
+//!                  ▲          ▲      Background                                          ▼
+//!                  │          └─────────────────────── RunAgain ◄──────────────────── Outcome
+//!                  └────────────────────────────────── Retry, RetryAfter ◄─────────────────┘
 //! ```
 //!
 //! Guarantees for a loop:
@@ -14,11 +13,12 @@
 //!   same time. A key that is added while it is worked on runs again afterwards.
 //! - [`Priority::Fresh`] goes before [`Priority::Bulk`], but while both wait every eighth key is a
 //!   bulk one: a cluster that never rests still finishes its start-up and resync keys.
-//! - [`Priority::Batch`] is a lane too: one handler receives all keys that wait in it, and finishes each
-//!   by itself. A key of it that is added with a higher priority leaves the lane as well.
-//! - [`Priority::Background`] is a lane of its own: at most [`BACKGROUND_HANDLERS`] of its keys run at
-//!   once, beside the others, and none of them delays a key of another priority. A key waits there
-//!   without being in flight: when it is added with a higher priority it leaves the lane and runs.
+//! - A key whose next step is a call that few may make at once is left to a lane of calls
+//!   ([`Outcome::RunAgain`]). It waits there without being in flight, and is taken with the slot that its call
+//!   needs ([`Calls`]), in the order of priority, with the same share for less urgent ones. When it is added with a
+//!   higher priority it leaves the lane and runs at once; one that comes back has its place again.
+//! - [`Priority::Batch`] is such a lane too: one handler receives as many of its keys as one call does, and
+//!   finishes each by itself.
 //! - A key that waits in both ways at once (delay, back-off) runs at the earliest time. An `add`
 //!   runs it now, back-off or not, as in client-go: the change may be what heals it. A failure of
 //!   such an early run is not counted and leaves the back-off where it was, so that a stream of
@@ -43,6 +43,7 @@ mod tests;
 
 use std::{fmt, hash::Hash, sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use outrigger_core::error_class::Requeue;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
@@ -59,39 +60,62 @@ use self::{
     state::State,
 };
 
-/// Handlers of [`Priority::Background`] that run at once.
-pub const BACKGROUND_HANDLERS: usize = 2;
-
 /// Which of two waiting keys goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// A fresh change, which a user may be waiting for.
     Fresh,
-    /// Work that one call does for many keys: all that wait with it are handed out together.
+    /// The call that a fresh change needs.
+    FreshCall,
+    /// Work that one call does for many keys.
     Batch,
     /// Start-up and resync: many keys of which few need work.
     Bulk,
-    /// Work that may take hours, a few keys at a time, and that no change asks for.
+    /// The call that a bulk key needs.
+    BulkCall,
+    /// Calls that may take hours, a few at a time, and that no change asks for.
     Background,
 }
 
 impl Priority {
-    /// The lane of keys of this priority.
-    const fn lane(self) -> Lane {
+    const ALL: [Self; 6] = [
+        Self::Fresh,
+        Self::FreshCall,
+        Self::Batch,
+        Self::Bulk,
+        Self::BulkCall,
+        Self::Background,
+    ];
+
+    /// The priority of the call that a run of this priority has found to be needed.
+    #[must_use]
+    pub const fn call(self) -> Self {
         match self {
-            Self::Fresh | Self::Bulk => Lane::Normal,
-            Self::Batch => Lane::Batch,
-            Self::Background => Lane::Background,
+            Self::Fresh => Self::FreshCall,
+            Self::Bulk => Self::BulkCall,
+            call => call,
         }
+    }
+
+    /// Whether its keys are taken with a slot.
+    const fn is_call(self) -> bool {
+        !matches!(self, Self::Fresh | Self::Bulk)
     }
 }
 
-/// Keys of one lane do not wait for handlers of the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lane {
-    Normal,
-    Batch,
-    Background,
+/// The calls that the keys of a loop need, and what limits them.
+pub trait Calls: Send + 'static {
+    /// The right to begin one call.
+    type Slot: Send + 'static;
+
+    /// Whether a key of this priority may be taken for a call, with so many in flight of each priority.
+    fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool;
+
+    /// Waits until a call of this priority may begin. Dropped when a more urgent key waits, or none does.
+    fn slot(&self, priority: Priority) -> BoxFuture<'static, Self::Slot>;
+
+    /// Number of keys of [`Priority::Batch`] that one call does.
+    fn batch_size(&self, slot: &Self::Slot) -> usize;
 }
 
 /// The first delay of [`Outcome::RetrySlowly`], doubled by each further failure.

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Calls about one Service come one after the other, targets too (not Q-8): the queue hands out each
-//! key once at a time. State that outlives this process is on the Service and, for the targets that
+//! key once at a time. A Service waits for its call in the queue: what the call carries is read when it may begin. State that outlives this process is on the Service and, for the targets that
 //! all load balancers have, on the Lease.
 //!
 //! RBAC: `get`, `list`, `watch` on `services`; `patch` on `services/status`; `list`, `watch` on
@@ -41,17 +41,18 @@ mod tests;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use futures::FutureExt;
+use futures::{FutureExt, future::BoxFuture};
 use outrigger_core::{
     node::NodeView,
     service::{
         ServiceView,
         capability::Capability,
         ownership::{Ownership, is_not_managed},
+        update_size::UpdateSize,
     },
     targets::{Allowance, Pace},
 };
-use tokio::sync::Semaphore;
+use parking_lot::Mutex;
 use tracing::{info, warn};
 
 pub use self::{
@@ -69,8 +70,8 @@ use crate::{
     fence::Fence,
     kube::{api::Api, events::Recorder, services::ServiceWriter, store::Store},
     leader::Handle,
-    provider::{Provider, Session},
-    queue::{BACKGROUND_HANDLERS, Outcome, Priority, Queue, Taken},
+    provider::{Provider, Session, Slot},
+    queue::{Outcome, Priority, Queue, Taken},
     telemetry::Repeats,
 };
 
@@ -79,6 +80,9 @@ pub const NAME: &str = "service-lb-controller";
 
 /// Component of its events, and who it is to the API server (S-4).
 pub const COMPONENT: &str = "service-controller";
+
+/// Load balancers that are ensured in the background at once.
+const IN_BACKGROUND: usize = 2;
 
 /// The parts that the loop is made of.
 #[derive(Clone)]
@@ -120,9 +124,7 @@ pub struct ServiceLb {
     states: Arc<ServiceStates>,
     clock: Clock,
     writer: ServiceWriter,
-    foreground: Semaphore,
-    /// Permits of background work, so that it takes none from changes.
-    background: Semaphore,
+    update_size: Mutex<UpdateSize>,
     node_changes: Arc<NodeChanges>,
     rollout: Rollout,
     repeats: Repeats,
@@ -164,8 +166,7 @@ impl ServiceLb {
         parts.provider = parts.provider.fenced(fence.clone());
         Self {
             writer: ServiceWriter::new(api, Arc::clone(&parts.services)),
-            foreground: Semaphore::new(settings.workers),
-            background: Semaphore::new(BACKGROUND_HANDLERS),
+            update_size: Mutex::default(),
             rollout: Rollout::new(term.lease.clone(), settings.allowance),
             fence,
             queue: inputs.keys.queue.clone(),
@@ -257,6 +258,9 @@ impl ControlLoop for ServiceLb {
 
     const NAME: &'static str = NAME;
 
+    /// Each decides, and writes to its Service at most.
+    const HANDLERS: usize = 32;
+
     fn state(&self) -> &Arc<ServiceStates> {
         &self.states
     }
@@ -304,16 +308,45 @@ impl ControlLoop for ServiceLb {
     }
 
     async fn reconcile(self: Arc<Self>, key: ServiceKey, priority: Priority) -> Outcome {
-        self.sync(key, priority).await
+        self.sync(&key, priority, None).await
     }
 
-    async fn reconcile_batch(self: Arc<Self>, keys: Vec<Taken<ServiceKey>>) {
-        self.update_all(keys).await;
+    fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool {
+        match priority {
+            Priority::Background => {
+                in_flight(Priority::Background) + self.states.turns() < IN_BACKGROUND
+            }
+            Priority::Batch => true,
+            _ => {
+                let calls = [Priority::FreshCall, Priority::BulkCall];
+                let in_flight: usize = calls.into_iter().map(in_flight).sum();
+                in_flight < self.parts.settings.workers
+            }
+        }
     }
 
-    /// A Service that waits for a permit has no call to finish.
-    fn stopping(&self) {
-        self.foreground.close();
-        self.background.close();
+    fn slot(&self, priority: Priority) -> BoxFuture<'static, Slot> {
+        let provider = self.parts.provider.clone();
+        async move { provider.slot(priority == Priority::Background).await }.boxed()
+    }
+
+    fn batch_size(&self, slot: &Slot) -> usize {
+        let in_time = self.update_size.lock().services(slot.max_in_flight());
+        in_time.min(slot.services_per_update())
+    }
+
+    async fn call(self: Arc<Self>, key: ServiceKey, priority: Priority, slot: Slot) -> Outcome {
+        match self.sync(&key, priority, Some(slot)).await {
+            // It has its turn already.
+            Outcome::RetryAfter(delay) if self.states.has_turn(&key) => {
+                self.queue.add_after(key, Priority::BulkCall, delay);
+                Outcome::Done
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn call_batch(self: Arc<Self>, keys: Vec<Taken<ServiceKey>>, slot: Slot) {
+        self.update_all(keys, slot).await;
     }
 }

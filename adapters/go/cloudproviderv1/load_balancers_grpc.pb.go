@@ -107,8 +107,9 @@ type LoadBalancersServiceClient interface {
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Ensure on the next session; not shown
 	EnsureLoadBalancer(ctx context.Context, in *EnsureLoadBalancerRequest, opts ...grpc.CallOption) (*EnsureLoadBalancerResponse, error)
 	// New targets for many load balancers, nothing else; results stream back as
-	// they finish. Never creates a load balancer. Deadline 5 min, at most 60 s
-	// between two results.
+	// they finish. Never creates a load balancer. Deadline 2 min for each Service of
+	// the request, at most 2 min until the first result and between two. The controller
+	// sends as many Services as take about 10 s at the pace of the last results.
 	//
 	//	answer                              the controller
 	//	READY                               the targets are in step
@@ -120,9 +121,10 @@ type LoadBalancersServiceClient interface {
 	//	CLOUD_UNAVAILABLE,                  calls pause; Update again
 	//	  CREDENTIALS_INVALID
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Update on the next session
-	//	any other error, no result          Ensure of this Service at once, whose
-	//	                                    answer decides; the other Services of the
+	//	any other error; no result in a     Ensure of this Service at once, whose
+	//	  call about it alone               answer decides; the other Services of the
 	//	                                    call are not concerned
+	//	no result in a call about several   Update of those in smaller calls; not shown
 	//	error of the whole call             as that error for each Service that has no
 	//	                                    result yet
 	//	NODE_SET_UNKNOWN of the whole       syncs a snapshot, Update of those at once,
@@ -330,8 +332,9 @@ type LoadBalancersServiceServer interface {
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Ensure on the next session; not shown
 	EnsureLoadBalancer(context.Context, *EnsureLoadBalancerRequest) (*EnsureLoadBalancerResponse, error)
 	// New targets for many load balancers, nothing else; results stream back as
-	// they finish. Never creates a load balancer. Deadline 5 min, at most 60 s
-	// between two results.
+	// they finish. Never creates a load balancer. Deadline 2 min for each Service of
+	// the request, at most 2 min until the first result and between two. The controller
+	// sends as many Services as take about 10 s at the pace of the last results.
 	//
 	//	answer                              the controller
 	//	READY                               the targets are in step
@@ -343,9 +346,10 @@ type LoadBalancersServiceServer interface {
 	//	CLOUD_UNAVAILABLE,                  calls pause; Update again
 	//	  CREDENTIALS_INVALID
 	//	NOT_HANDSHAKED, SHUTTING_DOWN       Update on the next session
-	//	any other error, no result          Ensure of this Service at once, whose
-	//	                                    answer decides; the other Services of the
+	//	any other error; no result in a     Ensure of this Service at once, whose
+	//	  call about it alone               answer decides; the other Services of the
 	//	                                    call are not concerned
+	//	no result in a call about several   Update of those in smaller calls; not shown
 	//	error of the whole call             as that error for each Service that has no
 	//	                                    result yet
 	//	NODE_SET_UNKNOWN of the whole       syncs a snapshot, Update of those at once,

@@ -21,9 +21,15 @@ mod meter;
 
 use std::{env, path::Path, sync::Arc};
 
-use futures::{StreamExt, future::join_all, stream};
+use futures::{
+    FutureExt, StreamExt,
+    future::{join_all, ready},
+    stream,
+};
 use jiff::Timestamp;
-use outrigger_controller::provider::{Cluster, Options, Provider, ProviderMetrics, TargetsUpdate};
+use outrigger_controller::provider::{
+    Cluster, EnsureInput, Options, Provider, ProviderMetrics, TargetsUpdate,
+};
 use outrigger_core::{node::NodeView, service::ServiceView, targets::Targets};
 use outrigger_provider_sdk::Server;
 use outrigger_testbed::{nodes::Machine, services};
@@ -143,8 +149,15 @@ impl Rig {
         self.measure(services.len(), targets, async {
             stream::iter(services)
                 .for_each_concurrent(WORKERS, async |service| {
-                    let ensured = self.provider.ensure_load_balancer(service, targets).await;
-                    ensured.unwrap();
+                    let slot = self.provider.slot(false).await;
+                    let input = EnsureInput {
+                        service: Arc::clone(service),
+                        targets: Arc::clone(targets),
+                        held: None,
+                    };
+                    let input = ready(Some(input));
+                    let ensured = self.provider.ensure_load_balancer(slot, service, input);
+                    ensured.await.unwrap();
                 })
                 .await;
         })
@@ -154,9 +167,18 @@ impl Rig {
     async fn update(&self, services: &[Arc<ServiceView>], targets: &Arc<Targets>) -> Reading {
         let updates = services.iter();
         let updates = updates.map(|service| TargetsUpdate::new(Arc::clone(service), || true));
-        let (updates, answered): (Vec<_>, Vec<_>) = updates.unzip();
+        let (mut updates, answered): (Vec<_>, Vec<_>) = updates.unzip();
         self.measure(services.len(), targets, async {
-            let calls = self.provider.update_load_balancers(updates, targets);
+            let calls = async {
+                while !updates.is_empty() {
+                    let slot = self.provider.slot(false).await;
+                    let most = slot.services_per_update().min(updates.len());
+                    let later = updates.split_off(most);
+                    let call = self.provider.update_load_balancers(slot, updates, targets);
+                    (updates, _) = call.boxed_local().await;
+                    updates.extend(later);
+                }
+            };
             let (results, ()) = tokio::join!(join_all(answered), calls);
             for result in results {
                 result.unwrap().unwrap();

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | gate of the queue | all keys | without a provider that serves, each key would fail and back off |
 //! | back-off in the queue | one key | its failure concerns no other key |
-//! | semaphores and lanes of a loop | keys of the loop | operators bound its work by flags |
+//! | semaphores of a loop, lanes of calls of its queue | keys of the loop | operators bound its work by flags |
 //! | window of a batch (`lookup::batches`) | lookups, 25 to 250 ms | a full batch is one call to the cloud |
 //! | pause | a class of calls, or all | the provider names a reason that concerns all of them |
 //! | one call at a time | a class, after the cloud's rate limit | all at once would be refused again |

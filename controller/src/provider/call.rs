@@ -30,7 +30,7 @@ pub(super) trait Unary {
     type Response: Send + 'static;
     /// Its name, for people and metrics.
     const NAME: &'static str;
-    /// Deadline.
+    /// Deadline of a call about one object, or of a fixed number of them.
     const DEADLINE: Duration;
     /// Whether it can change the cloud.
     const CHANGES: bool = false;
@@ -51,6 +51,11 @@ pub(super) trait Unary {
         limits: MessageLimits,
         request: Request<Self::Request>,
     ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
+
+    /// Deadline of this request.
+    fn deadline(_request: &Self::Request) -> Duration {
+        Self::DEADLINE
+    }
 
     /// Bytes of a request that was not cut to the limit of the provider.
     fn bytes(_request: &Self::Request) -> usize {
@@ -128,23 +133,24 @@ pub(super) async fn send<R: Unary>(
             limit: limits.send,
         });
     }
+    let deadline = R::deadline(&message);
     let mut request = Request::new(message);
     // The provider receives this deadline; the channel's own time limit is not sent.
-    request.set_timeout(R::DEADLINE);
+    request.set_timeout(deadline);
     let _in_flight = metrics.started(R::NAME);
     let started = Instant::now();
     // tonic's limit ends with the response's head, and a body may never come.
-    let ended = timeout(R::DEADLINE, R::send(channel, limits, request)).await;
+    let ended = timeout(deadline, R::send(channel, limits, request)).await;
     let result = match ended {
         Ok(Ok(response)) => Ok(response.into_inner()),
-        Ok(Err(status)) => Err(Error::from_status(R::NAME, R::DEADLINE, &status).after(
+        Ok(Err(status)) => Err(Error::from_status(R::NAME, deadline, &status).after(
             started.elapsed(),
             R::NAME,
-            R::DEADLINE,
+            deadline,
         )),
         Err(_elapsed) => Err(Error::Timeout {
             rpc: R::NAME,
-            after: R::DEADLINE,
+            after: deadline,
         }),
     };
     metrics.ended(R::NAME, started.elapsed(), result.as_ref().err());

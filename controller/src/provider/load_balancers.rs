@@ -21,18 +21,22 @@ mod answer;
 mod calls;
 mod list;
 mod plan;
+mod slot;
 mod update;
 
 pub use list::{OwnedLoadBalancer, Owner};
 pub use plan::{ChangeAction, PlanOperation, PlannedChange};
+pub use slot::Slot;
 pub use update::TargetsUpdate;
 
 use answer::UncheckedAnswer;
 use calls::{DeleteLoadBalancer, EnsureLoadBalancer, GetLoadBalancer};
 
-/// Input of an Ensure besides the Service.
+/// Input of an Ensure, as of the moment of the call.
 #[derive(Clone, Debug)]
 pub struct EnsureInput {
+    /// The Service, with what the load balancer is made from as it was planned.
+    pub service: Arc<ServiceView>,
     /// All wanted targets.
     pub targets: Arc<Targets>,
     /// For a volatile provider, the addresses in the status of all other Services; none: the Service is
@@ -40,9 +44,9 @@ pub struct EnsureInput {
     pub held: Option<Vec<IpAddr>>,
 }
 
-/// Each waits while calls about load balancers are paused, and ends with
-/// [`Error::Unavailable`] as soon as there is no provider. Dropping the future cancels the call; what
-/// the provider has begun by then may still happen.
+/// Those that change a load balancer begin at once, with a [`Slot`]. The others wait while calls about load
+/// balancers are paused, and end with [`Error::Unavailable`] as soon as there is no provider. Dropping the future
+/// cancels the call; what the provider has begun by then may still happen.
 impl Provider {
     /// How the load balancer of `service` stands to the Service and `targets`. Changes nothing.
     ///
@@ -76,49 +80,45 @@ impl Provider {
         )
     }
 
-    /// Makes the load balancer of `service`, or changes it, to its desired state, with these targets.
-    ///
-    /// # Errors
-    /// As [`Provider::get_load_balancer`]; [`Error::SourceRanges`] without a call.
-    pub async fn ensure_load_balancer(
-        &self,
-        service: &ServiceView,
-        targets: &Arc<Targets>,
-    ) -> Result<LoadBalancerAnswer, Error> {
-        let targets = Arc::clone(targets);
-        let input = EnsureInput {
-            targets,
-            held: None,
-        };
-        self.ensure_load_balancer_with(service, std::future::ready(Some(input)))
-            .await
-    }
-
-    /// As [`Provider::ensure_load_balancer`], with the `input` as it is when the call is admitted; none: it is
-    /// not sent.
+    /// Makes the load balancer of `service`, or changes it, to its desired state; without `input` the call is not
+    /// sent.
     ///
     /// # Errors
     /// As [`Provider::get_load_balancer`]; [`Error::SourceRanges`] without a call, [`Error::Fenced`]
     /// without input.
-    pub async fn ensure_load_balancer_with(
+    pub async fn ensure_load_balancer(
         &self,
+        slot: Slot,
         service: &ServiceView,
         input: impl Future<Output = Option<EnsureInput>>,
     ) -> Result<LoadBalancerAnswer, Error> {
         const RPC: &str = EnsureLoadBalancer::NAME;
         let ranges = ranges(service)?;
-        let (permit, session) = self
-            .admit::<EnsureLoadBalancer>(self.urgency_of_changes())
-            .await?;
-        let offered = offered(&session, RPC)?;
-        let EnsureInput { targets, held } = input.await.ok_or(Error::Fenced { rpc: RPC })?;
+        offered(&slot.session, RPC)?;
+        let input = input.await.ok_or(Error::Fenced { rpc: RPC })?;
+        self.ensure(&slot, &ranges, input).await
+    }
+
+    async fn ensure(
+        &self,
+        slot: &Slot,
+        ranges: &[IpNet],
+        input: EnsureInput,
+    ) -> Result<LoadBalancerAnswer, Error> {
+        let EnsureInput {
+            service,
+            targets,
+            held,
+        } = input;
+        let Slot { permit, session } = slot;
+        let offered = offered(session, EnsureLoadBalancer::NAME)?;
         let call = self.shared.call_with_targets::<EnsureLoadBalancer>(
-            &permit,
+            permit,
             &self.preconditions,
             &targets,
             |context, targets| v1::EnsureLoadBalancerRequest {
                 context: Some(context),
-                service: Some(wire::service(service, &offered.capability, &ranges)),
+                service: Some(wire::service(&service, &offered.capability, ranges)),
                 targets: Some(targets),
                 held_addresses: held.as_ref().map(|held| v1::HeldAddresses {
                     ips: held.iter().map(ToString::to_string).collect(),
@@ -127,13 +127,13 @@ impl Provider {
         );
         UncheckedAnswer::from(call.await?.answer.unwrap_or_default()).check(
             LoadBalancerCall::Ensure,
-            service,
-            &session,
+            &service,
+            session,
         )
     }
 
-    /// Removes the load balancer of `service` and every part of it, if `may_send` allows it when the call is
-    /// admitted. Of none, that is [`Disposition::Absent`].
+    /// Removes the load balancer of `service` and every part of it, if `may_send` allows it. Of none, that is
+    /// [`Disposition::Absent`].
     ///
     /// # Errors
     /// As [`Provider::get_load_balancer`]; [`Error::Fenced`] if it does not.
@@ -141,13 +141,12 @@ impl Provider {
     /// [`Disposition::Absent`]: outrigger_core::service::answer::Disposition::Absent
     pub async fn delete_load_balancer(
         &self,
+        slot: Slot,
         service: &ServiceView,
         may_send: impl FnOnce() -> bool,
     ) -> Result<LoadBalancerAnswer, Error> {
         const RPC: &str = DeleteLoadBalancer::NAME;
-        let (permit, session) = self
-            .admit::<DeleteLoadBalancer>(Urgency::LoadBalancers)
-            .await?;
+        let Slot { permit, session } = slot;
         let offered = offered(&session, RPC)?;
         if !may_send() {
             return Err(Error::Fenced { rpc: RPC });

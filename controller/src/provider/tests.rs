@@ -1,5 +1,6 @@
 //! The adapter against a scripted provider, over pipes, on the paused clock.
 
+mod alone;
 mod balancer_trouble;
 mod calls;
 mod cardinality;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Lane, Priority};
+use super::Priority;
 
-/// While both priorities wait, this many fresh keys go for each bulk one.
-const FRESH_PER_BULK: u32 = 7;
+/// While less urgent keys wait, this many turns in a row are of a more urgent priority.
+const TURNS_IN_ROW: u32 = 7;
 
 /// Place of a key among those of its priority.
 pub(super) type Ticket = u64;
@@ -13,16 +13,16 @@ pub(super) type Ticket = u64;
 #[derive(Debug)]
 pub(super) struct Lanes<K> {
     /// By priority.
-    waiting: [BTreeMap<Ticket, K>; 4],
-    /// Fresh keys that went in a row while bulk ones waited.
-    fresh_in_row: u32,
+    waiting: [BTreeMap<Ticket, K>; Priority::ALL.len()],
+    /// Turns of each priority in a row while less urgent keys waited.
+    in_row: [u32; Priority::ALL.len()],
 }
 
 impl<K> Default for Lanes<K> {
     fn default() -> Self {
         Self {
             waiting: std::array::from_fn(|_| BTreeMap::new()),
-            fresh_in_row: 0,
+            in_row: [0; Priority::ALL.len()],
         }
     }
 }
@@ -44,27 +44,34 @@ impl<K> Lanes<K> {
         self.waiting[priority as usize].remove(&ticket);
     }
 
-    /// Takes out the key of a lane that goes next.
-    pub(super) fn pop(&mut self, lane: Lane) -> Option<(Priority, K)> {
-        let priority = match lane {
-            Lane::Normal => self.next_normal(),
-            Lane::Batch => Priority::Batch,
-            Lane::Background => Priority::Background,
-        };
-        let (_, key) = self.waiting[priority as usize].pop_first()?;
-        Some((priority, key))
+    /// Which of these priorities has the next turn: the most urgent one whose keys wait, and every eighth time
+    /// a less urgent one.
+    pub(super) fn next(&self, among: impl Iterator<Item = Priority>) -> Option<Priority> {
+        let mut waiting = among
+            .filter(|priority| self.len_of(*priority) > 0)
+            .peekable();
+        loop {
+            let priority = waiting.next()?;
+            let is_last = waiting.peek().is_none();
+            if is_last || self.in_row[priority as usize] < TURNS_IN_ROW {
+                return Some(priority);
+            }
+        }
     }
 
-    fn next_normal(&mut self) -> Priority {
-        let bulk_waits = self.len_of(Priority::Bulk) > 0;
-        let is_turn_of_fresh = !bulk_waits || self.fresh_in_row < FRESH_PER_BULK;
-        if is_turn_of_fresh && self.len_of(Priority::Fresh) > 0 {
-            self.fresh_in_row += u32::from(bulk_waits);
-            return Priority::Fresh;
+    /// Takes out up to `most` keys of a priority, in one turn.
+    pub(super) fn take(&mut self, priority: Priority, most: usize) -> Vec<K> {
+        let kind = Priority::ALL.into_iter();
+        let kind = kind.filter(|other| other.is_call() == priority.is_call());
+        let less_urgent_wait = kind
+            .clone()
+            .any(|other| other > priority && self.len_of(other) > 0);
+        for more_urgent in kind.filter(|other| *other < priority) {
+            self.in_row[more_urgent as usize] = 0;
         }
-        if bulk_waits {
-            self.fresh_in_row = 0;
-        }
-        Priority::Bulk
+        self.in_row[priority as usize] += u32::from(less_urgent_wait);
+        let waiting = &mut self.waiting[priority as usize];
+        let keys = std::iter::from_fn(|| waiting.pop_first());
+        keys.take(most).map(|(_, key)| key).collect()
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 pub(super) use self::dump::write;
 use super::{
-    Backoff, Key, Lane, Outcome, Priority, SLOW,
+    Backoff, Key, Outcome, Priority, SLOW,
     lanes::{Lanes, Ticket},
     metrics::{Counters, Snapshot},
 };
@@ -25,8 +25,8 @@ pub(super) struct State<K> {
     /// Only keys that wait, run or have failed.
     entries: HashMap<K, Entry>,
     ready: Lanes<K>,
-    /// Keys in flight, by lane.
-    running: [usize; 3],
+    /// Keys in flight, by priority.
+    running: [usize; Priority::ALL.len()],
     delayed: BTreeMap<(Instant, Ticket), (K, Delay)>,
     tickets: Ticket,
 }
@@ -34,6 +34,8 @@ pub(super) struct State<K> {
 #[derive(Debug, Default)]
 struct Entry {
     ready: Option<Ready>,
+    /// The lane of calls that it was raised out of, and its place there.
+    place: Option<(Priority, Ticket)>,
     running: Option<Running>,
     /// Added while it runs.
     again: Option<Added>,
@@ -87,6 +89,7 @@ impl Entry {
             && self.retry.is_none()
             && self.later.is_none()
             && self.failures == 0
+            && self.place.is_none()
     }
 }
 
@@ -98,7 +101,7 @@ impl<K: Key> State<K> {
             counters,
             entries: HashMap::new(),
             ready: Lanes::default(),
-            running: [0; 3],
+            running: [0; Priority::ALL.len()],
             delayed: BTreeMap::new(),
             tickets: 0,
         }
@@ -108,9 +111,14 @@ impl<K: Key> State<K> {
         self.ready.len()
     }
 
-    /// Keys of a lane in flight.
-    pub(super) const fn running(&self, lane: Lane) -> usize {
-        self.running[lane as usize]
+    /// Keys of this priority in flight.
+    pub(super) const fn running(&self, priority: Priority) -> usize {
+        self.running[priority as usize]
+    }
+
+    /// Which of these priorities has the next turn.
+    pub(super) fn next(&self, among: impl Iterator<Item = Priority>) -> Option<Priority> {
+        self.ready.next(among)
     }
 
     #[cfg(test)]
@@ -136,21 +144,35 @@ impl<K: Key> State<K> {
                 self.counters.adds.inc();
                 entry.again = Some(added);
             }
-        } else if let Some(ready) = &mut entry.ready {
-            if priority < ready.added.priority {
-                self.ready.remove(ready.added.priority, ready.ticket);
-                self.tickets += 1;
-                ready.added.priority = priority;
-                ready.ticket = self.tickets;
-                self.ready.insert(priority, ready.ticket, key);
+        } else if let Some(ready) = &entry.ready {
+            let was = ready.added.priority;
+            if priority < was {
+                self.ready.remove(was, ready.ticket);
+                if was.is_call() {
+                    entry.place = Some((was, ready.ticket));
+                }
+                let added = Added {
+                    priority,
+                    ..ready.added
+                };
+                self.make_ready(key, added);
             }
         } else {
             self.counters.adds.inc();
-            self.tickets += 1;
-            let ticket = self.tickets;
-            entry.ready = Some(Ready { added, ticket });
-            self.ready.insert(priority, ticket, key);
+            self.make_ready(key, added);
         }
+    }
+
+    /// At the end of its lane, or where it was before it was raised out of it.
+    fn make_ready(&mut self, key: K, added: Added) {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return;
+        };
+        let place = entry.place.filter(|(lane, _)| *lane == added.priority);
+        self.tickets += 1;
+        let ticket = place.map_or(self.tickets, |(_, ticket)| ticket);
+        entry.ready = Some(Ready { added, ticket });
+        self.ready.insert(added.priority, ticket, key);
     }
 
     pub(super) fn add_after(&mut self, now: Instant, key: K, priority: Priority, delay: Duration) {
@@ -209,21 +231,26 @@ impl<K: Key> State<K> {
         }
     }
 
-    /// The next key of a lane and its priority; the key is the caller's until
-    /// [`finish`](Self::finish).
-    pub(super) fn take(&mut self, now: Instant, lane: Lane) -> Option<(K, Priority)> {
-        self.fire(now);
-        let (priority, key) = self.ready.pop(lane)?;
-        let entry = self.entries.get_mut(&key)?;
-        let since = entry.ready.take().map_or(now, |ready| ready.added.since);
-        entry.running = Some(Running {
-            priority,
-            since: now,
-            early: entry.retry.is_some_and(|retry| retry.backoff),
-        });
-        self.running[lane as usize] += 1;
-        self.counters.waited(now.saturating_duration_since(since));
-        Some((key, priority))
+    /// Up to `most` keys of a priority, in one turn; each is the caller's until [`finish`](Self::finish).
+    pub(super) fn take(&mut self, now: Instant, priority: Priority, most: usize) -> Vec<K> {
+        let keys = self.ready.take(priority, most);
+        for key in &keys {
+            let Some(entry) = self.entries.get_mut(key) else {
+                continue;
+            };
+            let since = entry.ready.take().map_or(now, |ready| ready.added.since);
+            if priority.is_call() {
+                entry.place = None;
+            }
+            entry.running = Some(Running {
+                priority,
+                since: now,
+                early: entry.retry.is_some_and(|retry| retry.backoff),
+            });
+            self.running[priority as usize] += 1;
+            self.counters.waited(now.saturating_duration_since(since));
+        }
+        keys
     }
 
     /// Gives a taken key back.
@@ -234,9 +261,12 @@ impl<K: Key> State<K> {
         let Some(running) = entry.running.take() else {
             return;
         };
-        self.running[running.priority.lane() as usize] -= 1;
+        self.running[running.priority as usize] -= 1;
         self.counters
             .worked(now.saturating_duration_since(running.since));
+        if !matches!(outcome, Outcome::RunAgain(_)) {
+            entry.place = None;
+        }
         // When to run again, and whether for a failure that counts.
         let retry = match outcome {
             Outcome::Done => {
@@ -285,7 +315,7 @@ impl<K: Key> State<K> {
     /// Gives back a taken key whose run never came to an end.
     pub(super) fn abandon(&mut self, now: Instant, key: &K) {
         if let Some(running) = self.entries.get_mut(key).and_then(|e| e.running.take()) {
-            self.running[running.priority.lane() as usize] -= 1;
+            self.running[running.priority as usize] -= 1;
             self.settle(key);
             self.add(now, key.clone(), running.priority);
         }
@@ -340,10 +370,7 @@ impl<K: Key> State<K> {
             return;
         };
         if let Some(added) = entry.again.take() {
-            self.tickets += 1;
-            let ticket = self.tickets;
-            entry.ready = Some(Ready { added, ticket });
-            self.ready.insert(added.priority, ticket, key.clone());
+            self.make_ready(key.clone(), added);
         } else if entry.is_idle() {
             self.entries.remove(key);
             self.shrink();

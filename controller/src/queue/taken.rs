@@ -4,11 +4,13 @@ use super::{Key, Outcome, Priority, Queue};
 
 /// The keys of one run of a handler.
 #[derive(Debug)]
-pub enum Work<K: Key> {
-    /// A key of any priority but [`Priority::Batch`].
+pub enum Work<K: Key, S> {
+    /// A key to look at.
     One(Taken<K>),
-    /// All keys that waited with [`Priority::Batch`].
-    Batch(Vec<Taken<K>>),
+    /// A key to make a call for.
+    Call(Taken<K>, S),
+    /// Keys of [`Priority::Batch`], for one call.
+    Batch(Vec<Taken<K>>, S),
 }
 
 /// A key in flight. Dropped before [`Taken::finish`], it is ready again, or has failed if its handler panics.

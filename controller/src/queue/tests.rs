@@ -1,6 +1,7 @@
 //! The queue from outside, on a paused clock.
 
 mod batch;
+mod calls;
 mod metrics;
 mod model;
 mod order;
@@ -9,7 +10,7 @@ mod timing;
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures::future::{BoxFuture, join_all};
+use futures::future::{BoxFuture, join_all, ready};
 use parking_lot::Mutex;
 use tokio::{
     task::JoinSet,
@@ -17,7 +18,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Backoff, Gate, Key, Outcome, Priority, Queue, QueueMetrics, Work};
+use super::{Backoff, Calls, Gate, Key, Outcome, Priority, Queue, QueueMetrics, Work};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,14 +27,33 @@ fn queue() -> Queue<&'static str> {
     Queue::new("test", Backoff::default(), &QueueMetrics::unregistered())
 }
 
+/// Two calls in the background, any number of others.
+struct AtOnce;
+
+impl Calls for AtOnce {
+    type Slot = ();
+
+    fn has_room(&self, priority: Priority, in_flight: impl Fn(Priority) -> usize) -> bool {
+        priority != Priority::Background || in_flight(priority) < 2
+    }
+
+    fn slot(&self, _: Priority) -> BoxFuture<'static, ()> {
+        Box::pin(ready(()))
+    }
+
+    fn batch_size(&self, (): &()) -> usize {
+        usize::MAX
+    }
+}
+
 /// A handler that ends each key of a batch by itself, all at once.
 fn each<K: Key, Fut: Future<Output = Outcome> + Send + 'static>(
     handler: impl Fn(K, Priority) -> Fut,
-) -> impl Fn(Work<K>) -> BoxFuture<'static, ()> {
+) -> impl Fn(Work<K, ()>) -> BoxFuture<'static, ()> {
     move |work| {
         let keys = match work {
-            Work::One(taken) => vec![taken],
-            Work::Batch(keys) => keys,
+            Work::One(taken) | Work::Call(taken, ()) => vec![taken],
+            Work::Batch(keys, ()) => keys,
         };
         let runs = keys.into_iter().map(|taken| {
             let run = handler(taken.key().clone(), taken.priority());
@@ -82,7 +102,11 @@ impl Rig {
         };
         let stop = shutdown.clone();
         let at_work = queue.clone();
-        tasks.spawn(async move { at_work.run(concurrency, gate, stop, each(handler)).await });
+        tasks.spawn(async move {
+            at_work
+                .run(concurrency, AtOnce, gate, stop, each(handler))
+                .await;
+        });
         Self {
             queue,
             start,

@@ -1,47 +1,68 @@
 //! Hands keys to handlers.
 
-use std::{iter, sync::Arc};
+use std::sync::Arc;
 
+use futures::future::OptionFuture;
 use tokio::{
     task::JoinSet,
     time::{Instant, sleep_until},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{BACKGROUND_HANDLERS, Gate, Key, Lane, Outcome, Queue, Taken, Work};
+use super::{Calls, Gate, Key, Outcome, Priority, Queue, Taken, Work, state::State};
 
 impl<K: Key> Queue<K> {
-    /// Runs up to `concurrency` handlers at once, and beside them [`BACKGROUND_HANDLERS`] for the
-    /// background lane and one for each batch, until `shutdown`; then takes no more keys, waits for the
-    /// handlers that run, and returns. The keys that are left stay in the queue.
+    /// Runs up to `concurrency` handlers at once, and beside them those that make `calls`, until
+    /// `shutdown`; then takes no more keys, waits for the handlers that run, and returns. The keys that are
+    /// left stay in the queue.
     ///
     /// A handler that panics counts as a failure of its keys and of nothing else. If this future is
     /// dropped, the running handlers are aborted and their keys are ready again.
     ///
     /// Meant to be called once at a time for one queue.
-    pub async fn run<S, F, Fut>(
+    pub async fn run<G, C, F, Fut>(
         &self,
         concurrency: usize,
-        mut gate: Gate<S>,
+        calls: C,
+        mut gate: Gate<G>,
         shutdown: CancellationToken,
         handler: F,
     ) where
-        F: Fn(Work<K>) -> Fut + Send + Sync + 'static,
+        C: Calls,
+        F: Fn(Work<K, C::Slot>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
         let handler = Arc::new(handler);
         let mut handlers = JoinSet::new();
+        let spawn = |work| {
+            let handler = Arc::clone(&handler);
+            // The handler is called inside the task, so that a panic before its first await is caught.
+            async move { handler(work).await }
+        };
+        // The slot is for the most urgent call of those that wait at that time.
+        let (mut urgency, mut slot) = (None, OptionFuture::default());
         loop {
             let open = gate.is_open() && !shutdown.is_cancelled();
             let (work, due) = self.take(open.then_some(concurrency.max(1)));
-            for work in work {
-                let handler = Arc::clone(&handler);
-                // The handler is called inside the task, so that a panic before its first await is caught.
-                handlers.spawn(async move { handler(work).await });
+            for taken in work {
+                handlers.spawn(spawn(Work::One(taken)));
+            }
+            let wanted = open
+                .then(|| next_call(&self.shared.state.lock(), &calls))
+                .flatten();
+            if wanted != urgency {
+                urgency = wanted;
+                slot = wanted.map(|priority| calls.slot(priority)).into();
             }
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
+                Some(slot_taken) = &mut slot => {
+                    (urgency, slot) = (None, OptionFuture::default());
+                    if let Some(work) = self.take_call(slot_taken, &calls) {
+                        handlers.spawn(spawn(work));
+                    }
+                }
                 Some(_) = handlers.join_next() => while handlers.try_join_next().is_some() {},
                 () = self.shared.wake.notified() => {}
                 () = gate.changed() => {}
@@ -51,32 +72,45 @@ impl<K: Key> Queue<K> {
         while handlers.join_next().await.is_some() {}
     }
 
-    /// Work until as many keys as `concurrency` are in flight, and that of the other lanes; none: takes no
-    /// key. Also when the next delayed key is due.
-    fn take(&self, concurrency: Option<usize>) -> (Vec<Work<K>>, Option<Instant>) {
+    /// Keys to look at, until as many as `concurrency` are in flight; none: takes no key. Also when the next
+    /// delayed key is due.
+    fn take(&self, concurrency: Option<usize>) -> (Vec<Taken<K>>, Option<Instant>) {
         let mut state = self.shared.state.lock();
         let now = Instant::now();
         // Also with no handler free and behind a closed gate: what is due counts as waiting.
         state.fire(now);
         let mut work = Vec::new();
+        let looks = [Priority::Fresh, Priority::Bulk];
         if let Some(concurrency) = concurrency {
-            let taken = |(key, priority)| Taken::new(self.clone(), key, priority);
-            for (lane, most) in [
-                (Lane::Normal, concurrency),
-                (Lane::Background, BACKGROUND_HANDLERS),
-            ] {
-                while state.running(lane) < most
-                    && let Some(next) = state.take(now, lane)
-                {
-                    work.push(Work::One(taken(next)));
+            let mut in_flight: usize = looks.iter().map(|look| state.running(*look)).sum();
+            while in_flight < concurrency
+                && let Some(priority) = state.next(looks.into_iter())
+            {
+                for key in state.take(now, priority, 1) {
+                    in_flight += 1;
+                    work.push(Taken::new(self.clone(), key, priority));
                 }
-            }
-            let batch: Vec<_> = iter::from_fn(|| state.take(now, Lane::Batch)).collect();
-            if !batch.is_empty() {
-                work.push(Work::Batch(batch.into_iter().map(taken).collect()));
             }
         }
         (work, state.next_due())
+    }
+
+    /// Work for a call that may begin; none if no key waits for one any more.
+    fn take_call<C: Calls>(&self, slot: C::Slot, calls: &C) -> Option<Work<K, C::Slot>> {
+        let mut state = self.shared.state.lock();
+        let now = Instant::now();
+        state.fire(now);
+        let priority = next_call(&state, calls)?;
+        let most = match priority {
+            Priority::Batch => calls.batch_size(&slot).max(1),
+            _ => 1,
+        };
+        let keys = state.take(now, priority, most).into_iter();
+        let mut keys = keys.map(|key| Taken::new(self.clone(), key, priority));
+        match priority {
+            Priority::Batch => Some(Work::Batch(keys.collect(), slot)),
+            _ => keys.next().map(|taken| Work::Call(taken, slot)),
+        }
     }
 
     /// Takes a key back; none: its run never came to an end.
@@ -90,4 +124,13 @@ impl<K: Key> Queue<K> {
         drop(state);
         self.shared.wake.notify_one();
     }
+}
+
+/// The priority of the call that goes next.
+fn next_call<K: Key>(state: &State<K>, calls: &impl Calls) -> Option<Priority> {
+    let among = Priority::ALL.into_iter();
+    let among = among.filter(|priority| {
+        priority.is_call() && calls.has_room(*priority, |other| state.running(other))
+    });
+    state.next(among)
 }

@@ -22,7 +22,7 @@ use super::{
     write::retry_as_deletion,
 };
 use crate::{
-    provider::{self, EnsureInput, Provider},
+    provider::{self, EnsureInput, Provider, Slot},
     queue::{Outcome, Priority},
 };
 
@@ -36,21 +36,15 @@ impl ServiceLb {
         service: Arc<ServiceView>,
         mut ensure: Ensure,
         inputs: &DecisionInputs,
+        slot: Slot,
         is_background: bool,
     ) -> Outcome {
         let cause = ensure.cause.as_str();
         let mut update = None;
         let mut held = None;
         let is_current = self.is_current(&service, inputs);
-        let mut provider = self.parts.provider.only_while(is_current.clone());
-        if is_background {
-            provider = provider.in_background();
-        }
-        // Read when the call is admitted: it may have waited for long.
+        let provider = self.parts.provider.only_while(is_current);
         let input = async {
-            if !is_current() {
-                return None;
-            }
             self.refresh_stale_targets().await;
             let publications = self.rollout.publications();
             let targets = self.rollout.current();
@@ -69,11 +63,13 @@ impl ServiceLb {
             let may_assign = inputs.capability.volatile && ensure.cause != EnsureCause::StateLost;
             held = may_assign.then(|| self.held_addresses(key));
             Some(EnsureInput {
+                // Labels and the like may have changed during the writes before.
+                service: self.live(key)?,
                 targets,
                 held: held.clone(),
             })
         };
-        let called = provider.ensure_load_balancer_with(&service, input).await;
+        let called = provider.ensure_load_balancer(slot, &service, input).await;
         if was_not_sent(&called) {
             return Outcome::Retry;
         }
@@ -84,6 +80,11 @@ impl ServiceLb {
         if let (Ok(answer), Some(held)) = (&result, &held) {
             self.report_held(&service, answer, held);
         }
+        let is_at_work = result
+            .as_ref()
+            .is_ok_and(|answer| answer.disposition == Disposition::InProgress);
+        self.states
+            .with(key, |state| state.keep_turn(is_background && is_at_work));
         let ended = self
             .apply_consequence(key, inputs, |progress, now, service, facts| {
                 progress.ensured(
@@ -122,13 +123,16 @@ impl ServiceLb {
         key: &ServiceKey,
         service: Arc<ServiceView>,
         inputs: &DecisionInputs,
+        slot: Slot,
         events: &[EventContent],
     ) -> Outcome {
         let provider = self
             .parts
             .provider
             .only_while(self.is_current(&service, inputs));
-        let result = self.call_delete(&provider, key, &service, events).await;
+        let result = self
+            .call_delete(&provider, slot, key, &service, events)
+            .await;
         let Some(result) = result else {
             return Outcome::Retry;
         };
@@ -186,11 +190,11 @@ impl ServiceLb {
     pub(super) async fn call_delete(
         &self,
         provider: &Provider,
+        slot: Slot,
         key: &ServiceKey,
         service: &ServiceView,
         events: &[EventContent],
     ) -> Option<Answered> {
-        // Called when the call is admitted: it may have waited for long.
         let goes_out = || {
             let may_call = self.fence.may_call();
             if may_call {
@@ -199,7 +203,7 @@ impl ServiceLb {
             }
             may_call
         };
-        let called = provider.delete_load_balancer(service, goes_out).await;
+        let called = provider.delete_load_balancer(slot, service, goes_out).await;
         if was_not_sent(&called) {
             return None;
         }
@@ -215,8 +219,8 @@ impl ServiceLb {
         Some(result)
     }
 
-    /// Whether a call about the Service still carries its desired state: the call may have waited for long, and
-    /// the Service may have been edited, held or deleted meanwhile. Such a change has queued it again.
+    /// Whether a call about the Service still carries its desired state: the Service may have been edited, held or
+    /// deleted since it was read. Such a change has queued it again.
     pub(super) fn is_current(
         &self,
         service: &Arc<ServiceView>,

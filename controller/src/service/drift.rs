@@ -3,11 +3,11 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    mem::take,
     sync::Arc,
     time::Duration,
 };
 
+use futures::{FutureExt, StreamExt, stream};
 use outrigger_core::{
     condition::Status,
     service::{
@@ -15,16 +15,21 @@ use outrigger_core::{
         capability::Capability,
         condition::{ACCEPTED, PROVISIONED},
         ownership::Ownership,
+        plan::Step,
     },
 };
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::{ServiceLb, decision_inputs::DecisionInputs, event_handlers, key::ServiceKey};
+use super::{ServiceLb, event_handlers, key::ServiceKey};
 use crate::queue::Priority;
 
 /// The first check for orphans comes no later than this after the start.
 const FIRST_ORPHANS: Duration = Duration::from_mins(10);
+
+/// Comparisons in flight at once.
+const COMPARISONS: usize = 8;
 
 /// Orphans that are named in the log.
 const NAMED: usize = 20;
@@ -33,8 +38,8 @@ const NAMED: usize = 20;
 const STATES_SHOWN: Duration = Duration::from_secs(10);
 
 impl ServiceLb {
-    /// Queues each Service once a period for a comparison with its load balancer, one after the other so that no
-    /// burst hits the cloud. Never returns.
+    /// Compares each Service once a period with its load balancer, one after the other so that no burst hits the
+    /// cloud. Never returns.
     pub(super) async fn check_drift(&self) {
         let Some(period) = self.parts.settings.drift_period else {
             return std::future::pending().await;
@@ -48,12 +53,12 @@ impl ServiceLb {
             if round.is_empty() {
                 sleep(pause).await;
             }
-            for key in round {
+            let due = stream::iter(round).then(|key| async move {
                 sleep(pause).await;
-                self.states
-                    .with(&key, |state| state.is_drift_check_due = true);
-                self.queue.add(key, Priority::Bulk);
-            }
+                key
+            });
+            due.for_each_concurrent(COMPARISONS, |key| async move { self.compare(&key).await })
+                .await;
         }
     }
 
@@ -68,26 +73,31 @@ impl ServiceLb {
         keys
     }
 
-    /// Whether the load balancer of a settled Service has drifted, so that there is a next step. Calls the
-    /// provider only if the check is due.
-    pub(super) async fn drifted(
-        &self,
-        key: &ServiceKey,
-        service: &Arc<ServiceView>,
-        inputs: &DecisionInputs,
-    ) -> bool {
-        let ownership = Ownership::of(service, Some(&inputs.capability));
-        let is_due = self
-            .states
-            .with(key, |state| take(&mut state.is_drift_check_due));
-        if !is_due || ownership != Ownership::Provide {
-            return false;
+    /// Compares a settled Service with its load balancer, and queues it if that has drifted. Ends when the key
+    /// is taken: calls about one Service do not overlap, and no change waits for a comparison.
+    async fn compare(&self, key: &ServiceKey) {
+        let (Some(service), Some(inputs)) = (self.live(key), self.inputs()) else {
+            return;
+        };
+        let is_settled = self.decide(key, &service, &inputs, |progress, now, facts| {
+            progress.next(now, &service, facts) == Step::Idle
+        });
+        if !is_settled || Ownership::of(&service, Some(&inputs.capability)) != Ownership::Provide {
+            return;
         }
-        let call = self
-            .parts
-            .provider
-            .get_load_balancer(service, &inputs.targets);
-        let answer = match call.await {
+        let taken = CancellationToken::new();
+        self.states.with(key, |state| {
+            state.comparison = Some(taken.clone().drop_guard());
+        });
+        let provider = &self.parts.provider;
+        let call = provider
+            .get_load_balancer(&service, &inputs.targets)
+            .boxed();
+        let Some(answer) = taken.run_until_cancelled(call).await else {
+            return;
+        };
+        self.states.with(key, |state| state.comparison = None);
+        let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
                 // The next round asks again.
@@ -97,14 +107,16 @@ impl ServiceLb {
                     %error,
                     "load balancer not compared with its Service"
                 );
-                return false;
+                return;
             }
         };
         // It may have changed meanwhile, and then the answer is about what it was.
-        let is_same = self.live(key).is_some_and(|now| Arc::ptr_eq(&now, service));
+        let is_same = self
+            .live(key)
+            .is_some_and(|now| Arc::ptr_eq(&now, &service));
         let drifted = is_same
-            && self.decide(key, service, inputs, |progress, _, _| {
-                progress.observed(service, &answer)
+            && self.decide(key, &service, &inputs, |progress, _, _| {
+                progress.observed(&service, &answer)
             });
         if drifted {
             self.parts.metrics.drifted();
@@ -114,8 +126,8 @@ impl ServiceLb {
                 differs = &*answer.message,
                 "the load balancer is not what it was made; ensuring it again"
             );
+            self.queue.add(key.clone(), Priority::Bulk);
         }
-        drifted
     }
 
     /// Reports orphans where the provider lists load balancers; deletes nothing. Never returns.

@@ -18,13 +18,20 @@ use super::{
 };
 use crate::{
     clock::until,
+    provider::Slot,
     queue::{Outcome, Priority},
 };
 
 impl ServiceLb {
     /// Deletes the load balancer that the Service left behind, after the API server has confirmed that the Service
     /// is gone or released.
-    pub(super) async fn clean_up(&self, key: &ServiceKey, left: LeftBehind) -> Outcome {
+    pub(super) async fn clean_up(
+        &self,
+        key: &ServiceKey,
+        left: LeftBehind,
+        priority: Priority,
+        slot: Option<Slot>,
+    ) -> Outcome {
         let service = &left.service;
         let Some(inputs) = self.inputs() else {
             return Outcome::Retry;
@@ -42,8 +49,8 @@ impl ServiceLb {
             return self.finish(key);
         }
         // Before the API server is asked: its answer must not be old when the call goes out.
-        let Some(_permit) = self.permit(Priority::Fresh).await else {
-            return Outcome::Retry;
+        let Some(slot) = slot else {
+            return Outcome::RunAgain(priority.call());
         };
         match self.writer.read(service).await {
             Ok(None) => {}
@@ -75,7 +82,10 @@ impl ServiceLb {
             _ => return Outcome::Done,
         };
         let provider = &self.parts.provider;
-        let Some(result) = self.call_delete(provider, key, service, &events).await else {
+        let Some(result) = self
+            .call_delete(provider, slot, key, service, &events)
+            .await
+        else {
             return Outcome::Retry;
         };
         self.cleanup_answered(key, service, &result, &inputs)

@@ -1,14 +1,18 @@
 //! State of each Service in one lease term.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use outrigger_core::service::{
     ServiceView, capability::Capability, change::needs_sync, plan::Progress,
 };
 use parking_lot::Mutex;
 use tokio::time::Instant;
+use tokio_util::sync::DropGuard;
 
 use super::{declarations::Declarations, key::ServiceKey};
+
+/// Work in the cloud that goes on for longer leaves its turn in the background to another Service.
+const LONGEST_TURN: Duration = Duration::from_mins(10);
 
 /// State of the Services in one lease term. A restart loses it without harm: what another leader did
 /// since is on the Services and on the Lease. A standby has none: it sees Services go that the leader has
@@ -31,8 +35,10 @@ pub(super) struct ServiceState {
     pub(super) started: Option<Instant>,
     /// The Service before it was edited while it was not known what the provider declares.
     before_edit: Option<Arc<ServiceView>>,
-    /// Whether its load balancer must be compared with it.
-    pub(super) is_drift_check_due: bool,
+    /// The comparison with its load balancer, which ends when this is dropped.
+    pub(super) comparison: Option<DropGuard>,
+    /// Since when the cloud works on an Ensure of the background lane.
+    turn: Option<Instant>,
 }
 
 /// A Service that is gone from the API server or released, whose load balancer may still exist.
@@ -71,6 +77,18 @@ impl ServiceStates {
             .is_some_and(|state| state.progress.is_waiting())
     }
 
+    /// Whether the Service has a turn of the background lane, without a call in flight.
+    pub(super) fn has_turn(&self, key: &ServiceKey) -> bool {
+        let states = self.by_key.lock();
+        states.get(key).is_some_and(ServiceState::has_turn)
+    }
+
+    /// How many Services have one.
+    pub(super) fn turns(&self) -> usize {
+        let states = self.by_key.lock();
+        states.values().filter(|state| state.has_turn()).count()
+    }
+
     pub(super) fn left_behind(&self) -> Vec<ServiceKey> {
         let states = self.by_key.lock();
         let left = states
@@ -106,14 +124,26 @@ impl ServiceState {
             is_cleaned_up,
             started,
             before_edit,
-            is_drift_check_due,
+            comparison,
+            turn,
         } = self;
         *progress == Progress::default()
             && left_behind.is_none()
             && started.is_none()
             && before_edit.is_none()
+            && comparison.is_none()
+            && turn.is_none()
             && !is_cleaned_up
-            && !is_drift_check_due
+    }
+
+    /// A call in the background has been answered: the cloud is still at work, or its turn is over.
+    pub(super) fn keep_turn(&mut self, is_at_work: bool) {
+        self.turn = is_at_work.then(|| self.turn.unwrap_or_else(Instant::now));
+    }
+
+    fn has_turn(&self) -> bool {
+        self.turn
+            .is_some_and(|since| since.elapsed() < LONGEST_TURN)
     }
 
     /// Forgets a Service that is settled or gone, except for a load balancer that it left behind.

@@ -9,7 +9,7 @@ use outrigger_core::{
         plan::{Mode, Step},
     },
 };
-use tokio::{sync::SemaphorePermit, time::Instant};
+use tokio::time::Instant;
 use tracing::debug;
 
 use super::{
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::{
     clock::until,
+    provider::Slot,
     queue::{Outcome, Priority},
 };
 
@@ -28,30 +29,43 @@ use crate::{
 const PREDECESSOR: Duration = Duration::from_secs(30);
 
 impl ServiceLb {
-    pub(super) async fn sync(&self, key: ServiceKey, priority: Priority) -> Outcome {
-        let left_behind = self.states.with(&key, |state| state.left_behind.clone());
-        match (self.live(&key), left_behind) {
+    /// Without a `slot` no call is made: the Service is left to the lane of calls that its next step belongs to.
+    pub(super) async fn sync(
+        &self,
+        key: &ServiceKey,
+        priority: Priority,
+        slot: Option<Slot>,
+    ) -> Outcome {
+        let left_behind = self.states.with(key, |state| {
+            state.comparison = None;
+            state.left_behind.clone()
+        });
+        match (self.live(key), left_behind) {
             (None, None) => {
-                self.states.with(&key, ServiceState::reset);
+                self.states.with(key, ServiceState::reset);
                 Outcome::Done
             }
-            (None, Some(gone)) => self.clean_up(&key, gone).await,
-            (Some(_), None) => self.run_steps(&key, priority).await,
+            (None, Some(gone)) => self.clean_up(key, gone, priority, slot).await,
+            (Some(_), None) => self.run_steps(key, priority, slot).await,
             (Some(service), Some(gone)) => {
                 let capability = self.capability();
                 if is_released(&gone.service, &service, capability.as_deref()) {
-                    return self.clean_up(&key, gone).await;
+                    return self.clean_up(key, gone, priority, slot).await;
                 }
                 // This controller is responsible for it again.
-                self.states.with(&key, |state| state.left_behind = None);
-                self.run_steps(&key, priority).await
+                self.states.with(key, |state| state.left_behind = None);
+                self.run_steps(key, priority, slot).await
             }
         }
     }
 
     /// Takes one step after the other, until the rest is the queue's or the Service is as wanted.
-    async fn run_steps(&self, key: &ServiceKey, priority: Priority) -> Outcome {
-        let mut permit: Option<SemaphorePermit<'_>> = None;
+    async fn run_steps(
+        &self,
+        key: &ServiceKey,
+        priority: Priority,
+        mut slot: Option<Slot>,
+    ) -> Outcome {
         let mut attempt = 0;
         loop {
             let Some(service) = self.live(key) else {
@@ -67,46 +81,45 @@ impl ServiceLb {
                 (step, mode)
             });
             let is_prepare = matches!(step, Step::Prepare(_));
-            if is_prepare || matches!(step, Step::Ensure(_) | Step::Delete { .. }) {
+            let is_call = matches!(step, Step::Ensure(_) | Step::Delete { .. });
+            let lane = match mode {
+                Mode::Alone => priority.call(),
+                Mode::Batch => Priority::Batch,
+                Mode::Background if self.states.has_turn(key) => Priority::BulkCall,
+                Mode::Background => Priority::Background,
+            };
+            if is_prepare || is_call {
                 let ownership = Ownership::of(&service, Some(&inputs.capability));
                 if ownership == Ownership::Provide
                     && let Some(left) = self.waits_for_predecessor(key)
                 {
                     return Outcome::RetryAfter(left);
                 }
-                if priority != Priority::Background {
-                    match mode {
-                        Mode::Alone => {}
-                        Mode::Batch => return Outcome::RunAgain(Priority::Batch),
-                        Mode::Background => return Outcome::RunAgain(Priority::Background),
-                    }
-                }
-                if permit.is_none() {
-                    permit = self.permit(priority).await;
-                    if permit.is_none() {
-                        return Outcome::Retry;
-                    }
-                    // That took a while, and the Service may be another now.
-                    continue;
+                // A write needs no slot, but one in the background is part of the turn.
+                let needs_turn = is_call || mode != Mode::Alone;
+                if needs_turn && ![lane, Priority::Background].contains(&priority) {
+                    return Outcome::RunAgain(lane);
                 }
             }
+            let slot_of_call = slot.take_if(|_| !is_prepare).filter(|_| is_call);
             let (patch, events, doing) = match step {
-                Step::Idle => {
-                    if self.drifted(key, &service, &inputs).await {
-                        continue;
-                    }
-                    return Outcome::Done;
-                }
+                Step::Idle => return Outcome::Done,
                 Step::At(time) => return Outcome::RetryAfter(until(time, self.now())),
                 Step::Update => return Outcome::RunAgain(Priority::Batch),
                 Step::Ensure(ensure) => {
+                    let Some(slot) = slot_of_call else {
+                        return Outcome::RunAgain(lane);
+                    };
                     let is_background = mode != Mode::Alone;
                     return self
-                        .ensure(key, service, ensure, &inputs, is_background)
+                        .ensure(key, service, ensure, &inputs, slot, is_background)
                         .await;
                 }
                 Step::Delete { events } => {
-                    return self.delete(key, service, &inputs, &events).await;
+                    let Some(slot) = slot_of_call else {
+                        return Outcome::RunAgain(lane);
+                    };
+                    return self.delete(key, service, &inputs, slot, &events).await;
                 }
                 Step::Hold { why, patch, events } => {
                     let reason = why.reason();
@@ -142,16 +155,6 @@ impl ServiceLb {
                 }
             }
         }
-    }
-
-    /// Waits until fewer Services are ensured or deleted than the flag's number; background work, which the
-    /// queue limits, has permits of its own. None: the loop stops.
-    pub(super) async fn permit(&self, priority: Priority) -> Option<SemaphorePermit<'_>> {
-        let permits = match priority {
-            Priority::Background => &self.background,
-            Priority::Fresh | Priority::Batch | Priority::Bulk => &self.foreground,
-        };
-        permits.acquire().await.ok()
     }
 
     fn waits_for_predecessor(&self, key: &ServiceKey) -> Option<Duration> {

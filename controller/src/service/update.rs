@@ -9,6 +9,7 @@ use outrigger_core::service::{
     plan::{Mode, Step},
 };
 use tokio::{sync::oneshot, time::Instant};
+use tracing::debug;
 
 use super::{
     ServiceLb,
@@ -17,7 +18,7 @@ use super::{
     key::ServiceKey,
 };
 use crate::{
-    provider::{self, TargetsUpdate},
+    provider::{self, Slot, TargetsUpdate},
     queue::{Outcome, Priority, Taken},
 };
 
@@ -30,9 +31,9 @@ struct Update {
 }
 
 impl ServiceLb {
-    /// Updates the load balancers of these Services to the current targets. A Service that needs another step by
-    /// now is requeued.
-    pub(super) async fn update_all(&self, keys: Vec<Taken<ServiceKey>>) {
+    /// Updates the load balancers of these Services to the current targets, in one call. A Service that needs another
+    /// step by now is requeued.
+    pub(super) async fn update_all(&self, keys: Vec<Taken<ServiceKey>>, slot: Slot) {
         let Some(inputs) = self.inputs() else {
             return finish_all(keys, Outcome::Retry);
         };
@@ -63,11 +64,20 @@ impl ServiceLb {
                 (call, self.finish_update(update, answered, began, &inputs))
             })
             .unzip();
-        let provider = &self.parts.provider;
-        tokio::join!(
-            provider.update_load_balancers(calls, &inputs.targets),
-            join_all(ends)
-        );
+        let call = async {
+            let provider = &self.parts.provider;
+            let update = provider.update_load_balancers(slot, calls, &inputs.targets);
+            let (unsent, results) = update.await;
+            if let Some(results) = results {
+                self.update_size.lock().ended(results);
+            }
+            for update in unsent {
+                update.fail(provider::Error::Outdated {
+                    rpc: "UpdateLoadBalancerNodes",
+                });
+            }
+        };
+        tokio::join!(call, join_all(ends));
     }
 
     /// The Service, if its load balancer gets other targets by an update, and the outcome of its success.
@@ -76,6 +86,7 @@ impl ServiceLb {
         key: &ServiceKey,
         inputs: &DecisionInputs,
     ) -> Option<(Arc<ServiceView>, Outcome)> {
+        self.states.with(key, |state| state.comparison = None);
         let service = self.live(key)?;
         self.decide(key, &service, inputs, |progress, now, facts| {
             let step = progress.next(now, &service, facts);
@@ -95,14 +106,23 @@ impl ServiceLb {
         began: Instant,
         inputs: &DecisionInputs,
     ) {
-        // The provider answers each.
+        let key = update.taken.key();
         let Ok(called) = answered.await else {
+            debug!(
+                service = &*key.name,
+                "no result of the update; asking again"
+            );
+            self.states.with(key, |state| {
+                state.progress.update_unanswered(&update.service);
+            });
             return update.taken.finish(Outcome::Retry);
         };
+        if matches!(called, Err(provider::Error::Outdated { .. })) {
+            return update.taken.finish(Outcome::RunAgain(Priority::Batch));
+        }
         if was_not_sent(&called) {
             return update.taken.finish(Outcome::Retry);
         }
-        let key = update.taken.key();
         let targets = &inputs.targets;
         let result = self.record_call(key, "update", called);
         self.parts

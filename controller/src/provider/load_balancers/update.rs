@@ -4,9 +4,9 @@ use std::{
     collections::{HashMap, VecDeque},
     fmt,
     sync::Arc,
+    time::Duration,
 };
 
-use futures::{StreamExt, future::join_all, stream::FuturesUnordered};
 use ipnet::IpNet;
 use outrigger_api::v1::{self, CallContext, update_load_balancer_nodes_response::Outcome as Wire};
 use outrigger_core::{
@@ -14,23 +14,25 @@ use outrigger_core::{
         ServiceView,
         answer::{LoadBalancerAnswer, LoadBalancerCall},
         capability::Capability,
+        update_size::UpdateResults,
     },
     targets::Targets,
 };
 use parking_lot::Mutex;
 use prost::Message;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 use tracing::warn;
 
-use super::{answer::UncheckedAnswer, offered, ranges};
+use super::{EnsureInput, Slot, answer::UncheckedAnswer, offered, ranges};
 use crate::{
     fence::Fence,
     provider::{
         Error, Provider, Session,
-        admission::{Permit, Urgency},
         batch::{BatchItem, take_batch},
         call::Unary,
-        gather::SILENCE,
         node_sets::wire_targets,
         wire,
     },
@@ -38,7 +40,7 @@ use crate::{
 
 mod results;
 
-use results::{Ending, Feed, UpdateLoadBalancerNodes};
+use results::{Ending, Feed, PER_SERVICE, UpdateLoadBalancerNodes};
 
 const RPC: &str = UpdateLoadBalancerNodes::NAME;
 
@@ -50,7 +52,7 @@ pub struct TargetsUpdate {
 }
 
 impl TargetsUpdate {
-    /// The update, and its result as soon as it is known. `is_current` is asked right before a request is
+    /// The update, and its result as soon as it is known, if it gets one. `is_current` is asked right before a request is
     /// sent: if not, the result is [`Error::Outdated`]. It must not block.
     pub fn new(
         service: Arc<ServiceView>,
@@ -63,6 +65,11 @@ impl TargetsUpdate {
             result,
         };
         (update, answered)
+    }
+
+    /// Ends it without a call.
+    pub fn fail(self, error: Error) {
+        let _ = self.result.send(Err(error));
     }
 }
 
@@ -124,55 +131,68 @@ impl BatchItem for Unanswered {
     }
 }
 
+impl Slot {
+    pub(super) fn lacks_updates(&self) -> bool {
+        self.session.lacks(RPC)
+    }
+}
+
 impl Provider {
-    /// Updates load balancers to these targets and changes nothing else of them. Each result is sent as soon as
-    /// it is known, whatever becomes of the others. A provider that does not serve updates is asked to
-    /// ensure each load balancer as it is in its Service. The results' errors are those of
+    /// Updates load balancers to these targets and changes nothing else of them, in one call. Each result is sent
+    /// as soon as it is known, whatever becomes of the others. Returns the updates that the request had no room for,
+    /// and the course of the call, unless it failed. The results' errors are those of
     /// [`Provider::ensure_load_balancer`].
     ///
-    /// Dropping the future cancels the calls.
-    pub async fn update_load_balancers(&self, updates: Vec<TargetsUpdate>, targets: &Arc<Targets>) {
+    /// Of several Services those without a result get none: they may be updated or not, and are to be asked about
+    /// again in smaller numbers. A provider that does not serve updates is asked to ensure the one load balancer as
+    /// it is in its Service.
+    ///
+    /// Dropping the future cancels the call.
+    pub async fn update_load_balancers(
+        &self,
+        slot: Slot,
+        updates: Vec<TargetsUpdate>,
+        targets: &Arc<Targets>,
+    ) -> (Vec<TargetsUpdate>, Option<UpdateResults>) {
         let mut waiting: VecDeque<_> = updates.into_iter().filter_map(Unanswered::new).collect();
-        let mut calls = FuturesUnordered::new();
-        while !waiting.is_empty() {
-            let admitted = {
-                let admitted = self.admit::<UpdateLoadBalancerNodes>(Urgency::LoadBalancers);
-                tokio::pin!(admitted);
-                loop {
-                    tokio::select! {
-                        admitted = &mut admitted => break admitted,
-                        Some(()) = calls.next() => {}
-                    }
-                }
-            };
-            let batch = admitted.and_then(|(permit, session)| {
-                let most = offered(&session, RPC)?.max_services_per_update;
-                let beside = wire_targets(targets, &session).encoded_len();
-                let batch = take_batch(&mut waiting, &session, most, beside);
-                Ok((permit, session, batch))
-            });
-            match batch {
-                Ok((permit, session, batch)) if !batch.is_empty() => {
-                    calls.push(self.update_batch(permit, session, batch, targets));
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    for update in waiting.drain(..) {
-                        update.answer(Err(error.clone()));
-                    }
-                }
+        let batch = match offered(&slot.session, RPC) {
+            Ok(offered) => {
+                let most = if slot.lacks_updates() {
+                    1
+                } else {
+                    offered.max_services_per_update
+                };
+                let beside = wire_targets(targets, &slot.session).encoded_len();
+                take_batch(&mut waiting, &slot.session, most, beside)
             }
-        }
-        while calls.next().await.is_some() {}
+            Err(error) => {
+                for update in waiting.drain(..) {
+                    update.answer(Err(error.clone()));
+                }
+                Vec::new()
+            }
+        };
+        let results = if batch.is_empty() {
+            None
+        } else if slot.lacks_updates() {
+            for update in batch {
+                self.ensure_instead(&slot, update, targets).await;
+            }
+            None
+        } else {
+            self.update_batch(slot, batch, targets).await
+        };
+        let unsent = waiting.into_iter().map(|one| one.update).collect();
+        (unsent, results)
     }
 
     async fn update_batch(
         &self,
-        permit: Permit,
-        session: Arc<Session>,
+        slot: Slot,
         batch: Vec<Unanswered>,
         targets: &Arc<Targets>,
-    ) {
+    ) -> Option<UpdateResults> {
+        let Slot { permit, session } = slot;
         let open = Arc::new(Mutex::new(Open::new(batch)));
         let asked = Arc::clone(&open);
         let preconditions = self
@@ -215,45 +235,59 @@ impl Provider {
             }
             ended
         };
-        let (rest, general) = {
+        let (rest, general, results) = {
             let mut open = open.lock();
             self.shared.metrics.strays(open.strays);
-            open.rest()
+            let results = open.results();
+            let (rest, general) = open.rest();
+            (rest, general, results)
         };
         if let Some(error) = general {
             permit.failed(&error);
         }
         drop(permit);
         let error = match ended {
-            Ok(Ending::Whole) => malformed("no result for the Service"),
             Ok(Ending::TooMany) => malformed("more results than Services"),
+            Ok(Ending::Whole | Ending::Silent) | Err(Error::Timeout { .. })
+                if results.asked > 1 && !rest.is_empty() =>
+            {
+                warn!(
+                    services = results.asked,
+                    unanswered = rest.len(),
+                    "the provider gave no result for some Services of an update of targets; they are \
+                     asked about again in smaller updates"
+                );
+                return Some(results);
+            }
+            Ok(Ending::Whole) => malformed("no result for the Service"),
             Ok(Ending::Silent) => Error::Timeout {
                 rpc: RPC,
-                after: SILENCE,
+                after: PER_SERVICE,
             },
-            Err(Error::NotServed { .. }) => {
-                join_all(
-                    rest.into_iter()
-                        .map(|one| self.ensure_instead(one, targets)),
-                )
-                .await;
-                return;
-            }
+            // Not sent: from now on the session has no updates.
+            Err(Error::NotServed { .. }) => Error::Outdated { rpc: RPC },
             Err(error) => error,
         };
+        let is_whole = rest.is_empty();
         for update in rest {
             update.answer(Err(error.clone()));
         }
+        is_whole.then_some(results)
     }
 
-    async fn ensure_instead(&self, update: Unanswered, targets: &Arc<Targets>) {
+    async fn ensure_instead(&self, slot: &Slot, update: Unanswered, targets: &Arc<Targets>) {
         let TargetsUpdate {
             service,
             is_current,
             result,
         } = update.update;
+        let input = EnsureInput {
+            service,
+            targets: Arc::clone(targets),
+            held: None,
+        };
         let provider = self.only_while(is_current);
-        let _ = result.send(provider.ensure_load_balancer(&service, targets).await);
+        let _ = result.send(provider.ensure(slot, &update.ranges, input).await);
     }
 }
 
@@ -264,6 +298,11 @@ struct Open {
     places: HashMap<Box<str>, usize>,
     /// Results without a caller.
     strays: usize,
+    /// Services that were left out.
+    outdated: usize,
+    began: Instant,
+    /// From the call to the first and to the last result.
+    answered: Option<(Duration, Duration)>,
     has_answered: bool,
     /// The first error that would speak for all, if no Service was spared it.
     general: Option<Error>,
@@ -276,6 +315,9 @@ impl Open {
             places: uids.zip(0..).collect(),
             updates: updates.into_iter().map(Some).collect(),
             strays: 0,
+            outdated: 0,
+            began: Instant::now(),
+            answered: None,
             has_answered: false,
             general: None,
         }
@@ -286,6 +328,7 @@ impl Open {
         for slot in &mut self.updates {
             if let Some(outdated) = slot.take_if(|one| !(one.update.is_current)()) {
                 outdated.answer(Err(Error::Outdated { rpc: RPC }));
+                self.outdated += 1;
             }
         }
         self.updates.iter().any(Option::is_some)
@@ -321,6 +364,9 @@ impl Open {
             );
             return None;
         };
+        let took = self.began.elapsed();
+        let (first, _) = self.answered.unwrap_or((took, took));
+        self.answered = Some((first, took));
         let result = read(result.outcome, &update.update.service, session);
         let error = result.as_ref().err().cloned();
         update.answer(result);
@@ -335,6 +381,18 @@ impl Open {
             self.general.get_or_insert(error);
         }
         None
+    }
+
+    fn results(&self) -> UpdateResults {
+        let asked = self.updates.len() - self.outdated;
+        let unanswered = self.updates.iter().flatten().count();
+        let (first, last) = self.answered.unwrap_or_default();
+        UpdateResults {
+            asked,
+            answered: asked - unanswered,
+            first,
+            last,
+        }
     }
 
     /// Removes those without a result. Also returns an error that holds for the class of calls.

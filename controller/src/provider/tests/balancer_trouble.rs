@@ -20,7 +20,7 @@ use crate::{
 
 async fn ensure(rig: &Rig, name: &str) -> Result<LoadBalancerAnswer, Error> {
     rig.provider
-        .ensure_load_balancer(&service(name), &targets(["a"]))
+        .ensure_alone(&service(name), &targets(["a"]))
         .await
 }
 
@@ -86,9 +86,9 @@ async fn a_former_leader_changes_nothing_when_a_pause_ends() {
     let provider = rig.provider.fenced(fence);
     let (web, all) = (service("web"), targets(["a"]));
     let (ensured, updated, deleted) = tokio::join!(
-        provider.ensure_load_balancer(&web, &all),
+        provider.ensure_alone(&web, &all),
         provider.update_load_balancer(web.clone(), all.clone()),
-        provider.delete_load_balancer(&web, || true),
+        provider.delete_alone(&web),
     );
     for result in [ensured, updated, deleted] {
         assert!(matches!(result, Err(Error::Fenced { .. })), "{result:?}");
@@ -109,11 +109,8 @@ async fn a_provider_without_load_balancers_is_not_asked() {
     let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
     for error in [
         provider.get_load_balancer(&web, &all).await.unwrap_err(),
-        provider.ensure_load_balancer(&web, &all).await.unwrap_err(),
-        provider
-            .delete_load_balancer(&web, || true)
-            .await
-            .unwrap_err(),
+        provider.ensure_alone(&web, &all).await.unwrap_err(),
+        provider.delete_alone(&web).await.unwrap_err(),
         provider
             .update_load_balancer(web.clone(), all.clone())
             .await
@@ -153,8 +150,8 @@ async fn a_service_too_large_for_the_provider_is_not_sent() {
     let all = targets(["a"]);
     for result in [
         rig.provider.get_load_balancer(&web, &all).await,
-        rig.provider.ensure_load_balancer(&web, &all).await,
-        rig.provider.delete_load_balancer(&web, || true).await,
+        rig.provider.ensure_alone(&web, &all).await,
+        rig.provider.delete_alone(&web).await,
         rig.provider
             .update_load_balancer(web.clone(), all.clone())
             .await,

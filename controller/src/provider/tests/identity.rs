@@ -28,9 +28,9 @@ async fn balancing(change: impl FnOnce(&mut Options)) -> Rig {
 async fn changes(provider: &Provider) -> [Result<(), Error>; 3] {
     let (web, all) = (service("web"), targets(["a"]));
     let (ensured, updated, deleted) = tokio::join!(
-        provider.ensure_load_balancer(&web, &all),
+        provider.ensure_alone(&web, &all),
         provider.update_load_balancer(web.clone(), all.clone()),
-        provider.delete_load_balancer(&web, || true),
+        provider.delete_alone(&web),
     );
     [ensured, updated, deleted].map(|result| result.map(drop))
 }

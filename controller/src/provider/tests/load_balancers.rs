@@ -31,7 +31,7 @@ fn ensured(disposition: D) -> v1::LoadBalancerAnswer {
 
 async fn ensure(rig: &Rig, name: &str) -> Result<LoadBalancerAnswer, Error> {
     rig.provider
-        .ensure_load_balancer(&service(name), &targets(["a"]))
+        .ensure_alone(&service(name), &targets(["a"]))
         .await
 }
 
@@ -46,7 +46,7 @@ async fn a_call_carries_the_service_and_its_targets() {
     });
     let answer = rig
         .provider
-        .ensure_load_balancer(&web, &targets(["b", "a"]))
+        .ensure_alone(&web, &targets(["b", "a"]))
         .await
         .unwrap();
     assert_eq!(answer.disposition, Disposition::Ready);
@@ -56,10 +56,7 @@ async fn a_call_carries_the_service_and_its_targets() {
         .get_load_balancer(&web, &compared)
         .await
         .unwrap();
-    rig.provider
-        .delete_load_balancer(&web, || true)
-        .await
-        .unwrap();
+    rig.provider.delete_alone(&web).await.unwrap();
     let balancers = &rig.fake.balancers;
     let (_, request) = balancers.ensure.calls().remove(0);
     let context = request.context.unwrap();
@@ -91,8 +88,15 @@ async fn addresses_of_other_services_are_sent_where_they_are_declared() {
     let held = ["192.0.2.1", "2001:db8::1"].map(|ip| ip.parse().unwrap());
     for held in [None, Some(vec![]), Some(held.to_vec())] {
         let targets = all.clone();
-        let input = std::future::ready(Some(EnsureInput { targets, held }));
-        let call = rig.provider.ensure_load_balancer_with(&web, input);
+        let service = web.clone();
+        let input = EnsureInput {
+            service,
+            targets,
+            held,
+        };
+        let slot = rig.provider.slot(false).await;
+        let input = std::future::ready(Some(input));
+        let call = rig.provider.ensure_load_balancer(slot, &web, input);
         call.await.unwrap();
     }
     let calls = rig.fake.balancers.ensure.calls().into_iter();
@@ -157,7 +161,7 @@ async fn every_disposition_is_an_answer_where_it_makes_sense() {
         let get = rig.provider.get_load_balancer(&web, &all).await;
         check(get, of_get, "get");
         check(ensure(&rig, "web").await, of_ensure, "ensure");
-        let delete = rig.provider.delete_load_balancer(&web, || true).await;
+        let delete = rig.provider.delete_alone(&web).await;
         check(delete, of_delete, "delete");
     }
     // A reason of a later contract.
@@ -313,7 +317,7 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
     let provider = &rig.provider;
     let plan = provider.plan_load_balancer(PlanOperation::Ensure, &web, &all);
     for error in [
-        provider.ensure_load_balancer(&web, &all).await.unwrap_err(),
+        provider.ensure_alone(&web, &all).await.unwrap_err(),
         provider
             .update_load_balancer(web.clone(), all.clone())
             .await
@@ -331,7 +335,7 @@ async fn ranges_that_cannot_be_read_are_the_services_fault_and_keep_nothing_from
     let balancers = &rig.fake.balancers;
     assert!(balancers.ensure.calls().is_empty() && balancers.updates.lock().is_empty());
     provider.get_load_balancer(&web, &all).await.unwrap();
-    provider.delete_load_balancer(&web, || true).await.unwrap();
+    provider.delete_alone(&web).await.unwrap();
     let plan = provider.plan_load_balancer(PlanOperation::Delete, &web, &all);
     plan.await.unwrap();
     assert_eq!(balancers.delete.calls().len(), 1);

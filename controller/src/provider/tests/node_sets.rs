@@ -30,7 +30,7 @@ async fn ensure(
     targets: &Arc<Targets>,
 ) -> Result<LoadBalancerAnswer, Error> {
     let service = service(name);
-    rig.provider.ensure_load_balancer(&service, targets).await
+    rig.provider.ensure_alone(&service, targets).await
 }
 
 fn numbered(range: std::ops::Range<usize>) -> Arc<Targets> {

@@ -46,7 +46,7 @@ async fn pause(rig: &Rig, time: Duration) {
     ensure.on(move |_| Reply::Fail(again.clone()));
     rig.look_up("a").await.unwrap_err();
     let (web, all) = (service("web"), targets(["a"]));
-    let call = rig.provider.ensure_load_balancer(&web, &all);
+    let call = rig.provider.ensure_alone(&web, &all);
     call.await.unwrap_err();
     rig.fake.answer_nodes();
     ensure.on(|_| Reply::Say(ready()));
@@ -62,7 +62,7 @@ async fn a_stop_during_the_upload_of_a_node_set_comes_before_the_call() {
     let (web, all) = (service("web"), targets(["a"]));
     let started = Instant::now();
     let (ensured, updated, ()) = tokio::join!(
-        provider.ensure_load_balancer(&web, &all),
+        provider.ensure_alone(&web, &all),
         provider.update_load_balancer(web.clone(), all.clone()),
         async {
             sleep(secs(10)).await;
@@ -87,7 +87,7 @@ async fn a_lease_that_is_lost_during_the_upload_of_a_node_set_comes_before_the_c
     let (fence, leads) = fence();
     let provider = rig.provider.fenced(fence);
     let (web, all) = (service("web"), targets(["a"]));
-    let (ensured, ()) = tokio::join!(provider.ensure_load_balancer(&web, &all), async {
+    let (ensured, ()) = tokio::join!(provider.ensure_alone(&web, &all), async {
         sleep(secs(10)).await;
         leads.store(false, Ordering::Relaxed);
     });
@@ -105,7 +105,7 @@ async fn a_call_is_not_repeated_after_a_new_handshake_without_leave() {
         Reply::Fail(refusal(Code::FailedPrecondition, "NOT_HANDSHAKED", None))
     });
     let web = service("web");
-    is_fenced(&provider.ensure_load_balancer(&web, &targets(["a"])).await);
+    is_fenced(&provider.ensure_alone(&web, &targets(["a"])).await);
     assert_eq!(rig.fake.balancers.ensure.calls().len(), 1);
     assert!(fence.is_answered(LEASE));
 }
@@ -120,9 +120,9 @@ async fn calls_that_wait_at_a_pause_end_with_the_stop() {
     let calls = rig.fake.balancers.ensure.calls().len();
     let started = Instant::now();
     let (ensured, updated, deleted, found, looked_up, listed, ()) = tokio::join!(
-        provider.ensure_load_balancer(&web, &all),
+        provider.ensure_alone(&web, &all),
         provider.update_load_balancer(web.clone(), all.clone()),
-        provider.delete_load_balancer(&web, || true),
+        provider.delete_alone(&web),
         provider.get_load_balancer(&web, &all),
         provider.lookup(node("b"), LookupPurpose::Lifecycle),
         provider.list(LookupPurpose::Initialization),
@@ -156,7 +156,7 @@ async fn calls_in_flight_go_on_after_the_stop_until_they_are_cancelled() {
     let started = Instant::now();
     let (ensured, looked_up, ()) = tokio::join!(
         async {
-            let ensured = provider.ensure_load_balancer(&web, &all).await;
+            let ensured = provider.ensure_alone(&web, &all).await;
             (ensured, started.elapsed(), fence.is_answered(LEASE))
         },
         provider.lookup(node("a"), LookupPurpose::Lifecycle),
@@ -187,7 +187,7 @@ async fn cut_off(rig: &Rig, fence: &Fence, provider: &Provider) {
     let (web, all) = (service("web"), targets(["a"]));
     let started = Instant::now();
     let (ensured, updated, ()) = tokio::join!(
-        provider.ensure_load_balancer(&web, &all),
+        provider.ensure_alone(&web, &all),
         provider.update_load_balancer(web.clone(), all.clone()),
         async {
             sleep(secs(5)).await;
@@ -221,7 +221,7 @@ async fn a_change_whose_caller_is_dropped_counts_as_unanswered() {
     let provider = rig.provider.fenced(fence.clone());
     rig.fake.balancers.ensure.on(|_| Reply::Hang);
     let (web, all) = (service("web"), targets(["a"]));
-    let call = provider.ensure_load_balancer(&web, &all);
+    let call = provider.ensure_alone(&web, &all);
     tokio::time::timeout(secs(1), call).await.unwrap_err();
     assert!(!fence.is_answered(LEASE));
 }
@@ -241,7 +241,7 @@ async fn a_change_on_a_connection_that_was_given_up_counts_as_unanswered() {
     rig.fake.balancers.ensure.on(|_| Reply::Hang);
     rig.fake.on_status(|| Reply::Hang);
     let (web, all) = (service("web"), targets(["a"]));
-    let ensured = provider.ensure_load_balancer(&web, &all).await;
+    let ensured = provider.ensure_alone(&web, &all).await;
     assert!(
         matches!(ensured, Err(Error::ConnectionLost { .. })),
         "{ensured:?}"
@@ -256,7 +256,7 @@ async fn a_change_whose_provider_died_has_no_answer_to_come() {
     let provider = rig.provider.fenced(fence.clone());
     rig.fake.balancers.ensure.on(|_| Reply::Hang);
     let (web, all) = (service("web"), targets(["a"]));
-    let (ensured, ()) = tokio::join!(provider.ensure_load_balancer(&web, &all), async {
+    let (ensured, ()) = tokio::join!(provider.ensure_alone(&web, &all), async {
         sleep(secs(5)).await;
         rig.fake.kill();
     });
@@ -274,7 +274,7 @@ async fn a_change_that_times_out_counts_as_unanswered_for_a_lease_duration() {
     let provider = rig.provider.fenced(fence.clone());
     let (web, all) = (service("web"), targets(["a"]));
     rig.fake.balancers.ensure.on(|_| Reply::Hang);
-    let ensured = provider.ensure_load_balancer(&web, &all).await;
+    let ensured = provider.ensure_alone(&web, &all).await;
     assert!(matches!(ensured, Err(Error::Timeout { .. })), "{ensured:?}");
     expired(&fence).await;
 
@@ -289,7 +289,7 @@ async fn a_change_that_times_out_counts_as_unanswered_for_a_lease_duration() {
         let ended = tonic::Status::new(code, "context deadline exceeded");
         let fail = move |_: &_| Reply::Fail(ended.clone());
         rig.fake.balancers.ensure.on(fail);
-        let ensured = provider.ensure_load_balancer(&web, &all).await;
+        let ensured = provider.ensure_alone(&web, &all).await;
         assert!(
             matches!(ensured, Err(Error::Unexplained { .. })),
             "{ensured:?}"
@@ -319,7 +319,7 @@ async fn a_call_whose_object_changes_while_it_waits_is_not_made() {
         TargetsUpdate::new(db, || true),
     ];
     let (ensured, mut updated, ()) = tokio::join!(
-        provider.ensure_load_balancer(&web, &all),
+        provider.ensure_alone(&web, &all),
         rig.provider.update_together(asked, &all),
         async {
             sleep(secs(30)).await;

@@ -208,7 +208,7 @@ async fn call(
         let update = provider.update_load_balancer(Arc::clone(&service), targets);
         update.await
     } else {
-        provider.ensure_load_balancer(&service, &targets).await
+        provider.ensure_alone(&service, &targets).await
     };
     answer.map_err(|error| error.to_string())?;
     let has = cloud.0.lock().get(&*service.uid).cloned();

@@ -27,7 +27,7 @@ async fn operators_see_the_provider() {
         .ensure
         .on(move |_| Reply::Fail(unknown.clone()));
     let (web, all) = (service("web"), targets(["a"]));
-    let ensured = rig.provider.ensure_load_balancer(&web, &all).await;
+    let ensured = rig.provider.ensure_alone(&web, &all).await;
     ensured.unwrap_err();
     let metrics = rig.metrics();
     let has = |line: &str| {

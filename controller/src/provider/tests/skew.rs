@@ -101,7 +101,7 @@ async fn a_provider_is_asked_for_what_it_declares_and_for_nothing_more() {
             .list(LookupPurpose::Initialization)
             .await
             .unwrap_err(),
-        provider.ensure_load_balancer(&web, &all).await.unwrap_err(),
+        provider.ensure_alone(&web, &all).await.unwrap_err(),
         provider.list_load_balancers().await.unwrap_err(),
         plan.await.unwrap_err(),
         provider.list_routes().await.unwrap_err(),
@@ -200,7 +200,7 @@ async fn a_later_disposition_or_outcome_is_an_error_of_its_own_service() {
     rig.fake.balancers.delete.on(move |_| Reply::Say(later()));
     let got = rig.provider.get_load_balancer(&web, &all).await;
     // Not gone: its finalizer stays.
-    let deleted = rig.provider.delete_load_balancer(&web, || true).await;
+    let deleted = rig.provider.delete_alone(&web).await;
     for result in [got, deleted] {
         assert_eq!(result.unwrap_err().class(), ErrorClass::Malformed);
     }
@@ -246,7 +246,7 @@ async fn later_classes_preferences_and_kinds_of_a_handshake_are_ignored() {
     let (web, all) = (service("web"), targets(["a"]));
     for _ in 0..10 {
         rig.look_up("a").await.unwrap();
-        rig.provider.ensure_load_balancer(&web, &all).await.unwrap();
+        rig.provider.ensure_alone(&web, &all).await.unwrap();
         create(&rig, 1).await.result.unwrap();
         look_up(&rig, "pv").await.unwrap();
     }
@@ -316,11 +316,7 @@ async fn a_later_reason_is_an_error_of_its_own_object_and_shown() {
     });
 
     let all = targets(["a"]);
-    let ensure = async |name| {
-        rig.provider
-            .ensure_load_balancer(&service(name), &all)
-            .await
-    };
+    let ensure = async |name| rig.provider.ensure_alone(&service(name), &all).await;
     let started = Instant::now();
     let errors = [
         rig.look_up("later").await.unwrap_err(),

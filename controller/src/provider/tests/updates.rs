@@ -5,16 +5,12 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use futures::future::join_all;
 use outrigger_api::v1;
 use outrigger_core::{
-    service::{
-        ServiceView,
-        answer::{Disposition, LoadBalancerAnswer},
-    },
+    service::answer::{Disposition, LoadBalancerAnswer},
     targets::Targets,
 };
-use tokio::{sync::oneshot, time::Instant};
+use tokio::time::Instant;
 use tonic::Code;
 
 use super::{
@@ -23,41 +19,7 @@ use super::{
     rig::{Rig, service, service_with, targets},
     secs,
 };
-use crate::provider::{Error, Provider, TargetsUpdate};
-
-/// An update of targets, and where its result comes.
-type Asked = (
-    TargetsUpdate,
-    oneshot::Receiver<Result<LoadBalancerAnswer, Error>>,
-);
-
-impl Provider {
-    /// One batch, with the results in order.
-    pub(super) async fn update_together(
-        &self,
-        asked: Vec<Asked>,
-        targets: &Arc<Targets>,
-    ) -> Vec<Result<LoadBalancerAnswer, Error>> {
-        let (updates, answered): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
-        let (results, ()) = tokio::join!(
-            join_all(answered),
-            self.update_load_balancers(updates, targets)
-        );
-        results.into_iter().map(Result::unwrap).collect()
-    }
-
-    /// A batch of one.
-    pub(super) async fn update_load_balancer(
-        &self,
-        service: Arc<ServiceView>,
-        targets: Arc<Targets>,
-    ) -> Result<LoadBalancerAnswer, Error> {
-        let preconditions = self.preconditions.clone();
-        let asked = TargetsUpdate::new(service, move || preconditions.is_wanted());
-        let mut results = self.update_together(vec![asked], &targets).await;
-        results.remove(0)
-    }
-}
+use crate::provider::{Error, TargetsUpdate};
 
 pub(super) async fn update(
     rig: &Rig,
@@ -148,9 +110,9 @@ async fn changing_calls_do_not_overlap_where_the_provider_takes_one() {
         let started = Instant::now();
         let results = tokio::join!(
             update(&rig, "one", &few),
-            rig.provider.ensure_load_balancer(&web, &few),
+            rig.provider.ensure_alone(&web, &few),
             update(&rig, "two", &more),
-            rig.provider.delete_load_balancer(&gone, || true),
+            rig.provider.delete_alone(&gone),
         );
         for result in <[_; 4]>::from(results) {
             result.unwrap();

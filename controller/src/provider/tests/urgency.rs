@@ -110,7 +110,7 @@ async fn one_limit_for_all_classes_serves_load_balancers_before_what_can_wait() 
             at()
         },
         async {
-            rig.provider.ensure_load_balancer(&web, &all).await.unwrap();
+            rig.provider.ensure_alone(&web, &all).await.unwrap();
             at()
         },
         look_up("looked-at", LookupPurpose::Lifecycle),
@@ -134,7 +134,7 @@ async fn one_limit_for_all_classes_serves_routes_before_load_balancers() {
     let (web, all) = (service("web"), targets(["a"]));
     let order = tokio::join!(
         async {
-            rig.provider.ensure_load_balancer(&web, &all).await.unwrap();
+            rig.provider.ensure_alone(&web, &all).await.unwrap();
             at()
         },
         async {

@@ -15,8 +15,8 @@ fn start<Fut: Future<Output = ()> + Send + 'static>(
     let start = Instant::now();
     let handler = move |work| {
         let keys = match work {
-            Work::One(taken) => vec![taken],
-            Work::Batch(keys) => keys,
+            Work::One(taken) | Work::Call(taken, ()) => vec![taken],
+            Work::Batch(keys, ()) => keys,
         };
         let mut seen = seen.lock();
         let names = keys.iter().map(|taken| *taken.key()).collect();
@@ -26,7 +26,8 @@ fn start<Fut: Future<Output = ()> + Send + 'static>(
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let stop = CancellationToken::new();
-        at_work.run(1, Gate::always_open(), stop, handler).await;
+        let gate = Gate::always_open();
+        at_work.run(1, AtOnce, gate, stop, handler).await;
     });
     (queue, runs, tasks)
 }

@@ -4,25 +4,29 @@ use proptest::{collection::vec, prelude::*};
 use tokio::runtime::Builder;
 
 use super::*;
-use crate::queue::{BACKGROUND_HANDLERS, Lane, state::State};
+use crate::queue::state::State;
+
+const LOOKS: [Priority; 2] = [Priority::Fresh, Priority::Bulk];
+const CALLS: [Priority; 4] = [
+    Priority::FreshCall,
+    Priority::Batch,
+    Priority::BulkCall,
+    Priority::Background,
+];
 
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8, Priority),
     AddAfter(u8, Priority, u64),
-    Take(Lane),
+    /// Up to so many keys of the next turn, for a look or a call.
+    Take(bool, usize),
     Finish(usize, Outcome),
     Abandon(usize),
     Wait(u64),
 }
 
 fn priority() -> impl Strategy<Value = Priority> {
-    prop_oneof![
-        Just(Priority::Fresh),
-        Just(Priority::Batch),
-        Just(Priority::Bulk),
-        Just(Priority::Background)
-    ]
+    proptest::sample::select(Priority::ALL.to_vec())
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
@@ -42,20 +46,22 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (key.clone(), priority()).prop_map(|(k, p)| Step::Add(k, p)),
         2 => (key, priority(), 0..30_u64).prop_map(|(k, p, ms)| Step::AddAfter(k, p, ms)),
-        5 => Just(Step::Take(Lane::Normal)),
-        2 => Just(Step::Take(Lane::Batch)),
-        2 => Just(Step::Take(Lane::Background)),
+        5 => Just(Step::Take(false, 1)),
+        5 => (1..4_usize).prop_map(|most| Step::Take(true, most)),
         4 => (any::<usize>(), outcome()).prop_map(|(n, o)| Step::Finish(n, o)),
         1 => any::<usize>().prop_map(Step::Abandon),
         3 => (0..15_u64).prop_map(Step::Wait),
     ]
 }
 
-/// Lists and linear searches instead of maps and tickets; milliseconds instead of instants.
+/// Lists and linear searches instead of maps; milliseconds instead of instants.
 #[derive(Default)]
 struct Model {
     now: u64,
-    ready: Vec<(u8, Priority)>,
+    /// Key, priority, and the turn in which it came or had its place before.
+    ready: Vec<(u8, Priority, u32)>,
+    /// The keys that were raised out of a lane of calls, and their places.
+    places: Vec<(u8, Priority, u32)>,
     /// Key, priority, whether its back-off was still pending.
     running: Vec<(u8, Priority, bool)>,
     again: Vec<(u8, Priority)>,
@@ -65,26 +71,37 @@ struct Model {
     retries: Vec<(u8, Priority, u64, u32, bool)>,
     turn: u32,
     failures: HashMap<u8, u32>,
-    fresh_in_row: u32,
+    /// Turns in a row while less urgent keys waited.
+    in_row: HashMap<Priority, u32>,
 }
 
 impl Model {
     fn add(&mut self, key: u8, priority: Priority) {
-        let is_running = self.running.iter().any(|r| r.0 == key);
-        let list = if is_running {
-            &mut self.again
-        } else {
-            &mut self.ready
-        };
-        match list.iter().position(|w| w.0 == key) {
-            Some(at) if priority < list[at].1 && is_running => list[at].1 = priority,
-            Some(at) if priority < list[at].1 => {
-                list.remove(at);
-                list.push((key, priority));
+        if self.running.iter().any(|r| r.0 == key) {
+            match self.again.iter_mut().find(|a| a.0 == key) {
+                Some(again) => again.1 = again.1.min(priority),
+                None => self.again.push((key, priority)),
             }
-            Some(_) => {}
-            None => list.push((key, priority)),
+            return;
         }
+        if let Some(at) = self.ready.iter().position(|r| r.0 == key) {
+            if priority >= self.ready[at].1 {
+                return;
+            }
+            let was = self.ready.remove(at);
+            if CALLS.contains(&was.1) {
+                self.places.retain(|p| p.0 != key);
+                self.places.push(was);
+            }
+        }
+        self.make_ready(key, priority);
+    }
+
+    fn make_ready(&mut self, key: u8, priority: Priority) {
+        self.turn += 1;
+        let place = self.places.iter().find(|p| (p.0, p.1) == (key, priority));
+        let turn = place.map_or(self.turn, |place| place.2);
+        self.ready.push((key, priority, turn));
     }
 
     fn add_after(&mut self, key: u8, priority: Priority, ms: u64) {
@@ -114,30 +131,42 @@ impl Model {
         }
     }
 
-    fn take(&mut self, lane: Lane) -> Option<(u8, Priority)> {
-        let first = |priority| self.ready.iter().position(|r| r.1 == priority);
-        let (bulk, fresh) = (first(Priority::Bulk), first(Priority::Fresh));
-        let at = match (lane, fresh, bulk) {
-            (Lane::Batch, ..) => first(Priority::Batch)?,
-            (Lane::Background, ..) => first(Priority::Background)?,
-            (Lane::Normal, Some(_), Some(bulk)) if self.fresh_in_row == 7 => bulk,
-            (Lane::Normal, Some(fresh), _) => fresh,
-            (Lane::Normal, None, bulk) => bulk?,
+    fn take(&mut self, calls: bool, most: usize) -> Vec<(u8, Priority)> {
+        let lanes: &[Priority] = if calls { &CALLS } else { &LOOKS };
+        let waits = |priority: Priority| self.ready.iter().any(|r| r.1 == priority);
+        let waiting: Vec<_> = lanes.iter().copied().filter(|p| waits(*p)).collect();
+        let in_row = |priority| self.in_row.get(&priority).copied().unwrap_or(0);
+        let next = waiting.iter().position(|p| in_row(*p) < 7);
+        let Some(next) = next.or(waiting.len().checked_sub(1)) else {
+            return Vec::new();
         };
-        let (key, priority) = self.ready.remove(at);
-        match priority {
-            Priority::Fresh if bulk.is_some() => self.fresh_in_row += 1,
-            Priority::Bulk => self.fresh_in_row = 0,
-            Priority::Fresh | Priority::Batch | Priority::Background => {}
+        let priority = waiting[next];
+        for more_urgent in lanes.iter().take_while(|p| **p != priority) {
+            self.in_row.insert(*more_urgent, 0);
         }
-        let early = self.retries.iter().any(|r| r.0 == key && r.4);
-        self.running.push((key, priority, early));
-        Some((key, priority))
+        if next + 1 < waiting.len() {
+            *self.in_row.entry(priority).or_default() += 1;
+        }
+        self.ready.sort_by_key(|r| r.2);
+        let keys = self.ready.iter().filter(|r| r.1 == priority).take(most);
+        let keys: Vec<_> = keys.map(|r| (r.0, priority)).collect();
+        for (key, _) in &keys {
+            self.ready.retain(|r| r.0 != *key);
+            if calls {
+                self.places.retain(|p| p.0 != *key);
+            }
+            let early = self.retries.iter().any(|r| r.0 == *key && r.4);
+            self.running.push((*key, priority, early));
+        }
+        keys
     }
 
     fn finish(&mut self, nth: usize, outcome: Outcome) -> u8 {
         let (key, priority, early) = self.running.remove(nth);
         self.turn += 1;
+        if !matches!(outcome, Outcome::RunAgain(_)) {
+            self.places.retain(|p| p.0 != key);
+        }
         let failures = self.failures.entry(key).or_default();
         let retry = match outcome {
             Outcome::Done => {
@@ -182,8 +211,8 @@ impl Model {
 
     fn ready_again(&mut self, key: u8) {
         if let Some(at) = self.again.iter().position(|a| a.0 == key) {
-            let again = self.again.remove(at);
-            self.ready.push(again);
+            let (key, priority) = self.again.remove(at);
+            self.make_ready(key, priority);
         }
     }
 }
@@ -209,11 +238,17 @@ proptest! {
                     state.add_after(now, key, priority, Duration::from_millis(ms));
                     model.add_after(key, priority, ms);
                 }
-                Step::Take(lane) => {
+                Step::Take(calls, most) => {
                     let before: Vec<_> = model.running.iter().map(|r| r.0).collect();
-                    let taken = state.take(now, lane);
-                    prop_assert_eq!(taken, model.take(lane));
-                    prop_assert!(taken.is_none_or(|(key, _)| !before.contains(&key)));
+                    let lanes: &[Priority] = if calls { &CALLS } else { &LOOKS };
+                    let priority = state.next(lanes.iter().copied());
+                    let keys = priority.map(|priority| {
+                        let keys = state.take(now, priority, most).into_iter();
+                        keys.map(|key| (key, priority)).collect::<Vec<_>>()
+                    });
+                    let keys = keys.unwrap_or_default();
+                    prop_assert!(keys.iter().all(|(key, _)| !before.contains(key)));
+                    prop_assert_eq!(keys, model.take(calls, most));
                 }
                 Step::Finish(nth, outcome) if !model.running.is_empty() => {
                     let key = model.finish(nth % model.running.len(), outcome);
@@ -226,9 +261,9 @@ proptest! {
                 Step::Wait(ms) => model.now += ms,
                 Step::Finish(..) | Step::Abandon(_) => {}
             }
-            for lane in [Lane::Normal, Lane::Batch, Lane::Background] {
-                let running = model.running.iter().filter(|r| r.1.lane() == lane).count();
-                prop_assert_eq!(state.running(lane), running);
+            for priority in Priority::ALL {
+                let running = model.running.iter().filter(|r| r.1 == priority).count();
+                prop_assert_eq!(state.running(priority), running);
             }
             // As the run loop does each time around.
             state.fire(start + Duration::from_millis(model.now));
@@ -252,7 +287,7 @@ proptest! {
             tasks.spawn({
                 let (queue, world, stop) = (queue.clone(), Arc::clone(&world), shutdown.clone());
                 let handler = move |key, priority| work(Arc::clone(&world), (key, priority), runs.clone());
-                async move { queue.run(workers, Gate::always_open(), stop, each(handler)).await }
+                async move { queue.run(workers, AtOnce, Gate::always_open(), stop, each(handler)).await }
             });
             for (key, priority, delay, pause) in adds {
                 world.lock().wanted.insert(key, Instant::now());
@@ -263,7 +298,7 @@ proptest! {
             let world = world.lock();
             let [normal, background] = world.most;
             assert!(normal <= workers, "{normal} handlers at once");
-            assert!(background <= BACKGROUND_HANDLERS, "{background} in the background");
+            assert!(background <= 2, "{background} in the background");
             for (key, added) in &world.wanted {
                 assert!(world.done[key] >= *added, "key {key} was lost");
             }
@@ -293,8 +328,9 @@ async fn work(
         let mut world = world.lock();
         let other = world.running.insert(key, priority);
         assert!(other.is_none(), "key {key} is worked on twice");
-        for (at, lane) in [Lane::Normal, Lane::Background].into_iter().enumerate() {
-            let running = world.running.values().filter(|p| p.lane() == lane).count();
+        let lanes: [&[Priority]; 2] = [&LOOKS, &[Priority::Background]];
+        for (at, lane) in lanes.into_iter().enumerate() {
+            let running = world.running.values().filter(|p| lane.contains(p)).count();
             world.most[at] = world.most[at].max(running);
         }
         world.runs += 1;

@@ -55,7 +55,7 @@ async fn a_gate_reads_any_state_and_keeps_the_last_one() {
             async { Outcome::RetryAfter(SECOND) }
         };
         let stop = CancellationToken::new();
-        queue.run(1, gate, stop, each(handler)).await;
+        queue.run(1, AtOnce, gate, stop, each(handler)).await;
     });
     sleep(10 * SECOND).await;
     assert_eq!(runs.load(Ordering::Relaxed), 0);
@@ -154,7 +154,7 @@ async fn fifty_thousand_keys_pass_in_no_time() {
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         let gate = Gate::always_open();
-        queue.run(16, gate, shutdown, each(handler)).await;
+        queue.run(16, AtOnce, gate, shutdown, each(handler)).await;
     });
     tasks.join_next().await;
     let took = start.elapsed();

@@ -1,7 +1,7 @@
 //! Delays, back-off and what is counted as a failure.
 
 use super::*;
-use crate::queue::{Lane, state::State};
+use crate::queue::state::State;
 
 #[test]
 fn backoff_doubles_up_to_its_cap() {
@@ -52,13 +52,14 @@ async fn keys_that_fail_together_do_not_meet_again() {
         for key in 0..100 {
             state.add(now, key, Priority::Fresh);
         }
-        while let Some((key, _)) = state.take(now, Lane::Normal) {
+        while let Some(key) = state.take(now, Priority::Fresh, 1).pop() {
             state.finish(now, &key, outcome);
         }
         let mut due = std::collections::BTreeSet::new();
         while let Some(at) = state.next_due() {
             due.insert(at);
-            while let Some((key, _)) = state.take(at, Lane::Normal) {
+            state.fire(at);
+            while let Some(key) = state.take(at, Priority::Fresh, 1).pop() {
                 state.finish(at, &key, Outcome::Done);
             }
         }

@@ -5,7 +5,7 @@ use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers};
 use super::*;
 
 /// As upstream's controller leaves them: with finalizer and addresses, without our record.
-fn adopted(name: &str) -> serde_json::Value {
+pub(super) fn adopted(name: &str) -> serde_json::Value {
     let mut adopted = service(name);
     adopted["metadata"]["finalizers"] = json!(["service.kubernetes.io/load-balancer-cleanup"]);
     adopted["status"]["loadBalancer"]["ingress"] = json!([{"ip": "198.18.0.1", "ipMode": "VIP"}]);

@@ -9,9 +9,12 @@ use tonic::{Request, Response, Status};
 use crate::provider::{
     call::{MessageLimits, Unary},
     details::Checked,
-    gather::SILENCE,
     load_balancers::calls::client,
 };
+
+/// How long one Service may take, as with a call about it alone: the longest time until the first result and from one
+/// result to the next, for a provider may serve them one after the other.
+pub(super) const PER_SERVICE: Duration = Duration::from_mins(2);
 
 /// `LoadBalancersService.UpdateLoadBalancerNodes`.
 pub(super) struct UpdateLoadBalancerNodes;
@@ -27,7 +30,7 @@ pub(super) struct Feed {
 pub(super) enum Ending {
     /// The stream is at its end.
     Whole,
-    /// Nothing came for [`SILENCE`].
+    /// Nothing came for [`PER_SERVICE`].
     Silent,
     /// It would not end.
     TooMany,
@@ -37,10 +40,15 @@ impl Unary for UpdateLoadBalancerNodes {
     type Request = Feed;
     type Response = Ending;
     const NAME: &'static str = "UpdateLoadBalancerNodes";
-    const DEADLINE: Duration = Duration::from_mins(5);
+    const DEADLINE: Duration = PER_SERVICE;
     const CHANGES: bool = true;
     const WITHOUT: &'static str =
         "targets are changed with one EnsureLoadBalancer for each Service instead";
+
+    fn deadline(feed: &Feed) -> Duration {
+        let services = u32::try_from(feed.message.services.len());
+        PER_SERVICE.saturating_mul(services.unwrap_or(u32::MAX))
+    }
 
     fn is_whole(ending: &Ending) -> bool {
         *ending == Ending::Whole
@@ -56,12 +64,12 @@ impl Unary for UpdateLoadBalancerNodes {
         let request = Request::from_parts(metadata, extensions, message);
         let mut client = client(channel, limits);
         let opening = client.update_load_balancer_nodes(request);
-        let Ok(response) = timeout(SILENCE, opening).await else {
+        let Ok(response) = timeout(PER_SERVICE, opening).await else {
             return Ok(Response::new(Ending::Silent));
         };
         let mut stream = response?.into_inner();
         let ending = loop {
-            let Ok(result) = timeout(SILENCE, stream.message()).await else {
+            let Ok(result) = timeout(PER_SERVICE, stream.message()).await else {
                 break Ending::Silent;
             };
             // Whoever reads them reads to the end.

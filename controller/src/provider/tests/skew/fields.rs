@@ -42,11 +42,11 @@ async fn read_all(rig: &Rig) -> Vec<String> {
     rig.fake.on_list(vec![listed], None);
     read.push(shown(&provider.list(LookupPurpose::Initialization).await));
 
-    read.push(shown(&provider.ensure_load_balancer(&web, &all).await));
+    read.push(shown(&provider.ensure_alone(&web, &all).await));
     read.push(shown(&provider.get_load_balancer(&web, &all).await));
     let update = provider.update_load_balancer(service("web"), targets(["a"]));
     read.push(shown(&update.await));
-    read.push(shown(&provider.delete_load_balancer(&web, || true).await));
+    read.push(shown(&provider.delete_alone(&web).await));
     rig.fake
         .balancers
         .on_list(vec![Step::Say(v1::ListLoadBalancersResponse {

@@ -1,0 +1,154 @@
+//! Keys that wait for the slot of their call.
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::*;
+
+/// Calls that need one of a few slots; two of a batch in one call.
+struct Slots(Arc<Semaphore>);
+
+impl Calls for Slots {
+    type Slot = OwnedSemaphorePermit;
+
+    fn has_room(&self, _: Priority, _: impl Fn(Priority) -> usize) -> bool {
+        true
+    }
+
+    fn slot(&self, _: Priority) -> BoxFuture<'static, OwnedSemaphorePermit> {
+        let slots = Arc::clone(&self.0);
+        Box::pin(async { slots.acquire_owned().await.unwrap() })
+    }
+
+    fn batch_size(&self, _: &OwnedSemaphorePermit) -> usize {
+        2
+    }
+}
+
+type Runs = Arc<Mutex<Vec<(u128, Vec<&'static str>)>>>;
+
+/// A queue at work whose keys need a call of a second each. Those whose name begins with `no` need none.
+fn start(slots: usize) -> (Queue<&'static str>, Runs, JoinSet<()>) {
+    let (queue, runs) = (queue(), Runs::default());
+    let (at_work, seen) = (queue.clone(), Arc::clone(&runs));
+    let start = Instant::now();
+    let handler = move |work: Work<&'static str, OwnedSemaphorePermit>| {
+        let seen = Arc::clone(&seen);
+        let record = move |keys: Vec<&'static str>| {
+            seen.lock().push((start.elapsed().as_millis(), keys));
+        };
+        async move {
+            let (keys, _slot) = match work {
+                Work::One(taken) if taken.key().starts_with("no") => {
+                    record(vec![taken.key()]);
+                    return taken.finish(Outcome::Done);
+                }
+                Work::One(taken) => {
+                    let call = taken.priority().call();
+                    return taken.finish(Outcome::RunAgain(call));
+                }
+                Work::Call(taken, slot) => (vec![taken], slot),
+                Work::Batch(keys, slot) => (keys, slot),
+            };
+            record(keys.iter().map(|taken| *taken.key()).collect());
+            sleep(SECOND).await;
+            for taken in keys {
+                taken.finish(Outcome::Done);
+            }
+        }
+    };
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let slots = Slots(Arc::new(Semaphore::new(slots)));
+        let stop = CancellationToken::new();
+        at_work
+            .run(1, slots, Gate::always_open(), stop, handler)
+            .await;
+    });
+    (queue, runs, tasks)
+}
+
+fn names(runs: &Runs) -> Vec<String> {
+    runs.lock().iter().map(|(_, keys)| keys.join(" ")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_slot_is_for_the_most_urgent_call_that_waits_at_that_time() {
+    let (queue, runs, _tasks) = start(1);
+    queue.add_all(["background"], Priority::Background);
+    queue.add_all(["bulk 1", "bulk 2"], Priority::Bulk);
+    queue.add_all(["batch 1", "batch 2", "batch 3"], Priority::Batch);
+    sleep(100 * MS).await;
+    queue.add("fresh", Priority::Fresh);
+    sleep(20 * SECOND).await;
+    let expected = [
+        "batch 1 batch 2",
+        "fresh",
+        "batch 3",
+        "bulk 1",
+        "bulk 2",
+        "background",
+    ];
+    assert_eq!(names(&runs), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_that_needs_no_call_waits_for_none() {
+    let (queue, runs, _tasks) = start(1);
+    queue.add_all(["a", "b", "c"], Priority::Fresh);
+    sleep(100 * MS).await;
+    queue.add("no call", Priority::Bulk);
+    sleep(MS).await;
+    assert_eq!(runs.lock().last(), Some(&(100, vec!["no call"])));
+}
+
+/// A Service that is edited again and again would else never get its call.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_is_added_while_it_waits_keeps_its_place() {
+    let (queue, runs, _tasks) = start(1);
+    queue.add_all(["a", "edited", "b", "c"], Priority::Fresh);
+    sleep(100 * MS).await;
+    queue.add("edited", Priority::Fresh);
+    sleep(10 * SECOND).await;
+    assert_eq!(names(&runs), ["a", "edited", "b", "c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn less_urgent_calls_do_not_starve_though_fresh_ones_never_end() {
+    let (queue, runs, _tasks) = start(1);
+    queue.add("bulk", Priority::Bulk);
+    queue.add("batch", Priority::Batch);
+    queue.add("background", Priority::Background);
+    for _ in 0..600 {
+        queue.add_all(["a", "b"], Priority::Fresh);
+        sleep(SECOND).await;
+    }
+    let runs = names(&runs);
+    for (key, most) in [("batch", 8), ("bulk", 64), ("background", 512)] {
+        let at = runs.iter().position(|run| run == key);
+        assert!(at.is_some_and(|at| at < most), "{key}: {at:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_gate_takes_no_slot() {
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let slots = Arc::new(Semaphore::new(1));
+    let (queue, calls) = (queue(), Slots(Arc::clone(&slots)));
+    queue.add("a", Priority::FreshCall);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let stop = CancellationToken::new();
+        let handler = |work: Work<&'static str, _>| async move {
+            if let Work::Call(taken, _slot) = work {
+                sleep(SECOND).await;
+                taken.finish(Outcome::Done);
+            }
+        };
+        queue.run(1, calls, gate.into(), stop, handler).await;
+    });
+    sleep(SECOND).await;
+    assert_eq!(slots.available_permits(), 1);
+    open.send(true).unwrap();
+    sleep(MS).await;
+    assert_eq!(slots.available_permits(), 0);
+}

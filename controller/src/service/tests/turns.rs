@@ -1,0 +1,219 @@
+//! Services that wait for a call are in the queue, where a change finds them.
+
+use outrigger_provider_mock::{ProviderOptions, ServedLoadBalancers};
+
+use super::{background::adopted, *};
+
+const UPDATE: Method = Method::UpdateLoadBalancerNodes;
+
+/// How the provider takes calls.
+fn taking(served: ServedLoadBalancers) -> Setup {
+    Setup {
+        provider: ProviderOptions {
+            load_balancers: Some(served),
+            ..ProviderOptions::default()
+        },
+        ..Setup::default()
+    }
+}
+
+/// `max_in_flight` calls, each about one Service.
+fn few_at_once(max_in_flight: u32) -> Setup {
+    taking(ServedLoadBalancers {
+        max_in_flight,
+        max_services_per_update: 1,
+        ..ServedLoadBalancers::default()
+    })
+}
+
+/// Has each call that changes a load balancer take so long.
+fn slow(rig: &Rig, seconds: u64) {
+    for method in [
+        UPDATE,
+        Method::EnsureLoadBalancer,
+        Method::DeleteLoadBalancer,
+    ] {
+        let duration = Some(Duration::from_secs(seconds));
+        rig.cloud
+            .inject(Fault::on(method, Effect::Hang { duration }));
+    }
+}
+
+/// How many load balancers have the Node.
+fn with_node(rig: &Rig, name: &str) -> usize {
+    let all = rig.cloud.load_balancers();
+    let has = all
+        .iter()
+        .filter(|one| one.targets.iter().any(|t| &*t.node == name));
+    has.count()
+}
+
+fn is_ready(rig: &Rig, key: &str) -> bool {
+    rig.condition(key, "Provisioned")
+        .is_some_and(|(status, _)| status == "True")
+}
+
+/// 40 load balancers get other nodes in calls of 5 s, two at a time.
+async fn rollout() -> Rig {
+    let rig = with_services(40, few_at_once(2)).await;
+    slow(&rig, 5);
+    rig.leave("n1");
+    secs(7).await;
+    assert_eq!(with_node(&rig, "n1"), 38, "the rollout has begun");
+    rig
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_waits_for_its_update_is_deleted_at_once() {
+    let rig = rollout().await;
+    rig.cluster.delete_service("shop/web-37");
+    let began = Instant::now();
+    rig.until("its end", |rig| {
+        rig.cluster.service("shop/web-37").is_none()
+    })
+    .await;
+    // The rest of a call in flight, and the deletion itself.
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(9), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_waits_for_its_update_is_changed_at_once() {
+    let rig = rollout().await;
+    rig.cluster.change_service("shop/web-37", |web| {
+        web["spec"]["ports"][0]["port"] = json!(81);
+    });
+    rig.cluster.change_service("shop/web-38", |web| {
+        web["spec"]["type"] = json!("ClusterIP");
+    });
+    let began = Instant::now();
+    let is_changed = |rig: &Rig| {
+        let all = rig.cloud.load_balancers();
+        let ports = all.iter().flat_map(|one| &one.ports);
+        ports.filter(|port| port.port == 81).count() == 1 && all.len() == 39
+    };
+    rig.until("both changes", is_changed).await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(9), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_deleted_is_given_to_no_load_balancer_by_a_later_call() {
+    let rig = with_services(40, few_at_once(2)).await;
+    slow(&rig, 5);
+    rig.join("late");
+    rig.until("the first", |rig| with_node(rig, "late") > 0)
+        .await;
+    secs(10).await;
+    rig.leave("late");
+    // Calls that began before are over.
+    secs(6).await;
+    let known = with_node(&rig, "late");
+    for _ in 0..100 {
+        secs(1).await;
+        let now = with_node(&rig, "late");
+        assert!(now <= known, "{now} of 40 have it, after {known}");
+    }
+    secs(200).await;
+    assert_eq!(with_node(&rig, "late"), 0);
+}
+
+/// The default of a Go cloud behind the adapter.
+#[tokio::test(start_paused = true)]
+async fn a_new_service_waits_for_one_call_of_a_rollout() {
+    let rig = with_services(40, few_at_once(1)).await;
+    slow(&rig, 2);
+    rig.leave("n1");
+    secs(5).await;
+    rig.cluster.create_service(service("new"));
+    let began = Instant::now();
+    rig.until("its load balancer", |rig| is_ready(rig, "shop/new"))
+        .await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    secs(100).await;
+    assert_eq!(with_node(&rig, "n1"), 0, "the rollout has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_go_before_load_balancers_that_were_lost() {
+    let volatile = || {
+        taking(ServedLoadBalancers {
+            max_in_flight: 2,
+            volatile: true,
+            ..ServedLoadBalancers::default()
+        })
+    };
+    let rig = with_services(60, volatile()).await;
+    slow(&rig, 3);
+    let rig = rig.restart_with(volatile()).await;
+    secs(4).await;
+    rig.cluster.create_service(service("new"));
+    rig.cluster.delete_service("shop/web-37");
+    let began = Instant::now();
+    rig.until("both", |rig| {
+        is_ready(rig, "shop/new") && rig.cluster.service("shop/web-37").is_none()
+    })
+    .await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(8), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_comparison_delays_no_change() {
+    let mut setup = Setup::default();
+    setup.settings.drift_period = Some(Duration::from_secs(10));
+    let rig = with_services(2, setup).await;
+    let hang = Effect::Hang { duration: None };
+    rig.cloud.inject(Fault::on(Method::GetLoadBalancer, hang));
+    secs(15).await;
+    rig.cluster.delete_service("shop/web-0");
+    rig.cluster.change_service("shop/web-1", |web| {
+        web["spec"]["ports"][0]["port"] = json!(81);
+    });
+    secs(2).await;
+    assert!(
+        rig.cluster.service("shop/web-0").is_none(),
+        "its deletion waits"
+    );
+    assert_eq!(
+        rig.cloud.load_balancers()[0].ports[0].port,
+        81,
+        "its change waits"
+    );
+}
+
+/// Services of upstream's controller: two at a time are at work in the cloud, not two questions.
+#[tokio::test(start_paused = true)]
+async fn a_turn_in_the_background_lasts_as_long_as_the_work_in_the_cloud() {
+    let setup = Setup {
+        cloud: cloud(|config| {
+            config.load_balancers.provisioning = Duration::from_mins(1);
+        }),
+        ..Setup::default()
+    };
+    for n in 0..20 {
+        setup.cluster.create_service(adopted(&format!("web-{n}")));
+    }
+    let rig = Rig::with(setup).await;
+    let at_work = |rig: &Rig| {
+        let states = (0..20).map(|n| rig.condition(&format!("shop/web-{n}"), "Provisioned"));
+        states
+            .flatten()
+            .filter(|(status, _)| status == "False")
+            .count()
+    };
+    for _ in 0..60 {
+        secs(1).await;
+        assert!(at_work(&rig) <= 2, "{} at work", at_work(&rig));
+    }
+    // Beside them a change does not wait.
+    rig.cluster.create_service(service("new"));
+    secs(1).await;
+    assert_eq!(
+        rig.condition("shop/new", "Provisioned").unwrap().1,
+        "Provisioning"
+    );
+    secs(800).await;
+    assert!((0..20).all(|n| is_ready(&rig, &format!("shop/web-{n}"))));
+}
