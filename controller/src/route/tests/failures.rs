@@ -59,7 +59,7 @@ async fn a_list_that_succeeds_again_wakes_routes_that_could_not_be_made() {
     let fault = |method, error| {
         fixture
             .cloud
-            .inject(Fault::on(method, Effect::Error(error)))
+            .inject(Fault::on(method, Effect::Error(error)));
     };
     fault(Method::BatchCreateRoutes, refused);
     fixture.register(routed("b", 2, &["10.244.2.0/24"]));
