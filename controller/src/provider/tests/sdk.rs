@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt, io,
+    net::Ipv4Addr,
     sync::Arc,
 };
 
@@ -63,7 +64,10 @@ impl sdk::LoadBalancers for Cloud {
         targets: &sdk::Targets,
     ) -> Result<Answer<Ensured>, sdk::Error> {
         self.give(service, targets);
-        Ok(Ensured::Ready(sdk::LoadBalancer::default()).into())
+        let mut balancer = sdk::LoadBalancer::default();
+        let address = Ipv4Addr::new(192, 0, 2, 1).into();
+        balancer.ingress.push(sdk::Ingress::ip(address));
+        Ok(Ensured::Ready(balancer).into())
     }
 
     async fn update_load_balancer_nodes(

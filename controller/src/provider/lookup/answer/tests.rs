@@ -115,15 +115,6 @@ fn nonsense_is_never_found_and_never_absent() {
         ("illegal region", broken(|i| i.region = "\u{1b}".into())),
         ("illegal type", broken(|i| i.instance_type = "x".repeat(64))),
         (
-            "malformed address",
-            broken(|i| {
-                i.addresses.push(v1::NodeAddress {
-                    r#type: "InternalIP".into(),
-                    address: "10.0.0.256".into(),
-                });
-            }),
-        ),
-        (
             "illegal label",
             broken(|i| {
                 i.additional_labels.insert("a b".into(), "c".into());
