@@ -65,17 +65,6 @@ pub(super) enum Fault {
     FewFiles,
 }
 
-/// Faults that are left out unless they are named: the controller does not bear them yet.
-const OFF: &[Fault] = &[
-    Fault::SlowLookups,
-    Fault::PausedLookups,
-    Fault::OneCall,
-    Fault::HangingComparison,
-    Fault::DeadConnections,
-    Fault::NodePolicy,
-    Fault::FewFiles,
-];
-
 impl Fault {
     pub(super) const ALL: [Self; 14] = [
         Self::HangingLookup,
@@ -93,10 +82,6 @@ impl Fault {
         Self::LeasePolicy,
         Self::FewFiles,
     ];
-
-    pub(super) fn is_on(self) -> bool {
-        !OFF.contains(&self)
-    }
 
     pub(super) fn name(self) -> String {
         format!("{self:?}").to_lowercase()

@@ -38,8 +38,7 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
-    pub(super) fn of(seed: u64, mut faults: Vec<Fault>) -> Self {
-        faults.retain(|fault| fault.is_on());
+    pub(super) const fn of(seed: u64, faults: Vec<Fault>) -> Self {
         Self {
             seed,
             services: 12,
@@ -53,16 +52,12 @@ impl Plan {
         let named = env::var("OUTRIGGER_TEST_FAULTS").unwrap_or_default();
         let named: Vec<_> = named.split(',').filter_map(Fault::named).collect();
         if !named.is_empty() {
-            return Self {
-                faults: named.clone(),
-                ..Self::of(seed, named)
-            };
+            return Self::of(seed, named);
         }
         let mut random = Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x11fe);
         let chosen = Area::ALL.map(|area| {
             let of_area = Fault::ALL.into_iter().filter(|fault| fault.area() == area);
-            let of_area: Vec<_> = of_area.filter(|fault| fault.is_on()).collect();
-            random.choice(of_area)
+            random.choice(of_area.collect::<Vec<_>>())
         });
         Self::of(seed, chosen.into_iter().flatten().collect())
     }
