@@ -33,7 +33,7 @@ pub use self::source::{ApiServer, Source, SourceError};
 use super::{
     authenticator::{Authenticator, Authenticators},
     certificate,
-    error::{Fenced, Unanswered, chain},
+    error::{Fenced, AnswerTimeout, chain},
     metrics::{ClientMetrics, is_watch},
     service_account::Credentials,
     traffic::Traffic,
@@ -316,7 +316,7 @@ where
             } else {
                 match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
                     Ok(result) => result.map_err(Into::into),
-                    Err(_) => Err(Unanswered(ANSWER_TIMEOUT).into()),
+                    Err(_) => Err(AnswerTimeout(ANSWER_TIMEOUT).into()),
                 }
             };
             if result.as_ref().is_err_and(|error| error.is::<Fenced>()) {

@@ -15,7 +15,7 @@ pub(super) struct Fenced;
 /// A request to which no answer began in time.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer within {} s", .0.as_secs())]
-pub(super) struct Unanswered(pub(super) Duration);
+pub(super) struct AnswerTimeout(pub(super) Duration);
 
 /// A request to the API server failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -45,7 +45,7 @@ pub enum ApiError {
     /// operator changes the rule.
     #[error("{0}")]
     Refused(String),
-    /// What was written does not fit what the object has become; the API server's words.
+    /// The write does not fit the object as it is by now; in the words of the API server.
     #[error("{0}")]
     Outdated(String),
     /// An answer that is not what it should be.
@@ -188,8 +188,8 @@ impl From<kube::Error> for ApiError {
             kube::Error::Api(status) => Self::from_status(&status),
             kube::Error::SerdeError(error) => Self::Decode(error.to_string()),
             kube::Error::Service(error) if error.is::<Fenced>() => Self::Fenced,
-            kube::Error::Service(error) => match error.downcast_ref::<Unanswered>() {
-                Some(Unanswered(limit)) => Self::Timeout(*limit),
+            kube::Error::Service(error) => match error.downcast_ref::<AnswerTimeout>() {
+                Some(AnswerTimeout(limit)) => Self::Timeout(*limit),
                 None => Self::Transport(chain(&*error)),
             },
             other => Self::Transport(chain(&other)),

@@ -11,7 +11,7 @@ use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tower::service_fn;
 
-use super::{client::ANSWER_TIMEOUT, error::Unanswered, metrics::is_watch};
+use super::{client::ANSWER_TIMEOUT, error::AnswerTimeout, metrics::is_watch};
 
 /// The body of an answer.
 pub(crate) type ScriptedAnswer = Response<BoxBody<Bytes, Infallible>>;
@@ -31,7 +31,7 @@ where
             let answer = answer(request);
             async move {
                 let answered = tokio::time::timeout(limit, answer).await;
-                answered.map_err(|_| Unanswered(limit))
+                answered.map_err(|_| AnswerTimeout(limit))
             }
         }),
         "default",

@@ -161,7 +161,7 @@ async fn answered(
     Full::new(Bytes::from_static(b"{}")).boxed()
 }
 
-/// What becomes of the connections that are open.
+/// State of the open connections.
 #[derive(Clone, Copy)]
 pub(super) enum Fate {
     /// Nothing comes through any more, and nothing says so.
