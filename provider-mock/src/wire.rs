@@ -92,7 +92,7 @@ where
             if cloud.faults().loses_reply(method, &about) {
                 // Read to its end: a stream without a reader would end its handler early.
                 let _ = frames::Answer::read(response.into_body()).await;
-                let status = Status::unavailable("the reply was lost");
+                let status = Status::unknown("the reply was lost");
                 ended.with(status.code());
                 return Ok(status.into_http());
             }

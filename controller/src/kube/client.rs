@@ -33,7 +33,7 @@ pub use self::source::{ApiServer, Source, SourceError};
 use super::{
     authenticator::{Authenticator, Authenticators},
     certificate,
-    error::{Fenced, AnswerTimeout, chain},
+    error::{AnswerTimeout, Fenced, chain},
     metrics::{ClientMetrics, is_watch},
     service_account::Credentials,
     traffic::Traffic,

@@ -144,13 +144,15 @@ impl CloudNode {
             return Ok(Outcome::RetryAfter(ASKED_AGAIN));
         }
         let lookup = self.lookup(Arc::clone(&asked)).await?;
-        // A lookup waits as long as the provider's calls pause. A change meanwhile runs the key again.
-        let same = |node: &Arc<NodeView>| {
-            node.uid == asked.uid && node.provider_id == asked.provider_id && !node.is_paused()
-        };
-        let Some(node) = parts.nodes.get(&asked.name).filter(same) else {
+        // A lookup waits as long as the provider's calls pause.
+        let Some(node) = parts.nodes.get(&asked.name) else {
             return Ok(Outcome::Done);
         };
+        let is_same = node.uid == asked.uid && node.provider_id == asked.provider_id;
+        if !is_same || node.is_paused() {
+            // The change itself may not have queued the Node, such as an earlier write whose answer was lost.
+            return Ok(Outcome::RunAgain(Priority::Fresh));
+        }
         if matches!(lookup, Lookup::Found(_)) {
             (parts.on_lookup)(&node, &lookup);
         }

@@ -42,11 +42,6 @@ impl Backoff {
             longest
         }
     }
-
-    /// The back-off of what heals slowly: from `base` to `cap`, with the same jitter.
-    pub(super) const fn slow(self, base: Duration, cap: Duration) -> Self {
-        Self { base, cap, ..self }
-    }
 }
 
 impl Default for Backoff {

@@ -282,7 +282,8 @@ impl<K: Key> State<K> {
             Outcome::Retry | Outcome::RetryWithin(_) | Outcome::RetrySlowly(_) => {
                 self.counters.retries.inc();
                 let (backoff, limit) = match outcome {
-                    Outcome::RetrySlowly(limit) => (self.backoff.slow(SLOW, limit), limit),
+                    // Without jitter: that Nodes have one provider ID is seen in one call about them.
+                    Outcome::RetrySlowly(limit) => (Backoff::new(SLOW, limit), limit),
                     Outcome::RetryWithin(limit) => (self.backoff, limit),
                     _ => (self.backoff, Duration::MAX),
                 };

@@ -21,10 +21,7 @@ async fn a_lost_reply_leaves_one_load_balancer() {
     let lost = Fault::on(Method::EnsureLoadBalancer, Effect::LoseReply).times(1);
     lb.mock.cloud.inject(lost);
     let unknown = lb.make("web").await.unwrap_err();
-    assert_eq!(
-        (unknown.code(), reason(&unknown)),
-        (Code::Unavailable, None)
-    );
+    assert_eq!((unknown.code(), reason(&unknown)), (Code::Unknown, None));
     assert_eq!(lb.mock.cloud.load_balancers().len(), 1);
     assert_eq!(lb.make("web").await.unwrap().disposition(), Wire::Ready);
     assert_eq!(lb.mock.cloud.load_balancers().len(), 1);

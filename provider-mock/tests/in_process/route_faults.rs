@@ -39,7 +39,7 @@ async fn calls_about_routes_fail_hang_and_lose_their_replies() {
 
     cloud.inject(Fault::on(Method::BatchCreateRoutes, Effect::LoseReply).times(1));
     let lost = routed.create(wanted()).await.unwrap_err();
-    assert_eq!((lost.code(), reason(&lost)), (Code::Unavailable, None));
+    assert_eq!((lost.code(), reason(&lost)), (Code::Unknown, None));
     assert_eq!(cloud.routes().len(), 1, "it was served");
     // RTE-07.
     routed.made(wanted()).await;

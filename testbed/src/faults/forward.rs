@@ -170,8 +170,12 @@ fn status_answer(
     answer.body(body).map_err(io::Error::other)
 }
 
+/// As the API server writes it: a refusal of content has causes, a patch that does not apply has none.
 fn status_body(code: u16, reason: &str, message: &str, retry_after: Option<u32>) -> Value {
-    let details = retry_after.map_or_else(|| json!({}), |s| json!({"retryAfterSeconds": s}));
+    let mut details = retry_after.map_or_else(|| json!({}), |s| json!({"retryAfterSeconds": s}));
+    if code == 422 && !message.starts_with("the server rejected our request") {
+        details["causes"] = json!([{"message": message}]);
+    }
     json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "code": code, "reason": reason, "message": message, "details": details,

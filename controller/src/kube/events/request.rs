@@ -102,6 +102,9 @@ async fn attempt(
 /// An error about the event itself, or about its namespace, is final; one about the API server's state,
 /// our rights or our token may heal. client-go takes every answer for a final one, overload too.
 fn may_heal(error: &ApiError) -> bool {
+    if let ApiError::Refused(_) = error {
+        return false;
+    }
     match error.code() {
         // An API server that has just started refuses every user until it has read its roles. Any
         // other 403 is about the event: its namespace is being deleted, or admission does not want

@@ -42,10 +42,14 @@ fn jitter_takes_up_to_a_fifth_of_a_delay() {
     assert_eq!(backoff.delay(9, 30 * SECOND, 0.5), 27 * SECOND);
 }
 
-/// Keys that failed in one call go their own ways, also where they heal slowly.
+/// Keys that failed in one call go their own ways. Those with a malformed answer meet again: that two Nodes have one
+/// provider ID is seen in a call about both.
 #[tokio::test(start_paused = true)]
 async fn keys_that_fail_together_do_not_meet_again() {
-    for outcome in [Outcome::Retry, Outcome::RetrySlowly(300 * SECOND)] {
+    for (outcome, times) in [
+        (Outcome::Retry, 90..=100),
+        (Outcome::RetrySlowly(300 * SECOND), 1..=1),
+    ] {
         let backoff = Backoff::new(SECOND, 300 * SECOND).with_jitter();
         let mut state = State::new(backoff, QueueMetrics::unregistered().counters("test"));
         let now = Instant::now();
@@ -63,7 +67,7 @@ async fn keys_that_fail_together_do_not_meet_again() {
                 state.finish(at, &key, Outcome::Done);
             }
         }
-        assert!(due.len() > 90, "{outcome:?}: {}", due.len());
+        assert!(times.contains(&due.len()), "{outcome:?}: {}", due.len());
     }
 }
 

