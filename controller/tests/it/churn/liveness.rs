@@ -204,14 +204,9 @@ async fn lookups_calls_routes_and_policies() {
 }
 
 #[tokio::test]
-async fn pauses_statuses_blackholes_and_dead_connections() {
-    use Fault::{DeadConnections, EmptyBlackhole, EmptyInProgress, PausedLookups};
-    let faults = vec![
-        PausedLookups,
-        EmptyInProgress,
-        EmptyBlackhole,
-        DeadConnections,
-    ];
+async fn slow_lookups_statuses_and_blackholes() {
+    use Fault::{EmptyBlackhole, EmptyInProgress, SlowLookups};
+    let faults = vec![SlowLookups, EmptyInProgress, EmptyBlackhole];
     Box::pin(drill(Plan::of(2, faults))).await;
 }
 
