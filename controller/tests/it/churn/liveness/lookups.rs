@@ -60,7 +60,7 @@ async fn limit(scene: &Scene, pause: Duration) {
 }
 
 pub(super) async fn pause(scene: &Scene) {
-    limit(scene, Duration::from_mins(10)).await;
+    limit(scene, Duration::from_mins(1)).await;
     // The longest pause of a provider is an hour: those who register now are not initialised before.
     scene
         .record
