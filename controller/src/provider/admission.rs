@@ -200,6 +200,14 @@ impl Permit {
                  send when the cloud takes calls again"
             );
         }
+        if let Some(asked) = retry_after.filter(|after| *after > CLASS_PAUSE.longest()) {
+            warn!(
+                class = own.as_str(),
+                ?asked,
+                ?pause,
+                "the provider asks for a longer pause than the contract allows; are these milliseconds?"
+            );
+        }
         let label = super::error::reason_name(reason);
         let shown = match reason {
             ErrorReason::CredentialsInvalid => "all",

@@ -67,7 +67,9 @@ pub enum Error {
         after: Duration,
     },
     /// The connection broke, or the provider dropped the call. The outcome is unknown.
-    #[error("{rpc}: the connection to the provider was lost before it answered")]
+    #[error(
+        "{rpc}: the provider broke off the call before it answered, or the connection to it was lost"
+    )]
     ConnectionLost {
         /// Name of the method.
         rpc: &'static str,

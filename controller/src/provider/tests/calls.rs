@@ -236,3 +236,36 @@ async fn an_oversized_status_is_refused_and_the_connection_stays() {
     assert!(error.to_string().contains("more than the 65536"), "{error}");
     assert_eq!(rig.fake.dials(), 1);
 }
+
+/// Seconds that were meant as milliseconds.
+#[tokio::test(start_paused = true)]
+async fn waits_beyond_their_bounds_are_reported() {
+    let warnings = Warnings::listen();
+    let rig = Rig::with(|_, fake| {
+        fake.introduce(|answer| {
+            let offered = answer.capabilities.get_or_insert_default();
+            let instances = offered.instances.get_or_insert_default();
+            instances.visibility_delay = Some(prost_types::Duration {
+                seconds: 60_000,
+                nanos: 0,
+            });
+        });
+    });
+    rig.serving().await;
+    rig.fake.on_batch(|_| {
+        let wait = Some(secs(30_000));
+        Reply::Fail(refusal(Code::ResourceExhausted, "RATE_LIMITED", wait))
+    });
+    rig.look_up("a").await.unwrap_err();
+    for (part, value) in [
+        ("longer pause than the contract allows", "asked=30000s"),
+        (
+            "a long instances.visibility_delay",
+            "visibility_delay=60000s",
+        ),
+    ] {
+        let told = warnings.with(part);
+        assert_eq!(told.len(), 1, "{part}: {told:?}");
+        assert!(told[0].contains(value), "{told:?}");
+    }
+}
