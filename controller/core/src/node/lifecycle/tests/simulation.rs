@@ -8,7 +8,7 @@ mod controller;
 mod plan;
 mod world;
 
-use controller::{Controller, REFRESH};
+use controller::{Controller, REFRESH, SNAPSHOT};
 use plan::{Event, Ids, Plan, SMOOTH, plans};
 use world::{World, shut_down};
 
@@ -120,14 +120,16 @@ fn simulate(plan: &Plan) {
     // Nodes that were taken over by machines with other ids are ready and absent for good.
     let counts = run.controller.counts(&run.world);
     let total = counts.total() + 1;
+    // A snapshot from before the end of the machine contradicts its absence.
+    let soon = 30 + SNAPSHOT;
     let limit = if total as f64 <= counts.limit {
-        30
+        soon
     } else if 2 * total <= counts.nodes {
         // The next snapshot shows that the provider finds something.
         300 + REFRESH + 60
     } else {
         run.world.confirm_all(true);
-        30
+        soon
     };
     run.world.suffer(index, Event::Vanish);
     run.wait(60, "not ready", |world| !is_ready(world, index));

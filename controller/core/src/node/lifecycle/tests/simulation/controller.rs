@@ -27,7 +27,7 @@ use crate::node::{
 const WINDOW: u64 = 300;
 /// All nodes are refreshed once in so many seconds, mostly, from a snapshot that is so old.
 pub(super) const REFRESH: u64 = 300;
-const SNAPSHOT: u64 = 30;
+pub(super) const SNAPSHOT: u64 = 30;
 
 /// Work in flight for one node.
 enum Job {
