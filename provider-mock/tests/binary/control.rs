@@ -389,7 +389,7 @@ async fn the_journal_says_who_called_and_what_came_of_it() {
     let ended = Event::CallEnded {
         call,
         method: Method::DeleteLoadBalancer,
-        code: Code(tonic::Code::Unavailable),
+        code: Code(tonic::Code::Unknown),
     };
     assert_eq!(calls.next(), Some(ended), "{text}");
     mock.terminate().await;

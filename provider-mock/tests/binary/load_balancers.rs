@@ -155,7 +155,7 @@ async fn faults_of_load_balancers_are_set_from_outside() {
     }
     let mut client = LoadBalancersServiceClient::new(mock.channel().await);
     let lost = within("ensuring", client.ensure_load_balancer(request("web"))).await;
-    assert_eq!(lost.unwrap_err().code(), tonic::Code::Unavailable);
+    assert_eq!(lost.unwrap_err().code(), tonic::Code::Unknown);
     assert_eq!(mock.ctl("lb list").await.lines().count(), 1);
     assert_eq!(ensure(&mock, "web").await, Wire::Ready);
     mock.terminate().await;
