@@ -26,7 +26,7 @@ async fn a_lost_reply_leaves_one_load_balancer() {
     assert_eq!(lb.make("web").await.unwrap().disposition(), Wire::Ready);
     assert_eq!(lb.mock.cloud.load_balancers().len(), 1);
     let counters = lb.mock.cloud.counters();
-    assert_eq!(counters.calls("EnsureLoadBalancer", "UNAVAILABLE"), 1);
+    assert_eq!(counters.calls("EnsureLoadBalancer", "UNKNOWN"), 1);
 
     lb.mock
         .cloud

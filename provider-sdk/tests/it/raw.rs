@@ -103,7 +103,8 @@ async fn a_deadline_that_passes_here_is_called_so() {
     rig.instances().await;
     let mut client = Client::dial(&rig).await;
     // tonic's own timer would answer CANCELLED; which of the two fires first must not be chance.
-    for timeout in ["1n", "1m", "3m", "999u", "5S"] {
+    // Longer ones leave the time for an answer without the rest.
+    for timeout in ["1n", "1m", "3m", "999u"] {
         let uri = format!("http://localhost{BATCH_GET}");
         let request = ask(&["a"]);
         let call = client.call(&uri, timeout, &request);
