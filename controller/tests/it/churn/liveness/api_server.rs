@@ -9,7 +9,7 @@ use super::{rule::NOTICED, scene::Scene};
 use crate::stage::Stage;
 
 /// So many Services are made at one moment.
-const BURST: usize = 60;
+pub(super) const BURST: u32 = 60;
 
 /// Until watches are quiet.
 const QUIET: Duration = Duration::from_secs(2);

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use super::{
     super::plan::blocks,
     fault::{Area, Fault},
+    rule::{SERVED, SERVED_AMONG_MANY},
 };
 
 /// Until a broken bound has been seen.
@@ -105,9 +106,18 @@ impl Plan {
         flags
     }
 
+    /// How long a Service may wait for its load balancer.
+    pub(super) fn served(&self) -> Duration {
+        if self.has(Fault::OneCall) && self.has(Fault::FewFiles) {
+            SERVED_AMONG_MANY
+        } else {
+            SERVED
+        }
+    }
+
     /// How long the faults go on: every wish that they delay beyond its bound is seen meanwhile.
     pub(super) fn lasts(&self) -> Duration {
         let longest = self.faults.iter().map(|fault| fault.lasts()).max();
-        longest.unwrap_or_default() + MARGIN
+        longest.unwrap_or_default().max(self.served()) + MARGIN
     }
 }

@@ -17,6 +17,7 @@ use super::{
         invariants::Invariants,
         pod_cidrs::pod_cidrs,
     },
+    api_server::BURST,
     scene::Scene,
 };
 
@@ -39,6 +40,10 @@ pub(super) const CALL: Duration = Duration::from_secs(4);
 
 /// A Service that changed waits for one call, whatever else there is to do.
 pub(super) const SERVED: Duration = CALL.saturating_add(SLACK);
+
+/// Of many Services that are made at one moment, while one call at a time is made: every eighth call is an update.
+pub(super) const SERVED_AMONG_MANY: Duration =
+    SERVED.saturating_add(CALL.saturating_mul(BURST.div_ceil(7)));
 
 /// New targets reach one load balancer after the other, of a dozen and some more.
 const TARGETS: Duration = CALL.saturating_mul(16).saturating_add(SLACK);
@@ -83,7 +88,7 @@ impl Wish {
             Self::NotShutDown | Self::PodCidrs => SLACK,
             // The API server is asked about the Node first, which may take as long as a list is late.
             Self::Routes | Self::NoStaleRoute => ROUTE,
-            Self::Served | Self::NoLeak => SERVED,
+            Self::Served | Self::NoLeak => scene.served,
             Self::Targets => TARGETS,
         }
     }

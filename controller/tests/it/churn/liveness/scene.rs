@@ -43,6 +43,8 @@ pub(super) struct Scene {
     pub(super) families: usize,
     /// Whether lookups are served one after the other.
     pub(super) is_slow: bool,
+    /// How long a Service may wait for its load balancer.
+    pub(super) served: Duration,
     ledger: Ledger,
     cloud: control::Client,
 }
@@ -68,6 +70,7 @@ impl Scene {
             client,
             families: plan.cluster_cidrs().len(),
             is_slow: plan.has(Fault::SlowLookups),
+            served: plan.served(),
             ledger: ledger.clone(),
             cloud: control::Client::new(stage.dir().join("provider.sock.ctl")),
         }
