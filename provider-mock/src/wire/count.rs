@@ -89,16 +89,24 @@ impl Drop for Ended {
     }
 }
 
-/// A body whose trailers tell how the call ended.
+/// A body whose trailers tell how the call ended. The call ends before they are sent: once the caller has them
+/// it may begin another call, and this body is dropped some time later.
 #[derive(Debug)]
 pub(super) struct Counted {
     body: Body,
-    ended: Ended,
+    ended: Option<Ended>,
 }
 
 impl Counted {
     pub(super) fn new(body: Body, ended: Ended) -> Self {
+        let ended = Some(ended);
         Self { body, ended }
+    }
+
+    fn end_with(&mut self, code: Code) {
+        if let Some(mut ended) = self.ended.take() {
+            ended.with(code);
+        }
     }
 }
 
@@ -113,16 +121,15 @@ impl HttpBody for Counted {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         match &frame {
             Poll::Ready(Some(Ok(frame))) => {
-                if let Some(part) = frame.data_ref() {
-                    self.ended.answered(part);
+                if let (Some(part), Some(ended)) = (frame.data_ref(), &self.ended) {
+                    ended.answered(part);
                 }
                 if let Some(trailers) = frame.trailers_ref() {
                     let status = Status::from_header_map(trailers);
-                    self.ended
-                        .with(status.map_or(Code::Unknown, |status| status.code()));
+                    self.end_with(status.map_or(Code::Unknown, |status| status.code()));
                 }
             }
-            Poll::Ready(Some(Err(status))) => self.ended.with(status.code()),
+            Poll::Ready(Some(Err(status))) => self.end_with(status.code()),
             _ => {}
         }
         frame
@@ -134,5 +141,33 @@ impl HttpBody for Counted {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use http_body_util::{BodyExt as _, StreamBody};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_call_has_ended_before_the_caller_has_its_trailers() {
+        let cloud = Cloud::new(crate::cloud::CloudConfig::new().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        cloud.keep_journal(crate::journal::Journal::open(&path).unwrap());
+        let mut ended = Ended::cancelled_unless_said(cloud, Method::BatchDeleteRoutes);
+        ended.began(None, Subjects::default());
+        let mut trailers = HeaderMap::new();
+        trailers.insert("grpc-status", "0".parse().unwrap());
+        let frames = futures::stream::iter([Ok::<_, Status>(Frame::trailers(trailers))]);
+        let mut body = Counted::new(Body::new(StreamBody::new(frames)), ended);
+        let frame = body.frame().await.unwrap().unwrap();
+        assert!(frame.is_trailers());
+        let journal = std::fs::read_to_string(&path).unwrap();
+        assert!(journal.contains("callEnded"), "{journal}");
+        drop(body);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), journal);
     }
 }
