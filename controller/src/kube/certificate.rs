@@ -3,7 +3,10 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use kube::config::AuthInfo;
-use rustls::pki_types::{CertificateDer, pem::PemObject};
+use rustls::pki_types::{
+    CertificateDer,
+    pem::{self, PemObject},
+};
 use x509_parser::time::ASN1Time;
 
 /// Explains why the API server may have answered 401 to the credentials in `auth`: its own answer is
@@ -38,6 +41,20 @@ pub(crate) fn validity(chain: &[CertificateDer<'_>]) -> Option<(Timestamp, Times
     let validity = certificate.validity();
     let time = |at: ASN1Time| Timestamp::from_second(at.timestamp()).ok();
     Some((time(validity.not_before)?, time(validity.not_after)?))
+}
+
+/// The fault of a PEM, without a line of it: a key whose line ends were lost is one line, and the error quotes it.
+pub(crate) fn pem_fault(error: &pem::Error) -> &'static str {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => {
+            "a section has no END line; are the line ends lost?"
+        }
+        pem::Error::IllegalSectionStart { .. } => "a BEGIN line is damaged",
+        pem::Error::Base64Decode(_) => "the base64 of a section is damaged",
+        pem::Error::NoItemsFound => "it has no section of that kind",
+        pem::Error::SectionTooLarge => "a section is too large",
+        _ => "it cannot be read",
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::{
     features::FeatureGates,
     flags::{command, type_of},
     tls::SniPairs,
-    values::{GoBool, GoDuration, Int32s, Strings},
+    values::{GoBool, GoDuration, Int32s, Strings, without_login},
 };
 
 /// A flag as it is declared.
@@ -104,7 +104,10 @@ pub(super) fn values(
             .and_then(|mut values| values.next_back());
         FlagValue {
             name: name.into(),
-            value: as_go(type_of(arg), &raw.unwrap_or_default().to_string_lossy()),
+            value: without_login(&as_go(
+                type_of(arg),
+                &raw.unwrap_or_default().to_string_lossy(),
+            )),
             explicit: line.is_set(name),
         }
     };

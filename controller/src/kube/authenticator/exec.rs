@@ -21,6 +21,9 @@ use crate::kube::certificate::validity;
 /// How long a plugin may run.
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// Other API versions than those of this group are not shown: the output may be anything.
+const API_GROUP: &str = "client.authentication.k8s.io/";
+
 /// The part of a plugin's stderr that is shown.
 const SHOWN: usize = 300;
 
@@ -203,12 +206,17 @@ impl Plugin {
     }
 
     fn parse(&self, output: &[u8]) -> Result<Material, String> {
-        let credential: Reply = serde_json::from_slice(output)
-            .map_err(|error| format!("the output is no ExecCredential: {error}"))?;
+        let credential: Reply = serde_json::from_slice(output).map_err(|error| fault(&error))?;
         if credential.api_version != self.api_version {
+            let returned = credential.api_version;
+            let returned = if returned.starts_with(API_GROUP) {
+                format!("version {returned}")
+            } else {
+                "another one".to_owned()
+            };
             return Err(format!(
-                "the plugin is configured to use API version {}, and returned version {}",
-                self.api_version, credential.api_version
+                "the plugin is configured to use API version {}, and returned {returned}",
+                self.api_version
             ));
         }
         let status = credential
@@ -234,6 +242,17 @@ impl Plugin {
             certificate,
             expires: status.expiration_timestamp,
         })
+    }
+}
+
+/// The fault of an output, without a word of it: serde quotes a value of another type, which may be the token.
+fn fault(error: &serde_json::Error) -> String {
+    const NONE: &str = "the output is no ExecCredential";
+    if error.is_data() {
+        let (line, column) = (error.line(), error.column());
+        format!("{NONE}: a field is missing or has another type, at line {line} column {column}")
+    } else {
+        format!("{NONE}: {error}")
     }
 }
 

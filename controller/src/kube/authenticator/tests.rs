@@ -2,6 +2,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use kube::config::ExecConfig;
 use prometheus_client::registry::Registry;
+use serde_json::json;
 
 use super::*;
 use crate::{fixture::Warnings, kube::metrics::ClientMetrics};
@@ -248,6 +249,46 @@ async fn a_plugin_that_fails_says_why_in_one_sentence() {
         "no credential for the API server: exec: executable /nowhere/plugin not found; get it \
          from https://example.com"
     );
+}
+
+/// Such outputs reach the log, as each request fails with the error.
+#[tokio::test]
+async fn no_word_of_the_output_of_a_plugin_is_in_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let version = "client.authentication.k8s.io/v1";
+    let key = "-----BEGIN PRIVATE KEY-----hush-----END PRIVATE KEY-----";
+    let key_pair = rcgen::KeyPair::generate().unwrap();
+    let certificate = rcgen::CertificateParams::default().self_signed(&key_pair);
+    let certificate = certificate.unwrap().pem();
+    for output in [
+        json!("hush"),
+        json!(["hush"]),
+        json!({"apiVersion": "hush", "status": {"token": "hush"}}),
+        json!({"apiVersion": version, "status": "hush"}),
+        json!({"apiVersion": version, "status": {"token": ["hush"]}}),
+        json!({"apiVersion": version, "status": {"token": "hu\nsh"}}),
+        json!({"apiVersion": version, "status": {"expirationTimestamp": "hush"}}),
+        json!({"apiVersion": version, "status": {"clientKeyData": "hush"}}),
+        json!({"apiVersion": version, "status": {
+            "clientCertificateData": certificate, "clientKeyData": "hush",
+        }}),
+        json!({"apiVersion": version, "status": {
+            "clientCertificateData": certificate, "clientKeyData": key,
+        }}),
+        json!({"apiVersion": version, "status": {
+            "clientCertificateData": key, "clientKeyData": "hush",
+        }}),
+    ] {
+        let output = output.to_string();
+        let user = plugin(directory.path(), &format!("printf '%s' '{output}'"));
+        let authenticator = authenticators().0.of(&user).unwrap();
+        let error = authenticator.current().await.err().unwrap().to_string();
+        assert!(error.contains("plugin.sh: "), "{error}");
+        // As text, and as bytes of a line.
+        for leaked in ["hush", "104, 117, 115, 104", "hu\\nsh"] {
+            assert!(!error.contains(leaked), "{output}: {error}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,6 +11,8 @@ use rustls::{
     sign::CertifiedKey,
 };
 
+use crate::kube::certificate::pem_fault;
+
 /// Client certificate that the next TLS handshake presents.
 #[derive(Default)]
 pub(super) struct Presented(RwLock<Option<Arc<CertifiedKey>>>);
@@ -53,12 +55,12 @@ impl ResolvesClientCert for Presented {
 pub(super) fn pair(certificate: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, String> {
     let chain = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| format!("the client certificate is no PEM: {error}"))?;
+        .map_err(|error| format!("the client certificate is no PEM: {}", pem_fault(&error)))?;
     if chain.is_empty() {
         return Err("there is no certificate in the client certificate's PEM".into());
     }
     let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|error| format!("the client key cannot be read: {error}"))?;
+        .map_err(|error| format!("the client key cannot be read: {}", pem_fault(&error)))?;
     let key = ring::default_provider()
         .key_provider
         .load_private_key(key)

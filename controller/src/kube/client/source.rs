@@ -2,15 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use http::Uri;
 use kube::{
     Config,
     config::{Cluster, KubeConfigOptions, Kubeconfig},
 };
-use tracing::info;
+use tracing::{info, warn};
 
-use crate::kube::{
-    error::chain,
-    proxy::{Environment, Proxy},
+use crate::{
+    kube::{
+        error::chain,
+        proxy::{Environment, Proxy},
+    },
+    options::values::without_login,
 };
 
 /// Where the API server is and who we are to it.
@@ -62,10 +66,10 @@ impl Source {
         let master = match &self.master {
             Some(master) => Some(
                 master
-                    .parse::<http::Uri>()
+                    .parse::<Uri>()
                     .ok()
                     .filter(|uri| uri.scheme().is_some() && uri.authority().is_some())
-                    .ok_or_else(|| SourceError::Master(master.clone()))?,
+                    .ok_or_else(|| SourceError::Master(without_login(master)))?,
             ),
             None => None,
         };
@@ -80,6 +84,14 @@ impl Source {
         if let Some(server) = master {
             config.cluster_url = server;
         }
+        if let Some(server) = anonymous(&config.cluster_url) {
+            warn!(
+                %server,
+                "the URL of the API server names a user, which is left out: give its credentials in the \
+                 kubeconfig's user"
+            );
+            config.cluster_url = server;
+        }
         let environment = Environment::read();
         let proxy = Proxy::to(&config.cluster_url, proxy_url.as_deref(), &environment);
         let proxy = proxy.map_err(SourceError::Proxy)?;
@@ -88,6 +100,14 @@ impl Source {
         }
         Ok(ApiServer { config, proxy })
     }
+}
+
+/// The URL without its user and password, if it has any: no request sends them, and each message would show them.
+fn anonymous(url: &Uri) -> Option<Uri> {
+    let (_, host) = url.authority()?.as_str().rsplit_once('@')?;
+    let mut parts = url.clone().into_parts();
+    parts.authority = host.parse().ok();
+    Some(Uri::from_parts(parts).unwrap_or_default())
 }
 
 /// The configuration and the `proxy-url` of a kubeconfig.

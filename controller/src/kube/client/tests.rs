@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use tower::{ServiceExt, service_fn};
 
 use super::*;
-use crate::kube::error::ApiError;
+use crate::{fixture::Warnings, kube::error::ApiError};
 
 fn govern(budget: Budget) -> Govern {
     Govern {
@@ -126,6 +126,55 @@ async fn bad_sources_are_named() {
     })
     .await;
     assert!(master.contains("\"10.0.0.1\" is not a URL"), "{master}");
+    let login = message(Source {
+        kubeconfig: None,
+        master: Some("https://ann:hush hush@10.0.0.1".into()),
+    })
+    .await;
+    assert!(login.contains("\"https://10.0.0.1\" is not"), "{login}");
+
+    // A token that stands where an object should.
+    let text = "apiVersion: v1\nkind: Config\nusers:\n- name: ann\n  user: hush\n";
+    std::fs::write(&path, text).unwrap();
+    let token = message(Source {
+        kubeconfig: Some(path.clone()),
+        master: None,
+    })
+    .await;
+    assert!(!token.contains("hush"), "{token}");
+}
+
+/// Each request and each message would carry them.
+#[tokio::test]
+async fn user_and_password_in_the_url_of_the_api_server_go_no_further() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kubeconfig");
+    let server = "https://ann:hush@10.0.0.1:6443/behind";
+    let text = format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\n\
+         contexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\
+         clusters: [{{name: a, cluster: {{server: '{server}'}}}}]\n\
+         users: [{{name: a, user: {{}}}}]\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    for source in [
+        Source {
+            kubeconfig: Some(path.clone()),
+            master: None,
+        },
+        Source {
+            kubeconfig: None,
+            master: Some(server.into()),
+        },
+    ] {
+        let warnings = Warnings::listen();
+        let loaded = source.load().await.unwrap();
+        let url = loaded.config.cluster_url.to_string();
+        assert_eq!(url, "https://10.0.0.1:6443/behind");
+        let said = warnings.with("names a user, which is left out");
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert!(!said[0].contains("hush"), "{said:?}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use x509_parser::prelude::FromDer;
 
 use super::{AccessError, caller::Caller, headers::Names, review};
 use crate::{
-    kube::{api::Api, error::ApiError},
+    kube::{api::Api, certificate::pem_fault, error::ApiError},
     options::config::RequestHeader,
 };
 
@@ -179,7 +179,7 @@ fn from_cluster(pem: &str) -> Result<Verifier, AccessError> {
 
 fn verifier(pem: &[u8]) -> Result<Verifier, String> {
     let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
-    let certificates = certificates.map_err(|error| format!("no PEM: {error}"))?;
+    let certificates = certificates.map_err(|error| format!("no PEM: {}", pem_fault(&error)))?;
     let mut roots = RootCertStore::empty();
     if roots.add_parsable_certificates(certificates).0 == 0 {
         return Err("there is no CA in it".into());

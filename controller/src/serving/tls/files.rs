@@ -13,6 +13,7 @@ use rustls::{
 };
 
 use super::{TlsError, made::Pem};
+use crate::kube::certificate::pem_fault;
 
 /// Which files of a pair there are.
 pub(super) enum Found<'a> {
@@ -90,11 +91,11 @@ pub(super) fn in_memory(pem: &Pem, crypto: &CryptoProvider) -> Result<Arc<Certif
 fn pair(certificate: &[u8], key: &[u8], crypto: &CryptoProvider) -> Result<CertifiedKey, String> {
     let chain = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| format!("the certificate is no PEM: {error}"))?;
+        .map_err(|error| format!("the certificate is no PEM: {}", pem_fault(&error)))?;
     if chain.is_empty() {
         return Err("there is no certificate in the file".into());
     }
     let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|error| format!("the key cannot be read: {error}"))?;
+        .map_err(|error| format!("the key cannot be read: {}", pem_fault(&error)))?;
     CertifiedKey::from_der(chain, key, crypto).map_err(|error| error.to_string())
 }

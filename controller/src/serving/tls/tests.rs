@@ -88,6 +88,26 @@ fn half_a_kept_pair_is_made_anew() {
     assert_eq!(left, ["a.crt", "a.crt.unpaired", "a.key", "a.key.unpaired"]);
 }
 
+/// The library's error quotes the line, as bytes.
+#[test]
+fn a_key_that_lost_its_line_ends_is_not_in_the_error() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), [10, 0, 0, 1]);
+    let key = directory.path().join("tls.key");
+    fs::write(
+        &key,
+        "-----BEGIN PRIVATE KEY-----hush-----END PRIVATE KEY-----",
+    )
+    .unwrap();
+    let given = Certificate::Files {
+        certificate: directory.path().join("tls.crt"),
+        key,
+    };
+    let error = Tls::new(&serving(given)).err().unwrap().to_string();
+    assert!(error.contains("the key cannot be read"), "{error}");
+    assert!(!error.contains("104, 117, 115, 104"), "{error}");
+}
+
 #[test]
 fn files_are_followed_and_a_half_written_pair_is_not() {
     let directory = tempfile::tempdir().unwrap();
