@@ -10,48 +10,50 @@
 {{- if $loops.persistentVolumeLabels -}}
 {{- $controllers = append $controllers "persistentvolume-labels-controller" -}}
 {{- end -}}
-- --cluster-name={{ .Values.clusterName }}
-- --controllers={{ join "," $controllers }}
-{{- with .Values.clusterCIDR }}
-- --cluster-cidr={{ . }}
-{{- end }}
-{{- if $loops.nodeIpam }}
-- --allocate-node-cidrs
-{{- end }}
-{{- if not .Values.nodeDeletion }}
-- --node-deletion-enabled=false
-{{- end }}
-{{- with .Values.leaderElection }}
-{{- if .enabled }}
-- --leader-elect-resource-namespace={{ .leaseNamespace }}
-- --leader-elect-resource-name={{ .leaseName }}
-{{- else }}
-- --leader-elect=false
-{{- end }}
-{{- if .migration }}
-- --enable-leader-migration
-{{- end }}
-{{- end }}
-{{- if .Values.controllerAccounts }}
-- --use-service-account-credentials
-{{- end }}
-{{- with .Values.controller.kubeconfig.path }}
-- --kubeconfig={{ . }}
-- --authentication-kubeconfig={{ . }}
-- --authorization-kubeconfig={{ . }}
-{{- end }}
-- --secure-port={{ .Values.httpsPort }}
-{{- if .Values.webhook.enabled }}
-- --webhooks=persistentvolume-labels
-- --webhook-secure-port={{ .Values.webhook.port }}
-- --webhook-service={{ .Release.Namespace }}/{{ include "outrigger.webhook" . }}
-{{- if .Values.webhook.tlsSecret }}
-- --webhook-tls-cert-file=/etc/outrigger/webhook/tls.crt
-- --webhook-tls-private-key-file=/etc/outrigger/webhook/tls.key
-{{- end }}
-{{- end }}
-- --shutdown-grace-period={{ .Values.controller.shutdownGraceSeconds }}s
-{{- range .Values.controller.args }}
+{{- $flags := list (print "--cluster-name=" .Values.clusterName) (print "--controllers=" (join "," $controllers)) -}}
+{{- with .Values.clusterCIDR -}}
+{{- $flags = append $flags (print "--cluster-cidr=" .) -}}
+{{- end -}}
+{{- if $loops.nodeIpam -}}
+{{- $flags = append $flags "--allocate-node-cidrs" -}}
+{{- end -}}
+{{- if not .Values.nodeDeletion -}}
+{{- $flags = append $flags "--node-deletion-enabled=false" -}}
+{{- end -}}
+{{- with .Values.leaderElection -}}
+{{- if .enabled -}}
+{{- $flags = append $flags (print "--leader-elect-resource-namespace=" .leaseNamespace) -}}
+{{- $flags = append $flags (print "--leader-elect-resource-name=" .leaseName) -}}
+{{- else -}}
+{{- $flags = append $flags "--leader-elect=false" -}}
+{{- end -}}
+{{- if .migration -}}
+{{- $flags = append $flags "--enable-leader-migration" -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.controllerAccounts -}}
+{{- $flags = append $flags "--use-service-account-credentials" -}}
+{{- end -}}
+{{- with .Values.controller.kubeconfig.path -}}
+{{- $flags = concat $flags (list (print "--kubeconfig=" .) (print "--authentication-kubeconfig=" .) (print "--authorization-kubeconfig=" .)) -}}
+{{- end -}}
+{{- $flags = append $flags (print "--secure-port=" .Values.httpsPort) -}}
+{{- if .Values.httpsTlsSecret -}}
+{{- $flags = concat $flags (list "--tls-cert-file=/etc/outrigger/https/tls.crt" "--tls-private-key-file=/etc/outrigger/https/tls.key") -}}
+{{- end -}}
+{{- if .Values.webhook.enabled -}}
+{{- $flags = concat $flags (list "--webhooks=persistentvolume-labels" (print "--webhook-secure-port=" .Values.webhook.port)) -}}
+{{- $flags = append $flags (printf "--webhook-service=%s/%s" .Release.Namespace (include "outrigger.webhook" .)) -}}
+{{- if .Values.webhook.tlsSecret -}}
+{{- $flags = concat $flags (list "--webhook-tls-cert-file=/etc/outrigger/webhook/tls.crt" "--webhook-tls-private-key-file=/etc/outrigger/webhook/tls.key") -}}
+{{- end -}}
+{{- if or .Values.webhook.clientCA.configMap .Values.webhook.clientCA.secret -}}
+{{- $flags = append $flags "--webhook-client-ca-file=/etc/outrigger/webhook-clients/ca.crt" -}}
+{{- end -}}
+{{- end -}}
+{{- $flags = append $flags (printf "--shutdown-grace-period=%ds" (int .Values.controller.shutdownGraceSeconds)) -}}
+{{- /* Quoted, so that no value begins a comment, a mapping or another flag. */ -}}
+{{- range concat $flags .Values.controller.args }}
 - {{ . | quote }}
 {{- end }}
 {{- end -}}

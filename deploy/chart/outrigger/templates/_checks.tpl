@@ -19,11 +19,46 @@
 {{- end -}}
 {{- /* A flag counts where it stands last: one in controller.args would contradict what the rest of the chart follows. */ -}}
 {{- $values := dict "cluster-name" "clusterName" "cluster-cidr" "clusterCIDR" "controllers" "loops" "allocate-node-cidrs" "loops.nodeIpam" "node-deletion-enabled" "nodeDeletion" "leader-elect" "leaderElection.enabled" "leader-elect-resource-name" "leaderElection.leaseName" "leader-elect-resource-namespace" "leaderElection.leaseNamespace" "enable-leader-migration" "leaderElection.migration" "use-service-account-credentials" "controllerAccounts" "kubeconfig" "controller.kubeconfig.path" "secure-port" "httpsPort" "webhooks" "webhook.enabled" "webhook-secure-port" "webhook.port" "webhook-service" "webhook.enabled" "shutdown-grace-period" "controller.shutdownGraceSeconds" -}}
+{{- if .Values.httpsTlsSecret -}}
+{{- $values = merge $values (dict "tls-cert-file" "httpsTlsSecret" "tls-private-key-file" "httpsTlsSecret") -}}
+{{- end -}}
+{{- if .Values.webhook.tlsSecret -}}
+{{- $values = merge $values (dict "webhook-tls-cert-file" "webhook.tlsSecret" "webhook-tls-private-key-file" "webhook.tlsSecret") -}}
+{{- end -}}
+{{- if or .Values.webhook.clientCA.configMap .Values.webhook.clientCA.secret -}}
+{{- $values = merge $values (dict "webhook-client-ca-file" "webhook.clientCA") -}}
+{{- end -}}
 {{- range .Values.controller.args -}}
 {{- $flag := . | toString | trimPrefix "--" | splitList "=" | first | replace "_" "-" -}}
 {{- with get $values $flag -}}
 {{- fail (printf "controller.args has --%s: set %s instead, since rights, ports and the rollout follow from it" $flag .) -}}
 {{- end -}}
+{{- end -}}
+{{- /* The controller reads flags from its environment too. */ -}}
+{{- range .Values.controller.env -}}
+{{- if or (hasPrefix "OUTRIGGER_" .name) (eq "CLOUDPROVIDER_ENDPOINT" .name) -}}
+{{- fail (printf "controller.env has %s, which stands for a flag: give the flag in controller.args" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- /* Services, the PodDisruptionBudget and the NetworkPolicy find the Pod by these. */ -}}
+{{- range $key, $_ := .Values.podLabels -}}
+{{- if has $key (list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component") -}}
+{{- fail (printf "podLabels has %s, which the chart sets, since objects select the Pod by it: give the label another name" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.volumes -}}
+{{- if has .name (list "socket" "token" "kubeconfig" "https-certificate" "webhook-certificate" "webhook-clients") -}}
+{{- fail (printf "volumes has %s, which the chart makes: give the volume another name" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- /* YAML would read true, null or 1e3 as something else. */ -}}
+{{- $name := include "outrigger.name" . -}}
+{{- if not (kindIs "string" (get (fromYaml (print "name: " $name)) "name")) -}}
+{{- fail (printf "the name of all objects is %s, which YAML takes for no text: set fullnameOverride" $name) -}}
+{{- end -}}
+{{- $clientCA := .Values.webhook.clientCA -}}
+{{- if and $clientCA.configMap $clientCA.secret -}}
+{{- fail "webhook.clientCA.configMap and webhook.clientCA.secret are set: set one of them" -}}
 {{- end -}}
 {{- if and (or .Values.loops.nodeIpam .Values.loops.nodeRoute) (not .Values.clusterCIDR) -}}
 {{- fail "loops.nodeIpam and loops.nodeRoute need clusterCIDR" -}}
@@ -32,8 +67,8 @@
 {{- if not .Values.controller.kubeconfig.path -}}
 {{- fail "kind=StaticPod needs controller.kubeconfig.path: a static Pod has no ServiceAccount" -}}
 {{- end -}}
-{{- if .Values.webhook.tlsSecret -}}
-{{- fail "kind=StaticPod mounts no Secret: leave webhook.tlsSecret empty, or give files by controller.args and volumes" -}}
+{{- if or .Values.webhook.tlsSecret .Values.httpsTlsSecret $clientCA.configMap $clientCA.secret -}}
+{{- fail "kind=StaticPod mounts no Secret and no ConfigMap: leave httpsTlsSecret, webhook.tlsSecret and webhook.clientCA empty, or give files by controller.args and volumes" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -13,7 +13,7 @@ name: controller
 image: {{ include "outrigger.image" (dict "image" .Values.controller.image "tag" .Chart.AppVersion) | quote }}
 imagePullPolicy: {{ .Values.controller.image.pullPolicy }}
 args:
-  {{- include "outrigger.arguments" . | nindent 2 }}
+  {{- include "outrigger.arguments" . | trim | nindent 2 }}
 {{- $host := .Values.controller.apiServer.host }}
 {{- if or $host .Values.controller.env }}
 env:
@@ -55,12 +55,18 @@ securityContext:
 volumeMounts:
   - {name: socket, mountPath: /run/outrigger}
   {{- if .Values.controller.kubeconfig.path }}
-  - {name: kubeconfig, mountPath: {{ .Values.controller.kubeconfig.path }}, readOnly: true}
+  - {name: kubeconfig, mountPath: {{ .Values.controller.kubeconfig.path | quote }}, readOnly: true}
   {{- else }}
   - {name: token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
   {{- end }}
+  {{- if .Values.httpsTlsSecret }}
+  - {name: https-certificate, mountPath: /etc/outrigger/https, readOnly: true}
+  {{- end }}
   {{- if and .Values.webhook.enabled .Values.webhook.tlsSecret }}
   - {name: webhook-certificate, mountPath: /etc/outrigger/webhook, readOnly: true}
+  {{- end }}
+  {{- if and .Values.webhook.enabled (or .Values.webhook.clientCA.configMap .Values.webhook.clientCA.secret) }}
+  - {name: webhook-clients, mountPath: /etc/outrigger/webhook-clients, readOnly: true}
   {{- end }}
   {{- with .Values.controller.volumeMounts }}
   {{- toYaml . | nindent 2 }}

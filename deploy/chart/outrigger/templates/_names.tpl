@@ -5,7 +5,7 @@
 
 {{- define "outrigger.selector" -}}
 app.kubernetes.io/name: outrigger
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "outrigger.labels" -}}
@@ -35,11 +35,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{- if .Values.controller.kubeconfig.path -}}
 - kind: User
   apiGroup: rbac.authorization.k8s.io
-  name: {{ .Values.controller.kubeconfig.user }}
+  name: {{ .Values.controller.kubeconfig.user | quote }}
 {{- else -}}
 - kind: ServiceAccount
-  name: {{ include "outrigger.serviceAccount" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "outrigger.serviceAccount" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end -}}
 {{- end -}}
 

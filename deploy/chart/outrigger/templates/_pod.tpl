@@ -1,12 +1,14 @@
 {{- /* The spec of the Pod, whatever makes it. */ -}}
 {{- define "outrigger.pod" -}}
 {{- if not .Values.controller.kubeconfig.path -}}
-serviceAccountName: {{ include "outrigger.serviceAccount" . }}
+serviceAccountName: {{ include "outrigger.serviceAccount" . | quote }}
 {{ end -}}
 # The token is mounted below, in the controller's container only.
 automountServiceAccountToken: false
+# A variable of a Service could be that of a flag.
+enableServiceLinks: false
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- if .Values.hostNetwork }}
 hostNetwork: true
@@ -52,7 +54,7 @@ volumes:
     emptyDir: {medium: Memory, sizeLimit: 1Mi}
   {{- with .Values.controller.kubeconfig.path }}
   - name: kubeconfig
-    hostPath: {path: {{ . }}, type: File}
+    hostPath: {path: {{ . | quote }}, type: File}
   {{- else }}
   - name: token
     projected:
@@ -64,9 +66,23 @@ volumes:
         - downwardAPI:
             items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]
   {{- end }}
-  {{- if and .Values.webhook.enabled .Values.webhook.tlsSecret }}
+  {{- with .Values.httpsTlsSecret }}
+  - name: https-certificate
+    secret: {secretName: {{ . | quote }}}
+  {{- end }}
+  {{- if .Values.webhook.enabled }}
+  {{- with .Values.webhook.tlsSecret }}
   - name: webhook-certificate
-    secret: {secretName: {{ .Values.webhook.tlsSecret }}}
+    secret: {secretName: {{ . | quote }}}
+  {{- end }}
+  {{- with .Values.webhook.clientCA.configMap }}
+  - name: webhook-clients
+    configMap: {name: {{ . | quote }}}
+  {{- end }}
+  {{- with .Values.webhook.clientCA.secret }}
+  - name: webhook-clients
+    secret: {secretName: {{ . | quote }}, items: [{key: ca.crt, path: ca.crt}]}
+  {{- end }}
   {{- end }}
   {{- with .Values.volumes }}
   {{- toYaml . | nindent 2 }}

@@ -78,7 +78,7 @@ the controller run with exactly that.
   verbs: [create]
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  resourceNames: [{{ .Values.leaderElection.leaseName }}]
+  resourceNames: [{{ .Values.leaderElection.leaseName | quote }}]
   verbs: [get, update, watch]
 {{- end -}}
 
@@ -99,7 +99,7 @@ kind: {{ $kind }}
 metadata:
   name: {{ .name }}
   {{- with .namespace }}
-  namespace: {{ . }}
+  namespace: {{ . | quote }}
   {{- end }}
   labels:
     {{- include "outrigger.labels" .of | nindent 4 }}
@@ -111,7 +111,7 @@ kind: {{ $kind }}Binding
 metadata:
   name: {{ .name }}
   {{- with .namespace }}
-  namespace: {{ . }}
+  namespace: {{ . | quote }}
   {{- end }}
   labels:
     {{- include "outrigger.labels" .of | nindent 4 }}
