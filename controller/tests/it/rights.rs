@@ -12,7 +12,10 @@ use kube::{
 use outrigger_testbed::ControlPlane;
 use serde_json::{Value, json};
 
-use crate::wait::{holds, until};
+use crate::{
+    replica::LEASE,
+    wait::{holds, until},
+};
 
 /// Headings of the page.
 pub(crate) const ALWAYS: &str = "Always";
@@ -62,16 +65,22 @@ impl Rights {
         Self(objects(&read("deploy/kustomize/base/rights.yaml")))
     }
 
-    /// The same for another subject, under other names.
+    /// The same for another subject than the process's account, with roles of other names.
     pub(crate) fn of(mut self, user: &str) -> Self {
+        let is_role = |object: &Value| object["apiVersion"] == "rbac.authorization.k8s.io/v1";
         self.0.retain(|object| object["kind"] != "ServiceAccount");
-        for object in &mut self.0 {
+        for object in self.0.iter_mut().filter(|object| is_role(object)) {
             object["metadata"]["name"] = format!("{user}:{}", name(object)).into();
             if let Some(role) = object["roleRef"]["name"].as_str() {
                 object["roleRef"]["name"] = format!("{user}:{role}").into();
-                object["subjects"] = json!([
-                    {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user},
-                ]);
+            }
+            let subjects = object.get_mut("subjects").and_then(Value::as_array_mut);
+            for subject in subjects.into_iter().flatten() {
+                if subject["name"] == LEASE {
+                    *subject = json!(
+                        {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}
+                    );
+                }
             }
         }
         self
