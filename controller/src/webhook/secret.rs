@@ -1,13 +1,12 @@
 //! The Secret of the certificate that replicas share. Of two replicas that write at once, the API server
 //! takes one: each write names the version that it was decided upon.
 //!
-//! RBAC: `get` and `update` on the named Secret, `create` on `secrets` unless it is there.
+//! RBAC: `get` and `update` on the named Secret, which the operator makes, empty: the right to create Secrets
+//! cannot name one, and a Secret of a type that the API server fills would be a token of any account.
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{
-    ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::{ByteString, api::core::v1::Secret};
 
 use super::certificate::Contents;
 use crate::{
@@ -20,26 +19,22 @@ const BUNDLE: &str = "ca.crt";
 const CURRENT: [&str; 2] = ["tls.crt", "tls.key"];
 const NEXT: [&str; 2] = ["next.crt", "next.key"];
 
-/// The Secret as it was read; none: there is no such Secret.
+/// The Secret as it was read.
 pub(super) struct Stored {
-    secret: Option<Secret>,
+    secret: Secret,
 }
 
 impl Stored {
+    /// # Errors
+    /// HTTP 404 if an operator has not made it.
     pub(super) async fn read(api: &Api, address: &WebhookAddress) -> Result<Self, ApiError> {
-        let path = format!("{}/{}", collection(address), address.name);
-        match api.get::<Secret>(&path).await {
-            Ok(secret) => Ok(Self {
-                secret: Some(secret),
-            }),
-            Err(error) if error.is_not_found() => Ok(Self { secret: None }),
-            Err(error) => Err(error),
-        }
+        let secret = api.get(&path(address)).await?;
+        Ok(Self { secret })
     }
 
     /// Absent if a part is missing.
     pub(super) fn contents(&self) -> Option<Contents> {
-        let data = self.secret.as_ref()?.data.as_ref()?;
+        let data = self.secret.data.as_ref()?;
         let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
         let pair = |[certificate, key]: [&str; 2]| {
             Some(Pem {
@@ -64,29 +59,22 @@ impl Stored {
         address: &WebhookAddress,
         contents: &Contents,
     ) -> Result<(), ApiError> {
-        let collection = collection(address);
-        if let Some(mut secret) = self.secret {
-            let data = secret.data.get_or_insert_default();
-            data.retain(|key, _| !NEXT.contains(&&**key));
-            data.extend(data_of(contents));
-            let path = format!("{collection}/{}", address.name);
-            return api.update::<Secret>(&path, &secret).await.map(drop);
-        }
-        let secret = Secret {
-            metadata: ObjectMeta {
-                name: Some(address.name.clone()),
-                ..ObjectMeta::default()
-            },
-            type_: Some("kubernetes.io/tls".to_owned()),
-            data: Some(data_of(contents)),
-            ..Secret::default()
-        };
-        api.create::<Secret>(&collection, &secret).await.map(drop)
+        let mut secret = self.secret;
+        let data = secret.data.get_or_insert_default();
+        data.retain(|key, _| !NEXT.contains(&&**key));
+        data.extend(data_of(contents));
+        api.update::<Secret>(&path(address), &secret)
+            .await
+            .map(drop)
     }
 }
 
-fn collection(address: &WebhookAddress) -> String {
-    format!("/api/v1/namespaces/{}/secrets", address.namespace)
+fn path(
+    WebhookAddress {
+        namespace, name, ..
+    }: &WebhookAddress,
+) -> String {
+    format!("/api/v1/namespaces/{namespace}/secrets/{name}")
 }
 
 fn data_of(contents: &Contents) -> BTreeMap<String, ByteString> {

@@ -55,6 +55,10 @@ pub(crate) struct SharedCertificate {
 enum PassError {
     #[error(transparent)]
     Api(#[from] ApiError),
+    #[error(
+        "there is no Secret {0}: make it, empty, as docs/rbac.md has it; the controller fills it"
+    )]
+    NoSecret(String),
     #[error("no key can be made: {0}")]
     Key(#[from] rcgen::Error),
     #[error(transparent)]
@@ -130,7 +134,14 @@ impl SharedCertificate {
         } = &self.parts;
         // A certificate is served without it, too.
         let registered = registration.read(api).await;
-        let stored = Stored::read(api, &registration.address).await?;
+        let stored = Stored::read(api, &registration.address).await;
+        let stored = stored.map_err(|error| {
+            if error.is_not_found() {
+                PassError::NoSecret(self.secret())
+            } else {
+                error.into()
+            }
+        })?;
         let mut contents = stored.contents();
         if let Some(contents) = &contents {
             // One that cannot be used is replaced below.

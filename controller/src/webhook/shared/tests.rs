@@ -21,7 +21,7 @@ const SECRET: &str = "/api/v1/namespaces/kube-system/secrets/cloud-controller-ma
 const CONFIGURATION: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/cloud-controller-manager-webhook";
 
 /// Objects by path, with versions as preconditions.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Objects(Arc<Mutex<BTreeMap<String, Value>>>, Arc<Mutex<Refusals>>);
 
 /// Requests that are refused, and how many there were.
@@ -35,6 +35,16 @@ struct Refusals {
 }
 
 impl Objects {
+    /// With the Secret of an operator, which is empty.
+    fn new() -> Self {
+        let objects = Self(Arc::default(), Arc::default());
+        drop(objects.put(
+            SECRET,
+            json!({"metadata": {"name": "cloud-controller-manager-webhook"}}),
+        ));
+        objects
+    }
+
     fn get(&self, path: &str) -> Value {
         self.0.lock().get(path).cloned().unwrap_or_default()
     }
@@ -163,14 +173,14 @@ fn agreed(objects: &Objects, replicas: &[Arc<SharedCertificate>]) -> (Value, Val
 
 #[tokio::test]
 async fn replicas_that_start_at_once_serve_the_same_certificate() {
-    let objects = Objects::default();
+    let objects = Objects::new();
     let replicas = [(); 5].map(|()| replica(&objects));
     for replica in &replicas {
         assert!(replica.check().is_err());
     }
     settle(&replicas, 0).await;
     agreed(&objects, &replicas);
-    assert_eq!(version(&objects.get(SECRET)), 1);
+    assert_eq!(version(&objects.get(SECRET)), 2);
     for replica in &replicas {
         replica.check().unwrap();
     }
@@ -178,12 +188,12 @@ async fn replicas_that_start_at_once_serve_the_same_certificate() {
 
 #[tokio::test]
 async fn replicas_renew_the_certificate_once_and_write_nothing_else() {
-    let objects = Objects::default();
+    let objects = Objects::new();
     let replicas = [(); 3].map(|()| replica(&objects));
     settle(&replicas, 0).await;
     let (first, one_ca) = agreed(&objects, &replicas);
     settle(&replicas, 200 * DAY).await;
-    assert_eq!(version(&objects.get(SECRET)), 1);
+    assert_eq!(version(&objects.get(SECRET)), 2);
 
     settle(&replicas, 250 * DAY).await;
     settle(&replicas, 250 * DAY + 10).await;
@@ -195,20 +205,20 @@ async fn replicas_renew_the_certificate_once_and_write_nothing_else() {
     let (second, trusted) = agreed(&objects, &replicas);
     assert_ne!(second, first);
     assert_eq!(trusted, two_cas);
-    assert_eq!(version(&objects.get(SECRET)), 3);
+    assert_eq!(version(&objects.get(SECRET)), 4);
     assert_eq!(version(&objects.get(CONFIGURATION)), 2);
 }
 
 #[tokio::test]
-async fn objects_that_were_deleted_are_made_anew() {
-    let objects = Objects::default();
+async fn a_deleted_configuration_is_made_anew_and_an_emptied_secret_filled() {
+    let objects = Objects::new();
     let replicas = [(); 2].map(|()| replica(&objects));
     settle(&replicas, 0).await;
     let (first, _) = agreed(&objects, &replicas);
     objects.remove(CONFIGURATION);
     settle(&replicas, 10).await;
     assert_eq!(agreed(&objects, &replicas).0, first);
-    objects.remove(SECRET);
+    drop(objects.put(SECRET, json!({"metadata": {"name": "emptied"}})));
     // The second replica has not seen the new Secret yet.
     settle(&replicas[..1], 20).await;
     let bundle = objects.get(SECRET)["data"]["ca.crt"].clone();
@@ -225,12 +235,29 @@ async fn objects_that_were_deleted_are_made_anew() {
     assert_ne!(agreed(&objects, &replicas).0, first);
 }
 
+/// It has no right to make one, for a right to create cannot name its object.
+#[tokio::test(start_paused = true)]
+async fn a_secret_that_is_missing_is_named_once_and_not_made() {
+    let warnings = crate::fixture::Warnings::listen();
+    let objects = Objects::new();
+    objects.remove(SECRET);
+    let replica = replica(&objects);
+    let running = Arc::clone(&replica).run(CancellationToken::new());
+    let ended = tokio::time::timeout(Duration::from_mins(1), running).await;
+    assert!(ended.is_err());
+    assert!(objects.get(SECRET).is_null());
+    let missing = "no Secret kube-system/cloud-controller-manager-webhook: make it, empty";
+    let told = replica.check().unwrap_err();
+    assert!(told.contains(missing), "{told}");
+    assert_eq!(warnings.with(missing).len(), 1);
+}
+
 /// docs/rbac.md: an operator copies `ca.crt` into the configuration at each change.
 #[tokio::test]
 async fn a_certificate_that_is_not_seen_to_be_trusted_waits_for_the_end_of_the_one_before() {
     let warnings = crate::fixture::Warnings::listen();
     for is_blind in [true, false] {
-        let objects = Objects::default();
+        let objects = Objects::new();
         objects.1.lock().is_blind = is_blind;
         let replicas = [(); 2].map(|()| replica_that(&objects, false));
         settle(&replicas, 0).await;
@@ -252,7 +279,7 @@ async fn a_certificate_that_is_not_seen_to_be_trusted_waits_for_the_end_of_the_o
 async fn a_secret_that_the_api_server_refuses_is_reported_and_not_written_in_a_storm() {
     let warnings = crate::fixture::Warnings::listen();
     for code in [409, 422] {
-        let objects = Objects::default();
+        let objects = Objects::new();
         objects.1.lock().writes = Some((code, "SecretsAreFrozen"));
         let replica = replica(&objects);
         let running = Arc::clone(&replica).run(CancellationToken::new());
@@ -270,7 +297,7 @@ async fn a_secret_that_the_api_server_refuses_is_reported_and_not_written_in_a_s
 #[tokio::test]
 async fn another_writer_of_the_cas_is_reported() {
     let warnings = crate::fixture::Warnings::listen();
-    let objects = Objects::default();
+    let objects = Objects::new();
     let replicas = [replica(&objects)];
     for pass in 0..10 {
         settle(&replicas, 10 * pass).await;
