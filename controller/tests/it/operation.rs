@@ -2,6 +2,7 @@
 //! end.
 
 mod api_server_gone;
+mod escalation;
 mod exits;
 mod hand_over;
 mod identity;
