@@ -7,6 +7,10 @@ use crate::options::values::GoDuration;
 /// Assumed without a `timeout` in the query.
 const DEFAULT: Duration = Duration::from_secs(5);
 
+/// The shortest that Kubernetes allows: a shorter one is no API server's, and would be a failure that any client can
+/// bring about.
+const LEAST: Duration = Duration::from_secs(1);
+
 /// The longest that Kubernetes allows.
 const MOST: Duration = Duration::from_secs(30);
 
@@ -18,7 +22,7 @@ pub(super) fn answer_within(query: Option<&str>) -> Duration {
     let timeout = asked
         .filter(|timeout| !timeout.is_zero())
         .unwrap_or(DEFAULT)
-        .min(MOST);
+        .clamp(LEAST, MOST);
     timeout.saturating_sub((timeout / 10).min(Duration::from_secs(1)))
 }
 
@@ -32,6 +36,7 @@ mod tests {
             (None, 4_500),
             (Some("timeout=10s"), 9_000),
             (Some("dryRun=All&timeout=1s"), 900),
+            (Some("timeout=1ns"), 900),
             (Some("timeout=30s"), 29_000),
             (Some("timeout=2h"), 29_000),
             (Some("timeout=1m30s"), 29_000),

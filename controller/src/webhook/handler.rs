@@ -114,21 +114,25 @@ impl WebhookServer {
         check(&head)?;
         let within = answer_within(head.uri.query());
         let deadline = Instant::now() + within;
-        let decided = timeout_at(deadline, async {
-            let body = self.bodies.read(body).await?;
-            let request = review::read(&body.bytes);
-            drop(body);
-            let request =
-                request.map_err(|reason| FailedReview::new(StatusCode::BAD_REQUEST, reason))?;
-            let reviewer = reviewer
-                .get()
-                .ok_or_else(|| failed("the controller has not reached the API server yet"))?;
-            decide(webhook, &**reviewer, request).await
-        });
+        // A client that does not send its body is no failure of the webhook.
+        let body = timeout_at(deadline, self.bodies.read(body)).await;
+        let body = body.map_err(|_elapsed| {
+            let millis = within.as_millis();
+            let text = format!("admission request HTTP body did not arrive within {millis} ms");
+            FailedReview::new(StatusCode::REQUEST_TIMEOUT, text)
+        })??;
+        let request = review::read(&body.bytes);
+        drop(body);
+        let request =
+            request.map_err(|reason| FailedReview::new(StatusCode::BAD_REQUEST, reason))?;
+        let reviewer = reviewer
+            .get()
+            .ok_or_else(|| failed("the controller has not reached the API server yet"))?;
         let late = |_elapsed| {
             let millis = within.as_millis();
             failed(&format!("no decision within {millis} ms"))
         };
+        let decided = timeout_at(deadline, decide(webhook, &**reviewer, request));
         decided.await.map_err(late)?
     }
 }

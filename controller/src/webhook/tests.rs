@@ -9,7 +9,10 @@ use http_body_util::Full;
 use parking_lot::Mutex;
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use serde_json::{Value, json, value::RawValue};
-use tokio::task::JoinSet;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{AdmissionVerdict, Reviewer, Webhook, WebhookMetrics, WebhookServer};
@@ -20,7 +23,7 @@ use crate::{
     serving::{
         ClientCa, Server, ServingMetrics,
         tests::{
-            client::{Identity, Reply, last_over_http2, send},
+            client::{Identity, Reply, connect, last_over_http2, send},
             cluster::Authority,
         },
     },
@@ -183,6 +186,21 @@ async fn a_late_provider_is_an_error_before_the_api_server_stops_waiting() {
     let late = server.ask(&review("late")).await;
     assert_eq!(late.code, 500);
     assert!(late.body.contains("within 900 ms"), "{}", late.body);
+}
+
+/// Any client can do that: it is not counted as a failure of the webhook.
+#[tokio::test]
+async fn a_body_that_does_not_arrive_is_the_clients_fault() {
+    let server = start(&[]);
+    let mut stream = connect(server.address, &Identity::Anonymous).await.unwrap();
+    let head = format!(
+        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: 9\r\n\r\n{{"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 408");
 }
 
 /// The API server may reach another replica then.
