@@ -1,6 +1,7 @@
-//! The kernel's counters of this process: `process_*`, as all of Prometheus' clients name it.
+//! The kernel's counters of this process: `process_*`, as all of Prometheus' clients name it; and the memory that it
+//! may use.
 
-use std::{fmt, sync::OnceLock};
+use std::{fmt, fs, sync::OnceLock};
 
 use procfs::{
     ProcResult,
@@ -34,6 +35,7 @@ struct Usage {
     resident_memory: f64,
     open_fds: f64,
     max_fds: f64,
+    memory_limit: f64,
 }
 
 impl Usage {
@@ -50,6 +52,7 @@ impl Usage {
             resident_memory: (stat.rss * procfs::page_size()) as f64,
             open_fds: myself.fd_count()? as f64,
             max_fds: limit(limits.max_open_files.soft_limit),
+            memory_limit: limit(cgroup_limit()),
         })
     }
 }
@@ -62,9 +65,31 @@ fn limit(value: LimitValue) -> f64 {
     }
 }
 
+/// The files of both kinds of cgroup, as a container sees its own.
+const MEMORY_LIMITS: [&str; 2] = [
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+];
+
+/// More than any machine has: how the older kind of cgroup says that there is no limit.
+const NO_LIMIT: u64 = 1 << 60;
+
+fn cgroup_limit() -> LimitValue {
+    let mut files = MEMORY_LIMITS.iter().map(fs::read_to_string);
+    files
+        .find_map(|text| memory_limit(&text.ok()?))
+        .unwrap_or(LimitValue::Unlimited)
+}
+
+/// The limit of memory in a cgroup's file; none for `max`.
+fn memory_limit(text: &str) -> Option<LimitValue> {
+    let limit = text.trim().parse().ok()?;
+    (limit < NO_LIMIT).then_some(LimitValue::Value(limit))
+}
+
 type Gauge = (&'static str, &'static str, fn(&Usage) -> f64);
 
-const GAUGES: [Gauge; 6] = [
+const GAUGES: [Gauge; 7] = [
     (
         "process_start_time_seconds",
         "Start time of the process since unix epoch in seconds",
@@ -95,6 +120,11 @@ const GAUGES: [Gauge; 6] = [
         "Maximum number of open file descriptors",
         |usage| usage.max_fds,
     ),
+    (
+        "outrigger_memory_limit_bytes",
+        "Memory that the cgroup of the process may use in bytes",
+        |usage| usage.memory_limit,
+    ),
 ];
 
 impl Collector for FromProc {
@@ -121,12 +151,18 @@ impl Collector for FromProc {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use jiff::Timestamp;
     use prometheus_client::encoding::text::encode;
 
     use super::*;
+
+    #[test]
+    fn a_limit_of_memory_is_that_of_either_cgroup() {
+        let read = |text: &str| memory_limit(text).map(limit);
+        assert_eq!(read("268435456\n"), Some(268_435_456.0));
+        assert_eq!(read("max\n"), None);
+        assert_eq!(read("9223372036854771712\n"), None);
+    }
 
     #[test]
     fn the_start_stays_as_it_was_first_read() {

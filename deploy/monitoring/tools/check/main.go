@@ -27,8 +27,8 @@ const (
 	runbooks   = "docs/runbooks.md"
 )
 
-// scraped are labels that a scrape gives to every series.
-var scraped = []string{"instance", "job", "namespace", "pod"}
+// scraped are labels that a scrape gives to every series; a Prometheus of several clusters adds that of the cluster.
+var scraped = []string{"cluster", "instance", "job", "namespace", "pod"}
 
 type checker struct {
 	// The labels of each series.
