@@ -44,6 +44,10 @@ def cargo_dev(program, source):
     return stripped
 
 
+# Puts the list of crates into a program, where scanners of images find it.
+AUDITABLE = "0.7.7"
+
+
 def cargo_release(package, program, triple, source):
     available = subprocess.run(["rustup", "target", "add", triple], cwd=source.repository, capture_output=True, text=True)
     if available.returncode != 0:
@@ -64,10 +68,17 @@ def cargo_release(package, program, triple, source):
         if not shutil.which(compiler):
             raise Unavailable(f"there is no {compiler}, which is in Debian's gcc-aarch64-linux-gnu")
         environment |= {"CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER": compiler, "CC_aarch64_unknown_linux_gnu": compiler}
-    subprocess.run(["cargo", "build", "--quiet", "--locked", "--release", "--target", triple, "--package", package,
-                    "--bin", program], check=True, cwd=source.repository, env=environment)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or source.repository / "target")
-    return target / triple / "release" / program
+    tools = target / "ci-tools"
+    subprocess.run(["cargo", "install", "--quiet", "--locked", "--root", tools, "--version", AUDITABLE, "cargo-auditable"],
+                   check=True, cwd=source.repository)
+    environment["PATH"] = f"{tools / 'bin'}:{environment['PATH']}"
+    subprocess.run(["cargo", "auditable", "build", "--quiet", "--locked", "--release", "--target", triple, "--package", package,
+                    "--bin", program], check=True, cwd=source.repository, env=environment)
+    built = target / triple / "release" / program
+    if b".dep-v0" not in built.read_bytes():
+        raise Unavailable(f"{program} has no list of its crates: cargo-auditable has put none in")
+    return built
 
 
 def go(directory, package):

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import re
+import shlex
+import subprocess
 
 import archives
 import bill
@@ -39,8 +41,7 @@ class Release:
 
     def image(self, name, built):
         """The images of one name by architecture, as `deploy/images/build` has left them, in one archive."""
-        packed, digest, _ = layout.join({arch: stem.with_name(f"{stem.name}.oci.tar") for arch, stem in built.items()},
-                                        self.source.epoch)
+        packed, digest, _ = layout.join(built, self.source.epoch)
         archive = f"{name}-{self.source.version}.oci.tar"
         self.images[name] = digest
         self.artifact(archive, packed, [], {name: digest})
@@ -91,6 +92,11 @@ class Release:
             path = self.source.repository / name
             mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
             yield name, mode, edit(name, path.read_text()).encode()
+
+
+def sign(directory, command):
+    """Runs any command that signs a file, with the checksums as its last word: they name all other files."""
+    subprocess.run([*shlex.split(command), SUMS], check=True, cwd=directory)
 
 
 def replace_once(pattern, replacement, text):

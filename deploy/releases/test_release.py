@@ -3,6 +3,7 @@
 import json
 import pathlib
 import shutil
+import subprocess
 import tempfile
 import unittest
 
@@ -129,6 +130,47 @@ class Whole(unittest.TestCase):
         found = self.faults_after(exchanged)
         self.assertIn(f"{name}.intoto.json does not name the image's digest", found)
         self.assertIn(f"{name}.arm64.cdx.json does not name the image's digest", found)
+
+    def test_bills_and_provenance_refer_to_the_image_that_they_are_about(self):
+        directory = self.release()
+        name = f"provider-mock-{self.version}.oci.tar"
+        files = archives.read(directory / name)
+        _, by_arch, _ = layout.digests(directory / name)
+        listed = json.loads(files["index.json"])["manifests"]
+        # The image first, for tools that take the one with a name.
+        self.assertEqual(["annotations" in part for part in listed], [True] + [False] * 4)
+        for part in listed[1:]:
+            manifest = json.loads(files[layout.blob(part["digest"])])
+            self.assertIn(manifest["subject"]["digest"], by_arch.values())
+            image = files[layout.blob(manifest["subject"]["digest"])]
+            self.assertEqual(manifest["subject"]["size"], len(image))
+        about = layout.referrers(directory / name)
+        bill_of_arm = (directory / f"{name}.arm64.cdx.json").read_bytes()
+        self.assertEqual(about[by_arch["arm64"], "application/vnd.cyclonedx+json"], bill_of_arm)
+
+        def edited(directory):
+            path = directory / f"{name}.amd64.cdx.json"
+            path.write_text(path.read_text().replace("serde", "other"))
+
+        self.assertIn(f"{name} does not refer to {name}.amd64.cdx.json", self.faults_after(edited))
+
+    def test_a_signature_of_the_checksums_is_verified_and_holds_no_other_content(self):
+        directory, key = self.release(), self.scratch / "key"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+        artifacts.sign(directory, f"ssh-keygen -Y sign -q -n outrigger-release -f {key}")
+        signers = self.scratch / "signers"
+        signers.write_text(f"releaser {key.with_suffix('.pub').read_text()}")
+
+        def holds():
+            command = ["ssh-keygen", "-Y", "verify", "-f", signers, "-I", "releaser", "-n", "outrigger-release",
+                       "-s", directory / f"{artifacts.SUMS}.sig"]
+            return subprocess.run(command, input=(directory / artifacts.SUMS).read_bytes(), capture_output=True).returncode == 0
+
+        self.assertTrue(holds())
+        self.assertEqual(list(verify.faults(directory)), [])
+        with (directory / artifacts.SUMS).open("a") as sums:
+            sums.write("0  more\n")
+        self.assertFalse(holds())
 
     def test_chart_with_another_image_is_found(self):
         def replaced(directory):

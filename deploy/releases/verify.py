@@ -64,7 +64,11 @@ def image(directory, name):
         yield f"{name}.intoto.json does not name the image's digest {index}"
     if index not in pinned(directory).values():
         yield f"{artifacts.IMAGES} does not have the digest {index} of {name}"
+    about = layout.referrers(directory / name)
     for arch, digest in by_arch.items():
+        for end, kind in layout.REFERRERS.items():
+            if about.get((digest, kind)) != (directory / f"{name}.{arch}.{end}").read_bytes():
+                yield f"{name} does not refer to {name}.{arch}.{end}"
         bare = digest.removeprefix("sha256:")
         if bare not in subjects(directory / f"{name}.{arch}.intoto.json").values():
             yield f"{name}.{arch}.intoto.json does not name the image's digest {digest}"
